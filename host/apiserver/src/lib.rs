@@ -29,6 +29,7 @@ mod files;
 mod merge;
 mod object;
 mod pattern;
+mod pieces;
 mod protobuf;
 mod reactors;
 mod request;

@@ -2,7 +2,9 @@
 //! `\d`, `\w`, `\s` and `\b` are about ASCII, a brace that begins no repetition is a brace, and `[`, `&` and `~` are
 //! plain characters between brackets.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use regex::{Error, Regex, RegexBuilder};
 
@@ -17,10 +19,13 @@ pub(crate) struct Pattern {
 /// that. Most patterns fit in the first, and compiling in vain costs less than the next step does.
 const STEPS: [usize; 5] = [16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
 
-/// The memory that the patterns of one definition may take together. Compiling takes time in proportion, and keeps other requests
-/// waiting.
+/// The patterns of one definition, each compiled once: a definition repeats a few patterns hundreds of times, and one takes
+/// about 10 KiB. Together they may take so much memory; compiling takes time in proportion, and keeps other requests waiting.
 #[derive(Debug)]
-pub(crate) struct PatternBudget(Cell<usize>);
+pub(crate) struct PatternBudget {
+    left: Cell<usize>,
+    compiled: RefCell<HashMap<String, Arc<Pattern>>>,
+}
 
 impl PatternBudget {
     /// Room for a thousand usual patterns, or a few that are as large as may be.
@@ -28,21 +33,30 @@ impl PatternBudget {
 
     /// All of it.
     pub(crate) fn full() -> Self {
-        Self(Cell::new(Self::COMPILED_PATTERN_BYTES_MAX))
+        Self { left: Cell::new(Self::COMPILED_PATTERN_BYTES_MAX), compiled: RefCell::default() }
+    }
+
+    /// Reads a pattern, or answers the same one read before; the error says in one line what is wrong.
+    pub(crate) fn pattern(&self, source: &str) -> Result<Arc<Pattern>, String> {
+        if let Some(compiled) = self.compiled.borrow().get(source) {
+            return Ok(Arc::clone(compiled));
+        }
+        let compiled = Arc::new(Pattern::parse(source, self)?);
+        self.compiled.borrow_mut().insert(source.to_owned(), Arc::clone(&compiled));
+        Ok(compiled)
     }
 }
 
 impl Pattern {
-    /// Reads a pattern; the error says in one line what is wrong.
-    pub(crate) fn parse(source: &str, budget: &PatternBudget) -> Result<Self, String> {
+    fn parse(source: &str, budget: &PatternBudget) -> Result<Self, String> {
         let translated = from_go(source);
         for limit in STEPS {
-            let Some(left) = budget.0.get().checked_sub(limit) else {
+            let Some(left) = budget.left.get().checked_sub(limit) else {
                 return Err("the patterns of this definition are too large together".to_owned());
             };
             match RegexBuilder::new(&translated).size_limit(limit).build() {
                 Ok(regex) => {
-                    budget.0.set(left);
+                    budget.left.set(left);
                     return Ok(Self { source: source.to_owned(), regex });
                 }
                 Err(Error::CompiledTooBig(_)) => {}
@@ -50,7 +64,7 @@ impl Pattern {
             }
         }
         // It was compiled in vain, which took as long.
-        budget.0.update(|left| left.saturating_sub(STEPS[STEPS.len() - 1]));
+        budget.left.update(|left| left.saturating_sub(STEPS[STEPS.len() - 1]));
         Err(format!("Compiled regex exceeds size limit of {} bytes.", STEPS[STEPS.len() - 1]))
     }
 
@@ -168,8 +182,7 @@ mod tests {
             (r"^\/a\-b$", "/a-b", "ab"),
             (r"^\w+\b.*$", "a é", "é"),
         ] {
-            let read =
-                Pattern::parse(pattern, &PatternBudget::full()).unwrap_or_else(|error| panic!("{pattern}: {error}"));
+            let read = PatternBudget::full().pattern(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
             assert!(read.matches(good), "{pattern} fits {good}");
             assert!(!read.matches(bad), "{pattern} does not fit {bad}");
             assert_eq!(read.source(), pattern);
@@ -179,7 +192,7 @@ mod tests {
     #[test]
     fn what_is_no_pattern_is_refused_in_one_line() {
         for pattern in ["(", "[", "*a", r"\", "(?=a)", "((a{1000}){1000}){1000}"] {
-            let error = Pattern::parse(pattern, &PatternBudget::full()).expect_err(pattern);
+            let error = PatternBudget::full().pattern(pattern).expect_err(pattern);
             assert!(!error.contains('\n') && !error.is_empty(), "{error}");
         }
     }
@@ -188,23 +201,34 @@ mod tests {
     #[test]
     fn the_patterns_of_a_definition_are_bounded_together() {
         let budget = PatternBudget::full();
-        let read = |source: &str| Pattern::parse(source, &budget).is_ok();
+        let read = |source: &str| budget.pattern(source).is_ok();
         let usual = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$";
-        assert!((0..128).all(|_| read(usual)), "a large definition of today");
+        let numbered = |number: usize| format!("{usual}{number}");
+        assert!((0..128).all(|number| read(&numbered(number))), "a large definition of today");
         let large = |number: usize| format!(r"^[\pL]{{{}}}x$", 40 + number);
         let taken = (0..300).filter(|number| read(&large(*number))).count();
         assert!((2..=16).contains(&taken), "{taken}");
-        assert!(read("^a$") || budget.0.get() < STEPS[0]);
+        assert!(read("^a$") || budget.left.get() < STEPS[0]);
         // In vain costs as well.
         let budget = PatternBudget::full();
-        let vain = (0..300).map(|_| Pattern::parse("((a{1000}){1000}){1000}", &budget).expect_err("too large"));
+        let vain = (0..300).map(|_| budget.pattern("((a{1000}){1000}){1000}").expect_err("too large"));
         assert_eq!(vain.filter(|error| error.contains("exceeds")).count(), 4);
+    }
+
+    #[test]
+    fn a_pattern_that_a_definition_repeats_is_compiled_once() {
+        let budget = PatternBudget::full();
+        let first = budget.pattern("^a$").expect("a pattern");
+        let left = budget.left.get();
+        let again = budget.pattern("^a$").expect("the same");
+        assert!(Arc::ptr_eq(&first, &again));
+        assert_eq!(budget.left.get(), left);
     }
 
     proptest! {
         #[test]
         fn no_pattern_makes_it_panic(pattern in r"([\[\]^\\{}:&~,0-9dwé-]|.){0,12}") {
-            let _read = Pattern::parse(&pattern, &PatternBudget::full());
+            let _read = PatternBudget::full().pattern(&pattern);
         }
     }
 }

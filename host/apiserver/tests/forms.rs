@@ -192,6 +192,39 @@ async fn a_long_answer_is_packed_for_who_takes_it() {
     }
 }
 
+/// It is sent in pieces.
+#[tokio::test]
+async fn a_long_list_is_the_same_packed_and_plain_and_in_each_encoding() {
+    let cluster = Cluster::quiet().await;
+    for name in ["a", "b", "c"] {
+        let mut object = config_map(name);
+        object["data"]["a"] = json!("x".repeat(100 * 1024));
+        cluster.post(CONFIG_MAPS, &object).await.expect(StatusCode::CREATED);
+    }
+    let read = async |accept: &str, takes: &str| {
+        let headers = [("accept", accept), ("accept-encoding", takes)];
+        let response = cluster.open("GET", CONFIG_MAPS, &headers, b"").await;
+        let length = response.headers()["content-length"].to_str().expect("text").to_owned();
+        let bytes = response.into_body().collect().await.expect("a whole body").to_bytes();
+        assert_eq!(length, bytes.len().to_string(), "{accept} {takes}");
+        if takes == "identity" {
+            return bytes.to_vec();
+        }
+        let mut unpacked = Vec::new();
+        flate2::read::GzDecoder::new(&bytes[..]).read_to_end(&mut unpacked).expect("gzip");
+        unpacked
+    };
+    for accept in ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"] {
+        assert!(read(accept, "identity").await == read(accept, "gzip").await, "{accept}");
+    }
+    let json: Value = serde_json::from_slice(&read("application/json", "identity").await).expect("JSON");
+    let names: Vec<&Value> =
+        json["items"].as_array().expect("a list").iter().map(|it| &it["metadata"]["name"]).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    let yaml: Value = serde_saphyr::from_slice(&read("application/yaml", "identity").await).expect("YAML");
+    assert!(yaml == json);
+}
+
 #[tokio::test]
 async fn a_form_that_there_is_not_is_refused_by_who_looks_first() {
     let cluster = Cluster::with_webapps().await;

@@ -201,3 +201,20 @@ pub(crate) fn map_mut_value<'a>(object: &'a mut Value, key: &str) -> &'a mut Val
     as_map_mut(value);
     value
 }
+
+/// Reads a byte of each key and text of a value that is to be written soon. Objects lie in memory piece by piece, and a
+/// processor waits for one piece after the other where the next step depends on what it reads. Here it does not, so that
+/// the processor waits for many of them at once.
+pub(crate) fn read_ahead(value: &Value) {
+    std::hint::black_box(first_bytes(value));
+}
+
+fn first_bytes(value: &Value) -> u8 {
+    let first = |text: &str| text.as_bytes().first().copied().unwrap_or_default();
+    match value {
+        Value::String(text) => first(text),
+        Value::Array(items) => items.iter().fold(0, |sum, item| sum ^ first_bytes(item)),
+        Value::Object(fields) => fields.iter().fold(0, |sum, (key, field)| sum ^ first(key) ^ first_bytes(field)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}

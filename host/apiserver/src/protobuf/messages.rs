@@ -6,9 +6,10 @@ use std::io::Read as _;
 use std::sync::LazyLock;
 
 use flate2::read::GzDecoder;
-use prost_reflect::{DescriptorPool, DynamicMessage, ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor};
+use serde_json::{Map, Value};
 
 use super::ProtobufError;
+use super::descriptors::{self, Described};
 use super::shape::Shape;
 
 /// k8s.io/api, apimachinery, apiextensions-apiserver and kube-aggregator, v0.36.3.
@@ -21,22 +22,28 @@ static MESSAGES: LazyLock<Result<Messages, String>> = LazyLock::new(Messages::lo
 
 /// A message, and how its Go type reads as JSON.
 pub(super) struct MessageType {
-    pub(super) descriptor: MessageDescriptor,
+    /// With its package.
+    pub(super) name: String,
     pub(super) shape: Shape,
     /// In the order of their numbers, in which they are written.
     pub(super) fields: Vec<FieldType>,
+    /// The places of the inlined fields in `fields`.
+    pub(super) inlined: Vec<usize>,
+    /// The other fields' names in JSON, sorted, with their places in `fields`.
+    names: Vec<(Box<str>, usize)>,
 }
 
 /// A field, and what its Go struct says about it.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts that encoding/json combines")]
 pub(super) struct FieldType {
-    pub(super) descriptor: FieldDescriptor,
     pub(super) number: u32,
+    /// The name in protobuf.
+    pub(super) name: Box<str>,
+    /// The name in JSON.
+    pub(super) json: Box<str>,
     pub(super) cardinality: Cardinality,
     /// The kind of the value, of a list's items or of a map's values.
-    pub(super) kind: Kind,
-    /// The name in JSON.
-    pub(super) json: String,
+    pub(super) kind: FieldKind,
     /// A zero is a value.
     pub(super) pointer: bool,
     /// Its fields stand beside its siblings.
@@ -45,8 +52,6 @@ pub(super) struct FieldType {
     pub(super) omitempty: bool,
     /// Nothing is written for an empty struct.
     pub(super) omitzero: bool,
-    /// The type of a message, of a list's items or a map's values.
-    pub(super) message: Option<usize>,
 }
 
 /// How many values a field has.
@@ -57,18 +62,73 @@ pub(super) enum Cardinality {
     Map,
 }
 
+/// The kind of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FieldKind {
+    Bool,
+    Int32,
+    Int64,
+    Double,
+    String,
+    Bytes,
+    /// The message at this place of [`Messages`].
+    Message(usize),
+}
+
+impl FieldType {
+    /// The type of a message, of a list's items or a map's values.
+    pub(super) fn message(&self) -> Option<usize> {
+        match self.kind {
+            FieldKind::Message(index) => Some(index),
+            _ => None,
+        }
+    }
+}
+
 impl MessageType {
+    pub(super) fn new(name: String, shape: Shape, mut fields: Vec<FieldType>) -> MessageType {
+        fields.sort_unstable_by_key(|field| field.number);
+        let places = || fields.iter().enumerate();
+        let inlined = places().filter(|(_, field)| field.inline).map(|(place, _)| place).collect();
+        let others = places().filter(|(_, field)| !field.inline);
+        let mut names: Vec<(Box<str>, usize)> = others.map(|(place, field)| (field.json.clone(), place)).collect();
+        names.sort_unstable();
+        MessageType { name, shape, fields, inlined, names }
+    }
+
+    /// Finds the fields of an object's entries: calls `found` with the place of each known entry's field in `fields`.
+    /// Both the names and the entries of an object are sorted, so the search for one goes on where the last one ended.
+    pub(super) fn places<'a>(&self, entries: &'a Map<String, Value>, mut found: impl FnMut(usize, &'a Value)) {
+        let mut rest = self.names.as_slice();
+        for (key, value) in entries {
+            // Comparing for equality is cheaper than for order: most names differ in length.
+            if let Some(at) = rest.iter().position(|(name, _)| **name == **key) {
+                found(rest[at].1, value);
+                rest = &rest[at + 1..];
+            }
+        }
+    }
+
     /// The field that the message must have.
     pub(super) fn field(&self, name: &str) -> Result<&FieldType, ProtobufError> {
-        let missing = || ProtobufError::Descriptions(format!("{} has no {name}", self.descriptor.full_name()));
-        self.fields.iter().find(|field| field.descriptor.name() == name).ok_or_else(missing)
+        let missing = || ProtobufError::Descriptions(format!("{} has no {name}", self.name));
+        self.named(name).ok_or_else(missing)
+    }
+
+    /// The field with this name in protobuf.
+    pub(super) fn named(&self, name: &str) -> Option<&FieldType> {
+        self.fields.iter().find(|field| *field.name == *name)
+    }
+
+    /// The place in `fields` of the field with this number.
+    pub(super) fn numbered(&self, number: u32) -> Option<usize> {
+        self.fields.binary_search_by_key(&number, |field| field.number).ok()
     }
 }
 
 /// All messages.
 pub(super) struct Messages {
     types: Vec<MessageType>,
-    by_name: HashMap<String, usize>,
     /// By group, version and kind.
     kinds: HashMap<(String, String, String), usize>,
 }
@@ -82,9 +142,10 @@ impl Messages {
         &self.types[index]
     }
 
-    pub(super) fn named(&self, name: &str) -> Result<&MessageType, ProtobufError> {
-        let found = self.by_name.get(name).map(|index| self.at(*index));
-        found.ok_or_else(|| ProtobufError::Descriptions(format!("there is no {name}")))
+    /// The message with this full name.
+    #[cfg(test)]
+    pub(super) fn named(&self, name: &str) -> Option<&MessageType> {
+        self.types.iter().find(|found| found.name == name)
     }
 
     pub(super) fn of_kind(&self, api_version: &str, kind: &str) -> Result<&MessageType, ProtobufError> {
@@ -100,82 +161,7 @@ impl Messages {
     fn load() -> Result<Messages, String> {
         let mut bytes = Vec::new();
         GzDecoder::new(DESCRIPTORS).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-        let pool = DescriptorPool::decode(bytes.as_slice()).map_err(|error| error.to_string())?;
-        let options = GoOptions::find(&pool)?;
-        // Entries of maps are messages too, though no type of their own.
-        let all: Vec<MessageDescriptor> = pool.all_messages().filter(|message| !message.is_map_entry()).collect();
-        let by_name: HashMap<String, usize> =
-            all.iter().enumerate().map(|(index, message)| (message.full_name().to_owned(), index)).collect();
-        let kinds = all.iter().enumerate().filter_map(|(index, message)| {
-            let file = message.parent_file().options();
-            let group = file
-                .has_extension(&options.group)
-                .then(|| file.get_extension(&options.group).as_str().map(str::to_owned));
-            let version = message.package_name().rsplit('.').next()?;
-            Some(((group??, version.to_owned(), message.name().to_owned()), index))
-        });
-        let kinds = kinds.collect();
-        let types = all.into_iter().map(|message| options.message_type(message, &by_name)).collect();
-        Ok(Messages { types, by_name, kinds })
-    }
-}
-
-/// The options by which `tools/descriptors` tells what the Go types say.
-struct GoOptions {
-    group: ExtensionDescriptor,
-    items: ExtensionDescriptor,
-    pointer: ExtensionDescriptor,
-    inline: ExtensionDescriptor,
-    omitempty: ExtensionDescriptor,
-    omitzero: ExtensionDescriptor,
-}
-
-impl GoOptions {
-    fn find(pool: &DescriptorPool) -> Result<GoOptions, String> {
-        let option = |name: &str| {
-            pool.get_extension_by_name(&format!("windlass.go.{name}"))
-                .ok_or_else(|| format!("there is no option {name}"))
-        };
-        Ok(GoOptions {
-            group: option("group")?,
-            items: option("items")?,
-            pointer: option("pointer")?,
-            inline: option("inline")?,
-            omitempty: option("omitempty")?,
-            omitzero: option("omitzero")?,
-        })
-    }
-
-    fn message_type(&self, descriptor: MessageDescriptor, by_name: &HashMap<String, usize>) -> MessageType {
-        let is_collection = descriptor.options().has_extension(&self.items);
-        let shape = Shape::of(descriptor.full_name(), is_collection);
-        let mut fields: Vec<FieldType> = descriptor.fields().map(|field| self.field_type(field, by_name)).collect();
-        fields.sort_unstable_by_key(|field| field.number);
-        MessageType { descriptor, shape, fields }
-    }
-
-    fn field_type(&self, descriptor: FieldDescriptor, by_name: &HashMap<String, usize>) -> FieldType {
-        let options: DynamicMessage = descriptor.options();
-        let kind = match descriptor.kind() {
-            Kind::Message(entry) if descriptor.is_map() => entry.map_entry_value_field().kind(),
-            kind => kind,
-        };
-        let cardinality = match (descriptor.is_list(), descriptor.is_map()) {
-            (true, _) => Cardinality::List,
-            (_, true) => Cardinality::Map,
-            _ => Cardinality::One,
-        };
-        FieldType {
-            number: descriptor.number(),
-            cardinality,
-            json: descriptor.json_name().to_owned(),
-            pointer: options.has_extension(&self.pointer),
-            inline: options.has_extension(&self.inline),
-            omitempty: options.has_extension(&self.omitempty),
-            omitzero: options.has_extension(&self.omitzero),
-            message: kind.as_message().and_then(|message| by_name.get(message.full_name()).copied()),
-            kind,
-            descriptor,
-        }
+        let Described { types, kinds } = descriptors::read(&bytes).map_err(|error| error.to_string())?;
+        Ok(Messages { types, kinds })
     }
 }

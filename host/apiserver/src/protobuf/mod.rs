@@ -4,6 +4,7 @@
 //! An object is wrapped in four bytes of magic and a `runtime.Unknown` with its type. An event of a watch is a
 //! `WatchEvent` behind its length, and the object in it is wrapped again.
 
+mod descriptors;
 mod measure;
 mod messages;
 mod shape;
@@ -14,17 +15,25 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use prost_reflect::Value as Field;
+use std::sync::Arc;
+
 use serde_json::Value;
 
-use crate::object::text;
+use crate::object::{read_ahead, text};
+use crate::pieces::{self, Pieces};
 use messages::Messages;
+use to_json::MessagePlace;
+use wire::WireError;
 use write::FieldPlace;
 
 /// The first bytes of every object in this encoding.
 const MAGIC: &[u8] = b"k8s\0";
 
-const ENVELOPE: &str = "k8s.io.apimachinery.pkg.runtime.Unknown";
+/// The fields of the envelope, a `runtime.Unknown`, and of the `TypeMeta` in it.
+const TYPE_META: u32 = 1;
+const CONTENT: u32 = 2;
+const API_VERSION: u32 = 1;
+const KIND: u32 = 2;
 
 /// Why something could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +41,8 @@ pub(crate) enum ProtobufError {
     /// Not the envelope, or its content is cut off.
     #[error("the protobuf body is malformed: {0}")]
     Malformed(String),
+    #[error("the protobuf body is malformed: {0}")]
+    Wire(#[from] WireError),
     /// A small body that would be a large object.
     #[error("the protobuf body has more than {} values", measure::PROTOBUF_VALUES_MAX)]
     TooMany,
@@ -53,17 +64,14 @@ pub(crate) enum ProtobufError {
 pub(crate) fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
     let messages = Messages::get()?;
     let wrapped = body.strip_prefix(MAGIC).ok_or_else(|| ProtobufError::Malformed("it has no magic".to_owned()))?;
-    let envelope = to_json::read(messages.named(ENVELOPE)?, wrapped)?;
-    let type_meta = envelope.get_field_by_name("typeMeta");
-    let type_meta = type_meta.as_deref().and_then(Field::as_message);
-    let of = |name: &str| type_meta.map(|meta| shape::string(meta, name)).unwrap_or_default();
-    let (api_version, kind) = (of("apiVersion"), of("kind"));
-    let raw = envelope.get_field_by_name("raw").and_then(|raw| raw.as_bytes().cloned()).unwrap_or_default();
-    let message = messages.of_kind(&api_version, &kind)?;
-    if !measure::is_bearable(&message.descriptor, &raw) {
+    let type_meta = wire::last_bytes(wrapped, TYPE_META)?.unwrap_or_default();
+    let (api_version, kind) = (wire::last_text(type_meta, API_VERSION)?, wire::last_text(type_meta, KIND)?);
+    let raw = wire::last_bytes(wrapped, CONTENT)?.unwrap_or_default();
+    let message = messages.of_kind(api_version, kind)?;
+    if !measure::is_bearable(messages, message, raw) {
         return Err(ProtobufError::TooMany);
     }
-    let mut object = to_json::object(messages, message, &to_json::read(message, &raw)?, &kind)?;
+    let mut object = to_json::object(messages, message, raw, &MessagePlace::root(kind))?;
     object.insert("apiVersion".to_owned(), api_version.into());
     object.insert("kind".to_owned(), kind.into());
     Ok(Value::Object(object))
@@ -78,29 +86,33 @@ pub(crate) fn encode(object: &Value) -> Result<Vec<u8>, ProtobufError> {
 
 /// A list as the body of an answer, without a document of all its items. Those of an item's fields that the message of the
 /// list's items has are written: the whole object, or of a `PartialObjectMetadataList` its metadata.
-pub(crate) fn encode_list<'a>(
+pub(crate) fn encode_list(
     api_version: &str,
     kind: &str,
     metadata: &Value,
-    items: impl Iterator<Item = &'a Value>,
-) -> Result<Vec<u8>, ProtobufError> {
+    items: &[Arc<Value>],
+) -> Result<Pieces, ProtobufError> {
     let messages = Messages::get()?;
     let list = messages.of_kind(api_version, kind)?;
     let (of_metadata, of_items) = (list.field("metadata")?, list.field("items")?);
     let item =
-        of_items.message.ok_or_else(|| ProtobufError::Descriptions(format!("items of {kind} are no messages")))?;
-    let (root, mut bytes) = (FieldPlace::Root(kind), Vec::new());
-    wrapped(api_version, kind, &mut bytes, |bytes| {
-        write::field(messages, of_metadata, metadata, FieldPlace::Field(&root, "metadata"), bytes)?;
-        let list = FieldPlace::Field(&root, "items");
-        for (index, object) in items.enumerate() {
-            wire::delimited(of_items.number, bytes, |bytes| {
-                write::message(messages, messages.at(item), object, FieldPlace::Item(&list, index), bytes)
-            })?;
-        }
-        Ok(())
+        of_items.message().ok_or_else(|| ProtobufError::Descriptions(format!("items of {kind} are no messages")))?;
+    let root = FieldPlace::Root(kind);
+    let place = FieldPlace::Field(&root, "items");
+    let items = pieces::write(items, |index, object, bytes| {
+        read_ahead(object);
+        wire::delimited(of_items.number, bytes, |bytes| {
+            write::message(messages, messages.at(item), object, FieldPlace::Item(&place, index), bytes)
+        })
     })?;
-    Ok(bytes)
+    let mut before = Vec::new();
+    write::field(messages, of_metadata, metadata, FieldPlace::Field(&root, "metadata"), &mut before)?;
+    let (mut begin, mut end) = (Vec::new(), Vec::new());
+    begin_envelope(api_version, kind, &mut begin)?;
+    wire::length(CONTENT, before.len() + pieces::length(&items), &mut begin);
+    begin.extend(before);
+    end_envelope(&mut end);
+    Ok([begin].into_iter().chain(items).chain([end]).collect())
 }
 
 /// An event of a watch, behind its length.
@@ -129,15 +141,24 @@ fn wrapped(
     bytes: &mut Vec<u8>,
     content: impl FnOnce(&mut Vec<u8>) -> Result<(), ProtobufError>,
 ) -> Result<(), ProtobufError> {
+    begin_envelope(api_version, kind, bytes)?;
+    wire::delimited(CONTENT, bytes, content)?;
+    end_envelope(bytes);
+    Ok(())
+}
+
+/// Begins the envelope, up to its content.
+fn begin_envelope(api_version: &str, kind: &str, bytes: &mut Vec<u8>) -> Result<(), ProtobufError> {
     bytes.extend_from_slice(MAGIC);
-    wire::delimited(1, bytes, |bytes| {
-        wire::text(1, api_version, bytes);
-        wire::text(2, kind, bytes);
-        Ok::<(), ProtobufError>(())
-    })?;
-    wire::delimited(2, bytes, content)?;
-    // The encoding and the type of the content: Go writes these though they are empty.
+    wire::delimited(TYPE_META, bytes, |bytes| {
+        wire::text(API_VERSION, api_version, bytes);
+        wire::text(KIND, kind, bytes);
+        Ok(())
+    })
+}
+
+/// Ends it with the encoding and the type of the content. Go writes these though they are empty.
+fn end_envelope(bytes: &mut Vec<u8>) {
     wire::text(3, "", bytes);
     wire::text(4, "", bytes);
-    Ok(())
 }

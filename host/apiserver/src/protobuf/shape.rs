@@ -1,8 +1,9 @@
 //! The messages whose Go types have a JSON of their own, both ways: times, quantities, raw JSON and the like.
 
 use jiff::Timestamp;
-use prost_reflect::{DynamicMessage, Value as Field};
 use serde_json::{Value, json};
+
+use super::wire::{self, WireError};
 
 /// How a message looks as JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,16 +51,17 @@ impl Shape {
 }
 
 /// A time as JSON; the zero time is null.
-pub(super) fn time(message: &DynamicMessage, with_micros: bool) -> Value {
-    let seconds = number(message, "seconds");
-    let nanos = number(message, "nanos");
-    let is_zero = !message.has_field_by_name("seconds") && nanos == 0;
-    let nanos = i32::try_from(nanos).unwrap_or_default();
-    match Timestamp::new(seconds, nanos) {
-        Ok(time) if !is_zero && with_micros => json!(format!("{time:.6}")),
-        Ok(time) if !is_zero => json!(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
-        _ => Value::Null,
+pub(super) fn time(message: &[u8], with_micros: bool) -> Result<Value, WireError> {
+    let (seconds, nanos) = (wire::last_integer(message, 1)?, wire::last_integer(message, 2)?.unwrap_or_default());
+    if seconds.is_none() && nanos == 0 {
+        return Ok(Value::Null);
     }
+    let time = Timestamp::new(seconds.unwrap_or_default(), i32::try_from(nanos).unwrap_or_default());
+    Ok(match time {
+        Ok(time) if with_micros => json!(format!("{time:.6}")),
+        Ok(time) => json!(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
+        Err(_) => Value::Null,
+    })
 }
 
 /// The fields of a time's message.
@@ -77,30 +79,17 @@ pub(super) fn read_time(text: &str, with_micros: bool) -> Option<Instant> {
     Some(Instant { seconds: micros.div_euclid(in_second), nanos })
 }
 
-pub(super) fn int_or_string(message: &DynamicMessage) -> Value {
-    match number(message, "type") {
-        0 => json!(number(message, "intVal")),
-        _ => json!(string(message, "strVal")),
+pub(super) fn int_or_string(message: &[u8]) -> Result<Value, WireError> {
+    match wire::last_integer(message, 1)?.unwrap_or_default() {
+        0 => Ok(json!(wire::last_integer(message, 2)?.unwrap_or_default())),
+        _ => Ok(json!(wire::last_text(message, 3)?)),
     }
 }
 
-/// The JSON in the first field of the message; none is null.
-pub(super) fn raw(message: &DynamicMessage) -> Result<Value, serde_json::Error> {
-    let found = message.get_field_by_number(1);
-    match found.as_ref().and_then(|bytes| bytes.as_bytes()) {
-        Some(bytes) if !bytes.is_empty() => serde_json::from_slice(bytes),
-        _ => Ok(Value::Null),
-    }
-}
-
-/// A number of any width, or 0.
-pub(super) fn number(message: &DynamicMessage, name: &str) -> i64 {
-    let found = message.get_field_by_name(name);
-    let found = found.as_deref();
-    found.and_then(Field::as_i64).or_else(|| found.and_then(Field::as_i32).map(i64::from)).unwrap_or_default()
-}
-
-pub(super) fn string(message: &DynamicMessage, name: &str) -> String {
-    let found = message.get_field_by_name(name);
-    found.as_deref().and_then(Field::as_str).unwrap_or_default().to_owned()
+/// A quantity; an empty one is zero.
+pub(super) fn quantity(message: &[u8]) -> Result<Value, WireError> {
+    Ok(match wire::last_text(message, 1)? {
+        "" => json!("0"),
+        text => json!(text),
+    })
 }

@@ -1,11 +1,14 @@
 //! Every built-in kind both ways: with all of its fields, and as a real server has written it.
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
 use serde_json::{Map, Value, json};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use super::messages::{MessageType, Messages};
+use super::messages::{Cardinality, FieldKind, FieldType, MessageType, Messages};
 use super::shape::Shape;
 use super::*;
 use crate::resources::builtin;
@@ -18,36 +21,30 @@ fn whole(messages: &Messages, of: &MessageType, depth: usize) -> Value {
     let mut object = Map::new();
     for field in &of.fields {
         if field.inline {
-            let inner = messages.at(field.message.expect("an inlined field is a struct"));
+            let inner = messages.at(field.message().expect("an inlined field is a struct"));
             object.extend(whole(messages, inner, depth).as_object().cloned().unwrap_or_default());
         } else if let Some(value) = field_of(messages, field, depth) {
-            object.insert(field.json.clone(), value);
+            object.insert(field.json.to_string(), value);
         }
     }
     Value::Object(object)
 }
 
-fn field_of(messages: &Messages, field: &super::messages::FieldType, depth: usize) -> Option<Value> {
-    use prost_reflect::Kind;
-    let descriptor = &field.descriptor;
-    let kind = match descriptor.kind() {
-        Kind::Message(entry) if descriptor.is_map() => entry.map_entry_value_field().kind(),
-        kind => kind,
+fn field_of(messages: &Messages, field: &FieldType, depth: usize) -> Option<Value> {
+    let one = match field.kind {
+        FieldKind::Message(inner) => message_of(messages, messages.at(inner), depth)?,
+        FieldKind::Bool => json!(true),
+        FieldKind::String => json!("text"),
+        FieldKind::Bytes => json!("Ynl0ZXM="),
+        FieldKind::Double => json!(1.5),
+        FieldKind::Int32 => json!(-5),
+        FieldKind::Int64 => json!(i64::MAX),
     };
-    let one = match (field.message.map(|inner| messages.at(inner)), kind) {
-        (Some(inner), _) => message_of(messages, inner, depth)?,
-        (None, Kind::Bool) => json!(true),
-        (None, Kind::String) => json!("text"),
-        (None, Kind::Bytes) => json!("Ynl0ZXM="),
-        (None, Kind::Double) => json!(1.5),
-        (None, Kind::Int32) => json!(-5),
-        (None, Kind::Int64) => json!(i64::MAX),
-        (None, other) => panic!("{} is a {other:?}", descriptor.full_name()),
-    };
-    if descriptor.is_list() {
-        return Some(json!([one]));
-    }
-    Some(if descriptor.is_map() { json!({ "key": one }) } else { one })
+    Some(match field.cardinality {
+        Cardinality::One => one,
+        Cardinality::List => json!([one]),
+        Cardinality::Map => json!({ "key": one }),
+    })
 }
 
 fn message_of(messages: &Messages, of: &MessageType, depth: usize) -> Option<Value> {
@@ -106,8 +103,8 @@ fn every_field_of_every_built_in_kind_goes_both_ways() {
             let bytes = encode(&list).expect("a list can be written");
             let found = decode(&bytes).expect("it can be read");
             assert_kept(&list, &found, &resource.list_kind);
-            let streamed = encode_list(&api_version, &resource.list_kind, &metadata, std::iter::once(&object));
-            assert_eq!(streamed.expect("its items can be written"), bytes, "{}", resource.list_kind);
+            let streamed = encode_list(&api_version, &resource.list_kind, &metadata, &[Arc::new(object)]);
+            assert_eq!(streamed.expect("its items can be written").concat(), bytes, "{}", resource.list_kind);
         }
     }
 }
@@ -166,7 +163,7 @@ fn a_body_that_is_cut_off_is_refused() {
         // Shorter fields are still fields, but nothing may panic.
         let _ = decode(&bytes[..length]);
     }
-    assert!(matches!(decode(&bytes[..9]), Err(ProtobufError::Malformed(_))));
+    assert!(matches!(decode(&bytes[..9]), Err(ProtobufError::Wire(WireError::CutOff))));
     assert!(matches!(decode(b"{}"), Err(ProtobufError::Malformed(_))));
 }
 
@@ -241,4 +238,65 @@ fn what_is_no_json_is_refused_and_not_lost() {
     broken[place] = b'(';
     let error = decode(&broken).expect_err("this is no JSON").to_string();
     assert!(error.starts_with("ControllerRevision.data is no JSON: "), "{error}");
+}
+
+/// Of the pod spec, which has most fields: the places of some of its fields, beside keys that it does not know.
+#[test]
+fn the_fields_of_an_object_are_found_among_keys_that_nobody_knows() {
+    let messages = Messages::get().expect("the embedded descriptions are whole");
+    for name in ["k8s.io.api.core.v1.PodSpec", "k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta"] {
+        let message = messages.named(name).expect("a message");
+        proptest!(|(chosen in vec((any::<Index>(), "[a-z]{0,3}"), 0..20))| {
+            let field = |(index, unknown): &(Index, String)| [index.get(&message.fields).json.to_string(), unknown.clone()];
+            let object: Map<String, Value> = chosen.iter().flat_map(field).map(|key| (key, json!(1))).collect();
+            let mut found = Vec::new();
+            message.places(&object, |place, _| found.push(place));
+            found.sort_unstable();
+            let is_present = |place: &usize| object.contains_key(&*message.fields[*place].json);
+            let expected: Vec<usize> = (0..message.fields.len()).filter(is_present).collect();
+            prop_assert_eq!(found, expected);
+        });
+    }
+}
+
+/// A body as a client may send it who knows more fields than this server, and writes some in an unusual way.
+#[test]
+fn unknown_and_repeated_fields_are_read_as_protobuf_asks() {
+    let read = |object: &[u8]| {
+        let mut bytes = Vec::new();
+        wrapped("v1", "ConfigMap", &mut bytes, |bytes| {
+            bytes.extend_from_slice(object);
+            Ok(())
+        })
+        .expect("nothing fails");
+        decode(&bytes)
+    };
+    // Field 1 is the metadata, whose field 1 is the name and field 7 the generation; field 4 is `immutable`.
+    let in_parts = [10, 3, 10, 1, b'a', 10, 2, 56, 7, 10, 3, 10, 1, b'b', 32, 0, 32, 1];
+    let object = read(&in_parts).expect("parts of a message are one");
+    assert_eq!((&object["metadata"]["name"], &object["metadata"]["generation"]), (&json!("b"), &json!(7)));
+    assert_eq!(object["immutable"], json!(true), "the last counts");
+    // Field 100 of each wire type: a number, eight bytes, a text, a group with a number and a group in it, four bytes.
+    let unknown = [
+        &[160, 6, 150, 1][..],
+        &[161, 6, 1, 2, 3, 4, 5, 6, 7, 8],
+        &[162, 6, 2, b'h', b'i'],
+        &[163, 6, 8, 1, 19, 20, 164, 6],
+        &[165, 6, 1, 2, 3, 4],
+        &[32, 1],
+    ];
+    assert_eq!(read(&unknown.concat()).expect("unknown fields are skipped")["immutable"], json!(true));
+    for broken in [&[163, 6, 8, 1][..], &[166, 6], &[34, 1, 1], &[8, 1], &[0, 1], &[10, 3, 10, 1, 0xff], &[255; 11]] {
+        assert!(matches!(read(broken), Err(ProtobufError::Wire(_))), "{broken:?}");
+    }
+    let deep = (0..200).fold(Vec::new(), |inner, _| {
+        let mut outer = Vec::new();
+        // `JSONSchemaProps.not`.
+        wire::bytes(28, &inner, &mut outer);
+        outer
+    });
+    let messages = Messages::get().expect("the embedded descriptions are whole");
+    let schema = messages.named("k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps");
+    let read = to_json::object(messages, schema.expect("a message"), &deep, &MessagePlace::root("schema"));
+    assert!(matches!(read, Err(ProtobufError::Wire(WireError::TooDeep))));
 }

@@ -1,72 +1,136 @@
-//! From a message to the JSON that encoding/json makes of the Go type: empty fields are left out where their tags say so,
-//! and written as zero or null where not.
+//! From the bytes of a message to the JSON that encoding/json makes of the Go type: empty fields are left out where their
+//! tags say so, and written as zero or null where not.
+
+use std::borrow::Cow;
+use std::fmt;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use prost_reflect::{DynamicMessage, Kind, MapKey, Value as Field};
 use serde_json::{Map, Value, json};
 
 use super::ProtobufError;
-use super::messages::{FieldType, MessageType, Messages};
+use super::measure::PROTOBUF_DEPTH_MAX;
+use super::messages::{Cardinality, FieldKind, FieldType, MessageType, Messages};
 use super::shape::{self, Shape};
+use super::wire::{self, Content, WireError};
 use crate::object::is_go_zero;
 
-/// Reads a message from its bytes.
-pub(super) fn read(message: &MessageType, bytes: &[u8]) -> Result<DynamicMessage, ProtobufError> {
-    DynamicMessage::decode(message.descriptor.clone(), bytes)
-        .map_err(|error| ProtobufError::Malformed(error.to_string()))
+/// Where a message stands in its object: for errors, and to bound the depth.
+pub(super) struct MessagePlace<'a> {
+    above: Option<&'a MessagePlace<'a>>,
+    name: &'a str,
+    depth: usize,
 }
 
-/// The fields of a struct; `path` names it in errors.
+impl<'a> MessagePlace<'a> {
+    pub(super) fn root(kind: &'a str) -> MessagePlace<'a> {
+        MessagePlace { above: None, name: kind, depth: 0 }
+    }
+
+    fn field(&'a self, name: &'a str) -> Result<MessagePlace<'a>, WireError> {
+        let depth = self.depth + 1;
+        if depth > PROTOBUF_DEPTH_MAX {
+            Err(WireError::TooDeep)
+        } else {
+            Ok(MessagePlace { above: Some(self), name, depth })
+        }
+    }
+}
+
+impl fmt::Display for MessagePlace<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.above {
+            Some(above) => write!(f, "{above}.{}", self.name),
+            None => f.write_str(self.name),
+        }
+    }
+}
+
+/// The fields of a message with the places of their types, in the order of those: what a field says more than once stays in
+/// its order.
+fn known<'a>(of: &MessageType, bytes: &'a [u8]) -> Result<Vec<(usize, Content<'a>)>, WireError> {
+    let mut found = Vec::new();
+    for field in wire::fields(bytes) {
+        let (number, content) = field?;
+        found.extend(of.numbered(number).map(|place| (place, content)));
+    }
+    found.sort_by_key(|(place, _)| *place);
+    Ok(found)
+}
+
+/// The fields of a struct.
 pub(super) fn object(
     messages: &Messages,
     of: &MessageType,
-    message: &DynamicMessage,
-    path: &str,
+    bytes: &[u8],
+    path: &MessagePlace,
 ) -> Result<Map<String, Value>, ProtobufError> {
-    let mut object = Map::new();
-    for field in &of.fields {
-        if let (true, Some(inner)) = (field.inline, field.message) {
-            let inner = messages.at(inner);
-            let empty = DynamicMessage::new(inner.descriptor.clone());
-            let found = message.get_field(&field.descriptor);
-            object.extend(self::object(messages, inner, found.as_message().unwrap_or(&empty), path)?);
-        } else if let Some(value) = field_value(messages, field, message, path)? {
-            object.insert(field.json.clone(), value);
+    let found = known(of, bytes)?;
+    let (mut rest, mut object) = (found.as_slice(), Map::new());
+    for (place, field) in of.fields.iter().enumerate() {
+        let (own, later) = rest.split_at(rest.partition_point(|(of, _)| *of <= place));
+        rest = later;
+        if let (true, FieldKind::Message(inner)) = (field.inline, field.kind) {
+            let content = merged(own, field)?;
+            object.extend(self::object(messages, messages.at(inner), &content, path)?);
+        } else if let Some(value) = field_value(messages, field, own, path)? {
+            object.insert(field.json.to_string(), value);
         }
     }
     Ok(object)
 }
 
-fn any(messages: &Messages, of: &MessageType, message: &DynamicMessage, path: &str) -> Result<Value, ProtobufError> {
-    let member = |name: &str| {
-        let field = of.fields.iter().find(|field| field.descriptor.name() == name)?;
-        let is_there = message.has_field(&field.descriptor);
-        is_there.then(|| present(messages, field, &message.get_field(&field.descriptor), path))
+type Occurrences<'a, 'b> = &'b [(usize, Content<'a>)];
+
+/// The content of a message. One that is there in parts is those together.
+fn merged<'a>(parts: Occurrences<'a, '_>, field: &FieldType) -> Result<Cow<'a, [u8]>, WireError> {
+    let content = |(_, content): &(usize, Content<'a>)| match content {
+        Content::Delimited(content) => Ok(*content),
+        _ => Err(WireError::Mistyped(field.number)),
     };
-    let or_absent = |value: Option<Result<Value, ProtobufError>>| value.unwrap_or(Ok(Value::Null));
+    match parts {
+        [] => Ok(Cow::default()),
+        [only] => content(only).map(Cow::Borrowed),
+        parts => Ok(Cow::Owned(parts.iter().map(content).collect::<Result<Vec<_>, _>>()?.concat())),
+    }
+}
+
+fn any(messages: &Messages, of: &MessageType, bytes: &[u8], path: &MessagePlace) -> Result<Value, ProtobufError> {
+    let found = |field: &FieldType| -> Result<Vec<(usize, Content<'_>)>, WireError> {
+        let mut found = known(of, bytes)?;
+        found.retain(|(place, _)| of.fields[*place].number == field.number);
+        Ok(found)
+    };
+    let member = |name: &str| -> Result<Option<Value>, ProtobufError> {
+        let Some(field) = of.named(name) else { return Ok(None) };
+        let found = found(field)?;
+        if found.is_empty() { Ok(None) } else { present(messages, field, &found, path).map(Some) }
+    };
+    let either = |one: &str, other: &str, none: Value| -> Result<Value, ProtobufError> {
+        match member(one)? {
+            Some(value) => Ok(value),
+            None => Ok(member(other)?.unwrap_or(none)),
+        }
+    };
     Ok(match of.shape {
-        Shape::Struct => Value::Object(object(messages, of, message, path)?),
+        Shape::Struct => Value::Object(object(messages, of, bytes, path)?),
         Shape::Items => match of.fields.first() {
             // An empty slice and none are different messages, if the first is written at all.
-            Some(items) => present(messages, items, &message.get_field(&items.descriptor), path)?,
+            Some(items) => present(messages, items, &found(items)?, path)?,
             None => Value::Null,
         },
-        Shape::Time => shape::time(message, false),
-        Shape::MicroTime => shape::time(message, true),
-        Shape::Quantity => match shape::string(message, "string").as_str() {
-            "" => json!("0"),
-            text => json!(text),
+        Shape::Time => shape::time(bytes, false)?,
+        Shape::MicroTime => shape::time(bytes, true)?,
+        Shape::Quantity => shape::quantity(bytes)?,
+        Shape::IntOrString => shape::int_or_string(bytes)?,
+        Shape::Raw => match wire::last_bytes(bytes, 1)?.unwrap_or_default() {
+            [] => Value::Null,
+            json => serde_json::from_slice(json)
+                .map_err(|error| ProtobufError::Json { field: path.to_string(), error: error.to_string() })?,
         },
-        Shape::IntOrString => shape::int_or_string(message),
-        Shape::Raw => {
-            let error =
-                |error: serde_json::Error| ProtobufError::Json { field: path.to_owned(), error: error.to_string() };
-            shape::raw(message).map_err(error)?
-        }
-        Shape::SchemaOrList => or_absent(member("jSONSchemas").or_else(|| member("schema")))?,
-        Shape::SchemaOrBool => member("schema").or_else(|| member("allows")).unwrap_or(Ok(json!(false)))?,
-        Shape::SchemaOrNames => or_absent(member("property").or_else(|| member("schema")))?,
+        Shape::SchemaOrList => either("jSONSchemas", "schema", Value::Null)?,
+        Shape::SchemaOrBool => either("schema", "allows", json!(false))?,
+        Shape::SchemaOrNames => either("property", "schema", Value::Null)?,
     })
 }
 
@@ -74,22 +138,20 @@ fn any(messages: &Messages, of: &MessageType, message: &DynamicMessage, path: &s
 fn field_value(
     messages: &Messages,
     field: &FieldType,
-    message: &DynamicMessage,
-    path: &str,
+    found: Occurrences,
+    path: &MessagePlace,
 ) -> Result<Option<Value>, ProtobufError> {
-    let descriptor = &field.descriptor;
-    let is_present = message.has_field(descriptor);
+    let is_present = !found.is_empty();
     let omitted = field.omitempty || field.omitzero;
-    let or_null = || if omitted { None } else { Some(Value::Null) };
-    let is_collection = descriptor.is_list() || descriptor.is_map();
+    let is_collection = field.cardinality != Cardinality::One;
     if !is_present && (is_collection || field.pointer) {
-        return Ok(or_null());
+        return Ok(if omitted { None } else { Some(Value::Null) });
     }
-    let value = present(messages, field, &message.get_field(descriptor), &format!("{path}.{}", field.json))?;
+    let value = present(messages, field, found, &path.field(&field.json)?)?;
     if is_collection {
         return Ok(Some(value));
     }
-    let is_struct = field.message.is_some_and(|inner| messages.at(inner).shape != Shape::Items);
+    let is_struct = field.message().is_some_and(|inner| messages.at(inner).shape != Shape::Items);
     Ok(match &value {
         // A pointer that is there is written whatever it points to.
         _ if field.pointer => Some(value),
@@ -98,39 +160,81 @@ fn field_value(
         _ if is_go_zero(&value) && omitted => None,
         // A slice that is not there.
         Value::Array(_) if !is_present => Some(Value::Null),
-        Value::String(_) if !is_present && descriptor.kind() == Kind::Bytes => Some(Value::Null),
+        Value::String(_) if !is_present && field.kind == FieldKind::Bytes => Some(Value::Null),
         _ => Some(value),
     })
 }
 
-fn present(messages: &Messages, field: &FieldType, value: &Field, path: &str) -> Result<Value, ProtobufError> {
-    let one = |value: &Field| match (value, field.message) {
-        (Field::Message(message), Some(inner)) => any(messages, messages.at(inner), message, path),
-        (other, _) => Ok(scalar(other)),
-    };
-    match value {
-        Field::List(items) => items.iter().map(one).collect::<Result<_, _>>().map(Value::Array),
-        Field::Map(entries) => {
-            let entry = |(key, value): (&MapKey, &Field)| {
-                one(value).map(|value| (key.as_str().unwrap_or_default().to_owned(), value))
-            };
-            entries.iter().map(entry).collect::<Result<_, _>>().map(Value::Object)
+fn present(
+    messages: &Messages,
+    field: &FieldType,
+    found: Occurrences,
+    path: &MessagePlace,
+) -> Result<Value, ProtobufError> {
+    match field.cardinality {
+        Cardinality::One => one(messages, field, found, path),
+        Cardinality::List => {
+            let mut items = Vec::with_capacity(found.len());
+            for occurrence in found {
+                match (field.kind, occurrence.1) {
+                    (FieldKind::Bool | FieldKind::Int32 | FieldKind::Int64, Content::Delimited(mut numbers)) => {
+                        while !numbers.is_empty() {
+                            items.push(scalar(field, Content::Varint(wire::take_varint(&mut numbers)?))?);
+                        }
+                    }
+                    _ => items.push(one(messages, field, std::slice::from_ref(occurrence), path)?),
+                }
+            }
+            Ok(Value::Array(items))
         }
-        other => one(other),
+        Cardinality::Map => {
+            let entry = |occurrence: &(usize, Content<'_>)| {
+                let entry = merged(std::slice::from_ref(occurrence), field)?;
+                let key = wire::last_text(&entry, wire::ENTRY_KEY)?.to_owned();
+                let mut value = Vec::new();
+                for part in wire::fields(&entry) {
+                    value.extend(Some(part?).filter(|(number, _)| *number == wire::ENTRY_VALUE).map(|(_, it)| (0, it)));
+                }
+                Ok((key, one(messages, field, &value, path)?))
+            };
+            found.iter().map(entry).collect::<Result<_, _>>().map(Value::Object)
+        }
     }
 }
 
-fn scalar(value: &Field) -> Value {
-    match value {
-        Field::Bool(value) => json!(value),
-        Field::I32(number) => json!(number),
-        Field::I64(number) => json!(number),
-        Field::F64(number) => float(*number),
-        Field::String(text) => json!(text),
-        Field::Bytes(bytes) => json!(BASE64_STANDARD.encode(bytes)),
-        // No message of Kubernetes has another.
-        _ => Value::Null,
+/// A value that is no list and no map; the zero value if it is not there.
+fn one(
+    messages: &Messages,
+    field: &FieldType,
+    found: Occurrences,
+    path: &MessagePlace,
+) -> Result<Value, ProtobufError> {
+    let mut value = match field.kind {
+        FieldKind::Message(inner) => return any(messages, messages.at(inner), &merged(found, field)?, path),
+        FieldKind::Bool => json!(false),
+        FieldKind::Int32 | FieldKind::Int64 | FieldKind::Double => json!(0),
+        FieldKind::String | FieldKind::Bytes => json!(""),
+    };
+    // The last counts, and all must be of the type.
+    for (_, content) in found {
+        value = scalar(field, *content)?;
     }
+    Ok(value)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "as protobuf reads numbers")]
+fn scalar(field: &FieldType, content: Content) -> Result<Value, WireError> {
+    Ok(match (field.kind, content) {
+        (FieldKind::Bool, Content::Varint(value)) => json!(value != 0),
+        (FieldKind::Int32, Content::Varint(value)) => json!(value as i32),
+        (FieldKind::Int64, Content::Varint(value)) => json!(value as i64),
+        (FieldKind::Double, Content::Fixed64(bytes)) => float(f64::from_le_bytes(bytes)),
+        (FieldKind::String, Content::Delimited(text)) => {
+            json!(std::str::from_utf8(text).map_err(|_| WireError::Utf8(field.number))?)
+        }
+        (FieldKind::Bytes, Content::Delimited(bytes)) => json!(BASE64_STANDARD.encode(bytes)),
+        _ => return Err(WireError::Mistyped(field.number)),
+    })
 }
 
 /// Go writes a whole float without a fraction.

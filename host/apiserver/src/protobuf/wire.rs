@@ -1,4 +1,4 @@
-//! The wire format of protobuf: fields with their keys.
+//! The wire format of protobuf: fields with their keys, both ways.
 
 /// How the value of a field is written.
 #[derive(Clone, Copy)]
@@ -25,9 +25,14 @@ pub(crate) fn text(number: u32, text: &str, bytes: &mut Vec<u8>) {
 }
 
 pub(crate) fn bytes(number: u32, content: &[u8], bytes: &mut Vec<u8>) {
-    key(number, WireType::Delimited, bytes);
-    varint(content.len() as u64, bytes);
+    length(number, content.len(), bytes);
     bytes.extend_from_slice(content);
+}
+
+/// The begin of a field whose content comes after it.
+pub(crate) fn length(number: u32, length: usize, bytes: &mut Vec<u8>) {
+    key(number, WireType::Delimited, bytes);
+    varint(length as u64, bytes);
 }
 
 /// A field whose content is written in place: its length is put before it once it is known.
@@ -41,11 +46,9 @@ pub(crate) fn delimited<E>(
     // Most lengths take a byte.
     bytes.push(0);
     content(bytes)?;
-    let mut length = Vec::with_capacity(2);
-    varint((bytes.len() - begin - 1) as u64, &mut length);
-    match length.as_slice() {
-        [byte] => bytes[begin] = *byte,
-        longer => drop(bytes.splice(begin..=begin, longer.iter().copied())),
+    match varint_of((bytes.len() - begin - 1) as u64) {
+        (length, 1) => bytes[begin] = length[0],
+        (length, longer) => drop(bytes.splice(begin..=begin, length.into_iter().take(longer))),
     }
     Ok(())
 }
@@ -54,10 +57,158 @@ fn key(number: u32, wire_type: WireType, bytes: &mut Vec<u8>) {
     varint(u64::from((number << 3) | wire_type as u32), bytes);
 }
 
-fn varint(mut value: u64, bytes: &mut Vec<u8>) {
+fn varint(value: u64, bytes: &mut Vec<u8>) {
+    let (digits, count) = varint_of(value);
+    bytes.extend_from_slice(&digits[..count]);
+}
+
+/// A varint, and how many bytes it takes.
+fn varint_of(mut value: u64) -> ([u8; 10], usize) {
+    let (mut digits, mut last) = ([0; 10], 0);
     while value > 0x7f {
-        bytes.push(value.to_le_bytes()[0] | 0x80);
+        digits[last] = value.to_le_bytes()[0] | 0x80;
         value >>= 7;
+        last += 1;
     }
-    bytes.push(value.to_le_bytes()[0]);
+    digits[last] = value.to_le_bytes()[0];
+    (digits, last + 1)
+}
+
+/// The fields of a map's entry.
+pub(super) const ENTRY_KEY: u32 = 1;
+pub(super) const ENTRY_VALUE: u32 = 2;
+
+/// The value of a field as it stands in its message.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Content<'a> {
+    Varint(u64),
+    Fixed64([u8; 8]),
+    Fixed32,
+    Delimited(&'a [u8]),
+    /// No message of Kubernetes has one. A client may know other fields.
+    Group,
+}
+
+/// Why bytes are no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum WireError {
+    #[error("it ends within a field")]
+    CutOff,
+    #[error("a number has more than ten bytes")]
+    TooLong,
+    #[error("there is no field {0}")]
+    Number(u64),
+    #[error("there is no wire type {0}")]
+    WireType(u64),
+    #[error("field {0} is of another type")]
+    Mistyped(u32),
+    #[error("field {0} is no UTF-8")]
+    Utf8(u32),
+    #[error("it nests too deep")]
+    TooDeep,
+}
+
+/// The fields of a message one by one, each with its number.
+pub(super) fn fields(mut bytes: &[u8]) -> impl Iterator<Item = Result<(u32, Content<'_>), WireError>> {
+    std::iter::from_fn(move || {
+        if bytes.is_empty() {
+            return None;
+        }
+        let field = take_field(&mut bytes);
+        if field.is_err() {
+            bytes = &[];
+        }
+        Some(field)
+    })
+}
+
+fn take_field<'a>(bytes: &mut &'a [u8]) -> Result<(u32, Content<'a>), WireError> {
+    let key = take_varint(bytes)?;
+    let number = u32::try_from(key >> 3).ok().filter(|number| *number > 0).ok_or(WireError::Number(key >> 3))?;
+    let content = match key & 7 {
+        0 => Content::Varint(take_varint(bytes)?),
+        1 => Content::Fixed64(*take(bytes, 8)?.first_chunk().ok_or(WireError::CutOff)?),
+        2 => Content::Delimited(take_delimited(bytes)?),
+        3 => skip_group(bytes).map(|()| Content::Group)?,
+        5 => take(bytes, 4).map(|_| Content::Fixed32)?,
+        other => return Err(WireError::WireType(other)),
+    };
+    Ok((number, content))
+}
+
+/// Skips to the end of a group and of all groups in it.
+fn skip_group(bytes: &mut &[u8]) -> Result<(), WireError> {
+    let mut depth = 1;
+    while depth > 0 {
+        match take_varint(bytes)? & 7 {
+            0 => drop(take_varint(bytes)?),
+            1 => drop(take(bytes, 8)?),
+            2 => drop(take_delimited(bytes)?),
+            3 => depth += 1,
+            4 => depth -= 1,
+            5 => drop(take(bytes, 4)?),
+            other => return Err(WireError::WireType(other)),
+        }
+    }
+    Ok(())
+}
+
+fn take_delimited<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8], WireError> {
+    let length = usize::try_from(take_varint(bytes)?).map_err(|_| WireError::CutOff)?;
+    take(bytes, length)
+}
+
+fn take<'a>(bytes: &mut &'a [u8], length: usize) -> Result<&'a [u8], WireError> {
+    let (taken, rest) = bytes.split_at_checked(length).ok_or(WireError::CutOff)?;
+    *bytes = rest;
+    Ok(taken)
+}
+
+/// Takes a number from the front.
+pub(super) fn take_varint(bytes: &mut &[u8]) -> Result<u64, WireError> {
+    let mut value = 0;
+    for place in 0..10 {
+        let (byte, rest) = bytes.split_first().ok_or(WireError::CutOff)?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << (7 * place);
+        if *byte < 0x80 {
+            return Ok(value);
+        }
+    }
+    Err(WireError::TooLong)
+}
+
+/// The content of a field as `read` takes it: in a message that says it twice the later counts.
+fn last<'a, T>(bytes: &'a [u8], number: u32, read: impl Fn(Content<'a>) -> Option<T>) -> Result<Option<T>, WireError> {
+    let mut found = None;
+    for field in fields(bytes) {
+        let (known, content) = field?;
+        if known == number {
+            found = Some(read(content).ok_or(WireError::Mistyped(number))?);
+        }
+    }
+    Ok(found)
+}
+
+/// The last content of a field with a length.
+pub(super) fn last_bytes(bytes: &[u8], number: u32) -> Result<Option<&[u8]>, WireError> {
+    last(bytes, number, |content| match content {
+        Content::Delimited(content) => Some(content),
+        _ => None,
+    })
+}
+
+/// The same as a text; none is the empty one.
+pub(super) fn last_text(bytes: &[u8], number: u32) -> Result<&str, WireError> {
+    let text = last_bytes(bytes, number)?.unwrap_or_default();
+    std::str::from_utf8(text).map_err(|_| WireError::Utf8(number))
+}
+
+/// The last content of a field that is a whole number.
+#[expect(clippy::cast_possible_wrap, reason = "the two's complement is what is written")]
+pub(super) fn last_integer(bytes: &[u8], number: u32) -> Result<Option<i64>, WireError> {
+    last(bytes, number, |content| match content {
+        Content::Varint(value) => Some(value as i64),
+        _ => None,
+    })
 }

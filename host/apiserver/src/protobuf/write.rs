@@ -4,11 +4,10 @@
 
 use std::fmt;
 
-use prost_reflect::Kind;
 use serde_json::Value;
 
 use super::ProtobufError;
-use super::messages::{Cardinality, FieldType, MessageType, Messages};
+use super::messages::{Cardinality, FieldKind, FieldType, MessageType, Messages};
 use super::shape::{self, Shape};
 use super::wire;
 use crate::object::decode_base64;
@@ -44,8 +43,7 @@ pub(super) fn message(
     bytes: &mut Vec<u8>,
 ) -> Result<(), ProtobufError> {
     let set = |name: &str, value: &Value, bytes: &mut Vec<u8>| {
-        let named = of.fields.iter().find(|field| field.descriptor.name() == name);
-        named.map_or(Ok(()), |named| field(messages, named, value, path, bytes))
+        of.named(name).map_or(Ok(()), |named| field(messages, named, value, path, bytes))
     };
     match (of.shape, value) {
         (Shape::Struct, Value::Object(_)) => fields(messages, of, value, path, bytes),
@@ -70,8 +68,7 @@ pub(super) fn message(
         }
         (Shape::IntOrString, value) => int_or_string(value, path, bytes),
         (Shape::Raw, value) => {
-            wire::text(1, &value.to_string(), bytes);
-            Ok(())
+            wire::delimited(1, bytes, |bytes| serde_json::to_writer(bytes, value).map_err(|_| mistyped(path, "JSON")))
         }
         (Shape::SchemaOrList, Value::Array(_)) => set("jSONSchemas", value, bytes),
         (Shape::SchemaOrBool, Value::Bool(_)) => set("allows", value, bytes),
@@ -110,6 +107,7 @@ fn int_or_string(value: &Value, path: FieldPlace, bytes: &mut Vec<u8>) -> Result
     Ok(())
 }
 
+/// Walks the object's own entries, which are few, and not all the fields that the message could have.
 fn fields(
     messages: &Messages,
     of: &MessageType,
@@ -117,14 +115,17 @@ fn fields(
     path: FieldPlace,
     bytes: &mut Vec<u8>,
 ) -> Result<(), ProtobufError> {
-    for known in &of.fields {
+    let Some(entries) = object.as_object() else { return Ok(()) };
+    let mut present: Vec<(usize, &Value)> = Vec::with_capacity(entries.len() + of.inlined.len());
+    of.places(entries, |place, value| present.push((place, value)));
+    present.extend(of.inlined.iter().map(|place| (*place, object)));
+    present.sort_unstable_by_key(|(place, _)| *place);
+    for (place, value) in present {
+        let known = &of.fields[place];
         if known.inline {
-            field(messages, known, object, path, bytes)?;
-            continue;
-        }
-        match object.get(&known.json) {
-            None | Some(Value::Null) => {}
-            Some(value) => field(messages, known, value, FieldPlace::Field(&path, &known.json), bytes)?,
+            field(messages, known, value, path, bytes)?;
+        } else if !value.is_null() {
+            field(messages, known, value, FieldPlace::Field(&path, &known.json), bytes)?;
         }
     }
     Ok(())
@@ -148,15 +149,13 @@ pub(super) fn field(
         }
         Cardinality::Map => {
             let entries = value.as_object().ok_or_else(|| mistyped(path, "a map"))?;
-            let mut sorted: Vec<(&String, &Value)> = entries.iter().collect();
-            sorted.sort_unstable_by_key(|(key, _)| *key);
-            let mut entry = |(key, value): &(&String, &Value)| {
+            // They are sorted.
+            entries.iter().try_for_each(|(key, value)| {
                 wire::delimited(of.number, bytes, |bytes| {
                     wire::text(1, key, bytes);
                     one(messages, of, 2, value, path, bytes)
                 })
-            };
-            sorted.iter().try_for_each(&mut entry)
+            })
         }
     }
 }
@@ -170,33 +169,31 @@ fn one(
     path: FieldPlace,
     bytes: &mut Vec<u8>,
 ) -> Result<(), ProtobufError> {
-    if let Some(inner) = of.message {
-        return wire::delimited(number, bytes, |bytes| match value {
-            Value::Null => Ok(()),
-            value => message(messages, messages.at(inner), value, path, bytes),
-        });
-    }
     let given = |expected| move || mistyped(path, expected);
-    match (&of.kind, value) {
-        (Kind::Bool | Kind::Int32 | Kind::Int64, Value::Null) => wire::integer(number, 0, bytes),
-        (Kind::Double, Value::Null) => wire::double(number, 0.0, bytes),
-        (Kind::String | Kind::Bytes, Value::Null) => wire::text(number, "", bytes),
-        (Kind::Bool, value) => wire::integer(number, value.as_bool().ok_or_else(given("a bool"))?.into(), bytes),
-        (Kind::String, value) => wire::text(number, value.as_str().ok_or_else(given("a text"))?, bytes),
-        (Kind::Bytes, value) => {
+    match (of.kind, value) {
+        (FieldKind::Message(inner), value) => {
+            return wire::delimited(number, bytes, |bytes| match value {
+                Value::Null => Ok(()),
+                value => message(messages, messages.at(inner), value, path, bytes),
+            });
+        }
+        (FieldKind::Bool | FieldKind::Int32 | FieldKind::Int64, Value::Null) => wire::integer(number, 0, bytes),
+        (FieldKind::Double, Value::Null) => wire::double(number, 0.0, bytes),
+        (FieldKind::String | FieldKind::Bytes, Value::Null) => wire::text(number, "", bytes),
+        (FieldKind::Bool, value) => wire::integer(number, value.as_bool().ok_or_else(given("a bool"))?.into(), bytes),
+        (FieldKind::String, value) => wire::text(number, value.as_str().ok_or_else(given("a text"))?, bytes),
+        (FieldKind::Bytes, value) => {
             let content = value.as_str().and_then(decode_base64).ok_or_else(given("base64"))?;
             wire::bytes(number, &content, bytes);
         }
-        (Kind::Double, value) => wire::double(number, value.as_f64().ok_or_else(given("a number"))?, bytes),
-        (Kind::Int32, value) => {
+        (FieldKind::Double, value) => wire::double(number, value.as_f64().ok_or_else(given("a number"))?, bytes),
+        (FieldKind::Int32, value) => {
             let whole = integer(value).and_then(|number| i32::try_from(number).ok());
             wire::integer(number, whole.ok_or_else(given("a number of 32 bits"))?.into(), bytes);
         }
-        (Kind::Int64, value) => {
+        (FieldKind::Int64, value) => {
             wire::integer(number, integer(value).ok_or_else(given("a number of 64 bits"))?, bytes);
         }
-        // No message of Kubernetes has such a field.
-        _ => return Err(mistyped(path, "another type")),
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::object::json_path::JsonPath;
 use crate::object::{self, text};
+use crate::pattern::PatternBudget;
 use crate::resources::api_approval::ApiApproval;
 use crate::resources::builtin;
 use crate::resources::column::Column;
@@ -34,10 +35,11 @@ pub(crate) fn defined_resource(definition: &Value) -> GroupResource {
 
 /// One type per version of a valid definition.
 pub(crate) fn resource_types(definition: &Arc<Value>) -> Vec<ResourceType> {
+    let patterns = PatternBudget::full();
     let schemas: BTreeMap<String, Schema> = versions(definition)
         .iter()
         .filter_map(|version| {
-            let schema = Schema::parse(version.pointer("/schema/openAPIV3Schema")?).ok()?;
+            let schema = Schema::parse_within(&patterns, version.pointer("/schema/openAPIV3Schema")?).ok()?;
             Some((text(version, "/name").to_owned(), schema))
         })
         .collect();

@@ -15,6 +15,7 @@ mod logic;
 pub(crate) mod numbers;
 mod openapi;
 mod parse;
+mod properties;
 mod rules;
 mod shape;
 mod structural;
@@ -24,13 +25,14 @@ pub(crate) mod typed;
 mod types;
 mod validate;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{ops::Deref, sync::Arc};
 
 use serde_json::{Number, Value};
 
 pub(crate) use embedded::{Malformed, decoded as decoded_metadata};
 pub(crate) use error::{SchemaError, number_text};
 pub(crate) use openapi::unrecognized_formats;
+use properties::Properties;
 pub(crate) use rules::Judgement;
 use rules::Rule;
 pub(crate) use validate::below;
@@ -47,12 +49,13 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// Reads an `openAPIV3Schema`, and refuses it when it is not structural.
+    #[cfg(test)]
     pub(crate) fn parse(openapi: &Value) -> Result<Self, Vec<SchemaError>> {
         Self::parse_within(&PatternBudget::full(), openapi)
     }
 
-    /// The same for one version of a definition of several, which share the budget.
+    /// Reads an `openAPIV3Schema`, and refuses it when it is not structural. The versions of a definition share their
+    /// patterns.
     pub(crate) fn parse_within(patterns: &PatternBudget, openapi: &Value) -> Result<Self, Vec<SchemaError>> {
         let written = openapi::check(openapi);
         // Most of what is no schema breaks a rule for what is written, too.
@@ -135,7 +138,7 @@ pub(crate) struct Node {
     /// The declared type; none only where `int-or-string` or `preserve-unknown-fields` stands in for it.
     pub(crate) kind: Option<Kind>,
     /// Named fields.
-    pub(crate) properties: BTreeMap<String, Node>,
+    pub(crate) properties: Properties<Node>,
     /// The schema of other fields.
     pub(crate) additional: Additional,
     /// The schema of each item of a list.
@@ -152,7 +155,7 @@ pub(crate) struct Node {
     has_rules: bool,
     /// Facts about it beside its type.
     marks: Vec<Mark>,
-    checks: Checks,
+    checks: SparseChecks,
 }
 
 impl Node {
@@ -257,7 +260,7 @@ impl Additional {
 }
 
 /// The parts of a schema that only say which values are acceptable.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Checks {
     required: Vec<String>,
     one_of_values: Option<Vec<Value>>,
@@ -267,7 +270,7 @@ struct Checks {
     length: Range,
     items: Range,
     properties: Range,
-    pattern: Option<Pattern>,
+    pattern: Option<Arc<Pattern>>,
     format: Option<format::Format>,
     all_of: Vec<Node>,
     any_of: Vec<Node>,
@@ -275,7 +278,72 @@ struct Checks {
     not: Option<Box<Node>>,
 }
 
+/// The checks of a node. Most have none, and [`Checks`] are large.
+#[derive(Debug, Default)]
+struct SparseChecks(Option<Box<Checks>>);
+
+impl From<Checks> for SparseChecks {
+    fn from(checks: Checks) -> Self {
+        Self((!checks.is_empty()).then(|| Box::new(checks)))
+    }
+}
+
+impl Deref for SparseChecks {
+    type Target = Checks;
+
+    fn deref(&self) -> &Checks {
+        self.0.as_deref().unwrap_or(&NO_CHECKS)
+    }
+}
+
+static NO_CHECKS: Checks = Checks {
+    required: Vec::new(),
+    one_of_values: None,
+    minimum: None,
+    maximum: None,
+    multiple_of: None,
+    length: Range::ANY,
+    items: Range::ANY,
+    properties: Range::ANY,
+    pattern: None,
+    format: None,
+    all_of: Vec::new(),
+    any_of: Vec::new(),
+    one_of: Vec::new(),
+    not: None,
+};
+
 impl Checks {
+    /// Whether every value is acceptable.
+    fn is_empty(&self) -> bool {
+        let Self {
+            required,
+            one_of_values,
+            minimum,
+            maximum,
+            multiple_of,
+            length,
+            items,
+            properties,
+            pattern,
+            format,
+            all_of,
+            any_of,
+            one_of,
+            not,
+        } = self;
+        let has_no_bounds = minimum.is_none() && maximum.is_none() && multiple_of.is_none();
+        let has_no_operators = all_of.is_empty() && any_of.is_empty() && one_of.is_empty() && not.is_none();
+        let allows_any_text = pattern.is_none() && format.is_none();
+        let allows_any_size = [length, items, properties].into_iter().all(|range| *range == Range::ANY);
+        has_no_bounds
+            && has_no_operators
+            && allows_any_text
+            && allows_any_size
+            && required.is_empty()
+            && one_of_values.is_none()
+    }
+
     /// The nested schemas, with the keyword and index that lead to each.
     fn nested(&self) -> impl Iterator<Item = (String, &Node)> {
         fn numbered<'a>(keyword: &'a str, nodes: &'a [Node]) -> impl Iterator<Item = (String, &'a Node)> {
@@ -296,8 +364,12 @@ struct Bound {
 }
 
 /// Limits on a size.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Range {
     least: Option<u64>,
     most: Option<u64>,
+}
+
+impl Range {
+    const ANY: Range = Range { least: None, most: None };
 }

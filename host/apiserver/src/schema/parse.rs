@@ -1,12 +1,14 @@
 //! From the JSON of an `openAPIV3Schema` to [`Node`]s. What is not a schema at all is refused here; what is a schema
 //! but not structural, in [`super::structural`].
 
-use std::{collections::BTreeMap, fmt};
+use std::{fmt, sync::Arc};
 
 use serde_json::{Map, Number, Value};
 
 use super::format::Format;
-use super::{Additional, Bound, Checks, Kind, ListKind, Mark, Node, Pattern, PatternBudget, Range, SchemaError};
+use super::{
+    Additional, Bound, Checks, Kind, ListKind, Mark, Node, Pattern, PatternBudget, Properties, Range, SchemaError,
+};
 
 /// Where in a schema: `properties[spec].items`.
 #[derive(Clone, Debug)]
@@ -55,7 +57,7 @@ pub(super) fn node(schema: &Value, at: &Path, patterns: &PatternBudget) -> Resul
             .unwrap_or_default(),
         has_rules: false,
         marks: read.marks()?,
-        checks: read.checks()?,
+        checks: read.checks()?.into(),
     })
 }
 
@@ -128,12 +130,12 @@ impl<'a> Reader<'a> {
         Kind::named(name).map(Some).ok_or_else(|| self.at.child("type").refuse("Invalid value: no type"))
     }
 
-    fn properties(&self) -> Result<BTreeMap<String, Node>, SchemaError> {
+    fn properties(&self) -> Result<Properties<Node>, SchemaError> {
         let properties = self.keyword("properties", "an object", Value::as_object)?;
         properties
             .into_iter()
             .flatten()
-            .map(|(name, schema)| Ok((name.clone(), node(schema, &self.at.property(name), self.patterns)?)))
+            .map(|(name, schema)| Ok((name.as_str().into(), node(schema, &self.at.property(name), self.patterns)?)))
             .collect()
     }
 
@@ -204,9 +206,9 @@ impl<'a> Reader<'a> {
         Ok(self.number(name)?.map(|at| Bound { at, exclusive }))
     }
 
-    fn pattern(&self) -> Result<Option<Pattern>, SchemaError> {
+    fn pattern(&self) -> Result<Option<Arc<Pattern>>, SchemaError> {
         let Some(source) = self.text("pattern")?.filter(|source| !source.is_empty()) else { return Ok(None) };
-        Pattern::parse(source, self.patterns).map(Some).map_err(|why| {
+        self.patterns.pattern(source).map(Some).map_err(|why| {
             let quoted = Value::from(source);
             let reason = format!("Invalid value: {quoted}: must be a valid regular expression, but isn't: {why}");
             self.at.child("pattern").refuse(reason)

@@ -33,11 +33,11 @@ pub(super) fn drop_forbidden_nulls(node: &Node, value: &mut Value) {
 pub(super) fn fill_defaults(node: &Node, value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            for (name, property) in &node.properties {
+            for (name, property) in node.properties.iter() {
                 if let Some(default) = &property.default
                     && fields.get(name).is_none_or(|field| field.is_null() && !property.is(Mark::Nullable))
                 {
-                    fields.insert(name.clone(), default.clone());
+                    fields.insert(name.to_owned(), default.clone());
                 }
             }
             for (name, field) in fields.iter_mut() {

@@ -85,7 +85,7 @@ fn check_node(node: &Node, at: &Path, whose: &str, found: &mut Vec<SchemaError>)
             check_nested(nested, node, skips_in_all_of && keyword == "allOf[0]", &at.child(&keyword), found);
         }
     }
-    for (name, property) in &node.properties {
+    for (name, property) in node.properties.iter() {
         check_node(property, &at.property(name), "for specified object fields", found);
     }
     if let Additional::Like(additional) = &node.additional {
@@ -164,7 +164,7 @@ fn check_nested(nested: &Node, outside: &Node, skips_any_of: bool, at: &Path, fo
         found.push(at.property("metadata").refuse("Forbidden: must not be specified in a nested context"));
     }
     // Fields that are not specified outside are no contradiction: there is nothing to check.
-    for (name, property) in &nested.properties {
+    for (name, property) in nested.properties.iter() {
         if let Some(outside) = outside.properties.get(name).or_else(|| outside.additional.node()) {
             check_nested(property, outside, false, &at.property(name), found);
         }

@@ -493,3 +493,18 @@ proptest! {
         prop_assert_eq!(shape(once.clone()), once);
     }
 }
+
+/// A large definition has ten thousand nodes, and most say no more than a type.
+#[test]
+fn a_node_that_says_little_takes_little_memory() {
+    assert!(size_of::<Node>() <= 200, "{} bytes", size_of::<Node>());
+    let schema = schema(&json!({"type": "object", "properties": {
+        "plain": {"type": "string", "description": "a text"}, "short": {"type": "string", "maxLength": 5},
+    }}));
+    let has_checks = |name: &str| {
+        let spec = schema.root().properties.get("spec").expect("a property");
+        spec.properties.get(name).expect("a property").checks.0.is_some()
+    };
+    assert!(!has_checks("plain"));
+    assert!(has_checks("short"));
+}

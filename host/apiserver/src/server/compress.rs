@@ -6,15 +6,17 @@ use axum::body::{Body, Bytes, HttpBody as _, to_bytes};
 use axum::response::Response;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, VARY};
 use http::{HeaderMap, HeaderValue};
 
 /// A shorter body is not worth it.
-const COMPRESSED_BYTES_MIN: u64 = 128 * 1024;
+pub(super) const COMPRESSED_BYTES_MIN: u64 = 128 * 1024;
 
 pub(super) async fn compress(asked: &HeaderMap, response: Response) -> Response {
-    // A stream has no length.
-    let is_long = response.body().size_hint().exact().is_some_and(|length| length > COMPRESSED_BYTES_MIN);
+    // A watch has no length. The length of a body in pieces is in its header.
+    let in_header = response.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let length = response.body().size_hint().exact().or(in_header);
+    let is_long = length.is_some_and(|length| length > COMPRESSED_BYTES_MIN);
     if !is_long || !takes_gzip(asked) {
         return response;
     }
@@ -22,6 +24,7 @@ pub(super) async fn compress(asked: &HeaderMap, response: Response) -> Response 
     // It is here already, so nothing fails.
     let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
     let Ok(packed) = gzip(&bytes) else { return Response::from_parts(parts, Body::from(bytes)) };
+    parts.headers.remove(CONTENT_LENGTH);
     parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     parts.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     Response::from_parts(parts, Body::from(packed))

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 use crate::clock::Moment;
 use crate::object;
+use crate::pieces::{self, Pieces};
+use crate::protobuf::{self, ProtobufError};
 use crate::request::Query;
 use crate::request::media::Form;
 use crate::resources::resource::ResourceType;
@@ -72,7 +74,8 @@ pub(crate) fn bookmark(resource: &ResourceType, revision: u64) -> Value {
     object
 }
 
-/// A list whose items are written from where they are stored, without a copy of any of them.
+/// A list whose items are written from where they are stored, without a copy of any of them. As a value that serializes it
+/// is whole.
 pub(crate) struct List<'a> {
     pub(crate) kind: &'a str,
     pub(crate) api_version: String,
@@ -92,8 +95,39 @@ enum ItemForm {
 }
 
 impl List<'_> {
-    pub(crate) fn objects(&self) -> impl Iterator<Item = &Value> {
-        self.objects.iter().map(|object| &**object)
+    pub(crate) fn to_json(&self) -> serde_json::Result<Pieces> {
+        let mut begin = serde_json::to_vec(&ListHead(self))?;
+        // In place of the brace that ends it.
+        begin.pop();
+        begin.extend_from_slice(br#","items":["#);
+        let items = pieces::write(self.objects, |index, object, bytes| {
+            object::read_ahead(match self.items {
+                ItemForm::Metadata => &object["metadata"],
+                ItemForm::Whole | ItemForm::Untyped => object,
+            });
+            if index > 0 {
+                bytes.push(b',');
+            }
+            serde_json::to_writer(bytes, &ListItem { object, form: self.items })
+        })?;
+        Ok([begin].into_iter().chain(items).chain([b"]}".to_vec()]).collect())
+    }
+
+    pub(crate) fn to_protobuf(&self) -> Result<Pieces, ProtobufError> {
+        protobuf::encode_list(&self.api_version, self.kind, &self.metadata, self.objects)
+    }
+}
+
+/// All but the items.
+struct ListHead<'a>(&'a List<'a>);
+
+impl Serialize for ListHead<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_struct("List", 3)?;
+        list.serialize_field("kind", self.0.kind)?;
+        list.serialize_field("apiVersion", &self.0.api_version)?;
+        list.serialize_field("metadata", &self.0.metadata)?;
+        list.end()
     }
 }
 
@@ -113,7 +147,7 @@ struct Items<'a>(&'a List<'a>);
 impl Serialize for Items<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Items(list) = self;
-        serializer.collect_seq(list.objects().map(|object| ListItem { object, form: list.items }))
+        serializer.collect_seq(list.objects.iter().map(|object| ListItem { object, form: list.items }))
     }
 }
 

@@ -1,20 +1,23 @@
 //! From a result to an HTTP response: status code, encoding, content type, warnings.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::response::Response;
-use http::header::{CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderValue, StatusCode, Version};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::clock::Moment;
 use crate::object;
+use crate::pieces::{self, Pieces};
 use crate::protobuf::{self, ProtobufError};
 use crate::request::Warnings;
 use crate::request::media::{DiscoveryVersion, Encoding, Form};
 use crate::resources::resource::ResourceType;
+use crate::server::compress;
 use crate::server::represent::{self, IncludeObject, List};
 use crate::status_error::ApiError;
 use crate::verbs::list::Page;
@@ -126,23 +129,23 @@ pub(crate) fn deleted_status(resource: &ResourceType, object: &Value) -> Value {
 
 /// A document in the encoding that the client takes.
 pub(super) fn document(code: StatusCode, value: &Value, encoding: Encoding) -> Response {
-    encoded(code, value, encoding, || protobuf::encode(value))
+    let to_json = || serde_json::to_vec(value).map(|bytes| vec![bytes]);
+    encoded(code, value, encoding, to_json, || protobuf::encode(value).map(|bytes| vec![bytes]))
 }
 
 fn list(list: &List, encoding: Encoding) -> Response {
-    encoded(StatusCode::OK, list, encoding, || {
-        protobuf::encode_list(&list.api_version, list.kind, &list.metadata, list.objects())
-    })
+    encoded(StatusCode::OK, list, encoding, || list.to_json(), || list.to_protobuf())
 }
 
 fn encoded<T: Serialize>(
     code: StatusCode,
     value: &T,
     encoding: Encoding,
-    protobuf: impl FnOnce() -> Result<Vec<u8>, ProtobufError>,
+    to_json: impl Fn() -> serde_json::Result<Pieces>,
+    to_protobuf: impl FnOnce() -> Result<Pieces, ProtobufError>,
 ) -> Response {
-    let json = || match serde_json::to_vec(value) {
-        Ok(bytes) => response(code, Encoding::Json.media_type(), Body::from(bytes)),
+    let json = || match to_json() {
+        Ok(pieces) => in_pieces(code, Encoding::Json.media_type(), pieces),
         Err(problem) => error(&ApiError::internal(problem.to_string()), Encoding::Json),
     };
     match encoding {
@@ -152,12 +155,28 @@ fn encoded<T: Serialize>(
             Ok(text) => response(code, encoding.media_type(), Body::from(text)),
             Err(_) => json(),
         },
-        Encoding::Protobuf => match protobuf() {
-            Ok(bytes) => response(code, encoding.media_type(), Body::from(bytes)),
+        Encoding::Protobuf => match to_protobuf() {
+            Ok(pieces) => in_pieces(code, encoding.media_type(), pieces),
             Err(problem) if code.is_success() => error(&ApiError::internal(problem.to_string()), encoding),
             Err(_) => json(),
         },
     }
+}
+
+/// A short body is made one; a long one keeps its pieces, and each goes when it is sent.
+fn in_pieces(code: StatusCode, media: &str, mut pieces: Pieces) -> Response {
+    let length = pieces::length(&pieces);
+    let is_short = u64::try_from(length).is_ok_and(|length| length <= compress::COMPRESSED_BYTES_MIN);
+    if is_short && pieces.len() > 1 {
+        pieces = vec![pieces.concat()];
+    }
+    let pieces = match <[Vec<u8>; 1]>::try_from(pieces) {
+        Ok([only]) => return response(code, media, Body::from(only)),
+        Err(pieces) => pieces.into_iter().map(|piece| Ok::<_, Infallible>(Bytes::from(piece))),
+    };
+    let mut response = response(code, media, Body::from_stream(futures::stream::iter(pieces)));
+    response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+    response
 }
 
 fn response(code: StatusCode, media: &str, body: Body) -> Response {

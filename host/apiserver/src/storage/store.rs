@@ -46,8 +46,16 @@ fn prefix(namespace: Option<&str>) -> String {
 /// The objects of one resource by their places.
 #[derive(Clone)]
 struct Table {
+    resource: Arc<GroupResource>,
     objects: Arc<BTreeMap<String, Arc<Value>>>,
     log: ChangeLog,
+}
+
+/// A stored object with its resource.
+#[derive(Clone)]
+struct Identified {
+    resource: Arc<GroupResource>,
+    object: Arc<Value>,
 }
 
 #[derive(Clone)]
@@ -57,8 +65,8 @@ pub(crate) struct Store {
     /// No change up to this revision is known of any resource.
     known_since: u64,
     tables: BTreeMap<GroupResource, Table>,
-    /// Every stored object's place; a UID is never used twice.
-    by_uid: Arc<HashMap<String, ObjectKey>>,
+    /// By UID; one is never used twice.
+    by_uid: Arc<HashMap<Box<str>, Identified>>,
     /// Owner's UID → the objects that name it in an owner reference, whether or not the owner exists.
     dependents: Arc<HashMap<String, BTreeSet<ObjectKey>>>,
     /// The work of the controllers, which every change adds to.
@@ -171,8 +179,8 @@ impl Store {
         used.map(|(resource, _)| resource.clone()).collect()
     }
 
-    pub(crate) fn find(&self, uid: &str) -> Option<&ObjectKey> {
-        self.by_uid.get(uid)
+    pub(crate) fn find(&self, uid: &str) -> Option<ObjectKey> {
+        self.by_uid.get(uid).map(|found| ObjectKey::of(&found.resource, &found.object))
     }
 
     pub(crate) fn dependents(&self, owner: &str) -> Vec<ObjectKey> {
@@ -244,9 +252,11 @@ impl Store {
 
     fn table(&mut self, resource: &GroupResource) -> &mut Table {
         let (history, since) = (self.history, self.known_since);
-        self.tables
-            .entry(resource.clone())
-            .or_insert_with(|| Table { objects: Arc::default(), log: ChangeLog::new(history, since) })
+        self.tables.entry(resource.clone()).or_insert_with(|| Table {
+            resource: Arc::new(resource.clone()),
+            objects: Arc::default(),
+            log: ChangeLog::new(history, since),
+        })
     }
 
     fn record(&mut self, resource: &GroupResource, change: Change) {
@@ -255,8 +265,10 @@ impl Store {
         self.log(resource).record(change);
     }
 
-    fn link(&mut self, key: &ObjectKey, object: &Value) {
-        Arc::make_mut(&mut self.by_uid).insert(object::uid(object).to_owned(), key.clone());
+    fn link(&mut self, key: &ObjectKey, object: &Arc<Value>) {
+        let resource = Arc::clone(&self.table(&key.resource).resource);
+        let identified = Identified { resource, object: Arc::clone(object) };
+        Arc::make_mut(&mut self.by_uid).insert(object::uid(object).into(), identified);
         for owner in object::owner_references(object) {
             Arc::make_mut(&mut self.dependents).entry(owner.uid.to_owned()).or_default().insert(key.clone());
         }
@@ -314,6 +326,18 @@ mod tests {
         assert!(store.dependents("x").is_empty());
         store.remove(&key("a"), owned_by("1", "y"));
         assert!(store.dependents("y").is_empty());
+    }
+
+    #[test]
+    fn an_object_is_found_by_its_uid_until_it_is_gone() {
+        let mut store = Store::new(10);
+        let object = json!({ "metadata": { "uid": "1", "name": "a", "namespace": "default" } });
+        store.put(&key("a"), object.clone());
+        assert_eq!(store.find("1"), Some(key("a")));
+        store.put(&key("a"), object.clone());
+        assert_eq!(store.find("1"), Some(key("a")), "after a change");
+        store.remove(&key("a"), object);
+        assert_eq!(store.find("1"), None);
     }
 
     #[test]

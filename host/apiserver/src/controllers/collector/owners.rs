@@ -44,7 +44,7 @@ pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change
     };
     // A dependent that was deleted or changed may be what a terminating owner waits for.
     for owner in owners.iter().chain(&previous) {
-        if let Some(owner) = state.store.find(owner.uid).cloned() {
+        if let Some(owner) = state.store.find(owner.uid) {
             settle(state, &owner);
         }
     }

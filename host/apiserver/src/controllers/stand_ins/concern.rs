@@ -29,7 +29,7 @@ pub(super) fn concerned(
     let states: Vec<&Value> =
         [Some(&change.object), change.previous.as_ref()].into_iter().flatten().map(|it| &**it).collect();
     let controllers = states.iter().filter_map(|object| values::controller_uid(object));
-    keys.extend(controllers.filter_map(|uid| state.store.find(uid).cloned()));
+    keys.extend(controllers.filter_map(|uid| state.store.find(uid)));
     if controller_is_missing(change) {
         keys.extend(adopters(state, resource, &change.object));
     }

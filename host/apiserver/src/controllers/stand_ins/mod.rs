@@ -174,7 +174,7 @@ fn look_at_secret(state: &State, key: &ObjectKey) -> Option<Outcome> {
 
 fn look_at_budget(state: &State, budget: &Value) -> Outcome {
     let pods = selected(state, object::namespace(budget), |pod| label_selector::is_selected_by(budget, pod));
-    let controller = |object: &Value| state.store.get(state.store.find(values::controller_uid(object)?)?).cloned();
+    let controller = |object: &Value| state.store.get(&state.store.find(values::controller_uid(object)?)?).cloned();
     // A replica set's own size is that of a moment in a rollout.
     let controllers = pods.iter().filter_map(|pod| {
         let owner = controller(pod)?;

@@ -20,7 +20,7 @@ fn walk(node: &Node, at: &Path, errors: &mut Vec<SchemaError>) {
     for (index, rule) in node.written_rules.iter().enumerate() {
         errors.extend(plain_errors(node, rule, &at.child(&format!("x-kubernetes-validations[{index}]"))));
     }
-    for (name, property) in &node.properties {
+    for (name, property) in node.properties.iter() {
         walk(property, &at.property(name), errors);
     }
     if let Additional::Like(additional) = &node.additional {
@@ -67,7 +67,7 @@ fn visit(node: &mut Node, at: &Path, place: &Surroundings, errors: &mut Vec<Sche
         is_resource: false,
         uncorrelatable: place.uncorrelatable.clone().or_else(|| above.then(|| at.to_string())),
     };
-    for (name, property) in &mut node.properties {
+    for (name, property) in node.properties.iter_mut() {
         visit(property, &at.property(name), &below(false, at), errors);
         node.has_rules |= property.has_rules;
     }
