@@ -45,6 +45,7 @@ mod storage;
 mod tls;
 mod tokens;
 mod verbs;
+mod warnings;
 mod webhooks;
 
 use std::net::{Ipv4Addr, SocketAddr};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::request::Warnings;
 use crate::resources::registry::Registry;
 use crate::resources::resource::ResourceType;
 use crate::resources::{builtin, convert};
+use crate::warnings::Warnings;
 
 /// The operation that is to be admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,10 +11,10 @@ use super::review::WebhookAnswer;
 use super::*;
 use crate::clock::Chance;
 use crate::consultation::{Consultation, WebhookReplies, WebhookReply};
-use crate::request::Warnings;
 use crate::resources::registry::Registry;
 use crate::resources::resource::GroupResource;
 use crate::status_error::ApiError;
+use crate::warnings::Warnings;
 
 /// The request that the server is asked, in the namespace `d`.
 struct Write {

@@ -8,12 +8,10 @@ pub(crate) mod document;
 pub(crate) mod list_options;
 pub(crate) mod media;
 pub(crate) mod selector;
-mod warnings;
 mod write_options;
 pub(crate) mod yaml;
 
 pub(crate) use continuation::Continuation;
-pub(crate) use warnings::Warnings;
 use write_options::dry_run_cause;
 pub(crate) use write_options::{FieldValidation, WriteKind, WriteOptions};
 

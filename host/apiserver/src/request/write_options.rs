@@ -9,8 +9,9 @@ use serde_json::json;
 use crate::authz::User;
 use crate::cause::Cause;
 use crate::consultation::Consultation;
-use crate::request::{Query, Warnings, user_agent};
+use crate::request::{Query, user_agent};
 use crate::status_error::ApiError;
+use crate::warnings::Warnings;
 
 /// The longest name of a field manager.
 const LONGEST_MANAGER: usize = 128;

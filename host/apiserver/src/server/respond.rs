@@ -14,13 +14,13 @@ use crate::clock::Moment;
 use crate::object;
 use crate::pieces::{self, Pieces};
 use crate::protobuf::{self, ProtobufError};
-use crate::request::Warnings;
 use crate::request::media::{DiscoveryVersion, Encoding, Form};
 use crate::resources::resource::ResourceType;
 use crate::server::compress;
 use crate::server::represent::{self, IncludeObject, List};
 use crate::status_error::ApiError;
 use crate::verbs::list::Page;
+use crate::warnings::Warnings;
 
 pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 const WARNING: HeaderName = HeaderName::from_static("warning");

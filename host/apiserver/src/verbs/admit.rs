@@ -10,12 +10,13 @@ use crate::clock::Chance;
 use crate::consultation::Consultation;
 use crate::object;
 use crate::request::delete_options::{DeleteOptions, Propagation};
-use crate::request::{FieldValidation, Target, Warnings, WriteOptions, decode};
+use crate::request::{FieldValidation, Target, WriteOptions, decode};
 use crate::resources::resource::ResourceType;
 use crate::resources::{builtin, convert};
 use crate::status_error::ApiError;
 use crate::storage::ObjectKey;
 use crate::storage::state::State;
+use crate::warnings::Warnings;
 
 /// A write that is to be admitted.
 pub(super) struct Admitted<'a> {
