@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use crate::cause::Cause;
 use crate::consultation::Consultation;
 use crate::object::{self, text};
-use crate::request::{Query, Warnings};
+use crate::request::Query;
 use crate::status_error::ApiError;
+use crate::warnings::Warnings;
 
 /// The finalizer of an object whose dependents lose their reference to it before it goes.
 pub(crate) const ORPHAN: &str = "orphan";
