@@ -8,6 +8,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use regex::Regex;
 use serde_json::Value;
 use windlass_apiserver::{ApiServer, Authorization, Config, StandIns, Tls};
 
@@ -53,8 +54,9 @@ const KARPENTER: [&str; 1] = ["pkg/apis/v1"];
 
 const FLUX_RUNTIME: [&str; 3] = ["cel", "events", "patch"];
 
-/// Specs that cancel a read and expect it to fail. Now and then a fast server has answered before.
-const RACES: [&str; 1] = ["should return an error when context is cancelled"];
+/// Specs that pass or fail by chance on any server. Two cancel a read and expect it to fail, but now and then a fast server has
+/// answered before. The third expects no conflict, and another controller of its suite writes the same object.
+const RACES: [&str; 2] = ["should return an error when context is cancelled", "TestMachineSetReconciler_syncMachines"];
 
 /// The results of the specs of a suite, by their names.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -90,8 +92,11 @@ impl Results {
         results
     }
 
-    /// Names are made unique: a table of Ginkgo may have entries that are alike.
+    /// Names are made unique: a table of Ginkgo may have entries that are alike. A seed in a name, as in `random(1795)`, is another
+    /// one in each run, and is left out.
     fn add(&mut self, name: &str, state: &str) {
+        let seed = Regex::new(r"\brandom\(\d+\)").expect("a pattern");
+        let name = &*seed.replace_all(name, "random");
         let found = match state {
             "passed" | "pass" => &mut self.passed,
             "skipped" | "skip" | "pending" => return,
