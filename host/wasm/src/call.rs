@@ -114,6 +114,7 @@ impl Callee<'_> {
         }
         let Seat { mut store, mut instance, served, terms } = self.seat(world, Q::EXPORT).await;
         let time = store.data().meter.time().clone();
+        // The call is dropped with this block, and a wait that was under way is counted before `ended` asks why.
         let answer = {
             let call = pin!(async {
                 let instance = match &mut instance {

@@ -230,13 +230,14 @@ impl Plugin {
         limits: CallLimits,
     ) -> Called {
         let cpu = CpuTime::default();
+        let cpu_permit = call.cpu_permit.clone();
         let world = crate::state::ReconcileWorld::new(ports.clone(), call, self.counters.clone(), limits.replay);
         let task = async {
             let code = self.code();
             let callee = self.callee(&code, &limits, &cpu);
             cpu.metered(call::reconcile(&callee, &request, world)).await
         };
-        let result = ended(self.shared.run(task).await).unwrap_or_else(|stopped| stopped);
+        let result = ended(self.shared.run(&cpu_permit, task).await).unwrap_or_else(|stopped| stopped);
         Called::made(result, cpu.used())
     }
 
@@ -249,13 +250,14 @@ impl Plugin {
     ) -> Composed {
         let cpu = CpuTime::default();
         let seed = call::answer::seed_of_parent(&request.request);
+        let cpu_permit = call.cpu_permit.clone();
         let world = call::answer::world("compose", seed, call, self.counters.clone(), limits.replay);
         let task = async {
             let code = self.code();
             let callee = self.callee(&code, &limits, &cpu);
             cpu.metered(call::answer::compose(&callee, &request, world)).await
         };
-        match ended(self.shared.run(task).await) {
+        match ended(self.shared.run(&cpu_permit, task).await) {
             Ok((answer, left, held)) => Composed { answer, cpu: cpu.used(), left, held: Some(held) },
             Err(failed) => Composed { answer: Err(failed), cpu: cpu.used(), left: Duration::ZERO, held: None },
         }
@@ -265,13 +267,14 @@ impl Plugin {
     pub async fn map(self: &Arc<Self>, batch: ChangeBatch, call: Arc<CallContext>, limits: CallLimits) -> Mapped {
         let cpu = CpuTime::default();
         let seed = call::answer::seed_of_watch(&batch);
+        let cpu_permit = call.cpu_permit.clone();
         let world = call::answer::world("map", seed, call, self.counters.clone(), limits.replay);
         let task = async {
             let code = self.code();
             let callee = self.callee(&code, &limits, &cpu);
             cpu.metered(call::answer::map(&callee, &batch, world)).await
         };
-        let answer = match answer_of(self.shared.run(task).await) {
+        let answer = match answer_of(self.shared.run(&cpu_permit, task).await) {
             Ok(answer) => answer,
             Err((reason, message)) => Err(format!("{message} ({reason})")),
         };
@@ -287,6 +290,7 @@ impl Plugin {
     ) -> Customized {
         let cpu = CpuTime::default();
         let seed = call::answer::seed_of_parent(&request);
+        let cpu_permit = call.cpu_permit.clone();
         let world = call::answer::world("customize", seed, call, self.counters.clone(), limits.replay);
         let task = async {
             let code = self.code();
@@ -294,7 +298,7 @@ impl Plugin {
             cpu.metered(call::answer::customize(&callee, &request, world)).await
         };
         let (answer, left) =
-            ended(self.shared.run(task).await).unwrap_or_else(|stopped| (Err(stopped), Duration::ZERO));
+            ended(self.shared.run(&cpu_permit, task).await).unwrap_or_else(|stopped| (Err(stopped), Duration::ZERO));
         Customized { answer, cpu: cpu.used(), left }
     }
 

@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 use wasmtime::{Engine, PoolingAllocatorMetrics};
+use windlass_core::fair::CpuPermit;
 
 use crate::abi::v0_2_0;
 use crate::artefacts::Artefacts;
@@ -250,8 +251,10 @@ impl TaskError {
 impl Shared {
     /// Waits for a permit, runs `call` in this task, and returns its result. Dropping the future drops `call`, and with it its
     /// instance.
-    pub(crate) async fn run<R>(&self, call: impl Future<Output = R>) -> Result<R, TaskError> {
-        let permit = self.calls.acquire().await.map_err(|_| TaskError::ShutDown)?;
+    ///
+    /// It waits without the CPU permit of the call. Calls that have the sandbox's permits may need that to go on.
+    pub(crate) async fn run<R>(&self, cpu_permit: &CpuPermit, call: impl Future<Output = R>) -> Result<R, TaskError> {
+        let permit = cpu_permit.without(self.calls.acquire()).await.map_err(|_| TaskError::ShutDown)?;
         let ended = AssertUnwindSafe(self.ticker.while_polled(call)).catch_unwind().await;
         // In this order: the instance has gone back to the pool before the permit for it does.
         drop(permit);

@@ -4,6 +4,8 @@
 //! `meter` asks it at each turn of the guest; `call` has the whole call end by it. Whoever has a call wait does so
 //! here, so that the call gives its CPU permit up meanwhile.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -55,7 +57,7 @@ impl CallTime {
         self.deadline().saturating_duration_since(Instant::now())
     }
 
-    /// The overrun of a call that has not ended by then.
+    /// The overrun of a call that has not ended by then, and that has been dropped: a wait counts when it ends.
     pub(crate) fn overrun(&self) -> Overrun {
         let (limit, allowed) = self.0.allowed;
         let limit = if self.waits().asked >= allowed / 2 { Limit::Waited } else { limit };
@@ -83,16 +85,28 @@ impl CallTime {
     /// Waits for `work`, which the call has asked for, without its CPU permit if it is not done at once. The clock goes
     /// on, but stops while the call then waits for its CPU permit.
     pub(crate) async fn going_on_for<F: Future>(&self, work: F) -> F::Output {
-        let asking = async {
-            let _asking = Asking { time: self, since: Instant::now() };
-            work.await
-        };
-        self.resting_for(asking).await
+        let mut work = pin!(work);
+        let mut asking = None;
+        let wait = poll_fn(move |context| {
+            let polled = work.as_mut().poll(context);
+            // What is done at once is the host's work and no wait for others.
+            if polled.is_pending() {
+                asking.get_or_insert_with(|| Asking { time: self, since: Instant::now() });
+            }
+            polled
+        });
+        self.resting_for(wait).await
     }
 
     /// Waits for `rest`, which is the call's own wish to wait: the same, but it tells nothing of others.
     pub(crate) async fn resting_for<F: Future>(&self, rest: F) -> F::Output {
-        let (output, _stopped) = self.0.cpu_permit.without(async { (rest.await, StoppedClock::of(self)) }).await;
+        let (mut rest, mut has_waited) = (pin!(rest), false);
+        let wait = poll_fn(move |context| {
+            let polled = rest.as_mut().poll(context);
+            has_waited |= polled.is_pending();
+            polled.map(|output| (output, has_waited.then(|| StoppedClock::of(self))))
+        });
+        let (output, _stopped) = self.0.cpu_permit.without(wait).await;
         output
     }
 
@@ -169,6 +183,13 @@ mod tests {
         assert!(time.limited(std::pin::pin!(time.going_on_for(std::future::pending::<()>()))).await.is_none());
         assert_eq!(time.overrun().limit, Limit::Waited);
         assert_eq!(time.overrun().limit.reason(), windlass_core::outcome::WAITED);
+    }
+
+    #[tokio::test]
+    async fn work_that_is_done_at_once_is_no_wait_for_others() {
+        let time = CallTime::of(Limit::Deadline, Duration::from_millis(20), CpuPermit::default());
+        time.going_on_for(async { std::thread::sleep(Duration::from_millis(20)) }).await;
+        assert_eq!(time.overrun().limit, Limit::Deadline);
     }
 
     #[tokio::test]

@@ -82,7 +82,8 @@ impl CpuPermit {
         inner.share.is_wanted(more)
     }
 
-    /// Waits for `work`, without the CPU permit if that is not there at once.
+    /// Waits for `work`, without the CPU permit if that is not there at once. `work` must not wait by this permit itself: the inner
+    /// wait would take the permit back, and the outer one would keep it.
     ///
     /// Dropping the future leaves the call without the permit until its next wait has ended.
     pub async fn without<F: Future>(&self, work: F) -> F::Output {

@@ -161,6 +161,45 @@ async fn a_call_that_spins_leaves_the_only_turn_to_its_neighbour_half_way_and_th
     assert_eq!(reason, "cpu", "{message}");
 }
 
+#[tokio::test]
+async fn a_call_waits_for_a_place_in_the_sandbox_without_its_cpu_permit() {
+    let options = SandboxOptions { threads: 1, concurrent_calls: 1, ..SandboxOptions::default() };
+    let sandbox = Sandbox::new(options).expect("a sandbox");
+    let plugin = load(&sandbox, "chameleon", &chameleon("batch")).await.expect("it loads");
+    let fair = Fair::new(1, 8);
+    let [share, neighbour] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
+    let (answer, answered) = tokio::sync::watch::channel(false);
+    let outside = port_fn(move |_, ask| {
+        let mut answered = answered.clone();
+        let outcomes = ask.operations().iter().map(|_| Ok(None)).collect();
+        async move {
+            answered.wait_for(|answered| *answered).await.expect("it is answered");
+            Answer::Batch(outcomes)
+        }
+        .boxed()
+    });
+    let ports = Ports { outside, ..Absent::ports() };
+    let called = |permit: CallPermit| {
+        let context = call_of(&plugin, &ObjectKey::namespaced("prod", "shop"));
+        let context = CallContext { cpu_permit: permit.cpu_permit(), ..CallContext::clone(&context) };
+        let (plugin, ports) = (plugin.clone(), ports.clone());
+        async move {
+            let called = call_with(&plugin, &ports, Arc::new(context), None, CallLimits::default()).await;
+            permit.finish(called.cpu);
+        }
+    };
+    // It has the only place, and waits for its write.
+    let first = tokio::spawn(called(share.acquire().await));
+    // It waits for the place.
+    let second = tokio::spawn(called(share.acquire().await));
+    let free = tokio::time::timeout(Duration::from_secs(30), neighbour.acquire()).await;
+    free.expect("both wait without the CPU permit").unused();
+    answer.send_replace(true);
+    for call in [first, second] {
+        call.await.expect("no panic");
+    }
+}
+
 /// A cache that is slow, and remembers of each list how many objects were asked for and how far its neighbour had come.
 #[derive(Clone, Debug, Default)]
 struct Slow {
