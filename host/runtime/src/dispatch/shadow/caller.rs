@@ -89,7 +89,7 @@ impl ShadowCaller {
         );
         let work = CpuTime::default();
         let making = async {
-            context.cpu_permit.without(shadowed.rewind(&context)).await;
+            shadowed.rewind(&context).await;
             let round = BreakerRound::default();
             plugin.reconcile(Call { request, ports: &ports, context: context.clone(), limits, round }).await
         };

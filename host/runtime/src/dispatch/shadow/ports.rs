@@ -128,7 +128,7 @@ impl ShadowedCall {
         let before = self.told().before.clone();
         for (object, state) in before {
             let Ok(state) = state else { continue };
-            let key = self.key_of(call, &object).await;
+            let key = call.cpu_permit.without(self.key_of(call, &object)).await;
             lay(call, &object.kind, key, state.as_deref());
         }
     }

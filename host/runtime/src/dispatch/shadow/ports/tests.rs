@@ -1,4 +1,8 @@
+use std::num::NonZeroU32;
+
+use futures::FutureExt as _;
 use serde_json::json;
+use windlass_core::fair::Fair;
 use windlass_core::http::HttpResponse;
 use windlass_core::overlay::Overlay;
 use windlass_core::ports::{ListPage, ListQuery};
@@ -91,6 +95,22 @@ async fn it_sees_the_world_as_it_was_before_the_current_version_wrote() {
     assert!(see().is_some(), "the cache has it by now");
     shadowed.rewind(&call).await;
     assert_eq!(see(), None);
+}
+
+#[tokio::test]
+async fn the_scope_of_what_was_written_is_looked_up_without_the_cpu_permit() {
+    let mut notes = CallNotes::default();
+    notes.before.push((child(), Ok(None)));
+    let (_, call) = shadowed(None, CallNotes::default());
+    let fair = Fair::new(1, 8);
+    let [share, neighbour] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
+    let permit = share.acquire().await;
+    let call = Arc::new(CallContext { cpu_permit: permit.cpu_permit(), ..CallContext::clone(&call) });
+    let silent = port_fn(|_, _| std::future::pending().boxed());
+    let shadowed = ShadowedCall::new(Arc::new(Cached(None)), ReadingPort::new(silent), notes);
+    let mut rewinding = std::pin::pin!(shadowed.rewind(&call));
+    assert!(rewinding.as_mut().now_or_never().is_none(), "the server does not answer");
+    assert!(neighbour.acquire().now_or_never().is_some(), "nobody works");
 }
 
 #[tokio::test]
