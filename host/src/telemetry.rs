@@ -93,7 +93,7 @@ fn env_filter(filter: &str) -> anyhow::Result<EnvFilter> {
         bail!("{}: {word:?} is not a level", no_filter());
     }
     // kube's own layer would log an error for each answer that the host handles; a filter that names it still wins.
-    EnvFilter::try_new(format!("kube_client=off,{filter}")).with_context(no_filter)
+    EnvFilter::try_new(format!("kube_client=off,wasmtime_wasi=off,{filter}")).with_context(no_filter)
 }
 
 /// A part of `filter` that stands alone and is not a level. `EnvFilter` takes it for a module, so `warning` would silence the
