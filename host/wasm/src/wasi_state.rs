@@ -1,5 +1,5 @@
-//! What the host keeps of a guest that uses WASI: its handles, and what it has written to its standard streams without
-//! ending the line. `wasi` works with it; a plugin without WASI has no such state.
+//! The state of a guest that uses WASI: its handles, and what it has written to its standard streams without ending the
+//! line. `wasi` works with it; a plugin without WASI has no such state.
 
 use std::mem::take;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -165,7 +165,7 @@ impl Timer {
     }
 }
 
-/// What was written to the output streams, on its way to the log: the streams have no access to the call.
+/// Output on its way from the streams to the log: the streams have no access to the call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Printed(Arc<Mutex<Vec<(Output, Bytes)>>>);
 

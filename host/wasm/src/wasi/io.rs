@@ -13,14 +13,15 @@ use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable, Pollable, 
 use crate::state::CallState;
 use crate::wasi_state::{MOST_HANDLES, WRITTEN_AT_ONCE, WasiError};
 
-type Ready<'a, T> = BoxFuture<'a, wasmtime::Result<T>>;
+/// Work on the table of handles, which ends when something in it is ready.
+type TableWork<'a, T> = BoxFuture<'a, wasmtime::Result<T>>;
 
 impl CallState {
     /// Waits until `ready` is. Nothing but the clock makes anything in the table wait, so `ready` is asked at the beginning
     /// and whenever the clock shows a time that it waits for.
     async fn wait_for<T>(
         &mut self,
-        ready: impl for<'a> Fn(&'a mut ResourceTable) -> Ready<'a, T> + Send,
+        ready: impl for<'a> Fn(&'a mut ResourceTable) -> TableWork<'a, T> + Send,
     ) -> wasmtime::Result<T> {
         let mut now = self.monotonic();
         loop {

@@ -23,7 +23,7 @@ use wasmtime_wasi::{WasiCtxView, WasiView};
 
 use crate::state::CallState;
 
-/// What the crate needs of a call. Each of its functions comes by here, and so is counted.
+/// The crate needs its context and its table. Each of its functions asks for them here, and so is counted.
 impl WasiView for CallState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         let wasi = self.called().wasi();

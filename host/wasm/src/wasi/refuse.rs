@@ -1,5 +1,5 @@
-//! What a component imports of WASI and `wasmtime-wasi` lacks: HTTP, what is unstable, and what later versions of 0.2 add.
-//! It is there and refuses.
+//! Refusals, for the imports of WASI that `wasmtime-wasi` lacks: HTTP, unstable interfaces, and functions that later versions
+//! of 0.2 add.
 //!
 //! A toolchain has its programs import these whether they use them or not. How to refuse follows from the types that the
 //! component brings along: an error that means "not permitted" where there is one, an empty list, no value. Only where a
