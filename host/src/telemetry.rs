@@ -92,8 +92,9 @@ fn env_filter(filter: &str) -> anyhow::Result<EnvFilter> {
     if let Some(word) = no_level(filter) {
         bail!("{}: {word:?} is not a level", no_filter());
     }
-    // kube's own layer would log an error for each answer that the host handles; a filter that names it still wins.
-    EnvFilter::try_new(format!("kube_client=off,{filter}")).with_context(no_filter)
+    // kube's own layer would log an error for each answer that the host handles, and the crate for WASI what guests exchange
+    // with it, random numbers included. A filter that names them still wins.
+    EnvFilter::try_new(format!("kube_client=off,wasmtime_wasi=off,{filter}")).with_context(no_filter)
 }
 
 /// A part of `filter` that stands alone and is not a level. `EnvFilter` takes it for a module, so `warning` would silence the
@@ -114,5 +115,18 @@ mod tests {
         for good in ["info", "WARN", "off", "windlass_kube=debug,info", "windlass[reconcile{key=a}]=trace,info"] {
             assert_eq!(no_level(good), None, "{good}");
         }
+    }
+
+    #[test]
+    fn trace_leaves_out_what_guests_exchange_with_wasi() {
+        let shows = |filter: &str| {
+            let subscriber = Registry::default().with(env_filter(filter).expect("it is a filter"));
+            tracing::subscriber::with_default(subscriber, || {
+                let of_wasi = tracing::enabled!(target: "wasmtime_wasi_io::bindings", tracing::Level::TRACE);
+                (of_wasi, tracing::enabled!(target: "windlass", tracing::Level::TRACE))
+            })
+        };
+        assert_eq!(shows("trace"), (false, true));
+        assert_eq!(shows("trace,wasmtime_wasi=trace"), (true, true));
     }
 }

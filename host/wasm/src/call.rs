@@ -195,7 +195,8 @@ impl Callee<'_> {
         let room = self.limits.memory_bytes.saturating_sub(memory.used());
         let served = served.and_one(room, self.limits.calls_per_instance);
         // What is kept back is for those who cannot go on without.
-        let (Some(served), false) = (served, memory.has_kept_back() || store.data().keeps_handles()) else { return };
+        let keeps_too_much = memory.has_kept_back() || store.data_mut().keeps_handles();
+        let (Some(served), false) = (served, keeps_too_much) else { return };
         store.data_mut().park();
         let owner = self.counters.clone();
         self.shared.park(Parked { owner, store, instance, terms, served, since: Instant::now() });

@@ -249,8 +249,8 @@ impl CallState {
     }
 
     /// Whether it has left many handles of WASI to the next call, which would have to stop for them.
-    pub(crate) fn keeps_handles(&self) -> bool {
-        self.wasi.as_ref().is_some_and(|wasi| wasi.keeps_handles())
+    pub(crate) fn keeps_handles(&mut self) -> bool {
+        self.wasi.as_mut().is_some_and(|wasi| wasi.keeps_handles())
     }
 
     /// Tells who hears the log at this level, as `windlass check` does, that the guest calls `import`.

@@ -70,7 +70,7 @@ fn cause(error: &wasmtime::Error, state: &CallState) -> (&'static str, String) {
     if let Some(missing) = error.downcast_ref::<NoScript>() {
         return ("no-script", missing.to_string());
     }
-    if let Some(wasi) = error.downcast_ref::<WasiError>() {
+    if let Some(wasi) = WasiError::of(error) {
         return (wasi.reason(), single_line(&wasi.to_string(), CAUSE_BYTES));
     }
     if let Some(trap) = error.downcast_ref::<Trap>() {

@@ -1,12 +1,18 @@
-//! The host's knowledge of a guest that uses WASI: its handles, and what it has written to its standard streams without
-//! ending the line. `wasi` works with it; who uses no WASI has none of it.
+//! The state of a guest that uses WASI: its handles, and what it has written to its standard streams without ending the
+//! line. `wasi` works with it; a plugin without WASI has no such state.
 
-use slab::Slab;
+use std::mem::take;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
 use tokio::time::Instant;
+use wasmtime::component::{ResourceTable, ResourceTableError};
+use wasmtime_wasi::{I32Exit, WasiCtx};
 use windlass_core::confidential::Confidential;
 use windlass_core::known_secrets::REDACTED;
 
-/// More handles than a runtime needs, and few enough to be nothing.
+/// The most entries in the table of handles: far more than a runtime needs. A pollable of a clock takes two.
 pub(crate) const MOST_HANDLES: usize = 4_096;
 /// Bytes that a guest may write at a time; its toolchains' buffers are smaller.
 pub(crate) const WRITTEN_AT_ONCE: usize = 64 << 10;
@@ -14,59 +20,70 @@ pub(crate) const WRITTEN_AT_ONCE: usize = 64 << 10;
 /// The most bytes of a line that is kept until it ends, where it may have a secret: one that is cut in two is not found.
 const LONGEST_KEPT: usize = 64 << 10;
 
-/// The end of a call at WASI. It travels through wasmtime as the cause of the trap.
+/// Why WASI ended a call. It travels through wasmtime as the cause of the trap.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WasiError {
-    /// `exit`, whatever the code: nobody waits for the end of a process here.
+    /// The guest called `exit`. The host does not wait for the end of a process, so the code does not matter.
     #[error("the plugin ended itself with exit code {0}, and a call ends with an answer")]
-    Exit(u8),
-    /// Each costs the host memory.
+    Exit(i32),
+    /// The table of handles is full. Each handle costs the host memory.
     #[error(
         "the plugin was stopped: it has more than {MOST_HANDLES} handles of WASI (streams, pollables) at once; it must drop \
          those that it has done with"
     )]
     Handles,
-    /// A trap by WASI's own words.
+    /// WASI says that this traps.
     #[error("the plugin was stopped: it polls an empty list, which nothing would ever end")]
     EmptyPoll,
-    /// More than `check-write` permits, which is a trap by WASI's own words.
+    /// The guest wrote more than `check-write` permits. WASI says that this traps.
     #[error("the plugin was stopped: it writes more than {WRITTEN_AT_ONCE} bytes to a stream at once")]
     TooMuch,
-    /// Others wait for what it would keep.
+    /// Other calls wait for the memory that the sleeping guest would keep.
     #[error(
         "the plugin was stopped: it sleeps while it has memory that is kept back for calls that cannot go on; answer with a later \
          time instead (`requeue-after`)"
     )]
     Rests,
-    /// Nothing stands behind the import, and its type has no way to say so.
-    #[error("the plugin was stopped: it calls `{0}`, and a plugin has no files, sockets or HTTP by WASI")]
+    /// The host has nothing behind the import, and its type has no way to say so.
+    #[error("the plugin was stopped: it calls `{0}`, which this host does not give to plugins")]
     Refused(String),
-    /// An impossible thing for a component that was checked.
+    /// WASI says that this traps.
+    #[error("the plugin was stopped: it drops a stream of WASI before it drops the pollables of that stream")]
+    Children,
+    /// Impossible for a component that wasmtime has validated.
     #[error("the plugin was stopped: it uses a handle of WASI that it does not have")]
     NoHandle,
 }
 
 impl WasiError {
+    /// The WASI error in `error`, if there is one: ours, or one of the types in which `wasmtime-wasi` says the same.
+    pub(crate) fn of(error: &wasmtime::Error) -> Option<Self> {
+        let exit = || error.downcast_ref::<I32Exit>().map(|exit| Self::Exit(exit.0));
+        let of_table = || error.downcast_ref::<ResourceTableError>().map(Self::of_table);
+        error.downcast_ref::<Self>().cloned().or_else(exit).or_else(of_table)
+    }
+
+    fn of_table(error: &ResourceTableError) -> Self {
+        match error {
+            ResourceTableError::Full => Self::Handles,
+            ResourceTableError::HasChildren => Self::Children,
+            ResourceTableError::NotPresent | ResourceTableError::WrongType => Self::NoHandle,
+        }
+    }
+
     /// A fixed label.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Exit(_) => "exit",
-            Self::Handles | Self::EmptyPoll | Self::TooMuch | Self::Rests | Self::Refused(_) | Self::NoHandle => "wasi",
+            Self::Handles
+            | Self::EmptyPoll
+            | Self::TooMuch
+            | Self::Rests
+            | Self::Refused(_)
+            | Self::Children
+            | Self::NoHandle => "wasi",
         }
     }
-}
-
-/// The other side of a handle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Item {
-    /// Standard input: at its end.
-    Input,
-    /// A stream to write to.
-    Output(Output),
-    /// Ready from this time of the monotonic clock on, in nanoseconds.
-    Pollable(u64),
-    /// Nothing: an object of an interface that is only refused.
-    Nothing,
 }
 
 /// A standard stream to write to.
@@ -77,9 +94,15 @@ pub(crate) enum Output {
 }
 
 /// The state of one instance; it outlives a call if the instance does.
-#[derive(Debug)]
 pub(crate) struct WasiState {
-    handles: Slab<Item>,
+    /// No arguments, environment, directories, sockets or names. Time, chance and output are not in it: those are ours.
+    pub(crate) ctx: WasiCtx,
+    /// The host's side of all handles.
+    pub(crate) table: ResourceTable,
+    /// Shared with the pollables of the clock.
+    pub(crate) timer: Arc<Timer>,
+    /// Shared with the output streams.
+    pub(crate) printed: Printed,
     stdout: Unended,
     stderr: Unended,
     /// The beginning of the monotonic clock, where time is real.
@@ -88,33 +111,19 @@ pub(crate) struct WasiState {
 
 impl Default for WasiState {
     fn default() -> Self {
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(MOST_HANDLES);
+        let ctx = WasiCtx::builder().allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false).build();
         let (stdout, stderr) = (Unended::default(), Unended::default());
-        Self { handles: Slab::new(), stdout, stderr, epoch: Instant::now() }
+        let (timer, printed) = (Arc::default(), Printed::default());
+        Self { ctx, table, timer, printed, stdout, stderr, epoch: Instant::now() }
     }
 }
 
 impl WasiState {
-    /// A handle of `item`.
-    pub(crate) fn give(&mut self, item: Item) -> Result<u32, WasiError> {
-        if self.handles.len() >= MOST_HANDLES {
-            return Err(WasiError::Handles);
-        }
-        u32::try_from(self.handles.insert(item)).map_err(|_| WasiError::Handles)
-    }
-
-    /// The other side of `handle`.
-    pub(crate) fn item(&self, handle: u32) -> Result<Item, WasiError> {
-        self.handles.get(handle as usize).copied().ok_or(WasiError::NoHandle)
-    }
-
-    /// The guest has dropped `handle`.
-    pub(crate) fn take_back(&mut self, handle: u32) -> Result<(), WasiError> {
-        self.handles.try_remove(handle as usize).map(drop).ok_or(WasiError::NoHandle)
-    }
-
-    /// Whether more than half of its handles are in use, between two calls.
-    pub(crate) fn keeps_handles(&self) -> bool {
-        self.handles.len() > MOST_HANDLES / 2
+    /// Whether more than half of the table is in use, between two calls.
+    pub(crate) fn keeps_handles(&mut self) -> bool {
+        self.table.iter_mut().nth(MOST_HANDLES / 2).is_some()
     }
 
     /// The text of `stream` since its last line's end.
@@ -123,6 +132,50 @@ impl WasiState {
             Output::Stdout => &mut self.stdout,
             Output::Stderr => &mut self.stderr,
         }
+    }
+}
+
+/// The guest's monotonic clock as its pollables see it: they have no access to the call. Nanoseconds.
+#[derive(Debug, Default)]
+pub(crate) struct Timer {
+    now: AtomicU64,
+    /// The earliest time that a pollable waits for since `now` was set.
+    due: AtomicU64,
+}
+
+impl Timer {
+    /// Shows `now` to the pollables that are asked from here on.
+    pub(crate) fn show(&self, now: u64) {
+        self.now.store(now, Ordering::Relaxed);
+        self.due.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// Whether it is `when`, or later. If not, that is a time to wait for.
+    pub(crate) fn is(&self, when: u64) -> bool {
+        let is_past = when <= self.now.load(Ordering::Relaxed);
+        if !is_past {
+            self.due.fetch_min(when, Ordering::Relaxed);
+        }
+        is_past
+    }
+
+    /// The earliest time that a pollable waits for.
+    pub(crate) fn due(&self) -> u64 {
+        self.due.load(Ordering::Relaxed)
+    }
+}
+
+/// Output on its way from the streams to the log: the streams have no access to the call.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Printed(Arc<Mutex<Vec<(Output, Bytes)>>>);
+
+impl Printed {
+    pub(crate) fn add(&self, output: Output, bytes: Bytes) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((output, bytes));
+    }
+
+    pub(crate) fn take(&self) -> Vec<(Output, Bytes)> {
+        take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -173,7 +226,7 @@ impl Unended {
 
     /// The line as it is, which ends here. None: it is empty.
     pub(crate) fn end(&mut self) -> Option<String> {
-        let Self { bytes, is_withheld } = std::mem::take(self);
+        let Self { bytes, is_withheld } = take(self);
         if is_withheld {
             return Some(REDACTED.to_owned());
         }
@@ -252,13 +305,22 @@ mod tests {
 
     #[test]
     fn a_handle_that_was_given_back_makes_room_for_another() {
-        let mut state = WasiState::default();
-        for _ in 0..MOST_HANDLES {
-            state.give(Item::Nothing).expect("there is room");
-        }
-        assert_eq!(state.give(Item::Input), Err(WasiError::Handles));
-        state.take_back(7).expect("it was given");
-        let handle = state.give(Item::Input).expect("there is room again");
-        assert_eq!((state.item(handle), state.take_back(u32::MAX)), (Ok(Item::Input), Err(WasiError::NoHandle)));
+        let table = &mut WasiState::default().table;
+        let handles: Vec<_> = (0..MOST_HANDLES).map(|_| table.push("").expect("there is room")).collect();
+        let error = table.push(()).map(drop).expect_err("it is full");
+        assert_eq!(WasiError::of(&error.into()), Some(WasiError::Handles));
+        let given_back = handles.into_iter().next().expect("there are handles");
+        table.delete(given_back).expect("it was given");
+        assert!(table.push(()).is_ok(), "there is room again");
+    }
+
+    #[test]
+    fn a_timer_is_due_when_its_first_pollable_is() {
+        let timer = Timer::default();
+        timer.show(10);
+        assert_eq!([5, 10, 30, 20].map(|when| timer.is(when)), [true, true, false, false]);
+        assert_eq!(timer.due(), 20);
+        timer.show(20);
+        assert_eq!((timer.is(20), timer.due()), (true, u64::MAX));
     }
 }

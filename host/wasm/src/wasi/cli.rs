@@ -1,97 +1,80 @@
-//! `wasi:cli`: no arguments, no environment, no terminal, an input that has ended. What is printed is the plugin's log: by
-//! standard output as `info`, by standard error as `warn`.
+//! `wasi:cli`: what a guest prints is the plugin's log, by standard output as `info`, by standard error as `warn`. The rest
+//! is the crate's: no arguments, no environment, no terminal, an input that has ended.
 
+use bytes::Bytes;
 use tracing::Level;
 use wasmtime::component::Resource;
+use wasmtime_wasi::p2::bindings::cli::{stderr, stdout};
+use wasmtime_wasi::p2::{DynOutputStream, OutputStream, Pollable, StreamError, StreamResult};
 
-use super::bindings::wasi::cli::{
-    environment, exit, stderr, stdin, stdout, terminal_input, terminal_output, terminal_stderr, terminal_stdin,
-    terminal_stdout,
-};
-use super::bindings::wasi::io::streams::{InputStream, OutputStream};
 use crate::lines;
 use crate::state::CallState;
 use crate::text::single_line;
-use crate::wasi_state::{Item, Output, WasiError, pieces};
-
-impl environment::Host for CallState {
-    fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
-        Ok(vec![])
-    }
-
-    fn get_arguments(&mut self) -> wasmtime::Result<Vec<String>> {
-        Ok(vec![])
-    }
-
-    fn initial_cwd(&mut self) -> wasmtime::Result<Option<String>> {
-        Ok(None)
-    }
-}
-
-impl exit::Host for CallState {
-    fn exit(&mut self, status: Result<(), ()>) -> wasmtime::Result<()> {
-        Err(WasiError::Exit(u8::from(status.is_err())).into())
-    }
-
-    fn exit_with_code(&mut self, code: u8) -> wasmtime::Result<()> {
-        Err(WasiError::Exit(code).into())
-    }
-}
-
-impl stdin::Host for CallState {
-    fn get_stdin(&mut self) -> wasmtime::Result<Resource<InputStream>> {
-        Ok(Resource::new_own(self.wasi().give(Item::Input)?))
-    }
-}
+use crate::wasi_state::{Output, Printed, WRITTEN_AT_ONCE, WasiError, pieces};
 
 impl stdout::Host for CallState {
-    fn get_stdout(&mut self) -> wasmtime::Result<Resource<OutputStream>> {
-        Ok(Resource::new_own(self.wasi().give(Item::Output(Output::Stdout))?))
+    fn get_stdout(&mut self) -> wasmtime::Result<Resource<DynOutputStream>> {
+        self.output_stream(Output::Stdout)
     }
 }
 
 impl stderr::Host for CallState {
-    fn get_stderr(&mut self) -> wasmtime::Result<Resource<OutputStream>> {
-        Ok(Resource::new_own(self.wasi().give(Item::Output(Output::Stderr))?))
+    fn get_stderr(&mut self) -> wasmtime::Result<Resource<DynOutputStream>> {
+        self.output_stream(Output::Stderr)
     }
 }
 
-impl terminal_input::Host for CallState {}
+impl CallState {
+    fn output_stream(&mut self, output: Output) -> wasmtime::Result<Resource<DynOutputStream>> {
+        let printed = self.wasi().printed.clone();
+        let stream: DynOutputStream = Box::new(LogStream { output, printed });
+        Ok(self.table().push(stream)?)
+    }
 
-impl terminal_input::HostTerminalInput for CallState {
-    fn drop(&mut self, _: Resource<terminal_input::TerminalInput>) -> wasmtime::Result<()> {
-        Err(WasiError::NoHandle.into())
+    /// Logs what was written since the last time.
+    pub(super) fn log_printed(&mut self) {
+        for (output, bytes) in self.wasi().printed.take() {
+            print(self, output, &bytes);
+        }
     }
 }
 
-impl terminal_output::Host for CallState {}
-
-impl terminal_output::HostTerminalOutput for CallState {
-    fn drop(&mut self, _: Resource<terminal_output::TerminalOutput>) -> wasmtime::Result<()> {
-        Err(WasiError::NoHandle.into())
-    }
+/// A stream to the log. It is always ready.
+struct LogStream {
+    output: Output,
+    printed: Printed,
 }
 
-impl terminal_stdin::Host for CallState {
-    fn get_terminal_stdin(&mut self) -> wasmtime::Result<Option<Resource<terminal_input::TerminalInput>>> {
-        Ok(None)
-    }
+#[async_trait::async_trait]
+impl Pollable for LogStream {
+    async fn ready(&mut self) {}
 }
 
-impl terminal_stdout::Host for CallState {
-    fn get_terminal_stdout(&mut self) -> wasmtime::Result<Option<Resource<terminal_output::TerminalOutput>>> {
-        Ok(None)
+impl OutputStream for LogStream {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        if bytes.len() > WRITTEN_AT_ONCE {
+            return Err(StreamError::Trap(WasiError::TooMuch.into()));
+        }
+        self.printed.add(self.output, bytes);
+        Ok(())
     }
-}
 
-impl terminal_stderr::Host for CallState {
-    fn get_terminal_stderr(&mut self) -> wasmtime::Result<Option<Resource<terminal_output::TerminalOutput>>> {
-        Ok(None)
+    fn write_zeroes(&mut self, length: usize) -> StreamResult<()> {
+        // One more is too much already.
+        self.write(vec![0; length.min(WRITTEN_AT_ONCE + 1)].into())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(WRITTEN_AT_ONCE)
     }
 }
 
 /// The guest writes `bytes` to `output`.
-pub(super) fn print(state: &mut CallState, output: Output, bytes: &[u8]) {
+fn print(state: &mut CallState, output: Output, bytes: &[u8]) {
     let limit = state.meter.limits().log_line_bytes;
     // Taken out meanwhile: to tell a line takes the whole state.
     let mut unended = std::mem::take(state.wasi().unended(output));

@@ -1,13 +1,13 @@
 //! `wasi:clocks`: the clocks of the call, as the plugin's own import has them.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use wasmtime::component::Resource;
+use wasmtime_wasi::p2::bindings::clocks::{monotonic_clock, wall_clock};
+use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
 
-use super::bindings::wasi::clocks::{monotonic_clock, wall_clock};
-use super::bindings::wasi::io::poll::Pollable;
 use crate::state::CallState;
-use crate::wasi_state::{Item, WasiError};
+use crate::wasi_state::Timer;
 
 impl wall_clock::Host for CallState {
     fn now(&mut self) -> wasmtime::Result<wall_clock::Datetime> {
@@ -29,30 +29,36 @@ impl monotonic_clock::Host for CallState {
         Ok(1)
     }
 
-    fn subscribe_instant(&mut self, when: u64) -> wasmtime::Result<Resource<Pollable>> {
-        Ok(Resource::new_own(self.wasi().give(Item::Pollable(when))?))
+    fn subscribe_instant(&mut self, when: u64) -> wasmtime::Result<Resource<DynPollable>> {
+        self.pollable_from(when)
     }
 
-    fn subscribe_duration(&mut self, when: u64) -> wasmtime::Result<Resource<Pollable>> {
+    fn subscribe_duration(&mut self, when: u64) -> wasmtime::Result<Resource<DynPollable>> {
         let now = self.monotonic();
-        self.subscribe_instant(now.saturating_add(when))
+        self.pollable_from(now.saturating_add(when))
     }
 }
 
-/// Waits until the monotonic clock shows `when`: not at all where time stands still, for it passes at once then.
-pub(super) async fn wait_until(state: &mut CallState, when: u64) -> wasmtime::Result<()> {
-    let left = Duration::from_nanos(when.saturating_sub(state.monotonic()));
-    if left.is_zero() || state.passes_at_once(left) {
-        return Ok(());
+impl CallState {
+    /// A pollable that is ready from `when` on, by the monotonic clock.
+    pub(super) fn pollable_from(&mut self, when: u64) -> wasmtime::Result<Resource<DynPollable>> {
+        let wasi = self.wasi();
+        let time = wasi.table.push(Time { when, timer: wasi.timer.clone() })?;
+        subscribe(&mut wasi.table, time)
     }
-    // After each it queues for its CPU permit with its clock stopped, so they are counted.
-    state.meter.host_call()?;
-    if state.meter.memory().has_kept_back() {
-        return Err(WasiError::Rests.into());
+}
+
+/// A time of the monotonic clock, in nanoseconds. Whoever polls it has to show it the clock first ([`Timer::show`]).
+struct Time {
+    when: u64,
+    timer: Arc<Timer>,
+}
+
+#[async_trait::async_trait]
+impl Pollable for Time {
+    async fn ready(&mut self) {
+        if !self.timer.is(self.when) {
+            std::future::pending::<()>().await;
+        }
     }
-    let time = state.meter.time().clone();
-    state.waiting_in = Some("wasi:io/poll");
-    time.resting_for(tokio::time::sleep(left)).await;
-    state.waiting_in = None;
-    Ok(())
 }

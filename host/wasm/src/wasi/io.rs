@@ -1,185 +1,222 @@
-//! `wasi:io`: streams to the log, an input that has ended, and waits for the clock. A stream is always ready.
+//! `wasi:io`: what the crate does with its table of handles, but each wait is the call's: it gives the CPU permit up, counts
+//! against the deadline, and passes at once where time stands still. What is written goes to the log at once.
 
-use wasmtime::component::Resource;
+use std::time::Duration;
 
-use super::bindings::wasi::io::error::{self, Error};
-use super::bindings::wasi::io::poll::{self, Pollable};
-use super::bindings::wasi::io::streams::{self, InputStream, OutputStream, StreamError};
-use super::cli::print;
-use super::clocks::wait_until;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use wasmtime::component::{Resource, ResourceTable};
+use wasmtime_wasi::p2::bindings::io::poll::{self, HostPollable};
+use wasmtime_wasi::p2::bindings::io::streams::{self, HostInputStream, HostOutputStream};
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable, Pollable, StreamError, StreamResult};
+
 use crate::state::CallState;
-use crate::wasi_state::{Item, MOST_HANDLES, Output, WRITTEN_AT_ONCE, WasiError};
+use crate::wasi_state::{MOST_HANDLES, WRITTEN_AT_ONCE, WasiError};
 
-/// A piece of the zeroes that a guest has written.
-const ZEROES: [u8; 4_096] = [0; 4_096];
-
-type Written = wasmtime::Result<Result<(), StreamError>>;
+/// Work on the table of handles, which ends when something in it is ready.
+type TableWork<'a, T> = BoxFuture<'a, wasmtime::Result<T>>;
 
 impl CallState {
-    fn output(&mut self, stream: &Resource<OutputStream>) -> Result<Output, WasiError> {
-        match self.wasi().item(stream.rep())? {
-            Item::Output(output) => Ok(output),
-            _ => Err(WasiError::NoHandle),
+    /// Waits until `ready` is. Nothing but the clock makes anything in the table wait, so `ready` is asked at the beginning
+    /// and whenever the clock shows a time that it waits for.
+    async fn wait_for<T>(
+        &mut self,
+        ready: impl for<'a> Fn(&'a mut ResourceTable) -> TableWork<'a, T> + Send,
+    ) -> wasmtime::Result<T> {
+        let mut now = self.monotonic();
+        loop {
+            let wasi = self.wasi();
+            wasi.timer.show(now);
+            if let Some(answer) = ready(&mut wasi.table).now_or_never() {
+                return answer;
+            }
+            let due = wasi.timer.due();
+            let left = Duration::from_nanos(due.saturating_sub(now));
+            if !self.passes_at_once(left) {
+                self.rest(left).await?;
+            }
+            now = self.monotonic().max(due);
         }
     }
 
-    /// When `pollable` is ready.
-    fn due(&mut self, pollable: &Resource<Pollable>) -> Result<u64, WasiError> {
-        match self.wasi().item(pollable.rep())? {
-            Item::Pollable(when) => Ok(when),
-            _ => Err(WasiError::NoHandle),
+    /// Lets `time` pass, as the call's own wish.
+    async fn rest(&mut self, time: Duration) -> wasmtime::Result<()> {
+        // After each it queues for its CPU permit with its clock stopped, so they are counted.
+        self.meter.host_call()?;
+        if self.meter.memory().has_kept_back() {
+            return Err(WasiError::Rests.into());
         }
+        let call_time = self.meter.time().clone();
+        self.waiting_in = Some("wasi:io/poll");
+        call_time.resting_for(tokio::time::sleep(time)).await;
+        self.waiting_in = None;
+        Ok(())
     }
 
-    fn always_ready(&mut self) -> wasmtime::Result<Resource<Pollable>> {
-        Ok(Resource::new_own(self.wasi().give(Item::Pollable(0))?))
-    }
-}
-
-impl error::Host for CallState {}
-
-impl error::HostError for CallState {
-    fn to_debug_string(&mut self, _: Resource<Error>) -> wasmtime::Result<String> {
-        Err(WasiError::NoHandle.into())
-    }
-
-    fn drop(&mut self, _: Resource<Error>) -> wasmtime::Result<()> {
-        Err(WasiError::NoHandle.into())
+    /// Waits until `stream` is ready, which is an input or an output stream.
+    async fn wait_for_stream<S: Pollable>(&mut self, stream: &Resource<S>) -> wasmtime::Result<()> {
+        let stream = stream.rep();
+        self.wait_for(|table| {
+            async move {
+                table.get_mut(&Resource::<S>::new_borrow(stream))?.ready().await;
+                Ok(())
+            }
+            .boxed()
+        })
+        .await
     }
 }
 
 impl poll::Host for CallState {
-    async fn poll(&mut self, pollables: Vec<Resource<Pollable>>) -> wasmtime::Result<Vec<u32>> {
+    async fn poll(&mut self, pollables: Vec<Resource<DynPollable>>) -> wasmtime::Result<Vec<u32>> {
+        if pollables.is_empty() {
+            return Err(WasiError::EmptyPoll.into());
+        }
         if pollables.len() > MOST_HANDLES {
             return Err(WasiError::Handles.into());
         }
-        let due: Vec<u64> = pollables.iter().map(|pollable| self.due(pollable)).collect::<Result<_, _>>()?;
-        let first = due.iter().copied().min().ok_or(WasiError::EmptyPoll)?;
-        wait_until(self, first).await?;
-        let now = self.monotonic().max(first);
-        Ok((0..).zip(due).filter(|(_, due)| *due <= now).map(|(index, _)| index).collect())
+        let ready = self.wait_for(|table| {
+            let pollables = pollables.iter().map(|pollable| Resource::new_borrow(pollable.rep())).collect();
+            poll::Host::poll(table, pollables).boxed()
+        });
+        let mut ready = ready.await?;
+        // The crate sorts by places in its table, which depend on the earlier calls of an instance.
+        ready.sort_unstable();
+        Ok(ready)
     }
 }
 
-impl poll::HostPollable for CallState {
-    fn ready(&mut self, pollable: Resource<Pollable>) -> wasmtime::Result<bool> {
-        Ok(self.due(&pollable)? <= self.monotonic())
+impl HostPollable for CallState {
+    async fn ready(&mut self, pollable: Resource<DynPollable>) -> wasmtime::Result<bool> {
+        let now = self.monotonic();
+        self.wasi().timer.show(now);
+        HostPollable::ready(self.table(), pollable).await
     }
 
-    async fn block(&mut self, pollable: Resource<Pollable>) -> wasmtime::Result<()> {
-        let due = self.due(&pollable)?;
-        wait_until(self, due).await
+    async fn block(&mut self, pollable: Resource<DynPollable>) -> wasmtime::Result<()> {
+        poll::Host::poll(self, vec![pollable]).await.map(drop)
     }
 
-    fn drop(&mut self, pollable: Resource<Pollable>) -> wasmtime::Result<()> {
-        Ok(self.wasi().take_back(pollable.rep())?)
+    fn drop(&mut self, pollable: Resource<DynPollable>) -> wasmtime::Result<()> {
+        HostPollable::drop(self.table(), pollable)
     }
 }
 
-impl streams::Host for CallState {}
+impl streams::Host for CallState {
+    fn convert_stream_error(&mut self, error: StreamError) -> wasmtime::Result<streams::StreamError> {
+        streams::Host::convert_stream_error(self.table(), error)
+    }
+}
 
-impl streams::HostInputStream for CallState {
-    fn read(&mut self, _: Resource<InputStream>, _: u64) -> wasmtime::Result<Result<Vec<u8>, StreamError>> {
-        Ok(Err(StreamError::Closed))
+impl HostInputStream for CallState {
+    fn read(&mut self, stream: Resource<DynInputStream>, length: u64) -> StreamResult<Vec<u8>> {
+        HostInputStream::read(self.table(), stream, length)
     }
 
-    fn blocking_read(
+    async fn blocking_read(&mut self, stream: Resource<DynInputStream>, length: u64) -> StreamResult<Vec<u8>> {
+        self.wait_for_stream(&stream).await.map_err(StreamError::Trap)?;
+        HostInputStream::blocking_read(self.table(), stream, length).await
+    }
+
+    fn skip(&mut self, stream: Resource<DynInputStream>, length: u64) -> StreamResult<u64> {
+        HostInputStream::skip(self.table(), stream, length)
+    }
+
+    async fn blocking_skip(&mut self, stream: Resource<DynInputStream>, length: u64) -> StreamResult<u64> {
+        self.wait_for_stream(&stream).await.map_err(StreamError::Trap)?;
+        HostInputStream::blocking_skip(self.table(), stream, length).await
+    }
+
+    fn subscribe(&mut self, stream: Resource<DynInputStream>) -> wasmtime::Result<Resource<DynPollable>> {
+        HostInputStream::subscribe(self.table(), stream)
+    }
+
+    async fn drop(&mut self, stream: Resource<DynInputStream>) -> wasmtime::Result<()> {
+        HostInputStream::drop(self.table(), stream).await
+    }
+}
+
+impl HostOutputStream for CallState {
+    fn check_write(&mut self, stream: Resource<DynOutputStream>) -> StreamResult<u64> {
+        HostOutputStream::check_write(self.table(), stream)
+    }
+
+    fn write(&mut self, stream: Resource<DynOutputStream>, contents: Vec<u8>) -> StreamResult<()> {
+        HostOutputStream::write(self.table(), stream, contents)?;
+        self.log_printed();
+        Ok(())
+    }
+
+    async fn blocking_write_and_flush(
         &mut self,
-        stream: Resource<InputStream>,
-        length: u64,
-    ) -> wasmtime::Result<Result<Vec<u8>, StreamError>> {
-        self.read(stream, length)
-    }
-
-    fn skip(&mut self, _: Resource<InputStream>, _: u64) -> wasmtime::Result<Result<u64, StreamError>> {
-        Ok(Err(StreamError::Closed))
-    }
-
-    fn blocking_skip(
-        &mut self,
-        stream: Resource<InputStream>,
-        length: u64,
-    ) -> wasmtime::Result<Result<u64, StreamError>> {
-        self.skip(stream, length)
-    }
-
-    fn subscribe(&mut self, _: Resource<InputStream>) -> wasmtime::Result<Resource<Pollable>> {
-        self.always_ready()
-    }
-
-    fn drop(&mut self, stream: Resource<InputStream>) -> wasmtime::Result<()> {
-        Ok(self.wasi().take_back(stream.rep())?)
-    }
-}
-
-impl streams::HostOutputStream for CallState {
-    fn check_write(&mut self, _: Resource<OutputStream>) -> wasmtime::Result<Result<u64, StreamError>> {
-        Ok(Ok(WRITTEN_AT_ONCE as u64))
-    }
-
-    fn write(&mut self, stream: Resource<OutputStream>, contents: Vec<u8>) -> Written {
-        let output = self.output(&stream)?;
+        stream: Resource<DynOutputStream>,
+        mut contents: Vec<u8>,
+    ) -> StreamResult<()> {
         if contents.len() > WRITTEN_AT_ONCE {
-            return Err(WasiError::TooMuch.into());
+            return Err(StreamError::Trap(WasiError::TooMuch.into()));
         }
-        print(self, output, &contents);
-        Ok(Ok(()))
-    }
-
-    fn blocking_write_and_flush(&mut self, stream: Resource<OutputStream>, contents: Vec<u8>) -> Written {
-        self.write(stream, contents)
-    }
-
-    fn flush(&mut self, _: Resource<OutputStream>) -> Written {
-        Ok(Ok(()))
-    }
-
-    fn blocking_flush(&mut self, _: Resource<OutputStream>) -> Written {
-        Ok(Ok(()))
-    }
-
-    fn subscribe(&mut self, _: Resource<OutputStream>) -> wasmtime::Result<Resource<Pollable>> {
-        self.always_ready()
-    }
-
-    fn write_zeroes(&mut self, stream: Resource<OutputStream>, length: u64) -> Written {
-        let output = self.output(&stream)?;
-        let mut left = usize::try_from(length).unwrap_or(usize::MAX);
-        if left > WRITTEN_AT_ONCE {
-            return Err(WasiError::TooMuch.into());
+        while !contents.is_empty() {
+            self.wait_for_stream(&stream).await.map_err(StreamError::Trap)?;
+            let permitted = self.check_write(Resource::new_borrow(stream.rep()))?;
+            let rest = contents.split_off(contents.len().min(usize::try_from(permitted).unwrap_or(usize::MAX)));
+            self.write(Resource::new_borrow(stream.rep()), contents)?;
+            contents = rest;
         }
-        while left > 0 {
-            let piece = left.min(ZEROES.len());
-            print(self, output, &ZEROES[..piece]);
-            left -= piece;
-        }
-        Ok(Ok(()))
+        self.blocking_flush(stream).await
     }
 
-    fn blocking_write_zeroes_and_flush(&mut self, stream: Resource<OutputStream>, length: u64) -> Written {
-        self.write_zeroes(stream, length)
+    fn flush(&mut self, stream: Resource<DynOutputStream>) -> StreamResult<()> {
+        HostOutputStream::flush(self.table(), stream)
     }
 
-    /// The only stream to read from has ended.
+    async fn blocking_flush(&mut self, stream: Resource<DynOutputStream>) -> StreamResult<()> {
+        self.flush(Resource::new_borrow(stream.rep()))?;
+        self.wait_for_stream(&stream).await.map_err(StreamError::Trap)
+    }
+
+    fn write_zeroes(&mut self, stream: Resource<DynOutputStream>, length: u64) -> StreamResult<()> {
+        HostOutputStream::write_zeroes(self.table(), stream, length)?;
+        self.log_printed();
+        Ok(())
+    }
+
+    async fn blocking_write_zeroes_and_flush(
+        &mut self,
+        stream: Resource<DynOutputStream>,
+        length: u64,
+    ) -> StreamResult<()> {
+        let length = usize::try_from(length).ok().filter(|length| *length <= WRITTEN_AT_ONCE);
+        let length = length.ok_or_else(|| StreamError::Trap(WasiError::TooMuch.into()))?;
+        self.blocking_write_and_flush(stream, vec![0; length]).await
+    }
+
     fn splice(
         &mut self,
-        _: Resource<OutputStream>,
-        _: Resource<InputStream>,
-        _: u64,
-    ) -> wasmtime::Result<Result<u64, StreamError>> {
-        Ok(Err(StreamError::Closed))
+        stream: Resource<DynOutputStream>,
+        source: Resource<DynInputStream>,
+        length: u64,
+    ) -> StreamResult<u64> {
+        let spliced = HostOutputStream::splice(self.table(), stream, source, length)?;
+        self.log_printed();
+        Ok(spliced)
     }
 
-    fn blocking_splice(
+    async fn blocking_splice(
         &mut self,
-        stream: Resource<OutputStream>,
-        source: Resource<InputStream>,
+        stream: Resource<DynOutputStream>,
+        source: Resource<DynInputStream>,
         length: u64,
-    ) -> wasmtime::Result<Result<u64, StreamError>> {
+    ) -> StreamResult<u64> {
+        self.wait_for_stream(&source).await.map_err(StreamError::Trap)?;
+        self.wait_for_stream(&stream).await.map_err(StreamError::Trap)?;
         self.splice(stream, source, length)
     }
 
-    fn drop(&mut self, stream: Resource<OutputStream>) -> wasmtime::Result<()> {
-        Ok(self.wasi().take_back(stream.rep())?)
+    fn subscribe(&mut self, stream: Resource<DynOutputStream>) -> wasmtime::Result<Resource<DynPollable>> {
+        HostOutputStream::subscribe(self.table(), stream)
+    }
+
+    async fn drop(&mut self, stream: Resource<DynOutputStream>) -> wasmtime::Result<()> {
+        HostOutputStream::drop(self.table(), stream).await
     }
 }

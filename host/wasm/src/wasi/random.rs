@@ -1,7 +1,7 @@
 //! `wasi:random`: the randomness of the call. There is no worse one to be had for less.
 
-use super::bindings::wasi::random::{insecure, insecure_seed, random};
 use crate::state::CallState;
+use wasmtime_wasi::p2::bindings::random::{insecure, insecure_seed, random};
 
 impl CallState {
     fn random_u64(&mut self) -> u64 {

@@ -1,8 +1,9 @@
-//! Files, sockets, HTTP, and what later versions of 0.2 add: whatever a component imports of them is there and refuses.
+//! Refusals, for the imports of WASI that `wasmtime-wasi` lacks: HTTP, unstable interfaces, and functions that later versions
+//! of 0.2 add.
 //!
-//! A toolchain has its programs import these whether they use them or not. What to answer follows from the types that
-//! the component brings along: an error that means "not permitted" where there is one, an empty list, no value. Only
-//! where a type leaves no such answer is the guest stopped. So nothing here need be written for each of their functions.
+//! A toolchain has its programs import these whether they use them or not. How to refuse follows from the types that the
+//! component brings along: an error that means "not permitted" where there is one, an empty list, no value. Only where a
+//! type has no such answer is the guest stopped. So no function needs code of its own here.
 //!
 //! The component is not trusted: what it says of its imports is bounded before anything is made of it.
 
@@ -10,21 +11,17 @@ use std::sync::Arc;
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::types::{ComponentItem, Type};
-use wasmtime::component::{Component, Linker, LinkerInstance, Resource, ResourceAny, ResourceType, Val};
+use wasmtime::component::{Component, Linker, LinkerInstance, Resource, ResourceAny, ResourceTable, ResourceType, Val};
+use wasmtime_wasi::p2::bindings::io::poll::HostPollable;
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable, IoError, Network};
 
-use super::bindings::wasi::cli::terminal_input::TerminalInput;
-use super::bindings::wasi::cli::terminal_output::TerminalOutput;
-use super::bindings::wasi::io::error::Error;
-use super::bindings::wasi::io::poll::Pollable;
-use super::bindings::wasi::io::streams::{InputStream, OutputStream};
 use super::met::met_at;
 use crate::state::CallState;
-use crate::wasi_state::{Item, WasiError};
+use crate::wasi_state::WasiError;
 
-/// Interfaces of the packages below that do something (`wasi.wit`).
-const GIVEN: [&str; 4] = ["wasi:cli/", "wasi:clocks/", "wasi:io/", "wasi:random/"];
-/// … but for these, which are not a part of 0.2 for good.
-const UNSTABLE: [&str; 1] = ["wasi:clocks/timezone@"];
+/// The version of WASI that `wasmtime-wasi` defines. The linker gives an importer of another 0.2.x the instance with this
+/// version, and only this one.
+const GIVEN_VERSION: &str = "0.2.12";
 
 /// The cases of WASI's error types that say so, the best first.
 const REFUSALS: [&str; 5] = ["not-permitted", "access-denied", "HTTP-request-denied", "forbidden", "not-supported"];
@@ -44,7 +41,7 @@ struct Nothing;
 #[error("it imports more of WASI than there is: {0}")]
 struct NotWasi(&'static str);
 
-/// Defines in `linker` what `component` imports and is only refused.
+/// Has `linker` refuse all of WASI that `component` imports. What is given is defined after this, in its place.
 pub(super) fn define(linker: &mut Linker<CallState>, component: &Component) -> wasmtime::Result<()> {
     let engine = linker.engine().clone();
     // Of all imports up to here: an interface names again what it takes from another, and that is defined there.
@@ -56,11 +53,11 @@ pub(super) fn define(linker: &mut Linker<CallState>, component: &Component) -> w
         if items > IMPORTED_ITEMS_MAX {
             return Err(NotWasi("thousands of functions").into());
         }
-        let is_refused = met_at(name).is_some() && !is_given(name);
-        let interface: Arc<str> = if is_refused { name.into() } else { Arc::default() };
-        let mut defined = if is_refused { Some(linker.instance(name)?) } else { None };
+        let is_wasi = met_at(name).is_some();
+        let interface: Arc<str> = if is_wasi { name.into() } else { Arc::default() };
+        let mut defined = if is_wasi { Some(linker.instance(&in_given_version(name))?) } else { None };
         for (item, export) in instance.exports(&engine) {
-            if is_refused && name.len().max(item.len()) > SHOWN_NAME_BYTES_MAX {
+            if is_wasi && name.len().max(item.len()) > SHOWN_NAME_BYTES_MAX {
                 return Err(NotWasi("longer names").into());
             }
             match (export.ty, &mut defined) {
@@ -83,8 +80,10 @@ pub(super) fn define(linker: &mut Linker<CallState>, component: &Component) -> w
     Ok(())
 }
 
-fn is_given(name: &str) -> bool {
-    GIVEN.iter().any(|package| name.starts_with(package)) && !UNSTABLE.iter().any(|unstable| name.starts_with(unstable))
+/// The name of the linker's instance for the import `name`.
+fn in_given_version(name: &str) -> String {
+    let interface = name.split_once('@').map_or(name, |(interface, _)| interface);
+    format!("{interface}@{GIVEN_VERSION}")
 }
 
 /// Refuses types whose values take the host far more memory than wasmtime charges the guest for: many sets of flags, each of
@@ -115,7 +114,8 @@ fn check(ty: &Type, is_repeated: bool, types: &mut usize) -> Result<(), NotWasi>
 
 fn define_resource(linker: &mut LinkerInstance<'_, CallState>, name: &str) -> wasmtime::Result<()> {
     linker.resource(name, ResourceType::host::<Nothing>(), |mut store, handle| {
-        Ok(store.data_mut().wasi().take_back(handle)?)
+        store.data_mut().table().delete(Resource::<Nothing>::new_own(handle))?;
+        Ok(())
     })
 }
 
@@ -151,18 +151,32 @@ fn let_go(store: &mut StoreContextMut<'_, CallState>, value: &Val) -> wasmtime::
 
 fn let_handle_go(store: &mut StoreContextMut<'_, CallState>, handle: ResourceAny) -> wasmtime::Result<()> {
     macro_rules! of_any {
-        ($($resource:ty),*) => {
+        ($($resource:ty => $delete:expr),*) => {
             $(if handle.ty() == ResourceType::host::<$resource>() {
-                let number = handle.try_into_resource::<$resource>(&mut *store)?.rep();
+                let resource = handle.try_into_resource::<$resource>(&mut *store)?;
                 if handle.owned() {
-                    store.data_mut().wasi().take_back(number)?;
+                    let delete: fn(&mut ResourceTable, Resource<$resource>) -> wasmtime::Result<()> = $delete;
+                    delete(store.data_mut().table(), resource)?;
                 }
                 return Ok(());
             })*
         };
     }
-    of_any!(Nothing, Pollable, InputStream, OutputStream, Error, TerminalInput, TerminalOutput);
+    of_any!(
+        Nothing => delete,
+        DynPollable => HostPollable::drop,
+        DynInputStream => delete,
+        DynOutputStream => delete,
+        IoError => delete,
+        Network => delete
+    );
+    // A guest cannot have any other object.
     Err(WasiError::NoHandle.into())
+}
+
+fn delete<T: 'static>(table: &mut ResourceTable, resource: Resource<T>) -> wasmtime::Result<()> {
+    table.delete(resource)?;
+    Ok(())
 }
 
 /// The value of type `ty` that says no. None: it has none.
@@ -176,13 +190,13 @@ fn refusal(store: &mut StoreContextMut<'_, CallState>, ty: &Type) -> wasmtime::R
         Type::Option(_) => Some(Val::Option(None)),
         Type::Bool => Some(Val::Bool(false)),
         Type::Own(ty) if *ty == ResourceType::host::<Nothing>() => {
-            let handle = store.data_mut().wasi().give(Item::Nothing)?;
-            Some(Val::Resource(Resource::<Nothing>::new_own(handle).try_into_resource_any(store)?))
+            let nothing = store.data_mut().table().push(Nothing)?;
+            Some(Val::Resource(nothing.try_into_resource_any(store)?))
         }
         // Of what never comes: it is ready, and then there is an error.
-        Type::Own(ty) if *ty == ResourceType::host::<Pollable>() => {
-            let handle = store.data_mut().wasi().give(Item::Pollable(0))?;
-            Some(Val::Resource(Resource::<Pollable>::new_own(handle).try_into_resource_any(store)?))
+        Type::Own(ty) if *ty == ResourceType::host::<DynPollable>() => {
+            let ready = store.data_mut().pollable_from(0)?;
+            Some(Val::Resource(ready.try_into_resource_any(store)?))
         }
         _ => None,
     })

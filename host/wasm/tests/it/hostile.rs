@@ -5,6 +5,8 @@
 //! canonical ABI's own terms, for what no compiler would make. Tables of cases; a message names the case. Where `reconcile`
 //! attacks, one component is steered by the text of its primary: to compile one for each takes longer than all attacks.
 
+mod wasi;
+
 use crate::support;
 
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use crate::support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::guests::Core;
+use support::guests::{Core, wasi};
 use support::ports::quiet;
 use support::{call_of, call_with, called, limits, load, load_error, patient, reconcile, sandbox, trapped};
 use wasi_preview1_component_adapter_provider::{
@@ -22,23 +22,9 @@ use windlass_wasm::{CallLimits, Instances, Limits, Plugin, Replay};
 /// The adapter of stock toolchains, from wasip1 to WASI 0.2.
 const ADAPTER: (&str, &[u8]) = (WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER);
 
-/// A world with all of WASI that does something, in the version `version`.
-fn wasi(version: &str) -> String {
-    let given = include_str!("../../wasi.wit").replace("0.2.12", version);
-    let world = "package test:guest;\nworld wasi {\n  include windlass:plugin/reconciler-plugin@0.2.0;\n  include windlass:wasi/given;\n}\n";
-    let given = given.replace("package windlass:wasi;\n", "package windlass:wasi {\n").replacen(
-        "\npackage wasi:cli",
-        "}\n\npackage wasi:cli",
-        1,
-    );
-    format!("{world}{given}")
-}
-
 /// A guest that calls WASI of `version` itself: `imports` are of core functions.
 fn direct(version: &str, imports: &str, reconcile: &str) -> Vec<u8> {
-    let core =
-        Core { imports: imports.replace("VERSION", version), reconcile: reconcile.to_owned(), ..Core::default() };
-    core.with_wasi(&wasi(version))
+    Core::calling_wasi(version, imports, reconcile)
 }
 
 /// A guest for wasip1 that checks that each call in `checks` answers so.
@@ -73,6 +59,13 @@ async fn replayed(plugin: &Arc<Plugin>) -> CallResult {
     let limits = CallLimits { replay, instances: Instances::Reuse, ..CallLimits::default() };
     let call = call_of(plugin, &ObjectKey::namespaced("prod", "shop"));
     call_with(plugin, &quiet(), call, None, limits).await.result
+}
+
+/// A call of a fresh instance with the randomness of `seed`, at a time that is told.
+async fn drawn(plugin: &Arc<Plugin>, seed: u8) -> CallResult {
+    let replay = Some(Replay { now: Duration::from_secs(1_000_000_000), seed: [seed; 32] });
+    let call = call_of(plugin, &ObjectKey::namespaced("prod", "shop"));
+    call_with(plugin, &quiet(), call, None, CallLimits { replay, ..CallLimits::default() }).await.result
 }
 
 /// How a call of `bytes` is stopped.
@@ -236,6 +229,13 @@ async fn a_poll_tells_which_are_ready_and_an_empty_one_would_never_end() {
         (if (i32.ne (i32.load (i32.const 1204)) (i32.const 1)) (then unreachable))
         (if (i32.ne (i32.load (i32.load (i32.const 1200))) (i32.const 1)) (then unreachable))";
     assert_done(&direct("0.2.3", &imports, polls)).await;
+    // Ready ones come in the order of the list, whichever is older.
+    let both = "(i32.store (i32.const 1104) (call $after (i64.const 0)))
+        (i32.store (i32.const 1100) (call $after (i64.const 0)))
+        (call $poll (i32.const 1100) (i32.const 2) (i32.const 1200))
+        (if (i32.ne (i32.load (i32.const 1204)) (i32.const 2)) (then unreachable))
+        (if (i64.ne (i64.load (i32.load (i32.const 1200))) (i64.const 0x100000000)) (then unreachable))";
+    assert_done(&direct("0.2.12", &imports, both)).await;
     let nothing = "(call $poll (i32.const 1100) (i32.const 0) (i32.const 1200))";
     let (reason, message) = stopped(&direct("0.2.12", &imports, nothing), Limits::default()).await;
     assert_eq!((reason, message.contains("empty list")), ("wasi", true), "{message}");
@@ -266,43 +266,183 @@ async fn randomness_is_bounded_as_the_plugins_own_is() {
 }
 
 #[tokio::test]
-async fn sockets_are_there_and_refuse() {
-    let text = "package test:guest;
-        world wasi {
-          include windlass:plugin/reconciler-plugin@0.2.0;
-          import wasi:sockets/instance-network@0.2.7;
-          import wasi:sockets/tcp-create-socket@0.2.7;
-          import wasi:sockets/later@0.2.7;
+async fn all_randomness_follows_from_the_seed_of_a_call_that_is_made_again() {
+    let draws = [
+        (
+            r#"(import "wasi:random/random@VERSION" "get-random-bytes" (func $draw (param i64 i32)))"#,
+            "(call $draw (i64.const 4) (i32.const 1104)) (i32.load (i32.load (i32.const 1104)))",
+        ),
+        (
+            r#"(import "wasi:random/random@VERSION" "get-random-u64" (func $draw (result i64)))"#,
+            "(i32.wrap_i64 (call $draw))",
+        ),
+        (
+            r#"(import "wasi:random/insecure@VERSION" "get-insecure-random-bytes" (func $draw (param i64 i32)))"#,
+            "(call $draw (i64.const 4) (i32.const 1104)) (i32.load (i32.load (i32.const 1104)))",
+        ),
+        (
+            r#"(import "wasi:random/insecure@VERSION" "get-insecure-random-u64" (func $draw (result i64)))"#,
+            "(i32.wrap_i64 (call $draw))",
+        ),
+        (
+            r#"(import "wasi:random/insecure-seed@VERSION" "insecure-seed" (func $draw (param i32)))"#,
+            "(call $draw (i32.const 1104)) (i32.load (i32.const 1104))",
+        ),
+    ];
+    for (import, draw) in draws {
+        // The answer asks to be called again after as many milliseconds as were drawn.
+        let answer = format!(
+            "{draw} (local.set 0) (i32.store8 (i32.const 516) (i32.const 1)) (i32.store (i32.const 520) (local.get 0))"
+        );
+        let plugin = load(&sandbox(Limits::default()), "guest", &direct("0.2.12", import, &answer)).await;
+        let plugin = plugin.expect("it loads");
+        let first = drawn(&plugin, 1).await;
+        assert!(matches!(first, CallResult::RequeueAfter(_)), "{first:?}");
+        assert_eq!(drawn(&plugin, 1).await, first, "{import}");
+        assert_ne!(drawn(&plugin, 2).await, first, "{import}");
+    }
+}
+
+/// The part of `wasi:sockets` for a guest that wants to connect, and one interface that no version of WASI has.
+const SOCKETS: &str = "package test:guest;
+    world wasi {
+      include windlass:plugin/reconciler-plugin@0.2.0;
+      import wasi:sockets/instance-network@0.2.7;
+      import wasi:sockets/tcp-create-socket@0.2.7;
+      import wasi:sockets/udp-create-socket@0.2.7;
+      import wasi:sockets/ip-name-lookup@0.2.7;
+      import wasi:sockets/later@0.2.7;
+    }
+    package wasi:sockets@0.2.7 {
+      interface network {
+        resource network;
+        enum error-code {
+          unknown, access-denied, not-supported, invalid-argument, out-of-memory, timeout, concurrency-conflict,
+          not-in-progress, would-block, invalid-state, new-socket-limit, address-not-bindable, address-in-use,
+          remote-unreachable, connection-refused, connection-reset, connection-aborted, datagram-too-large,
+          name-unresolvable, temporary-resolver-failure, permanent-resolver-failure,
         }
-        package wasi:sockets@0.2.7 {
-          interface network { resource network; enum error-code { unknown, access-denied, timeout } }
-          interface instance-network { use network.{network}; instance-network: func() -> network; }
-          interface tcp { resource tcp-socket { is-listening: func() -> bool; } }
-          interface tcp-create-socket {
-            use network.{error-code};
-            use tcp.{tcp-socket};
-            create-tcp-socket: func(family: u8) -> result<tcp-socket, error-code>;
-          }
-          interface later { number: func() -> u32; }
-        }";
+        enum ip-address-family { ipv4, ipv6 }
+      }
+      interface instance-network { use network.{network}; instance-network: func() -> network; }
+      interface tcp { resource tcp-socket; }
+      interface tcp-create-socket {
+        use network.{error-code, ip-address-family};
+        use tcp.{tcp-socket};
+        create-tcp-socket: func(family: ip-address-family) -> result<tcp-socket, error-code>;
+      }
+      interface udp { resource udp-socket; }
+      interface udp-create-socket {
+        use network.{error-code, ip-address-family};
+        use udp.{udp-socket};
+        create-udp-socket: func(family: ip-address-family) -> result<udp-socket, error-code>;
+      }
+      interface ip-name-lookup {
+        use network.{error-code, network};
+        resource resolve-address-stream;
+        resolve-addresses: func(network: borrow<network>, name: string) -> result<resolve-address-stream, error-code>;
+      }
+      interface later { number: func() -> u32; }
+    }";
+
+#[tokio::test]
+async fn sockets_and_names_are_refused() {
     let imports = r#"(import "wasi:sockets/instance-network@0.2.7" "instance-network" (func $network (result i32)))
         (import "wasi:sockets/network@0.2.7" "[resource-drop]network" (func $drop (param i32)))
         (import "wasi:sockets/later@0.2.7" "number" (func $number (result i32)))
-        (import "wasi:sockets/tcp-create-socket@0.2.7" "create-tcp-socket" (func $create (param i32 i32)))"#;
+        (import "wasi:sockets/ip-name-lookup@0.2.7" "resolve-addresses" (func $resolve (param i32 i32 i32 i32)))
+        (import "wasi:sockets/udp-create-socket@0.2.7" "create-udp-socket" (func $udp (param i32 i32)))
+        (import "wasi:sockets/tcp-create-socket@0.2.7" "create-tcp-socket" (func $tcp (param i32 i32)))"#;
     let guest = |reconcile: &str| {
         let core = Core { imports: imports.into(), reconcile: reconcile.into(), ..Core::default() };
-        core.with_wasi(text)
+        core.with_wasi(SOCKETS)
     };
-    // The second case of the error: access denied.
-    let refused = "(call $drop (call $network)) (call $create (i32.const 0) (i32.const 1100))
-        (if (i32.ne (i32.load8_u (i32.const 1100)) (i32.const 1)) (then unreachable))
-        (if (i32.ne (i32.load8_u (i32.const 1104)) (i32.const 1)) (then unreachable))";
-    assert_done(&guest(refused)).await;
+    let refused_as = |error: u32| {
+        format!(
+            "(if (i32.ne (i32.load8_u (i32.const 1100)) (i32.const 1)) (then unreachable))
+             (if (i32.ne (i32.load8_u (i32.const 1104)) (i32.const {error})) (then unreachable))"
+        )
+    };
+    let (access_denied, permanent_resolver_failure) = (refused_as(1), refused_as(20));
+    let refused = format!(
+        "(call $tcp (i32.const 0) (i32.const 1100)) {access_denied}
+         (call $tcp (i32.const 1) (i32.const 1100)) {access_denied}
+         (call $udp (i32.const 0) (i32.const 1100)) {access_denied}
+         (local.set 0 (call $network))
+         ;; A name, and an address, which would need no resolver.
+         (call $resolve (local.get 0) (i32.const 2048) (i32.const 2) (i32.const 1100)) {permanent_resolver_failure}
+         (call $resolve (local.get 0) (i32.const 1200) (i32.const 9) (i32.const 1100)) {permanent_resolver_failure}
+         (call $drop (local.get 0))"
+    );
+    let core = Core {
+        imports: imports.into(),
+        items: r#"(data (i32.const 1200) "127.0.0.1")"#.into(),
+        reconcile: refused,
+        ..Core::default()
+    };
+    assert_done(&core.with_wasi(SOCKETS)).await;
     let (reason, message) = stopped(&guest("(drop (call $number))"), Limits::default()).await;
     assert_eq!(reason, "wasi");
     assert!(message.contains("wasi:sockets/later@0.2.7#number"), "{message}");
     let kept = "(loop $more (drop (call $network)) (br $more))";
     assert_eq!(stopped(&guest(kept), Limits::default()).await.0, "wasi");
+}
+
+#[tokio::test]
+async fn functions_of_a_later_version_are_refused_and_the_others_work() {
+    let later = wasi("0.2.99")
+        .replace(
+            "poll: func(in: list<borrow<pollable>>) -> list<u32>;",
+            "poll: func(in: list<borrow<pollable>>) -> list<u32>;
+             enum poll-error { broken, not-supported }
+             resource watcher { constructor(of: pollable); }
+             poll-later: func(in: list<borrow<pollable>>) -> result<_, poll-error>;",
+        )
+        .replace("now: func() -> instant;", "now: func() -> instant;\n    later: func() -> pollable;");
+    let imports = format!(
+        r#"{SLEEP}
+        (import "wasi:clocks/monotonic-clock@VERSION" "later" (func $later (result i32)))
+        (import "wasi:io/poll@VERSION" "[constructor]watcher" (func $watch (param i32) (result i32)))
+        (import "wasi:io/poll@VERSION" "[resource-drop]watcher" (func $drop-watcher (param i32)))
+        (import "wasi:io/poll@VERSION" "poll-later" (func $poll-later (param i32 i32 i32)))"#
+    );
+    // More often than there are handles.
+    let calls = "(local.set 0 (i32.const 4500)) (loop $more
+        (if (i64.eqz (call $now)) (then unreachable))
+        (call $drop (call $later))
+        (call $drop-watcher (call $watch (call $after (i64.const 0))))
+        (i32.store (i32.const 1100) (call $after (i64.const 0)))
+        (call $poll-later (i32.const 1100) (i32.const 1) (i32.const 1200))
+        (if (i32.ne (i32.load8_u (i32.const 1200)) (i32.const 1)) (then unreachable))
+        (if (i32.ne (i32.load8_u (i32.const 1201)) (i32.const 1)) (then unreachable))
+        (call $block (i32.load (i32.const 1100)))
+        (call $drop (i32.load (i32.const 1100)))
+        (br_if $more (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))";
+    let core = Core { imports: imports.replace("VERSION", "0.2.99"), reconcile: calls.to_owned(), ..Core::default() };
+    let sandbox = sandbox(Limits { host_calls: 100_000, ..patient() });
+    let plugin = load(&sandbox, "guest", &core.with_wasi(&later)).await.expect("it loads");
+    assert_eq!(reconcile(&plugin, &quiet()).await, CallResult::Done);
+}
+
+#[tokio::test]
+async fn a_stream_is_dropped_after_its_pollables() {
+    let imports = r#"(import "wasi:cli/stdin@VERSION" "get-stdin" (func $stdin (result i32)))
+        (import "wasi:io/streams@VERSION" "[method]input-stream.subscribe" (func $subscribe (param i32) (result i32)))
+        (import "wasi:io/poll@VERSION" "[resource-drop]pollable" (func $drop-pollable (param i32)))
+        (import "wasi:io/streams@VERSION" "[resource-drop]input-stream" (func $drop (param i32)))"#;
+    let subscribed = "(local.set 0 (call $stdin)) (global.set $pollable (call $subscribe (local.get 0)))";
+    let guest = |drops: &str| {
+        let core = Core {
+            imports: imports.replace("VERSION", "0.2.12"),
+            items: "(global $pollable (mut i32) (i32.const 0))".into(),
+            reconcile: format!("{subscribed} {drops}"),
+            ..Core::default()
+        };
+        core.with_wasi(&wasi("0.2.12"))
+    };
+    assert_done(&guest("(call $drop-pollable (global.get $pollable)) (call $drop (local.get 0))")).await;
+    let (reason, message) = stopped(&guest("(call $drop (local.get 0))"), Limits::default()).await;
+    assert_eq!((reason, message.contains("before it drops the pollables")), ("wasi", true), "{message}");
 }
 
 #[tokio::test]

@@ -98,7 +98,25 @@ pub(crate) const CLAIM: &str =
     "(call $claim (i32.const 2048) (i32.const 2) (i32.const 2050) (i32.const 9) (i32.const 0)
     (i32.const 0) (i32.const 1024))";
 
+/// A world with the part of WASI that does something for a plugin, in the version `version` of WASI.
+pub(crate) fn wasi(version: &str) -> String {
+    let given = include_str!("wasi.wit").replace("0.2.12", version);
+    let world = "package test:guest;\nworld wasi {\n  include windlass:plugin/reconciler-plugin@0.2.0;\n  include windlass:wasi/given;\n}\n";
+    let given = given.replace("package windlass:wasi;\n", "package windlass:wasi {\n").replacen(
+        "\npackage wasi:cli",
+        "}\n\npackage wasi:cli",
+        1,
+    );
+    format!("{world}{given}")
+}
+
 impl Core {
+    /// A guest that calls WASI of `version` itself in `reconcile`: `imports` are core functions of version `VERSION`.
+    pub(crate) fn calling_wasi(version: &str, imports: &str, reconcile: &str) -> Vec<u8> {
+        let imports = imports.replace("VERSION", version);
+        Self { imports, reconcile: reconcile.to_owned(), ..Self::default() }.with_wasi(&wasi(version))
+    }
+
     /// A guest that does `reconcile`, with `imports`.
     pub(crate) fn reconciling(imports: &str, reconcile: &str) -> Vec<u8> {
         Self { imports: imports.to_owned(), reconcile: reconcile.to_owned(), ..Self::default() }.component()
