@@ -16,6 +16,9 @@ use windlass_apiserver::{ApiServer, Authorization, Config, StandIns, Tls};
 const SUITE_LIMIT: &str = "-test.timeout=16m";
 const GINKGO_LIMIT: &str = "-ginkgo.timeout=15m";
 
+/// So often a suite runs whose port envtest has lost.
+const PORTS_LOST_MAX: usize = 3;
+
 /// The packages of controller-runtime that run against a server.
 const CONTROLLER_RUNTIME: [&str; 17] = [
     "pkg/builder",
@@ -116,8 +119,21 @@ fn folder(project: &str) -> PathBuf {
         .into()
 }
 
-/// Runs a suite against the server of a kubeconfig. The output stays in the temporary folder if a spec fails.
+/// Runs a suite against the server of a kubeconfig; again if envtest has lost the port of its webhooks. It finds a free port before it
+/// listens there, and any connection on this machine may get that port in between.
 async fn run(project: &str, package: &str, on: &str, kubeconfig: &str) -> Results {
+    for _ in 1..PORTS_LOST_MAX {
+        let (results, text) = run_once(project, package, on, kubeconfig).await;
+        if results.failed.is_empty() || !text.contains("bind: address already in use") {
+            return results;
+        }
+        println!("{project} {package} on {on}: envtest has lost its port, so the suite runs again");
+    }
+    run_once(project, package, on, kubeconfig).await.0
+}
+
+/// The results, and what was printed. The output stays in the temporary folder if a spec fails.
+async fn run_once(project: &str, package: &str, on: &str, kubeconfig: &str) -> (Results, String) {
     let folder = folder(project);
     let name = package.replace('/', "-");
     let own = |what: &str| {
@@ -141,7 +157,7 @@ async fn run(project: &str, package: &str, on: &str, kubeconfig: &str) -> Result
     let output = tokio::task::spawn_blocking(move || command.output()).await.expect("nothing panics here");
     let output = output.expect("the suite starts");
     let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
+    let text = String::from_utf8_lossy(&text).into_owned();
     let results = Results::read(&std::fs::read_to_string(&report).unwrap_or_default(), &text);
     for made in [&config, &report].into_iter().filter(|made| made.exists()) {
         std::fs::remove_file(made).expect("nobody else removes it");
@@ -150,7 +166,7 @@ async fn run(project: &str, package: &str, on: &str, kubeconfig: &str) -> Result
         std::fs::write(&log, text.as_bytes()).expect("the temporary folder is writable");
         println!("{project} {package} on {on}: the output is in {}", log.display());
     }
-    results
+    (results, text)
 }
 
 /// On a bare API server, as envtest's is: no controller writes but the suites themselves, roles decide, and clients speak HTTPS.

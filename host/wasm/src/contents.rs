@@ -7,7 +7,7 @@ use wasmparser::{ComponentName, Encoding, Instance, KnownCustom, Name, Parser, P
 
 use crate::compile::Size;
 use crate::digest;
-use crate::engine::MOST_OF_A_TABLE;
+use crate::engine::TABLE_ELEMENTS_MAX;
 use crate::limits::Limits;
 use crate::load_error::LoadError;
 use crate::obtain::read;
@@ -214,7 +214,7 @@ impl Contents {
                 "elements of the largest table",
                 "table",
                 size.table_elements,
-                limits.table_elements.min(MOST_OF_A_TABLE) as u64,
+                limits.table_elements.min(TABLE_ELEMENTS_MAX) as u64,
             ),
             count("functions", "functions", size.functions, limits.functions.into()),
             bytes("code of the largest function", "function", size.function_bytes, limits.function_bytes.into()),

@@ -23,7 +23,7 @@ const KEEP_TABLE: usize = 64 << 10;
 const WARM_SLOTS: usize = 64;
 
 /// The elements that a slot for a table has room for: Go's largest programs have tens of thousands of functions.
-pub(crate) const MOST_OF_A_TABLE: usize = 40_000;
+pub(crate) const TABLE_ELEMENTS_MAX: usize = 40_000;
 
 /// The stack that the host's own code may need of a fibre's beyond the guest's.
 const HOST_STACK: usize = 1536 << 10;
@@ -133,7 +133,7 @@ fn pool(limits: &Limits, instances: u32) -> PoolingAllocationConfig {
         .max_tables_per_component(limits.instances)
         .max_memories_per_component(limits.memories)
         .max_memory_size(limits.memory_bytes)
-        .table_elements(limits.table_elements.min(MOST_OF_A_TABLE))
+        .table_elements(limits.table_elements.min(TABLE_ELEMENTS_MAX))
         // Each keeps up to `KEEP_RESIDENT` bytes of the plugin that used it last.
         .max_unused_warm_slots(warm_slots(limits).min(memories))
         .linear_memory_keep_resident(KEEP_RESIDENT)

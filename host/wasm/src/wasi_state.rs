@@ -13,12 +13,12 @@ use windlass_core::confidential::Confidential;
 use windlass_core::known_secrets::REDACTED;
 
 /// The most entries in the table of handles: far more than a runtime needs. A pollable of a clock takes two.
-pub(crate) const MOST_HANDLES: usize = 4_096;
+pub(crate) const WASI_HANDLES_MAX: usize = 4_096;
 /// Bytes that a guest may write at a time; its toolchains' buffers are smaller.
-pub(crate) const WRITTEN_AT_ONCE: usize = 64 << 10;
+pub(crate) const WASI_WRITE_BYTES_MAX: usize = 64 << 10;
 
 /// The most bytes of a line that is kept until it ends, where it may have a secret: one that is cut in two is not found.
-const LONGEST_KEPT: usize = 64 << 10;
+const UNENDED_LINE_BYTES_MAX: usize = 64 << 10;
 
 /// Why WASI ended a call. It travels through wasmtime as the cause of the trap.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,7 +28,7 @@ pub(crate) enum WasiError {
     Exit(i32),
     /// The table of handles is full. Each handle costs the host memory.
     #[error(
-        "the plugin was stopped: it has more than {MOST_HANDLES} handles of WASI (streams, pollables) at once; it must drop \
+        "the plugin was stopped: it has more than {WASI_HANDLES_MAX} handles of WASI (streams, pollables) at once; it must drop \
          those that it has done with"
     )]
     Handles,
@@ -36,7 +36,7 @@ pub(crate) enum WasiError {
     #[error("the plugin was stopped: it polls an empty list, which nothing would ever end")]
     EmptyPoll,
     /// The guest wrote more than `check-write` permits. WASI says that this traps.
-    #[error("the plugin was stopped: it writes more than {WRITTEN_AT_ONCE} bytes to a stream at once")]
+    #[error("the plugin was stopped: it writes more than {WASI_WRITE_BYTES_MAX} bytes to a stream at once")]
     TooMuch,
     /// Other calls wait for the memory that the sleeping guest would keep.
     #[error(
@@ -112,7 +112,7 @@ pub(crate) struct WasiState {
 impl Default for WasiState {
     fn default() -> Self {
         let mut table = ResourceTable::new();
-        table.set_max_capacity(MOST_HANDLES);
+        table.set_max_capacity(WASI_HANDLES_MAX);
         let ctx = WasiCtx::builder().allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false).build();
         let (stdout, stderr) = (Unended::default(), Unended::default());
         let (timer, printed) = (Arc::default(), Printed::default());
@@ -123,7 +123,7 @@ impl Default for WasiState {
 impl WasiState {
     /// Whether more than half of the table is in use, between two calls.
     pub(crate) fn keeps_handles(&mut self) -> bool {
-        self.table.iter_mut().nth(MOST_HANDLES / 2).is_some()
+        self.table.iter_mut().nth(WASI_HANDLES_MAX / 2).is_some()
     }
 
     /// The text of `stream` since its last line's end.
@@ -179,7 +179,7 @@ impl Printed {
     }
 }
 
-/// Text whose line has not ended, never more than [`LONGEST_KEPT`] or than a line may have.
+/// Text whose line has not ended, never more than [`UNENDED_LINE_BYTES_MAX`] or than a line may have.
 #[derive(Debug, Default)]
 pub(crate) struct Unended {
     bytes: Vec<u8>,
@@ -192,7 +192,7 @@ impl Unended {
     /// may have. Empty lines are left out.
     ///
     /// If `config` has secrets, a line is handed over as one, without them, however much longer than `limit` it is. One of more than
-    /// [`LONGEST_KEPT`] bytes is withheld.
+    /// [`UNENDED_LINE_BYTES_MAX`] bytes is withheld.
     pub(crate) fn add(
         &mut self,
         bytes: &[u8],
@@ -201,7 +201,7 @@ impl Unended {
         mut tell: impl FnMut(String),
     ) {
         let config = config.filter(|config| config.has_secrets());
-        let limit = if config.is_some() { limit.max(LONGEST_KEPT) } else { limit.max(4) };
+        let limit = if config.is_some() { limit.max(UNENDED_LINE_BYTES_MAX) } else { limit.max(4) };
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let mut part = part;
             while self.bytes.len() + part.len() > limit {
@@ -299,14 +299,15 @@ mod tests {
             assert_eq!(lines.concat(), format!("{}<redacted>{}", "a".repeat(before), "b".repeat(50)));
             assert!(lines.len() == 2 && lines.iter().all(|line| line.len() <= 100), "{lines:?}");
         }
-        let too_long = format!("{}{secret}{}", "a".repeat(LONGEST_KEPT - 8), "b".repeat(LONGEST_KEPT));
+        let too_long =
+            format!("{}{secret}{}", "a".repeat(UNENDED_LINE_BYTES_MAX - 8), "b".repeat(UNENDED_LINE_BYTES_MAX));
         assert_eq!(printed(&format!("{too_long}\nshort\n")), [REDACTED, "short"]);
     }
 
     #[test]
     fn a_handle_that_was_given_back_makes_room_for_another() {
         let table = &mut WasiState::default().table;
-        let handles: Vec<_> = (0..MOST_HANDLES).map(|_| table.push("").expect("there is room")).collect();
+        let handles: Vec<_> = (0..WASI_HANDLES_MAX).map(|_| table.push("").expect("there is room")).collect();
         let error = table.push(()).map(drop).expect_err("it is full");
         assert_eq!(WasiError::of(&error.into()), Some(WasiError::Handles));
         let given_back = handles.into_iter().next().expect("there are handles");

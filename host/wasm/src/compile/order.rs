@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read as _, Write};
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Effort, MOST_OF_A_TABLE};
+use crate::engine::{Effort, TABLE_ELEMENTS_MAX};
 use crate::limits::{Limits, Metering};
 
 use super::size::TooMuch;
@@ -66,7 +66,7 @@ impl Order {
             memories: limits.memories,
             tables: limits.instances,
             memory_of_calls: limits.memory_bytes as u64,
-            table_elements: limits.table_elements.min(MOST_OF_A_TABLE) as u64,
+            table_elements: limits.table_elements.min(TABLE_ELEMENTS_MAX) as u64,
             bytes,
         }
     }

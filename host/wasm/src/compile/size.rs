@@ -6,7 +6,7 @@ use wasmparser::{MemoryType, Parser, Payload};
 
 use super::Bytes;
 use super::order::Order;
-use crate::engine::MOST_OF_A_TABLE;
+use crate::engine::TABLE_ELEMENTS_MAX;
 
 /// A component that is made of more than a plugin may be made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -71,7 +71,7 @@ pub enum TooMuch {
 }
 
 fn of_a_table(limit: u64) -> &'static str {
-    if limit < MOST_OF_A_TABLE as u64 {
+    if limit < TABLE_ELEMENTS_MAX as u64 {
         "raise it with `--limit table=N`"
     } else {
         "no table of this host's has room for more; have fewer functions called by pointer"

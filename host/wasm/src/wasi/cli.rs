@@ -10,7 +10,7 @@ use wasmtime_wasi::p2::{DynOutputStream, OutputStream, Pollable, StreamError, St
 use crate::lines;
 use crate::state::CallState;
 use crate::text::single_line;
-use crate::wasi_state::{Output, Printed, WRITTEN_AT_ONCE, WasiError, pieces};
+use crate::wasi_state::{Output, Printed, WASI_WRITE_BYTES_MAX, WasiError, pieces};
 
 impl stdout::Host for CallState {
     fn get_stdout(&mut self) -> wasmtime::Result<Resource<DynOutputStream>> {
@@ -52,7 +52,7 @@ impl Pollable for LogStream {
 
 impl OutputStream for LogStream {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        if bytes.len() > WRITTEN_AT_ONCE {
+        if bytes.len() > WASI_WRITE_BYTES_MAX {
             return Err(StreamError::Trap(WasiError::TooMuch.into()));
         }
         self.printed.add(self.output, bytes);
@@ -61,7 +61,7 @@ impl OutputStream for LogStream {
 
     fn write_zeroes(&mut self, length: usize) -> StreamResult<()> {
         // One more is too much already.
-        self.write(vec![0; length.min(WRITTEN_AT_ONCE + 1)].into())
+        self.write(vec![0; length.min(WASI_WRITE_BYTES_MAX + 1)].into())
     }
 
     fn flush(&mut self) -> StreamResult<()> {
@@ -69,7 +69,7 @@ impl OutputStream for LogStream {
     }
 
     fn check_write(&mut self) -> StreamResult<usize> {
-        Ok(WRITTEN_AT_ONCE)
+        Ok(WASI_WRITE_BYTES_MAX)
     }
 }
 

@@ -11,7 +11,7 @@ use wasmtime_wasi::p2::bindings::io::streams::{self, HostInputStream, HostOutput
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable, Pollable, StreamError, StreamResult};
 
 use crate::state::CallState;
-use crate::wasi_state::{MOST_HANDLES, WRITTEN_AT_ONCE, WasiError};
+use crate::wasi_state::{WASI_HANDLES_MAX, WASI_WRITE_BYTES_MAX, WasiError};
 
 /// Work on the table of handles, which ends when something in it is ready.
 type TableWork<'a, T> = BoxFuture<'a, wasmtime::Result<T>>;
@@ -72,7 +72,7 @@ impl poll::Host for CallState {
         if pollables.is_empty() {
             return Err(WasiError::EmptyPoll.into());
         }
-        if pollables.len() > MOST_HANDLES {
+        if pollables.len() > WASI_HANDLES_MAX {
             return Err(WasiError::Handles.into());
         }
         let ready = self.wait_for(|table| {
@@ -152,7 +152,7 @@ impl HostOutputStream for CallState {
         stream: Resource<DynOutputStream>,
         mut contents: Vec<u8>,
     ) -> StreamResult<()> {
-        if contents.len() > WRITTEN_AT_ONCE {
+        if contents.len() > WASI_WRITE_BYTES_MAX {
             return Err(StreamError::Trap(WasiError::TooMuch.into()));
         }
         while !contents.is_empty() {
@@ -185,7 +185,7 @@ impl HostOutputStream for CallState {
         stream: Resource<DynOutputStream>,
         length: u64,
     ) -> StreamResult<()> {
-        let length = usize::try_from(length).ok().filter(|length| *length <= WRITTEN_AT_ONCE);
+        let length = usize::try_from(length).ok().filter(|length| *length <= WASI_WRITE_BYTES_MAX);
         let length = length.ok_or_else(|| StreamError::Trap(WasiError::TooMuch.into()))?;
         self.blocking_write_and_flush(stream, vec![0; length]).await
     }

@@ -1,6 +1,6 @@
 //! Attacks by way of WASI: waits, output, randomness and handles without end.
 
-use super::{Ends, PATIENCE, SHORT, Scene};
+use super::{ENDLESS_CALL_DEADLINE, Ends, NEIGHBOUR_CALL_TIMEOUT, Scene};
 use crate::support::guests::{Core, wasi};
 
 /// The functions of WASI that the attackers call, all of them in each.
@@ -106,12 +106,12 @@ async fn waits_without_end_are_stopped_alone() {
             Ends::Stopped("cpu"),
         ),
     ];
-    withstands(&Scene::new(SHORT).await, attacks).await;
+    withstands(&Scene::new(ENDLESS_CALL_DEADLINE).await, attacks).await;
     let naps = without_end(
         "(global.set $a (call $after (i64.const 1000000))) (call $block (global.get $a))
          (call $drop-pollable (global.get $a))",
     );
-    withstands(&Scene::new(PATIENCE).await, vec![("naps", naps, Ends::Stopped("host-calls"))]).await;
+    withstands(&Scene::new(NEIGHBOUR_CALL_TIMEOUT).await, vec![("naps", naps, Ends::Stopped("host-calls"))]).await;
 }
 
 #[tokio::test]
@@ -148,7 +148,7 @@ async fn output_without_end_is_dropped_and_more_than_a_buffer_is_stopped() {
             Ends::Stopped("cpu"),
         ),
     ];
-    withstands(&Scene::new(SHORT).await, attacks).await;
+    withstands(&Scene::new(ENDLESS_CALL_DEADLINE).await, attacks).await;
 }
 
 #[tokio::test]
@@ -186,7 +186,7 @@ async fn reads_and_randomness_without_end_yield_nothing_or_are_stopped() {
         ("an environment without end", without_end("(call $environment (i32.const 1104))"), Ends::Stopped("cpu")),
         ("an exit", "(call $exit (i32.const 0))".to_owned(), Ends::Stopped("exit")),
     ];
-    withstands(&Scene::new(SHORT).await, attacks).await;
+    withstands(&Scene::new(ENDLESS_CALL_DEADLINE).await, attacks).await;
 }
 
 #[tokio::test]
@@ -209,7 +209,7 @@ async fn handles_without_end_are_stopped_alone() {
             Ends::Stopped("cpu"),
         ),
     ];
-    withstands(&Scene::new(SHORT).await, attacks).await;
+    withstands(&Scene::new(ENDLESS_CALL_DEADLINE).await, attacks).await;
 }
 
 #[tokio::test]
@@ -230,5 +230,5 @@ async fn a_describe_that_attacks_by_wasi_is_not_loaded() {
         ("keeps handles", describing(&without_end("(drop (call $stdout))")), Ends::NotLoaded("describe", &["(wasi)"])),
         ("exits", describing("(call $exit (i32.const 1))"), Ends::NotLoaded("describe", &["(exit)", "exit code 1"])),
     ];
-    Scene::new(SHORT).await.withstands_components(components).await;
+    Scene::new(ENDLESS_CALL_DEADLINE).await.withstands_components(components).await;
 }
