@@ -1,11 +1,11 @@
-//! Names of bounds: constants that hold a number, a time or a backoff.
+//! Names of bounds: constants and statics that hold a number, a time, a period or a backoff, or a list of times.
 //!
-//! A reader who meets `LIMIT` or `PATIENCE` has to look up what is limited and who waits. So one name has one value in all Rust of the
-//! checkout, tests included, and no name says only how much or how soon. The same bound may stand in several crates, with one
-//! value.
+//! A reader who meets `LIMIT` or `PATIENCE` has to look up what is limited and who waits. So one name has one value in all
+//! Rust of the checkout, tests included, and no name says only how much or how soon. The same bound may stand in several
+//! crates, with one value.
 //!
-//! Constants of other types are exempt. A text such as `KIND` or `API_VERSION` is read beside what it names, and each module
-//! has its own; `ALL` of an enum lists that enum's variants.
+//! Constants of other types are exempt, and so are lists of numbers, which are tables. A text such as `KIND` or
+//! `API_VERSION` is read beside what it names, and each module has its own; `ALL` of an enum lists that enum's variants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -15,15 +15,18 @@ use regex::Regex;
 use crate::source::Source;
 
 /// Names that leave open what they bound.
-const VAGUE: [&str; 26] = [
+const VAGUE: [&str; 37] = [
     "AGAIN",
     "ATTEMPTS",
     "AT_ONCE",
     "BATCH",
     "BUDGET",
     "BURST",
+    "CALLS",
+    "DELAY",
     "ENOUGH",
     "FEW",
+    "HEALTHY",
     "LARGE",
     "LARGEST",
     "LEAST",
@@ -37,14 +40,22 @@ const VAGUE: [&str; 26] = [
     "NEVER",
     "PATIENCE",
     "PAUSE",
+    "PAUSES",
+    "POLICY",
     "QUIET",
+    "RATIO",
+    "RECENT",
+    "RETRIES",
     "SHORT",
     "SHORTEST",
     "SOON",
+    "TIME",
+    "TIMEOUT",
     "TOGETHER",
+    "WINDOW",
 ];
 
-/// A constant that holds a number, a time or a backoff.
+/// A constant or static that holds a number, a time, a period or a backoff, or a list of times.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Bound {
     pub(crate) name: String,
@@ -56,9 +67,10 @@ pub(crate) struct Bound {
 
 /// The bounds that a source defines, those of its tests, functions and types included.
 pub(crate) fn bounds(source: &Source) -> Vec<Bound> {
-    // The type of an array has a semicolon, and so is none of a bound.
     static CONSTANT: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"\bconst\s+([A-Z][A-Z0-9_]*)\s*:\s*([^=;{}]+?)\s*=\s*([^;]+);").expect("it is one")
+        let (kind, name) = (r"\b(?:const|static(?:\s+mut)?)", "([A-Z][A-Z0-9_]*)");
+        let of_type = r"(\[[^\[\]]*\]|[^=;{}]+?)";
+        Regex::new(&format!(r"{kind}\s+{name}\s*:\s*{of_type}\s*=\s*([^;]+);")).expect("it is one")
     });
     static SEPARATOR: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"([0-9a-f])_([0-9a-f])").expect("it is one"));
     let code = source.code_with_tests();
@@ -77,14 +89,20 @@ pub(crate) fn bounds(source: &Source) -> Vec<Bound> {
     named.collect()
 }
 
-/// Whether it is the type of a number, a time or a backoff, or a range, tuple or option of such.
+/// Whether it is the type of a number, a time, a period or a backoff, or a range, tuple or option of such, or an array of
+/// times.
 fn is_of_a_bound(of_type: &str) -> bool {
+    const TIME_TYPES: &str = "Duration|SignedDuration|Period|RetryPolicy";
     static NAME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?:\w+::)*(\w+)").expect("it is one"));
     static BOUND: LazyLock<Regex> = LazyLock::new(|| {
-        let scalar = r"[iu](?:8|16|32|64|128|size)|f32|f64|NonZero\w*|Duration|SignedDuration|RetryPolicy";
-        Regex::new(&format!("^(?:{scalar}|Option|Range|RangeInclusive)$")).expect("it is one")
+        let number = r"[iu](?:8|16|32|64|128|size)|f32|f64|NonZero\w*";
+        Regex::new(&format!("^(?:{number}|{TIME_TYPES}|Option|Range|RangeInclusive|LazyLock)$")).expect("it is one")
     });
-    !of_type.contains(['&', '[']) && NAME.captures_iter(of_type).all(|name| BOUND.is_match(&name[1]))
+    static TIMES: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(&format!(r"^\[(?:\w+::)*(?:{TIME_TYPES})\s*;")).expect("it is one"));
+    let is_made_of_bounds =
+        || !of_type.contains(['&', '[']) && NAME.captures_iter(of_type).all(|name| BOUND.is_match(&name[1]));
+    TIMES.is_match(of_type) || is_made_of_bounds()
 }
 
 /// Names with more than one value.
@@ -130,6 +148,15 @@ mod tests {
         assert_eq!(names, "ACDO");
         let wrapped = "std::time::Duration = Duration::from_secs(5)";
         assert_eq!(found(text)[1].1, wrapped);
+    }
+
+    #[test]
+    fn statics_periods_and_lists_of_times_are_bounds() {
+        let text = "static A: u32 = 1; static mut B: u8 = 1; static C: LazyLock<Duration> = LazyLock::new(f);\n\
+            const D: Period = Period::sliding(T); const E: [std::time::Duration; 2] =\n    [T, T];\n\
+            static F: AtomicU64 = AtomicU64::new(0); const G: [(Duration, u64); 1] = [(T, 1)]; const H: [f64; 1] = [1.0];";
+        let names = found(text).into_iter().map(|(name, _)| name).collect::<String>();
+        assert_eq!(names, "ABCDE");
     }
 
     #[test]

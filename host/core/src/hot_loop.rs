@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::clock::Moment;
 use crate::compact::Version;
 
-pub use self::lane::{HOLD_MAX, HOLD_MIN, LOOP_FORGOTTEN_AFTER, SlowLane, SlowMark};
+pub use self::lane::{HOT_LOOP_HOLD_MAX, HOT_LOOP_HOLD_MIN, LOOP_FORGOTTEN_AFTER, SlowLane, SlowMark};
 
 /// The time in which writes are counted. A loop is found within two of them.
 pub const HOT_LOOP_WINDOW: Duration = Duration::from_mins(1);

@@ -13,8 +13,8 @@ use crate::outcome::{CallResult, Decision, Retry};
 pub const PROBATION_TIME_MAX: Duration = Duration::from_mins(1);
 /// How many calls a generation is on probation for, at most.
 pub const PROBATION_CALLS_MAX: u64 = 50;
-/// So many failures say nothing yet: an object may be at fault.
-pub const FAILURES_MIN: u64 = 5;
+/// A generation with fewer failures on probation is not judged by them: an object may be at fault.
+pub const PROBATION_FAILURES_MIN: u64 = 5;
 /// How many times as often as the one before it a generation must fail to be the cause.
 pub const FAILURE_RATIO_MIN: u64 = 3;
 
@@ -108,13 +108,13 @@ impl FirstCalls {
     }
 
     /// Counts them. A key is tried again at once, five times in a fifth of a second. So the reports about one subject count
-    /// as less than [`FAILURES_MIN`] while calls about others end well or still run: its object may be at fault, or
+    /// as less than [`PROBATION_FAILURES_MIN`] while calls about others end well or still run: its object may be at fault, or
     /// what a cache shows of it may be old. No object may make a plugin trap.
     #[must_use]
     pub fn counts(&self) -> CallCounts {
         let counted = |(subject, failures): (&Subject, &u64)| {
             let others_may_do_well = self.others_at_work || self.succeeded.iter().any(|other| other != subject);
-            if others_may_do_well { (*failures).min(FAILURES_MIN - 1) } else { *failures }
+            if others_may_do_well { (*failures).min(PROBATION_FAILURES_MIN - 1) } else { *failures }
         };
         let reports: u64 = self.reports.iter().map(counted).sum();
         CallCounts { calls: self.calls, failures: self.traps + reports }
@@ -144,7 +144,7 @@ pub fn judge(new: CallCounts, called_for: Duration, old: CallCounts) -> Probatio
     // As products, so that nothing is divided by nothing.
     let is_worse = u128::from(new.failures) * u128::from(old.calls)
         >= u128::from(FAILURE_RATIO_MIN) * u128::from(old.failures) * u128::from(new.calls);
-    if new.failures >= FAILURES_MIN && old.calls > 0 && is_worse {
+    if new.failures >= PROBATION_FAILURES_MIN && old.calls > 0 && is_worse {
         ProbationVerdict::Failed
     } else if new.calls >= PROBATION_CALLS_MAX {
         ProbationVerdict::Passed

@@ -71,7 +71,13 @@ pub const QUICK_COMPILE_BYTES_MIN: u64 = 1 << 20;
 /// The calls at once of a host in a told world, whatever the machine: two machines are to see the same.
 const CALLS_OF_TOLD_WORLD: u32 = 4;
 
-/// The settings of `windlass run` without flags. The flags of all commands take their defaults from here.
+/// The settings of `windlass run` without flags, with two exceptions. The directories of plugins and policies have no
+/// default. And plugins are compiled in this process, where `run` has a child process do it: only the program itself can be
+/// started as the compiler, and a test is another program.
+///
+/// The flags of `run` take their defaults from here, and so do the flags of other commands that mean the same, such as
+/// `--cache-dir`. `--limit` changes one limit of [`Limits::default`], which these settings have too. Commands that only load
+/// plugins or replay calls take the rest from [`SandboxOptions`].
 impl Default for Settings {
     fn default() -> Self {
         let concurrent_calls = 2 * processors();

@@ -88,7 +88,7 @@ pub(super) fn sandbox_within(
         // It is the author's own plugin, on a machine that has just compiled it.
         limits.compile_deadline = COMPILE_DEADLINE;
     }
-    let cache = cache.or_else(windlass_wasm::default_cache_dir);
+    let cache = super::settings::cache_dir(cache);
     Ok(Sandbox::new(SandboxOptions { compiler, limits, cache, quick_from, ..SandboxOptions::default() })?)
 }
 

@@ -173,7 +173,7 @@ impl CheckArgs {
         let options = SandboxOptions {
             limits: self.limits()?,
             compiler: super::compiler()?,
-            cache: self.cache_dir.clone().or_else(windlass_wasm::default_cache_dir),
+            cache: super::settings::cache_dir(self.cache_dir.clone()),
             ..SandboxOptions::in_one_thread()
         };
         super::examine::load_into(&Sandbox::new(options)?, path).await

@@ -7,9 +7,10 @@ use std::time::Duration;
 use clap::Args;
 use windlass_kube::Discovery;
 use windlass_kube::client::{self, ConnectError, ConnectOptions};
-use windlass_wasm::{Manifest, Plugin, Sandbox, SandboxOptions, default_cache_dir};
+use windlass_wasm::{Manifest, Plugin, Sandbox, SandboxOptions};
 
 use super::limits::LimitArgs;
+use super::settings::cache_dir;
 use windlass_author::documents;
 use windlass_policy::asks::{self, Ask, ClusterNames};
 use windlass_runtime::POLICY_SUFFIX;
@@ -47,7 +48,7 @@ pub(super) async fn load(path: &Path, limits: &LimitArgs, cache: CacheArgs) -> a
 /// Where plugins are loaded.
 pub(super) fn sandbox(limits: &LimitArgs, cache: CacheArgs) -> anyhow::Result<Sandbox> {
     let (compiler, limits) = (super::compiler()?, limits.limits()?);
-    let cache = cache.cache_dir.or_else(default_cache_dir);
+    let cache = cache_dir(cache.cache_dir);
     Ok(Sandbox::new(SandboxOptions { compiler, limits, cache, ..SandboxOptions::default() })?)
 }
 

@@ -16,6 +16,7 @@ use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
 use super::OutputFormat;
 use super::limits::LimitArgs;
 use super::replay_report::ReplayReport;
+use super::settings::cache_dir;
 
 /// Exit code: a call has diverged, or another version would do otherwise.
 const DIFFERS: u8 = 1;
@@ -184,8 +185,7 @@ impl ReplayArgs {
         let options = SandboxOptions {
             limits: self.limits.limits()?,
             compiler: super::compiler()?,
-            cache: self.cache_dir.clone().or_else(windlass_wasm::default_cache_dir),
-            concurrent_calls: 4,
+            cache: cache_dir(self.cache_dir.clone()),
             ..SandboxOptions::default()
         };
         Ok(Sandbox::new(options)?)

@@ -19,6 +19,11 @@ use super::traces::TraceArgs;
 /// as `windlass run` does.
 pub(super) static DEFAULTS: LazyLock<Settings> = LazyLock::new(Settings::default);
 
+/// The directory for compiled plugins, which `--cache-dir` may have named. None: there is no home directory.
+pub(super) fn cache_dir(named: Option<PathBuf>) -> Option<PathBuf> {
+    named.or_else(|| DEFAULTS.cache_dir.clone())
+}
+
 /// The flags that every command that runs plugins has: where plugins come from, and how they run.
 #[derive(Debug, Args)]
 pub(crate) struct PluginArgs {
@@ -145,7 +150,7 @@ impl PluginArgs {
             namespace: self.namespace,
             concurrent_calls,
             call_slots: call_slots(concurrent_calls),
-            cache_dir: self.cache_dir.or_else(|| DEFAULTS.cache_dir.clone()),
+            cache_dir: cache_dir(self.cache_dir),
             plugin_cache: self.plugin_cache_limit.0,
             cache: self.cache_limit.0,
             admin: self.admin.settings()?,

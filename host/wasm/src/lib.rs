@@ -4,10 +4,12 @@
 //! and it is stopped at each of the [`Limits`]. What it asks of Kubernetes goes out through `windlass_core::ports`; this
 //! crate knows neither the API server nor the workqueue.
 //!
-//! The way of a plugin: [`Sandbox::load`] → `obtain` (its machine code: from `artefacts`, the private cache, else from `compile`, a
-//! process of its own) → `loader` (link, describe, validate).
+//! The way of a plugin: [`Sandbox::load`] → `obtain` (its machine code: from `artefacts`, the private cache, else from
+//! `compile`, a process of its own) → `loader` (link, describe, validate).
 //!
-//! The way of a call, all in the caller's task: [`Plugin::reconcile`], or [`Plugin::compose`] → `sandbox` (a permit) → `call` (store, instance, deadline) → `abi` (the WIT types of one version) → `imports` (one file per WIT import) → the ports.
+//! The way of a call, all in the caller's task: [`Plugin::reconcile`], or [`Plugin::compose`] → `sandbox` (a permit) →
+//! `call` (store, instance, deadline) → `abi` (the WIT types of one version) → `imports` (one file per WIT import) → the
+//! ports.
 
 mod abi;
 mod another;

@@ -217,11 +217,12 @@ impl Plugin {
         self.counters.snapshot()
     }
 
-    /// Calls `reconcile` in this task, as soon as one of the sandbox's permits is free; the deadline counts from then. Which plugin is called when permits are scarce is decided by the caller, not by the sandbox. Whatever the
-    /// guest does, this returns soon after its deadline.
+    /// Calls `reconcile` in this task, as soon as one of the sandbox's permits is free; the deadline counts from then. Where
+    /// permits are scarce, the caller decides which plugin is called, not the sandbox. Whatever the guest does, this returns
+    /// soon after its deadline.
     ///
     /// A guest that spins yields every few milliseconds, so other tasks of this runtime go on. Dropping the future stops the
-    /// guest; writes that have begun go on.
+    /// guest; writes that were sent go on.
     pub async fn reconcile(
         self: &Arc<Self>,
         request: Request,

@@ -106,7 +106,8 @@ impl Webhook {
         Ok(Asked::Now(Box::new(Question { key, client, timeout, uid, body: body.to_string() })))
     }
 
-    /// The answer, if it is one that lets the request go on. None: the webhook failed, and may. Adds its warnings to those of the request.
+    /// The answer, if it is one that lets the request go on. None: the webhook failed, and may. Adds its warnings to
+    /// those of the request.
     pub(super) fn heard(
         &self,
         request: &AdmissionRequest<'_>,

@@ -21,8 +21,8 @@ use crate::schema::{Malformed, numbers};
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 
-/// Decodes the body of a create or update, which must be of the kind at `target`. So it has its warnings whatever is wrong with its
-/// place, which [`decode::check`] looks at.
+/// Decodes the body of a create or update, which must be of the kind at `target`. So it has its warnings whatever is
+/// wrong with its place, which [`decode::check`] looks at.
 pub(super) fn decode_body(target: &Target, options: &WriteOptions, object: &mut Value) -> Result<(), ApiError> {
     decode::check_body(target, object)?;
     decode_fields(&target.resource, options, object)

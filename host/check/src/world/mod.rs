@@ -71,7 +71,7 @@ pub enum WorldError {
 /// The plugin that is checked, and the host that it runs in.
 #[derive(Clone)]
 pub struct CheckSubject {
-    /// Loaded on the runtime of the check.
+    /// Each process of a scenario calls it, on the thread of the check.
     pub plugin: Arc<Plugin>,
     /// The features of the host.
     pub features: Features,

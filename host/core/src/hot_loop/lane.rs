@@ -13,9 +13,9 @@ use crate::retry::RetryPolicy;
 
 /// For how long a key is held that loops for the first time. It doubles with each time that it does so again: what was
 /// busy for a good reason, as during a large rollout, is not to stand still for long.
-pub const HOLD_MIN: Duration = Duration::from_mins(1);
+pub const HOT_LOOP_HOLD_MIN: Duration = Duration::from_mins(1);
 /// The longest time that a key is held: it then runs as often as one that has used up its retries.
-pub const HOLD_MAX: Duration = ITEM_BACKOFF_MAX;
+pub const HOT_LOOP_HOLD_MAX: Duration = ITEM_BACKOFF_MAX;
 /// A key that has not looped for so long since it left the lane is treated as one that never has.
 pub const LOOP_FORGOTTEN_AFTER: Duration = Duration::from_mins(10);
 /// How long a change of the primary has to wait for a key that loops for the second time. It doubles with each time.
@@ -81,12 +81,12 @@ impl SlowEntry {
 
     /// When it runs if nobody changes its primary.
     fn due(&self) -> Moment {
-        self.since + doubled(HOLD_MIN, self.before)
+        self.since + doubled(HOT_LOOP_HOLD_MIN, self.before)
     }
 }
 
 fn doubled(time: Duration, times: u32) -> Duration {
-    RetryPolicy::doubling(time, HOLD_MAX).planned(times)
+    RetryPolicy::doubling(time, HOT_LOOP_HOLD_MAX).planned(times)
 }
 
 impl<K> Default for SlowLane<K> {

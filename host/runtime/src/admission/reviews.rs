@@ -19,8 +19,8 @@ use crate::supervise::jittered_policy;
 const REVIEW_INTERVAL: Duration = Duration::from_secs(150);
 /// How soon what was denied, or could not be reviewed, is reviewed again.
 pub(crate) const REVIEW_BACKOFF: RetryPolicy = jittered_policy(Duration::from_secs(2), REVIEW_INTERVAL);
-/// How soon what is running is.
-const REVIEWS: Period = Period::sliding(REVIEW_INTERVAL).jitter(1.0, 2.0);
+/// How often what is running is reviewed again.
+const REVIEW_PERIOD: Period = Period::sliding(REVIEW_INTERVAL).jitter(1.0, 2.0);
 
 /// The watches that an account may not have, of those that a controller needs; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ pub(crate) async fn until_refused<R: Reviewer>(
     needed: &[Needed],
 ) -> WatchRefusal {
     loop {
-        tokio::time::sleep(REVIEWS.pause(Duration::ZERO, windlass_world::random())).await;
+        tokio::time::sleep(REVIEW_PERIOD.pause(Duration::ZERO, windlass_world::random())).await;
         match refused(reviewer, account, needed).await {
             Ok(Some(refusal)) => return refusal,
             Ok(None) => {}

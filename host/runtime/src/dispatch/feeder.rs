@@ -9,8 +9,8 @@ use windlass_kube::Subscription;
 
 use crate::dispatch::sink::KeySink;
 
-/// How many changes that concern every primary are taken for one.
-const CHANGES_TAKEN_FOR_ONE: usize = 1_000;
+/// At most so many changes that concern every primary are taken for one.
+const MERGED_CHANGES_MAX: usize = 1_000;
 
 /// Where events come from: a subscription, or a test.
 pub(crate) trait EventSource: Send {
@@ -118,7 +118,7 @@ impl<S: EventSource + 'static> Feed for Feeder<S> {
 
 /// Takes a burst of the events that are there already, without keys of their own. Returns how many.
 fn skip_burst(source: &mut impl EventSource, sink: &KeySink) -> usize {
-    (0..CHANGES_TAKEN_FOR_ONE).map_while(|_| event_now(source)).inspect(|event| sink.remember_gone(event)).count()
+    (0..MERGED_CHANGES_MAX).map_while(|_| event_now(source)).inspect(|event| sink.remember_gone(event)).count()
 }
 
 #[cfg(test)]
@@ -219,11 +219,11 @@ mod tests {
     #[tokio::test]
     async fn a_burst_is_taken_at_once_however_long_a_task_may_run() {
         let (sender, mut source) = mpsc::unbounded_channel();
-        for _ in 0..CHANGES_TAKEN_FOR_ONE + 7 {
+        for _ in 0..MERGED_CHANGES_MAX + 7 {
             sender.send(gone("a")).expect("it is read");
         }
         let sink = sink(Queue::new(Arc::new(PanickingClock(0.into())), ItemExponential::default()), Arc::default());
-        assert_eq!([skip_burst(&mut source, &sink), skip_burst(&mut source, &sink)], [CHANGES_TAKEN_FOR_ONE, 7]);
+        assert_eq!([skip_burst(&mut source, &sink), skip_burst(&mut source, &sink)], [MERGED_CHANGES_MAX, 7]);
     }
 
     #[tokio::test]

@@ -14,7 +14,7 @@ use crate::rejections::{RejectionVerdict, RejectionVerdicts};
 use crate::supervise::caught;
 
 /// The pauses between attempts; the last is that between all further ones. Nobody waits for it.
-const PAUSES: [Duration; 4] =
+const TELL_PAUSES: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30), Duration::from_mins(2)];
 
 /// A verdict of this replica about a plugin.
@@ -62,7 +62,7 @@ pub(super) async fn tell(host: Arc<Host>, mut news: mpsc::UnboundedReceiver<Verd
 impl PendingVerdicts {
     /// Whether it has failed for so long that somebody should know.
     fn is_late(&self) -> bool {
-        self.failures > PAUSES.len()
+        self.failures > TELL_PAUSES.len()
     }
 }
 
@@ -90,7 +90,7 @@ impl UntoldVerdicts {
     /// It could not be told, and is tried again. Returns whether somebody should know that from now on.
     fn failed(&mut self, plugin: Arc<str>, mut telling: PendingVerdicts) -> bool {
         let was_late = telling.is_late();
-        telling.due = Instant::now() + PAUSES[telling.failures.min(PAUSES.len() - 1)];
+        telling.due = Instant::now() + TELL_PAUSES[telling.failures.min(TELL_PAUSES.len() - 1)];
         telling.failures += 1;
         let is_late = telling.is_late();
         self.0.insert(plugin, telling);

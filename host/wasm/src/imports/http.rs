@@ -1,4 +1,4 @@
-//! `http`: requests, each handed to the port and carried out on the host's runtime.
+//! `http`: requests, each asked of the port and carried out in the call's task.
 //!
 //! Unlike a write, a fetch ends with the call that asked for it: nobody is left who could use the response.
 

@@ -1,4 +1,5 @@
-//! `live`: reads of the API server itself, each handed to the port and carried out on the host's runtime.
+//! `live`: reads of the API server itself, each asked of the port and carried out in the call's
+//! task.
 
 use windlass_core::error::ApiReason;
 use windlass_core::ports::ServedQuery;

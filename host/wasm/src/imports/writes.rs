@@ -1,4 +1,4 @@
-//! `writes`: mutations, each handed to the port and carried out on the host's runtime.
+//! `writes`: mutations, each asked of the port. What has been sent goes on when the call ends (ADR 5).
 
 use windlass_core::error::{ApiError as CoreError, ApiReason};
 use windlass_core::object::ObjectRef as CoreRef;

@@ -29,7 +29,7 @@ const LACKING: [(&str, &[&str]); 5] = [
 /// Languages whose scripts are frozen once they are read: `state` counts within a call, and each call is as the first.
 const FROZEN: [&str; 1] = ["starlark"];
 
-/// Plugins carry out what they ask for on the runtime that they were loaded on, so that must outlive each test.
+/// Where plugins are loaded and called. All tests share it, as they share the plugins.
 pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 });
@@ -97,7 +97,6 @@ pub(crate) fn limits() -> Limits {
 pub(crate) fn sandbox(limits: Limits) -> Sandbox {
     let cache = Some(directory().join(".compiled"));
     let options = SandboxOptions { limits, threads: 2, concurrent_calls: 4, cache, ..SandboxOptions::default() };
-    let _entered = RUNTIME.enter();
     Sandbox::new(options).expect("a sandbox")
 }
 

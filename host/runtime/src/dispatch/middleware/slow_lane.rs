@@ -12,7 +12,7 @@ use futures::future::{BoxFuture, ready};
 use serde_json::{Value, json};
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::compact::Version;
-use windlass_core::hot_loop::{HOLD_MAX, SlowLane, SlowMark};
+use windlass_core::hot_loop::{HOT_LOOP_HOLD_MAX, SlowLane, SlowMark};
 use windlass_core::object::{ObjectKey, ObjectRef};
 use windlass_core::outcome::CallResult;
 use windlass_core::overlay::WrittenState;
@@ -67,7 +67,7 @@ impl SlowLaneKeys {
         };
         tracing::error!(
             %plugin, controller = %call.controller, key = %call.primary_key, trace_id = %call.trace_id, %object, writes,
-            others = others.join(" "), longest_pause = ?HOLD_MAX,
+            others = others.join(" "), longest_pause = ?HOT_LOOP_HOLD_MAX,
             "hot loop: the plugin has written one object that often within a minute. The key that it did so for is tried rarely \
              from now on, and at once when somebody changes its object"
         );

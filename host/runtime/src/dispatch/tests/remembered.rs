@@ -153,7 +153,7 @@ async fn a_generation_does_not_pass_its_probation_on_calls_that_were_never_made(
     }
     assert!(stage.is_quiet().await);
     assert_eq!(record.judged().now_or_never(), None, "nothing is known of it yet");
-    for _ in 0..probation::FAILURES_MIN {
+    for _ in 0..probation::PROBATION_FAILURES_MIN {
         stage.dispatch.queue.add(key("live"));
         assert!(stage.is_quiet().await);
     }
@@ -186,13 +186,13 @@ async fn what_failed_before_a_swap_too_or_waits_for_others_is_no_reason_to_go_ba
     dispatch.take_over([]);
     record.begin_probation(probation::CallCounts { calls: 100, failures: 0 });
     for name in ["old", "slow"] {
-        for _ in 0..probation::FAILURES_MIN {
+        for _ in 0..probation::PROBATION_FAILURES_MIN {
             dispatch.queue.add(key(name));
             assert!(stage.is_quiet().await);
         }
         assert_eq!(record.judged().now_or_never(), None, "{name}");
     }
-    for _ in 0..probation::FAILURES_MIN {
+    for _ in 0..probation::PROBATION_FAILURES_MIN {
         dispatch.queue.add(key("new"));
         assert!(stage.is_quiet().await);
     }

@@ -26,7 +26,7 @@ pub(super) const MOST_STREAMS: usize = 16;
 /// The shortest time between two looks at the plugins.
 const LOOKS_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// The longest time without an event: by them a page sees that the host is there.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
+const STREAM_SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// The streams of all pages. Clones are the same.
 #[derive(Clone)]
@@ -114,7 +114,7 @@ impl PageStream {
         let mut latest = self.streams.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let at = latest.fresh(&self.admin);
         let span = self.looked.replace(at).map(|before| at.saturating_duration_since(before));
-        if self.seen == latest.changes && self.told.elapsed() < SILENCE_MAX {
+        if self.seen == latest.changes && self.told.elapsed() < STREAM_SILENCE_MAX {
             return None;
         }
         let event = latest.event(self.seen, span);
@@ -261,7 +261,7 @@ mod tests {
         let mut page = Page::open(&streams, &admin).expect("a place");
         page.next().await.expect("the first");
         let ((event, alive), waited) = page.next_after().await;
-        assert_eq!((&*event, &alive["plugins"], waited), ("change", &json!([]), SILENCE_MAX));
+        assert_eq!((&*event, &alive["plugins"], waited), ("change", &json!([]), STREAM_SILENCE_MAX));
     }
 
     #[tokio::test(start_paused = true)]

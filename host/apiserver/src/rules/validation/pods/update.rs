@@ -55,8 +55,8 @@ pub(in super::super) fn check(subresource: &str, pod: &Value, previous: &Value, 
     }
 }
 
-/// Ephemeral containers come and stay as they are: `ValidatePodEphemeralContainersUpdate`. A real server adds to the last message how
-/// Go's structs differ.
+/// Ephemeral containers come and stay as they are: `ValidatePodEphemeralContainersUpdate`. A real server adds to the
+/// last message how Go's structs differ.
 fn ephemeral_containers(spec: &Value, previous: &Value, report: &mut Report) {
     if !previous["metadata"]["annotations"]["kubernetes.io/config.mirror"].is_null() {
         report.0.clear();
