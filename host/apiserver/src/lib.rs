@@ -26,6 +26,7 @@ mod clock;
 mod consultation;
 mod controllers;
 mod files;
+mod kubeconfig;
 mod merge;
 mod object;
 mod pattern;
@@ -52,8 +53,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -77,6 +76,7 @@ pub use crate::tls::{ServerCertificate, Tls, TlsError};
 
 use crate::authn::Authenticator;
 use crate::clock::Chance;
+use crate::kubeconfig::Credentials;
 use crate::server::Context;
 use crate::server::listen::Transport;
 use crate::storage::state::Shared;
@@ -340,34 +340,8 @@ impl ApiServer {
     /// client certificate over HTTPS, as envtest's has one.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
-        let token = self.token.iter().map(|token| format!("token: {token}"));
-        let certificate = self.administrator.iter().flat_map(|(certificate, key)| {
-            let data = |name: &str, pem: &str| format!("{name}-data: {}", BASE64.encode(pem));
-            [data("client-certificate", certificate), data("client-key", key)]
-        });
-        let credentials = format!("{{ {} }}", token.chain(certificate).collect::<Vec<_>>().join(", "));
-        let authority = self.authority.as_ref().map(|pem| BASE64.encode(pem));
-        let trust = authority.map_or(String::new(), |data| format!("    certificate-authority-data: {data}\n"));
-        format!(
-            "apiVersion: v1\n\
-             kind: Config\n\
-             current-context: windlass\n\
-             clusters:\n\
-             - name: windlass\n  \
-               cluster:\n    \
-                 server: {}\n\
-             {trust}\
-             contexts:\n\
-             - name: windlass\n  \
-               context:\n    \
-                 cluster: windlass\n    \
-                 namespace: default\n    \
-                 user: windlass\n\
-             users:\n\
-             - name: windlass\n  \
-               user: {credentials}\n",
-            self.url()
-        )
+        let credentials = Credentials { token: self.token.as_deref(), certificate: self.administrator.as_ref() };
+        kubeconfig::text(&self.url(), self.authority.as_deref(), &credentials)
     }
 
     /// Counts of the requests served so far, ordered by client, verb and resource.
