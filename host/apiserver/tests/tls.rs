@@ -141,6 +141,13 @@ async fn a_silent_client_holds_up_nobody() {
 }
 
 #[tokio::test]
+async fn an_authority_without_certificates_is_refused_at_the_start() {
+    let tls = Tls { client_authority: Some(String::new()), ..Tls::default() };
+    let error = ApiServer::start(Config { tls: Some(tls), ..Config::default() }).await.expect_err("it names nobody");
+    assert!(error.to_string().contains("the authority of client certificates"), "{error}");
+}
+
+#[tokio::test]
 async fn a_key_that_is_none_is_refused_at_the_start() {
     let certificate = ServerCertificate::Given { chain: String::new(), key: "x".to_owned(), authority: String::new() };
     let tls = Tls { certificate, client_authority: None };

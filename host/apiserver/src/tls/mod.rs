@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
@@ -74,7 +74,7 @@ pub enum TlsError {
     Certificate(#[from] rustls::Error),
     /// The authority of client certificates is not usable.
     #[error("the authority of client certificates cannot be used")]
-    ClientAuthority(#[from] rustls::server::VerifierBuilderError),
+    ClientAuthority(#[from] VerifierBuilderError),
 }
 
 /// The parts that are needed to serve.
@@ -104,7 +104,11 @@ impl Tls {
             ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
         let mut roots = RootCertStore::empty();
         for authority in [Some(&administrator.authority), self.client_authority.as_ref()].into_iter().flatten() {
-            for certificate in certificates_of("client authority", authority)? {
+            let certificates = certificates_of("client authority", authority)?;
+            if certificates.is_empty() {
+                return Err(VerifierBuilderError::NoRootAnchors.into());
+            }
+            for certificate in certificates {
                 roots.add(certificate)?;
             }
         }
