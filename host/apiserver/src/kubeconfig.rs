@@ -3,7 +3,8 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-/// The administrator's credentials.
+/// The administrator's credentials. Where there is a certificate the token is left out: a client that puts another token in its place would
+/// still be the administrator, as the certificate counts first.
 pub(crate) struct Credentials<'a> {
     pub(crate) token: Option<&'a str>,
     /// The client certificate and its key, as PEM.
@@ -14,7 +15,8 @@ pub(crate) struct Credentials<'a> {
 pub(crate) fn text(url: &str, authority: Option<&str>, credentials: &Credentials<'_>) -> String {
     let data = |name: &str, pem: &str| format!("{name}-data: {}", BASE64_STANDARD.encode(pem));
     let trust = authority.map_or(String::new(), |pem| format!("    {}\n", data("certificate-authority", pem)));
-    let token = credentials.token.iter().map(|token| format!("token: {token}"));
+    let token = credentials.token.filter(|_| credentials.certificate.is_none());
+    let token = token.iter().map(|token| format!("token: {token}"));
     let certificate = credentials
         .certificate
         .iter()

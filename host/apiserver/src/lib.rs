@@ -336,8 +336,8 @@ impl ApiServer {
         self.token.as_deref()
     }
 
-    /// A kubeconfig (YAML) with the context `windlass`: the administrator's, with its token if there is authorization, and with a
-    /// client certificate over HTTPS, as envtest's has one.
+    /// A kubeconfig (YAML) with the context `windlass`: the administrator's, over HTTPS with a client certificate, as envtest's has one,
+    /// and over HTTP with its token if there is authorization.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
         let credentials = Credentials { token: self.token.as_deref(), certificate: self.administrator.as_ref() };

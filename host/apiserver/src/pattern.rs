@@ -52,6 +52,8 @@ impl Pattern {
         let translated = from_go(source);
         for limit in STEPS {
             let Some(left) = budget.left.get().checked_sub(limit) else {
+                // What was compiled in vain on the way here would cost nothing each time.
+                budget.left.set(0);
                 return Err("the patterns of this definition are too large together".to_owned());
             };
             match RegexBuilder::new(&translated).size_limit(limit).build() {

@@ -1,6 +1,7 @@
 //! The warnings of one request, which go with its answer whether it succeeds or fails.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The characters of all warnings beyond which each of them is cut: `truncateAtTotalRunes` of
 /// `k8s.io/apiserver/pkg/endpoints/filters/warning.go`, as all that is here.
@@ -11,25 +12,35 @@ const CUT_CHARS_MAX: usize = 256;
 
 /// The warnings of one request. Clones are one list.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Warnings(Arc<Mutex<Given>>);
+
+#[derive(Debug, Default)]
+struct Given {
+    known: HashSet<String>,
+    in_order: Vec<String>,
+}
 
 impl Warnings {
     /// Adds what is not there yet.
     pub(crate) fn add(&self, texts: impl IntoIterator<Item = String>) {
-        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = self.given();
         for text in texts {
-            if !text.is_empty() && !list.contains(&text) {
-                list.push(text);
+            if !text.is_empty() && given.known.insert(text.clone()) {
+                given.in_order.push(text);
             }
         }
     }
 
     pub(crate) fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.given() = Given::default();
     }
 
     pub(crate) fn list(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.given().in_order.clone()
+    }
+
+    fn given(&self) -> MutexGuard<'_, Given> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The values of the `Warning` header, which kubectl prints. A text with control characters has none.

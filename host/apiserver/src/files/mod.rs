@@ -25,7 +25,12 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    // A file that is there already, as a crash leaves it, may be somebody else's to read, or a link.
+    match std::fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
     file.write_all(content)?;
     file.sync_all()?;
     std::fs::rename(&beside, path)?;

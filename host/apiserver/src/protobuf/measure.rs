@@ -12,10 +12,11 @@ pub(super) const PROTOBUF_DEPTH_MAX: usize = 100;
 /// Whether the message has at most [`PROTOBUF_VALUES_MAX`] values. What is malformed ends the count: reading it says so.
 pub(super) fn is_bearable(messages: &Messages, message: &MessageType, bytes: &[u8]) -> bool {
     let mut left = PROTOBUF_VALUES_MAX;
-    count(messages, message, bytes, &mut left, PROTOBUF_DEPTH_MAX).is_some()
+    // Each level that is counted there may be two on the wire: a message that Go writes without its own name is none.
+    count(messages, message, bytes, &mut left, 2 * PROTOBUF_DEPTH_MAX).is_some()
 }
 
-/// None if there are more values than are left.
+/// None if there are more values than are left, or deeper ones.
 fn count(messages: &Messages, message: &MessageType, bytes: &[u8], left: &mut usize, depth: usize) -> Option<()> {
     for field in wire::fields(bytes) {
         *left = left.checked_sub(1)?;
@@ -39,12 +40,12 @@ fn count(messages: &Messages, message: &MessageType, bytes: &[u8], left: &mut us
 
 fn count_value(messages: &Messages, field: &FieldType, content: &[u8], left: &mut usize, depth: usize) -> Option<()> {
     match field.kind {
-        FieldKind::Message(inner) if depth > 0 => count(messages, messages.at(inner), content, left, depth - 1)?,
+        FieldKind::Message(inner) => count(messages, messages.at(inner), content, left, depth.checked_sub(1)?)?,
         // Numbers in one piece, each of at least a byte.
         FieldKind::Bool | FieldKind::Int32 | FieldKind::Int64 | FieldKind::Double => {
             *left = left.checked_sub(content.len())?;
         }
-        FieldKind::Message(_) | FieldKind::String | FieldKind::Bytes => {}
+        FieldKind::String | FieldKind::Bytes => {}
     }
     Some(())
 }

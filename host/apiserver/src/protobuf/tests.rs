@@ -289,14 +289,34 @@ fn unknown_and_repeated_fields_are_read_as_protobuf_asks() {
     for broken in [&[163, 6, 8, 1][..], &[166, 6], &[34, 1, 1], &[8, 1], &[0, 1], &[10, 3, 10, 1, 0xff], &[255; 11]] {
         assert!(matches!(read(broken), Err(ProtobufError::Wire(_))), "{broken:?}");
     }
-    let deep = (0..200).fold(Vec::new(), |inner, _| {
-        let mut outer = Vec::new();
-        // `JSONSchemaProps.not`.
-        wire::bytes(28, &inner, &mut outer);
-        outer
-    });
+    let deep = (0..200).fold(Vec::new(), |inner, _| not(&inner));
     let messages = Messages::get().expect("the embedded descriptions are whole");
     let schema = messages.named("k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps");
     let read = to_json::object(messages, schema.expect("a message"), &deep, &MessagePlace::root("schema"));
     assert!(matches!(read, Err(ProtobufError::Wire(WireError::TooDeep))));
+    assert!(!measure::is_bearable(messages, schema.expect("a message"), &(0..2).fold(deep, |inner, _| not(&inner))));
+}
+
+/// A schema that is not another.
+fn not(schema: &[u8]) -> Vec<u8> {
+    let mut outer = Vec::new();
+    // `JSONSchemaProps.not`.
+    wire::bytes(28, schema, &mut outer);
+    outer
+}
+
+#[test]
+fn one_message_on_the_way_to_another_may_be_in_parts() {
+    let messages = Messages::get().expect("the embedded descriptions are whole");
+    let schema = messages.named("k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps");
+    let read = |bytes: &[u8]| {
+        to_json::object(messages, schema.expect("a message"), bytes, &MessagePlace::root("schema")).map(Value::Object)
+    };
+    let mut described = Vec::new();
+    wire::bytes(4, b"d", &mut described);
+    let in_parts = [not(&described), not(&[])].concat();
+    assert_eq!(read(&in_parts).expect("it is whole")["not"]["description"], "d");
+    assert_eq!(read(&not(&in_parts)).expect("it is whole")["not"]["not"]["description"], "d");
+    let twice = read(&[not(&in_parts), not(&[])].concat());
+    assert!(matches!(twice, Err(ProtobufError::Wire(WireError::Split(28)))), "{twice:?}");
 }

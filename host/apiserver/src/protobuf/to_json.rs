@@ -15,16 +15,24 @@ use super::shape::{self, Shape};
 use super::wire::{self, Content, WireError};
 use crate::object::is_go_zero;
 
-/// Where a message stands in its object: for errors, and to bound the depth.
+/// Where a message stands in its object: for errors, and to bound depth and memory.
+#[derive(Clone, Copy)]
 pub(super) struct MessagePlace<'a> {
     above: Option<&'a MessagePlace<'a>>,
     name: &'a str,
     depth: usize,
+    /// It or a message around it came in parts, and is read from a copy of those.
+    is_copy: bool,
 }
 
 impl<'a> MessagePlace<'a> {
     pub(super) fn root(kind: &'a str) -> MessagePlace<'a> {
-        MessagePlace { above: None, name: kind, depth: 0 }
+        MessagePlace { above: None, name: kind, depth: 0, is_copy: false }
+    }
+
+    /// The place of the message that these parts are together.
+    fn copied(&self, parts: Occurrences) -> MessagePlace<'a> {
+        MessagePlace { is_copy: self.is_copy || parts.len() > 1, ..*self }
     }
 
     fn field(&'a self, name: &'a str) -> Result<MessagePlace<'a>, WireError> {
@@ -32,7 +40,7 @@ impl<'a> MessagePlace<'a> {
         if depth > PROTOBUF_DEPTH_MAX {
             Err(WireError::TooDeep)
         } else {
-            Ok(MessagePlace { above: Some(self), name, depth })
+            Ok(MessagePlace { above: Some(self), name, depth, is_copy: self.is_copy })
         }
     }
 }
@@ -71,8 +79,8 @@ pub(super) fn object(
         let (own, later) = rest.split_at(rest.partition_point(|(of, _)| *of <= place));
         rest = later;
         if let (true, FieldKind::Message(inner)) = (field.inline, field.kind) {
-            let content = merged(own, field)?;
-            object.extend(self::object(messages, messages.at(inner), &content, path)?);
+            let (content, path) = (merged(own, field, path)?, path.copied(own));
+            object.extend(self::object(messages, messages.at(inner), &content, &path)?);
         } else if let Some(value) = field_value(messages, field, own, path)? {
             object.insert(field.json.to_string(), value);
         }
@@ -82,8 +90,9 @@ pub(super) fn object(
 
 type Occurrences<'a, 'b> = &'b [(usize, Content<'a>)];
 
-/// The content of a message. One that is there in parts is those together.
-fn merged<'a>(parts: Occurrences<'a, '_>, field: &FieldType) -> Result<Cow<'a, [u8]>, WireError> {
+/// The content of a message. One that is there in parts is those together. No client writes that, and only one message on the way to
+/// another may be such a one, or each level would keep a copy of all below it.
+fn merged<'a>(parts: Occurrences<'a, '_>, field: &FieldType, path: &MessagePlace) -> Result<Cow<'a, [u8]>, WireError> {
     let content = |(_, content): &(usize, Content<'a>)| match content {
         Content::Delimited(content) => Ok(*content),
         _ => Err(WireError::Mistyped(field.number)),
@@ -91,6 +100,7 @@ fn merged<'a>(parts: Occurrences<'a, '_>, field: &FieldType) -> Result<Cow<'a, [
     match parts {
         [] => Ok(Cow::default()),
         [only] => content(only).map(Cow::Borrowed),
+        _ if path.is_copy => Err(WireError::Split(field.number)),
         parts => Ok(Cow::Owned(parts.iter().map(content).collect::<Result<Vec<_>, _>>()?.concat())),
     }
 }
@@ -189,7 +199,7 @@ fn present(
         }
         Cardinality::Map => {
             let entry = |occurrence: &(usize, Content<'_>)| {
-                let entry = merged(std::slice::from_ref(occurrence), field)?;
+                let entry = merged(std::slice::from_ref(occurrence), field, path)?;
                 let key = wire::last_text(&entry, wire::ENTRY_KEY)?.to_owned();
                 let mut value = Vec::new();
                 for part in wire::fields(&entry) {
@@ -210,7 +220,9 @@ fn one(
     path: &MessagePlace,
 ) -> Result<Value, ProtobufError> {
     let mut value = match field.kind {
-        FieldKind::Message(inner) => return any(messages, messages.at(inner), &merged(found, field)?, path),
+        FieldKind::Message(inner) => {
+            return any(messages, messages.at(inner), &merged(found, field, path)?, &path.copied(found));
+        }
         FieldKind::Bool => json!(false),
         FieldKind::Int32 | FieldKind::Int64 | FieldKind::Double => json!(0),
         FieldKind::String | FieldKind::Bytes => json!(""),

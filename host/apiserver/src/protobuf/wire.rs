@@ -106,6 +106,8 @@ pub(crate) enum WireError {
     Utf8(u32),
     #[error("it nests too deep")]
     TooDeep,
+    #[error("field {0} is in several parts, and so is a message around it")]
+    Split(u32),
 }
 
 /// The fields of a message one by one, each with its number.

@@ -18,8 +18,8 @@ pub(crate) fn problems(body: &[u8], unknown: &[String]) -> Vec<String> {
     // What is not JSON was read otherwise, or refused already.
     let _is_json = (&mut scan).deserialize(&mut reader);
     let rest = unknown.iter().map(|field| format!("unknown field {field:?}"));
-    let lines = scan.lines;
-    let rest: Vec<String> = rest.filter(|line| !lines.contains(line)).collect();
+    let (lines, reported) = (scan.lines, scan.reported);
+    let rest: Vec<String> = rest.filter(|line| !reported.contains(line)).collect();
     lines.into_iter().chain(rest).collect()
 }
 
