@@ -34,8 +34,24 @@ pub(super) fn decode_fields(
     options: &WriteOptions,
     object: &mut Value,
 ) -> Result<(), ApiError> {
-    let unknown = prune(resource, object, Reading::Json).map_err(|error| not_handled(resource, &error.to_string()))?;
-    options.warnings.add(field_warnings(resource, options, &unknown)?);
+    let kind = (&*resource.kind, &*resource.version);
+    let unknown = prune(resource, object, Reading::Json).map_err(|error| not_handled(kind, &error.to_string()))?;
+    options.warnings.add(field_warnings(kind, options, &unknown)?);
+    Ok(())
+}
+
+/// Decodes what is sent to a subresource with a kind of its own, such as a Scale, and warns of unknown fields.
+pub(super) fn decode_subresource(target: &Target, options: &WriteOptions, body: &mut Value) -> Result<(), ApiError> {
+    const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
+    let Some(subresource) = target.resource.subresources.iter().find(|it| it.name == target.subresource()) else {
+        return Ok(());
+    };
+    // A definition does not name the type, which is the same as for built-in kinds.
+    let name = if subresource.type_name.is_empty() { SCALE } else { &subresource.type_name };
+    let Some(entry) = typed::entry(name) else { return Ok(()) };
+    let kind = (&*subresource.kind, &*subresource.version);
+    let unknown = typed::decode(entry, body, Reading::Json).map_err(|error| not_handled(kind, &error.to_string()))?;
+    options.warnings.add(field_warnings(kind, options, &unknown)?);
     Ok(())
 }
 
@@ -117,8 +133,7 @@ pub(super) fn complete(resource: &ResourceType, object: &mut Value) -> Result<()
 }
 
 /// A body that is not of the kind's type.
-fn not_handled(resource: &ResourceType, error: &str) -> ApiError {
-    let (kind, version) = (&resource.kind, &resource.version);
+fn not_handled((kind, version): (&str, &str), error: &str) -> ApiError {
     ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))
 }
 
@@ -147,7 +162,7 @@ fn set_defaults(resource: &ResourceType, object: &mut Value) {
 
 /// Turns the unknown and duplicate fields of a request into nothing, warnings or an error, by its field validation.
 pub(super) fn field_warnings(
-    resource: &ResourceType,
+    kind: (&str, &str),
     options: &WriteOptions,
     unknown: &[String],
 ) -> Result<Vec<String>, ApiError> {
@@ -164,7 +179,7 @@ pub(super) fn field_warnings(
             return Err(ApiError::bad_request(why));
         }
         let lines: Vec<String> = of_yaml.into_iter().chain(lines).collect();
-        return if lines.is_empty() { Ok(lines) } else { Err(not_handled(resource, &strict_error(&lines))) };
+        return if lines.is_empty() { Ok(lines) } else { Err(not_handled(kind, &strict_error(&lines))) };
     }
     twice.extend(lines);
     Ok(twice)

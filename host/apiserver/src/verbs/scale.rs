@@ -12,7 +12,7 @@ use crate::consultation::Consultation;
 use crate::merge::lists::Place;
 use crate::object::{self, text};
 use crate::request::media::PatchKind;
-use crate::request::{Target, WriteOptions};
+use crate::request::{FieldValidation, Target, WriteOptions};
 use crate::resources::resource::{GroupResource, ScalePaths};
 use crate::status_error::ApiError;
 use crate::storage::state::State;
@@ -32,8 +32,9 @@ pub(crate) fn update(
     state: &mut State,
     target: &Target,
     options: &WriteOptions,
-    scale: Value,
+    mut scale: Value,
 ) -> Result<Written, ApiError> {
+    prepare::decode_subresource(target, options, &mut scale)?;
     let parent = super::get(state, target, &options.consultation)?;
     let given = object::name(&scale);
     if !given.is_empty() && given != target.name() {
@@ -113,7 +114,8 @@ pub(crate) fn patch(
     let parent = super::get(state, target, &options.consultation)?;
     // A Scale has no list, so merge and strategic patches mean the same.
     let kind = if kind == PatchKind::Strategic { PatchKind::Merge } else { kind };
-    let scale = patch::patched(&scale_of(&parent, paths(target)?), kind, body, Place::Unknown)?;
+    let mut scale = patch::patched(&scale_of(&parent, paths(target)?), kind, body, Place::Unknown)?;
+    prepare::decode_subresource(target, options, &mut scale)?;
     write(state, target, options, &parent, scale)
 }
 
@@ -137,14 +139,15 @@ fn write(
     for key in ["resourceVersion", "uid"] {
         metadata.insert(key.to_owned(), json!(text(&scale, &format!("/metadata/{key}"))));
     }
-    prepare::decode_fields(&target.resource, options, &mut object)?;
-    let written = update::replace(state, target, &admitted(options), parent, object, Tracking::Update)?;
+    let options = admitted(options);
+    prepare::decode_fields(&target.resource, &options, &mut object)?;
+    let written = update::replace(state, target, &options, parent, object, Tracking::Update)?;
     Ok(Written { object: Arc::new(scale_of(&written.object, paths)), ..written })
 }
 
-/// The parent is not admitted once more.
+/// The parent is not admitted once more, and its fields are none of the body's.
 fn admitted(options: &WriteOptions) -> WriteOptions {
-    WriteOptions { is_admitted: true, ..options.clone() }
+    WriteOptions { is_admitted: true, field_validation: FieldValidation::Ignore, ..options.clone() }
 }
 
 fn paths(target: &Target) -> Result<&ScalePaths, ApiError> {

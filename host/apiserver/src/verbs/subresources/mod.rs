@@ -10,8 +10,8 @@ pub(crate) use log::log;
 
 use serde_json::{Value, json};
 
-use super::Written;
 use super::admit::Admitted;
+use super::{Written, prepare};
 use crate::object::text;
 use crate::request::{Target, WriteOptions};
 use crate::status_error::ApiError;
@@ -27,6 +27,7 @@ pub(crate) fn create(
     options: &WriteOptions,
     mut body: Value,
 ) -> Result<Written, ApiError> {
+    prepare::decode_subresource(target, options, &mut body)?;
     Admitted::create(target, options, target.name()).admit(state, Some(&mut body))?;
     let object = match target.subresource() {
         "binding" => binding::bind(state, target, options, &body)?,
