@@ -4,39 +4,43 @@
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
-use wasmtime::component::{Resource, ResourceTable};
+use wasmtime::component::Resource;
 use wasmtime_wasi::p2::bindings::io::poll::{self, HostPollable};
 use wasmtime_wasi::p2::bindings::io::streams::{self, HostInputStream, HostOutputStream};
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable, Pollable, StreamError, StreamResult};
 
 use crate::state::CallState;
+use crate::trap::HostFailed;
 use crate::wasi_state::{WASI_HANDLES_MAX, WASI_WRITE_BYTES_MAX, WasiError};
 
-/// Work on the table of handles, which ends when something in it is ready.
-type TableWork<'a, T> = BoxFuture<'a, wasmtime::Result<T>>;
+/// Something waits for what is not the clock, and nothing would ever wake it.
+fn never_ready() -> wasmtime::Error {
+    HostFailed::in_import("wasi:io/poll", "it would wait for something other than the clock")
+}
 
+/// A recording has every reading of the monotonic clock, and replay hands them out one by one. So how often a function here
+/// reads it must not change: `poll` twice, `block` and `ready` once, streams never.
 impl CallState {
-    /// Waits until `ready` is. Nothing but the clock makes anything in the table wait, so `ready` is asked at the beginning
-    /// and whenever the clock shows a time that it waits for.
-    async fn wait_for<T>(
-        &mut self,
-        ready: impl for<'a> Fn(&'a mut ResourceTable) -> TableWork<'a, T> + Send,
-    ) -> wasmtime::Result<T> {
-        let mut now = self.monotonic();
-        loop {
-            let wasi = self.wasi();
-            wasi.timer.show(now);
-            if let Some(answer) = ready(&mut wasi.table).now_or_never() {
-                return answer;
-            }
-            let due = wasi.timer.due();
-            let left = Duration::from_nanos(due.saturating_sub(now));
-            if !self.passes_at_once(left) {
-                self.rest(left).await?;
-            }
-            now = self.monotonic().max(due);
+    /// Waits until one of `pollables` is ready, and returns the time at which it is. Reads the clock once.
+    async fn wait_for(&mut self, pollables: &[Resource<DynPollable>]) -> wasmtime::Result<u64> {
+        let now = self.monotonic();
+        if self.ready_at(now, pollables)?.is_some() {
+            return Ok(now);
         }
+        let due = self.wasi().timer.due();
+        let left = Duration::from_nanos(due.saturating_sub(now));
+        if !self.passes_at_once(left) {
+            self.rest(left).await?;
+        }
+        Ok(due)
+    }
+
+    /// The places of those of `pollables` that are ready when the clock shows `now`. None: no pollable is ready.
+    fn ready_at(&mut self, now: u64, pollables: &[Resource<DynPollable>]) -> wasmtime::Result<Option<Vec<u32>>> {
+        let wasi = self.wasi();
+        wasi.timer.show(now);
+        let pollables = pollables.iter().map(|pollable| Resource::new_borrow(pollable.rep())).collect();
+        poll::Host::poll(&mut wasi.table, pollables).now_or_never().transpose()
     }
 
     /// Lets `time` pass, as the call's own wish.
@@ -53,17 +57,11 @@ impl CallState {
         Ok(())
     }
 
-    /// Waits until `stream` is ready, which is an input or an output stream.
-    async fn wait_for_stream<S: Pollable>(&mut self, stream: &Resource<S>) -> wasmtime::Result<()> {
-        let stream = stream.rep();
-        self.wait_for(|table| {
-            async move {
-                table.get_mut(&Resource::<S>::new_borrow(stream))?.ready().await;
-                Ok(())
-            }
-            .boxed()
-        })
-        .await
+    /// Checks that `stream`, an input or an output stream, is ready: each of them always is.
+    fn check_ready<S: Pollable>(&mut self, stream: &Resource<S>) -> StreamResult<()> {
+        let stream = self.table().get_mut(&Resource::<S>::new_borrow(stream.rep()));
+        let is_ready = stream.map_err(|error| StreamError::Trap(error.into()))?.ready().now_or_never();
+        is_ready.ok_or_else(|| StreamError::Trap(never_ready()))
     }
 }
 
@@ -75,11 +73,9 @@ impl poll::Host for CallState {
         if pollables.len() > WASI_HANDLES_MAX {
             return Err(WasiError::Handles.into());
         }
-        let ready = self.wait_for(|table| {
-            let pollables = pollables.iter().map(|pollable| Resource::new_borrow(pollable.rep())).collect();
-            poll::Host::poll(table, pollables).boxed()
-        });
-        let mut ready = ready.await?;
+        let due = self.wait_for(&pollables).await?;
+        let now = self.monotonic().max(due);
+        let mut ready = self.ready_at(now, &pollables)?.ok_or_else(never_ready)?;
         // The crate sorts by places in its table, which depend on the earlier calls of an instance.
         ready.sort_unstable();
         Ok(ready)
@@ -94,7 +90,7 @@ impl HostPollable for CallState {
     }
 
     async fn block(&mut self, pollable: Resource<DynPollable>) -> wasmtime::Result<()> {
-        poll::Host::poll(self, vec![pollable]).await.map(drop)
+        self.wait_for(&[pollable]).await.map(drop)
     }
 
     fn drop(&mut self, pollable: Resource<DynPollable>) -> wasmtime::Result<()> {
@@ -114,7 +110,7 @@ impl HostInputStream for CallState {
     }
 
     async fn blocking_read(&mut self, stream: Resource<DynInputStream>, length: u64) -> StreamResult<Vec<u8>> {
-        self.wait_for_stream(&stream).await.map_err(StreamError::Trap)?;
+        self.check_ready(&stream)?;
         HostInputStream::blocking_read(self.table(), stream, length).await
     }
 
@@ -123,7 +119,7 @@ impl HostInputStream for CallState {
     }
 
     async fn blocking_skip(&mut self, stream: Resource<DynInputStream>, length: u64) -> StreamResult<u64> {
-        self.wait_for_stream(&stream).await.map_err(StreamError::Trap)?;
+        self.check_ready(&stream)?;
         HostInputStream::blocking_skip(self.table(), stream, length).await
     }
 
@@ -156,7 +152,7 @@ impl HostOutputStream for CallState {
             return Err(StreamError::Trap(WasiError::TooMuch.into()));
         }
         while !contents.is_empty() {
-            self.wait_for_stream(&stream).await.map_err(StreamError::Trap)?;
+            self.check_ready(&stream)?;
             let permitted = self.check_write(Resource::new_borrow(stream.rep()))?;
             let rest = contents.split_off(contents.len().min(usize::try_from(permitted).unwrap_or(usize::MAX)));
             self.write(Resource::new_borrow(stream.rep()), contents)?;
@@ -171,7 +167,7 @@ impl HostOutputStream for CallState {
 
     async fn blocking_flush(&mut self, stream: Resource<DynOutputStream>) -> StreamResult<()> {
         self.flush(Resource::new_borrow(stream.rep()))?;
-        self.wait_for_stream(&stream).await.map_err(StreamError::Trap)
+        self.check_ready(&stream)
     }
 
     fn write_zeroes(&mut self, stream: Resource<DynOutputStream>, length: u64) -> StreamResult<()> {
@@ -207,8 +203,8 @@ impl HostOutputStream for CallState {
         source: Resource<DynInputStream>,
         length: u64,
     ) -> StreamResult<u64> {
-        self.wait_for_stream(&source).await.map_err(StreamError::Trap)?;
-        self.wait_for_stream(&stream).await.map_err(StreamError::Trap)?;
+        self.check_ready(&source)?;
+        self.check_ready(&stream)?;
         self.splice(stream, source, length)
     }
 
