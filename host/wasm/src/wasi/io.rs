@@ -27,7 +27,7 @@ impl CallState {
         if self.ready_at(now, pollables)?.is_some() {
             return Ok(now);
         }
-        let due = self.wasi().timer.due();
+        let due = self.wasi().timer.due().ok_or_else(never_ready)?;
         let left = Duration::from_nanos(due.saturating_sub(now));
         if !self.passes_at_once(left) {
             self.rest(left).await?;
@@ -214,5 +214,54 @@ impl HostOutputStream for CallState {
 
     async fn drop(&mut self, stream: Resource<DynOutputStream>) -> wasmtime::Result<()> {
         HostOutputStream::drop(self.table(), stream).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasmtime_wasi::p2::subscribe;
+
+    use super::*;
+    use crate::limits::Limits;
+    use crate::meter::tests::meter;
+    use crate::state::World;
+    use crate::trap::stopped;
+
+    /// A state in which time stands still, so waits pass at once.
+    fn state(limits: Limits) -> CallState {
+        CallState::new(meter(limits), World::Parked, None, wasmtime::Engine::default())
+    }
+
+    struct Never;
+
+    #[async_trait::async_trait]
+    impl Pollable for Never {
+        async fn ready(&mut self) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    fn never(state: &mut CallState) -> Resource<DynPollable> {
+        let never = state.table().push(Never).expect("there is room");
+        subscribe(state.table(), never).expect("there is room")
+    }
+
+    #[test]
+    fn a_wait_for_what_never_gets_ready_is_the_hosts_fault() {
+        let mut state = state(Limits::default());
+        let waits = never(&mut state);
+        let error = HostPollable::block(&mut state, waits).now_or_never().expect("it ends").expect_err("it never is");
+        let stopped = stopped(&error, &state);
+        assert_eq!(stopped.reason, "host", "{}", stopped.message);
+    }
+
+    #[test]
+    fn a_wait_ends_when_the_clock_is_due_even_if_at_the_end_of_time() {
+        let mut state = state(Limits::default());
+        for when in [5, u64::MAX] {
+            let pollables = vec![never(&mut state), state.pollable_from(when).expect("there is room")];
+            let ready = poll::Host::poll(&mut state, pollables).now_or_never().expect("it passes at once");
+            assert_eq!(ready.expect("one is ready"), [1]);
+        }
     }
 }
