@@ -13,6 +13,9 @@ use crate::state::CallState;
 use crate::trap::HostFailed;
 use crate::wasi_state::{WASI_HANDLES_MAX, WASI_WRITE_BYTES_MAX, WasiError};
 
+/// What the host reads for one pollable of a `poll`, where fuel tells the processor time.
+const POLLED_BYTES: usize = 64;
+
 /// Something waits for what is not the clock, and nothing would ever wake it.
 fn never_ready() -> wasmtime::Error {
     HostFailed::in_import("wasi:io/poll", "it would wait for something other than the clock")
@@ -73,6 +76,7 @@ impl poll::Host for CallState {
         if pollables.len() > WASI_HANDLES_MAX {
             return Err(WasiError::Handles.into());
         }
+        self.meter.import_bytes(pollables.len() * POLLED_BYTES);
         let due = self.wait_for(&pollables).await?;
         let now = self.monotonic().max(due);
         let mut ready = self.ready_at(now, &pollables)?.ok_or_else(never_ready)?;
@@ -219,10 +223,11 @@ impl HostOutputStream for CallState {
 
 #[cfg(test)]
 mod tests {
+    use wasmtime_wasi::p2::bindings::cli::stdout::Host as _;
     use wasmtime_wasi::p2::subscribe;
 
     use super::*;
-    use crate::limits::Limits;
+    use crate::limits::{Limits, Metering};
     use crate::meter::tests::meter;
     use crate::state::World;
     use crate::trap::stopped;
@@ -262,6 +267,28 @@ mod tests {
             let pollables = vec![never(&mut state), state.pollable_from(when).expect("there is room")];
             let ready = poll::Host::poll(&mut state, pollables).now_or_never().expect("it passes at once");
             assert_eq!(ready.expect("one is ready"), [1]);
+        }
+    }
+
+    #[test]
+    fn printed_bytes_and_polled_handles_take_fuel_where_it_tells_the_time() {
+        // As much as 1,000 bytes take.
+        let by_fuel =
+            || state(Limits { cpu: Duration::from_micros(10), metering: Metering::Fuel, ..Limits::default() });
+        let is_over = |state: &CallState| state.meter.check_time().is_err();
+        for (bytes, over) in [(1_000, false), (1_001, true)] {
+            let (mut written, mut zeroes) = (by_fuel(), by_fuel());
+            let stream = written.get_stdout().expect("there is room");
+            HostOutputStream::write(&mut written, stream, vec![b'a'; bytes]).expect("it is written");
+            let stream = zeroes.get_stdout().expect("there is room");
+            HostOutputStream::write_zeroes(&mut zeroes, stream, bytes as u64).expect("they are written");
+            assert_eq!((is_over(&written), is_over(&zeroes)), (over, over), "{bytes}");
+        }
+        for (count, over) in [(15, false), (16, true)] {
+            let mut state = by_fuel();
+            let pollables = (0..count).map(|_| state.pollable_from(0).expect("there is room")).collect();
+            let ready = poll::Host::poll(&mut state, pollables).now_or_never().expect("they are due");
+            assert_eq!((ready.expect("they are due").len(), is_over(&state)), (count, over));
         }
     }
 }
