@@ -12,7 +12,7 @@ use wasmtime_wasi::{I32Exit, WasiCtx};
 use windlass_core::confidential::Confidential;
 use windlass_core::known_secrets::REDACTED;
 
-/// The most entries in the table of handles: far more than a runtime needs. A pollable of a clock takes two.
+/// The most entries in an instance's table of handles: far more than a runtime needs. A pollable of a clock takes two.
 pub(crate) const WASI_HANDLES_MAX: usize = 4_096;
 /// Bytes that a guest may write at a time; its toolchains' buffers are smaller.
 pub(crate) const WASI_WRITE_BYTES_MAX: usize = 64 << 10;
@@ -121,7 +121,8 @@ impl Default for WasiState {
 }
 
 impl WasiState {
-    /// Whether more than half of the table is in use, between two calls.
+    /// Whether more than half of the table is in use, between two calls. Such an instance serves no other call, so each call
+    /// has room for at least 2,048 handles, of which a pollable of a clock takes two.
     pub(crate) fn keeps_handles(&mut self) -> bool {
         self.table.iter_mut().nth(WASI_HANDLES_MAX / 2).is_some()
     }
