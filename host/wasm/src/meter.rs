@@ -249,7 +249,7 @@ impl ResourceLimiterAsync for Meter {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use futures::FutureExt as _;
     use windlass_core::fair::CpuPermit;
 
@@ -258,7 +258,8 @@ mod tests {
     use crate::memory::GuestMemory;
     use crate::parked::ParkingLot;
 
-    fn meter(limits: Limits) -> Meter {
+    /// An account of a call that has a minute and memory of its own.
+    pub(crate) fn meter(limits: Limits) -> Meter {
         let memory = GuestMemory::new(1 << 30, limits.memory_bytes, Arc::new(ParkingLot::new(0, 0)));
         let account = memory.reserve(&memory.share(), 0).now_or_never().expect("all of it is free");
         let time = CallTime::of(Limit::Deadline, Duration::from_mins(1), CpuPermit::default());

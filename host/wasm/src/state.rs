@@ -248,7 +248,7 @@ impl CallState {
         self.wasi.as_deref_mut()
     }
 
-    /// Whether it has left many handles of WASI to the next call, which would have to stop for them.
+    /// Whether it has left so many handles of WASI that the next call would have room for less than 2,048.
     pub(crate) fn keeps_handles(&mut self) -> bool {
         self.wasi.as_mut().is_some_and(|wasi| wasi.keeps_handles())
     }

@@ -3,7 +3,7 @@
 
 use std::mem::take;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -12,7 +12,7 @@ use wasmtime_wasi::{I32Exit, WasiCtx};
 use windlass_core::confidential::Confidential;
 use windlass_core::known_secrets::REDACTED;
 
-/// The most entries in the table of handles: far more than a runtime needs. A pollable of a clock takes two.
+/// The most entries in an instance's table of handles: far more than a runtime needs. A pollable of a clock takes two.
 pub(crate) const WASI_HANDLES_MAX: usize = 4_096;
 /// Bytes that a guest may write at a time; its toolchains' buffers are smaller.
 pub(crate) const WASI_WRITE_BYTES_MAX: usize = 64 << 10;
@@ -121,7 +121,8 @@ impl Default for WasiState {
 }
 
 impl WasiState {
-    /// Whether more than half of the table is in use, between two calls.
+    /// Whether more than half of the table is in use, between two calls. Such an instance serves no other call, so each call
+    /// has room for at least 2,048 handles, of which a pollable of a clock takes two.
     pub(crate) fn keeps_handles(&mut self) -> bool {
         self.table.iter_mut().nth(WASI_HANDLES_MAX / 2).is_some()
     }
@@ -139,29 +140,34 @@ impl WasiState {
 #[derive(Debug, Default)]
 pub(crate) struct Timer {
     now: AtomicU64,
-    /// The earliest time that a pollable waits for since `now` was set.
-    due: AtomicU64,
+    /// The earliest time that a pollable waits for since `now` was set. None: no pollable of the clock waits.
+    due: Mutex<Option<u64>>,
 }
 
 impl Timer {
     /// Shows `now` to the pollables that are asked from here on.
     pub(crate) fn show(&self, now: u64) {
         self.now.store(now, Ordering::Relaxed);
-        self.due.store(u64::MAX, Ordering::Relaxed);
+        *self.locked_due() = None;
     }
 
     /// Whether it is `when`, or later. If not, that is a time to wait for.
     pub(crate) fn is(&self, when: u64) -> bool {
         let is_past = when <= self.now.load(Ordering::Relaxed);
         if !is_past {
-            self.due.fetch_min(when, Ordering::Relaxed);
+            let mut due = self.locked_due();
+            *due = Some(due.map_or(when, |earlier| earlier.min(when)));
         }
         is_past
     }
 
-    /// The earliest time that a pollable waits for.
-    pub(crate) fn due(&self) -> u64 {
-        self.due.load(Ordering::Relaxed)
+    /// The earliest time that a pollable waits for. None: no pollable of the clock waits.
+    pub(crate) fn due(&self) -> Option<u64> {
+        *self.locked_due()
+    }
+
+    fn locked_due(&self) -> MutexGuard<'_, Option<u64>> {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -320,8 +326,8 @@ mod tests {
         let timer = Timer::default();
         timer.show(10);
         assert_eq!([5, 10, 30, 20].map(|when| timer.is(when)), [true, true, false, false]);
-        assert_eq!(timer.due(), 20);
+        assert_eq!(timer.due(), Some(20));
         timer.show(20);
-        assert_eq!((timer.is(20), timer.due()), (true, u64::MAX));
+        assert_eq!((timer.is(20), timer.due()), (true, None));
     }
 }

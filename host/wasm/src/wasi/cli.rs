@@ -31,9 +31,10 @@ impl CallState {
         Ok(self.table().push(stream)?)
     }
 
-    /// Logs what was written since the last time.
+    /// Logs what was written since the last time, and charges it to the call.
     pub(super) fn log_printed(&mut self) {
         for (output, bytes) in self.wasi().printed.take() {
+            self.meter.import_bytes(bytes.len());
             print(self, output, &bytes);
         }
     }
@@ -93,7 +94,9 @@ pub(crate) fn end_lines(state: &mut CallState) {
 }
 
 fn tell(state: &mut CallState, output: Output, line: &str) {
-    if !state.looks_for_secrets_in(line.len(), output == Output::Stderr) {
+    let may_explain = output == Output::Stderr || state.world.call().is_none();
+    let is_kept = may_explain || state.meter.has_log_budget();
+    if !is_kept || !state.looks_for_secrets_in(line.len(), may_explain) {
         return state.meter.drop_log_line();
     }
     // Before it is cut: a part of a secret is not found.

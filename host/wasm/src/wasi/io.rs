@@ -4,39 +4,46 @@
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
-use wasmtime::component::{Resource, ResourceTable};
+use wasmtime::component::Resource;
 use wasmtime_wasi::p2::bindings::io::poll::{self, HostPollable};
 use wasmtime_wasi::p2::bindings::io::streams::{self, HostInputStream, HostOutputStream};
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable, Pollable, StreamError, StreamResult};
 
 use crate::state::CallState;
+use crate::trap::HostFailed;
 use crate::wasi_state::{WASI_HANDLES_MAX, WASI_WRITE_BYTES_MAX, WasiError};
 
-/// Work on the table of handles, which ends when something in it is ready.
-type TableWork<'a, T> = BoxFuture<'a, wasmtime::Result<T>>;
+/// What the host reads for one pollable of a `poll`, where fuel tells the processor time.
+const POLLED_BYTES: usize = 64;
 
+/// Something waits for what is not the clock, and nothing would ever wake it.
+fn never_ready() -> wasmtime::Error {
+    HostFailed::in_import("wasi:io/poll", "it would wait for something other than the clock")
+}
+
+/// A recording has every reading of the monotonic clock, and replay hands them out one by one. So how often a function here
+/// reads it must not change: `poll` twice, `block` and `ready` once, streams never.
 impl CallState {
-    /// Waits until `ready` is. Nothing but the clock makes anything in the table wait, so `ready` is asked at the beginning
-    /// and whenever the clock shows a time that it waits for.
-    async fn wait_for<T>(
-        &mut self,
-        ready: impl for<'a> Fn(&'a mut ResourceTable) -> TableWork<'a, T> + Send,
-    ) -> wasmtime::Result<T> {
-        let mut now = self.monotonic();
-        loop {
-            let wasi = self.wasi();
-            wasi.timer.show(now);
-            if let Some(answer) = ready(&mut wasi.table).now_or_never() {
-                return answer;
-            }
-            let due = wasi.timer.due();
-            let left = Duration::from_nanos(due.saturating_sub(now));
-            if !self.passes_at_once(left) {
-                self.rest(left).await?;
-            }
-            now = self.monotonic().max(due);
+    /// Waits until one of `pollables` is ready, and returns the time at which it is. Reads the clock once.
+    async fn wait_for(&mut self, pollables: &[Resource<DynPollable>]) -> wasmtime::Result<u64> {
+        let now = self.monotonic();
+        if self.ready_at(now, pollables)?.is_some() {
+            return Ok(now);
         }
+        let due = self.wasi().timer.due().ok_or_else(never_ready)?;
+        let left = Duration::from_nanos(due.saturating_sub(now));
+        if !self.passes_at_once(left) {
+            self.rest(left).await?;
+        }
+        Ok(due)
+    }
+
+    /// The places of those of `pollables` that are ready when the clock shows `now`. None: no pollable is ready.
+    fn ready_at(&mut self, now: u64, pollables: &[Resource<DynPollable>]) -> wasmtime::Result<Option<Vec<u32>>> {
+        let wasi = self.wasi();
+        wasi.timer.show(now);
+        let pollables = pollables.iter().map(|pollable| Resource::new_borrow(pollable.rep())).collect();
+        poll::Host::poll(&mut wasi.table, pollables).now_or_never().transpose()
     }
 
     /// Lets `time` pass, as the call's own wish.
@@ -53,17 +60,11 @@ impl CallState {
         Ok(())
     }
 
-    /// Waits until `stream` is ready, which is an input or an output stream.
-    async fn wait_for_stream<S: Pollable>(&mut self, stream: &Resource<S>) -> wasmtime::Result<()> {
-        let stream = stream.rep();
-        self.wait_for(|table| {
-            async move {
-                table.get_mut(&Resource::<S>::new_borrow(stream))?.ready().await;
-                Ok(())
-            }
-            .boxed()
-        })
-        .await
+    /// Checks that `stream`, an input or an output stream, is ready: each of them always is.
+    fn check_ready<S: Pollable>(&mut self, stream: &Resource<S>) -> StreamResult<()> {
+        let stream = self.table().get_mut(&Resource::<S>::new_borrow(stream.rep()));
+        let is_ready = stream.map_err(|error| StreamError::Trap(error.into()))?.ready().now_or_never();
+        is_ready.ok_or_else(|| StreamError::Trap(never_ready()))
     }
 }
 
@@ -75,11 +76,10 @@ impl poll::Host for CallState {
         if pollables.len() > WASI_HANDLES_MAX {
             return Err(WasiError::Handles.into());
         }
-        let ready = self.wait_for(|table| {
-            let pollables = pollables.iter().map(|pollable| Resource::new_borrow(pollable.rep())).collect();
-            poll::Host::poll(table, pollables).boxed()
-        });
-        let mut ready = ready.await?;
+        self.meter.import_bytes(pollables.len() * POLLED_BYTES);
+        let due = self.wait_for(&pollables).await?;
+        let now = self.monotonic().max(due);
+        let mut ready = self.ready_at(now, &pollables)?.ok_or_else(never_ready)?;
         // The crate sorts by places in its table, which depend on the earlier calls of an instance.
         ready.sort_unstable();
         Ok(ready)
@@ -94,7 +94,7 @@ impl HostPollable for CallState {
     }
 
     async fn block(&mut self, pollable: Resource<DynPollable>) -> wasmtime::Result<()> {
-        poll::Host::poll(self, vec![pollable]).await.map(drop)
+        self.wait_for(&[pollable]).await.map(drop)
     }
 
     fn drop(&mut self, pollable: Resource<DynPollable>) -> wasmtime::Result<()> {
@@ -114,7 +114,7 @@ impl HostInputStream for CallState {
     }
 
     async fn blocking_read(&mut self, stream: Resource<DynInputStream>, length: u64) -> StreamResult<Vec<u8>> {
-        self.wait_for_stream(&stream).await.map_err(StreamError::Trap)?;
+        self.check_ready(&stream)?;
         HostInputStream::blocking_read(self.table(), stream, length).await
     }
 
@@ -123,7 +123,7 @@ impl HostInputStream for CallState {
     }
 
     async fn blocking_skip(&mut self, stream: Resource<DynInputStream>, length: u64) -> StreamResult<u64> {
-        self.wait_for_stream(&stream).await.map_err(StreamError::Trap)?;
+        self.check_ready(&stream)?;
         HostInputStream::blocking_skip(self.table(), stream, length).await
     }
 
@@ -156,7 +156,7 @@ impl HostOutputStream for CallState {
             return Err(StreamError::Trap(WasiError::TooMuch.into()));
         }
         while !contents.is_empty() {
-            self.wait_for_stream(&stream).await.map_err(StreamError::Trap)?;
+            self.check_ready(&stream)?;
             let permitted = self.check_write(Resource::new_borrow(stream.rep()))?;
             let rest = contents.split_off(contents.len().min(usize::try_from(permitted).unwrap_or(usize::MAX)));
             self.write(Resource::new_borrow(stream.rep()), contents)?;
@@ -171,7 +171,7 @@ impl HostOutputStream for CallState {
 
     async fn blocking_flush(&mut self, stream: Resource<DynOutputStream>) -> StreamResult<()> {
         self.flush(Resource::new_borrow(stream.rep()))?;
-        self.wait_for_stream(&stream).await.map_err(StreamError::Trap)
+        self.check_ready(&stream)
     }
 
     fn write_zeroes(&mut self, stream: Resource<DynOutputStream>, length: u64) -> StreamResult<()> {
@@ -207,8 +207,8 @@ impl HostOutputStream for CallState {
         source: Resource<DynInputStream>,
         length: u64,
     ) -> StreamResult<u64> {
-        self.wait_for_stream(&source).await.map_err(StreamError::Trap)?;
-        self.wait_for_stream(&stream).await.map_err(StreamError::Trap)?;
+        self.check_ready(&source)?;
+        self.check_ready(&stream)?;
         self.splice(stream, source, length)
     }
 
@@ -218,5 +218,77 @@ impl HostOutputStream for CallState {
 
     async fn drop(&mut self, stream: Resource<DynOutputStream>) -> wasmtime::Result<()> {
         HostOutputStream::drop(self.table(), stream).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasmtime_wasi::p2::bindings::cli::stdout::Host as _;
+    use wasmtime_wasi::p2::subscribe;
+
+    use super::*;
+    use crate::limits::{Limits, Metering};
+    use crate::meter::tests::meter;
+    use crate::state::World;
+    use crate::trap::stopped;
+
+    /// A state in which time stands still, so waits pass at once.
+    fn state(limits: Limits) -> CallState {
+        CallState::new(meter(limits), World::Parked, None, wasmtime::Engine::default())
+    }
+
+    struct Never;
+
+    #[async_trait::async_trait]
+    impl Pollable for Never {
+        async fn ready(&mut self) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    fn never(state: &mut CallState) -> Resource<DynPollable> {
+        let never = state.table().push(Never).expect("there is room");
+        subscribe(state.table(), never).expect("there is room")
+    }
+
+    #[test]
+    fn a_wait_for_what_never_gets_ready_is_the_hosts_fault() {
+        let mut state = state(Limits::default());
+        let waits = never(&mut state);
+        let error = HostPollable::block(&mut state, waits).now_or_never().expect("it ends").expect_err("it never is");
+        let stopped = stopped(&error, &state);
+        assert_eq!(stopped.reason, "host", "{}", stopped.message);
+    }
+
+    #[test]
+    fn a_wait_ends_when_the_clock_is_due_even_if_at_the_end_of_time() {
+        let mut state = state(Limits::default());
+        for when in [5, u64::MAX] {
+            let pollables = vec![never(&mut state), state.pollable_from(when).expect("there is room")];
+            let ready = poll::Host::poll(&mut state, pollables).now_or_never().expect("it passes at once");
+            assert_eq!(ready.expect("one is ready"), [1]);
+        }
+    }
+
+    #[test]
+    fn printed_bytes_and_polled_handles_take_fuel_where_it_tells_the_time() {
+        // As much as 1,000 bytes take.
+        let by_fuel =
+            || state(Limits { cpu: Duration::from_micros(10), metering: Metering::Fuel, ..Limits::default() });
+        let is_over = |state: &CallState| state.meter.check_time().is_err();
+        for (bytes, over) in [(1_000, false), (1_001, true)] {
+            let (mut written, mut zeroes) = (by_fuel(), by_fuel());
+            let stream = written.get_stdout().expect("there is room");
+            HostOutputStream::write(&mut written, stream, vec![b'a'; bytes]).expect("it is written");
+            let stream = zeroes.get_stdout().expect("there is room");
+            HostOutputStream::write_zeroes(&mut zeroes, stream, bytes as u64).expect("they are written");
+            assert_eq!((is_over(&written), is_over(&zeroes)), (over, over), "{bytes}");
+        }
+        for (count, over) in [(15, false), (16, true)] {
+            let mut state = by_fuel();
+            let pollables = (0..count).map(|_| state.pollable_from(0).expect("there is room")).collect();
+            let ready = poll::Host::poll(&mut state, pollables).now_or_never().expect("they are due");
+            assert_eq!((ready.expect("they are due").len(), is_over(&state)), (count, over));
+        }
     }
 }

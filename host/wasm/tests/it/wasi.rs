@@ -7,6 +7,7 @@
 use crate::support;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use support::guests::{Core, wasi};
@@ -17,6 +18,7 @@ use wasi_preview1_component_adapter_provider::{
 };
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
+use windlass_core::ports::{Ports, Surroundings};
 use windlass_wasm::{CallLimits, Instances, Limits, Plugin, Replay};
 
 /// The adapter of stock toolchains, from wasip1 to WASI 0.2.
@@ -239,6 +241,74 @@ async fn a_poll_tells_which_are_ready_and_an_empty_one_would_never_end() {
     let nothing = "(call $poll (i32.const 1100) (i32.const 0) (i32.const 1200))";
     let (reason, message) = stopped(&direct("0.2.12", &imports, nothing), Limits::default()).await;
     assert_eq!((reason, message.contains("empty list")), ("wasi", true), "{message}");
+}
+
+/// Counts how often a call reads its monotonic clock. Waits pass at once.
+#[derive(Default)]
+struct Readings(AtomicUsize);
+
+impl Surroundings for Readings {
+    fn now(&self, really: Duration) -> Duration {
+        really
+    }
+
+    fn monotonic(&self, really: Duration) -> Duration {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        really
+    }
+
+    fn fill_random(&self, _: &mut [u8]) {}
+
+    fn is_told(&self) -> bool {
+        true
+    }
+
+    fn enters(&self, _: Duration) {}
+}
+
+#[tokio::test]
+async fn waits_read_the_clock_as_often_as_recordings_have_it_and_streams_never() {
+    let imports = r#"(import "wasi:cli/stdin@VERSION" "get-stdin" (func $stdin (result i32)))
+        (import "wasi:cli/stdout@VERSION" "get-stdout" (func $stdout (result i32)))
+        (import "wasi:io/streams@VERSION" "[method]input-stream.blocking-read" (func $read (param i32 i64 i32)))
+        (import "wasi:io/streams@VERSION" "[method]input-stream.blocking-skip" (func $skip (param i32 i64 i32)))
+        (import "wasi:io/streams@VERSION" "[method]output-stream.blocking-write-and-flush"
+          (func $print (param i32 i32 i32 i32)))
+        (import "wasi:io/streams@VERSION" "[method]output-stream.blocking-write-zeroes-and-flush"
+          (func $zeroes (param i32 i64 i32)))
+        (import "wasi:io/streams@VERSION" "[method]output-stream.blocking-flush" (func $flush (param i32 i32)))
+        (import "wasi:io/streams@VERSION" "[method]output-stream.subscribe" (func $subscribe (param i32) (result i32)))
+        (import "wasi:clocks/monotonic-clock@VERSION" "subscribe-instant" (func $at (param i64) (result i32)))
+        (import "wasi:io/poll@VERSION" "[method]pollable.block" (func $block (param i32)))
+        (import "wasi:io/poll@VERSION" "[method]pollable.ready" (func $ready (param i32) (result i32)))
+        (import "wasi:io/poll@VERSION" "poll" (func $poll (param i32 i32 i32)))"#;
+    let (due, later) = ("(call $at (i64.const 0))", "(call $at (i64.const 0x7fffffffffffffff))");
+    let poll = |first: &str, second: &str| {
+        format!(
+            "(i32.store (i32.const 1100) {first}) (i32.store (i32.const 1104) {second})
+             (call $poll (i32.const 1100) (i32.const 2) (i32.const 1200))"
+        )
+    };
+    for (calls, readings) in [
+        ("(call $print (call $stdout) (i32.const 2048) (i32.const 2) (i32.const 1100))".to_owned(), 0),
+        ("(call $zeroes (call $stdout) (i64.const 2) (i32.const 1100))".to_owned(), 0),
+        ("(call $flush (call $stdout) (i32.const 1100))".to_owned(), 0),
+        ("(call $read (call $stdin) (i64.const 2) (i32.const 1100))".to_owned(), 0),
+        ("(call $skip (call $stdin) (i64.const 2) (i32.const 1104))".to_owned(), 0),
+        (poll(due, later), 2),
+        (poll(later, later), 2),
+        (poll(later, "(call $subscribe (call $stdout))"), 2),
+        (format!("(call $block {due})"), 1),
+        (format!("(call $block {later})"), 1),
+        (format!("(drop (call $ready {due}))"), 1),
+        (format!("(drop (call $ready {later}))"), 1),
+    ] {
+        let plugin = load(&sandbox(Limits::default()), "guest", &direct("0.2.12", imports, &calls)).await;
+        let counted = Arc::new(Readings::default());
+        let ports = Ports { surroundings: Some(counted.clone()), ..quiet() };
+        assert_eq!(reconcile(&plugin.expect("it loads"), &ports).await, CallResult::Done, "{calls}");
+        assert_eq!(counted.0.load(Ordering::Relaxed), readings, "{calls}");
+    }
 }
 
 #[tokio::test]
