@@ -50,6 +50,9 @@ pub(crate) enum WasiError {
     /// WASI says that this traps.
     #[error("the plugin was stopped: it drops a stream of WASI before it drops the pollables of that stream")]
     Children,
+    /// Impossible while the clock is all that is waited for. Nothing would ever wake the call.
+    #[error("the call could not go on: the host has it wait for something other than the clock")]
+    NeverReady,
     /// Impossible for a component that wasmtime has validated.
     #[error("the plugin was stopped: it uses a handle of WASI that it does not have")]
     NoHandle,
@@ -75,6 +78,7 @@ impl WasiError {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Exit(_) => "exit",
+            Self::NeverReady => "host",
             Self::Handles
             | Self::EmptyPoll
             | Self::TooMuch

@@ -10,16 +10,10 @@ use wasmtime_wasi::p2::bindings::io::streams::{self, HostInputStream, HostOutput
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable, Pollable, StreamError, StreamResult};
 
 use crate::state::CallState;
-use crate::trap::HostFailed;
 use crate::wasi_state::{WASI_HANDLES_MAX, WASI_WRITE_BYTES_MAX, WasiError};
 
-/// What the host reads for one pollable of a `poll`, where fuel tells the processor time.
+/// Bytes that the host reads for one pollable of a `poll`, where fuel tells the processor time.
 const POLLED_BYTES: usize = 64;
-
-/// Something waits for what is not the clock, and nothing would ever wake it.
-fn never_ready() -> wasmtime::Error {
-    HostFailed::in_import("wasi:io/poll", "it would wait for something other than the clock")
-}
 
 /// A recording has every reading of the monotonic clock, and replay hands them out one by one. So how often a function here
 /// reads it must not change: `poll` twice, `block` and `ready` once, streams never.
@@ -30,7 +24,7 @@ impl CallState {
         if self.ready_at(now, pollables)?.is_some() {
             return Ok(now);
         }
-        let due = self.wasi().timer.due().ok_or_else(never_ready)?;
+        let due = self.wasi().timer.due().ok_or(WasiError::NeverReady)?;
         let left = Duration::from_nanos(due.saturating_sub(now));
         if !self.passes_at_once(left) {
             self.rest(left).await?;
@@ -64,7 +58,7 @@ impl CallState {
     fn check_ready<S: Pollable>(&mut self, stream: &Resource<S>) -> StreamResult<()> {
         let stream = self.table().get_mut(&Resource::<S>::new_borrow(stream.rep()));
         let is_ready = stream.map_err(|error| StreamError::Trap(error.into()))?.ready().now_or_never();
-        is_ready.ok_or_else(|| StreamError::Trap(never_ready()))
+        is_ready.ok_or_else(|| StreamError::Trap(WasiError::NeverReady.into()))
     }
 }
 
@@ -79,7 +73,7 @@ impl poll::Host for CallState {
         self.meter.import_bytes(pollables.len() * POLLED_BYTES);
         let due = self.wait_for(&pollables).await?;
         let now = self.monotonic().max(due);
-        let mut ready = self.ready_at(now, &pollables)?.ok_or_else(never_ready)?;
+        let mut ready = self.ready_at(now, &pollables)?.ok_or(WasiError::NeverReady)?;
         // The crate sorts by places in its table, which depend on the earlier calls of an instance.
         ready.sort_unstable();
         Ok(ready)
@@ -230,7 +224,6 @@ mod tests {
     use crate::limits::{Limits, Metering};
     use crate::meter::tests::meter;
     use crate::state::World;
-    use crate::trap::stopped;
 
     /// A state in which time stands still, so waits pass at once.
     fn state(limits: Limits) -> CallState {
@@ -256,8 +249,7 @@ mod tests {
         let mut state = state(Limits::default());
         let waits = never(&mut state);
         let error = HostPollable::block(&mut state, waits).now_or_never().expect("it ends").expect_err("it never is");
-        let stopped = stopped(&error, &state);
-        assert_eq!(stopped.reason, "host", "{}", stopped.message);
+        assert_eq!(WasiError::of(&error).map(|error| error.reason()), Some("host"));
     }
 
     #[test]
