@@ -12,10 +12,10 @@ const CUT_CHARS_MAX: usize = 256;
 
 /// The warnings of one request. Clones are one list.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Warnings(Arc<Mutex<Given>>);
+pub(crate) struct Warnings(Arc<Mutex<WarningList>>);
 
 #[derive(Debug, Default)]
-struct Given {
+struct WarningList {
     known: HashSet<String>,
     in_order: Vec<String>,
 }
@@ -32,14 +32,14 @@ impl Warnings {
     }
 
     pub(crate) fn clear(&self) {
-        *self.given() = Given::default();
+        *self.given() = WarningList::default();
     }
 
     pub(crate) fn list(&self) -> Vec<String> {
         self.given().in_order.clone()
     }
 
-    fn given(&self) -> MutexGuard<'_, Given> {
+    fn given(&self) -> MutexGuard<'_, WarningList> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
