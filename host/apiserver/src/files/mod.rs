@@ -25,7 +25,7 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
-    // A file that is there already, as a crash leaves it, may be somebody else's to read, or a link.
+    // A crash may have left this file, or another user may have made it readable, or a link to elsewhere.
     match std::fs::remove_file(&beside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
