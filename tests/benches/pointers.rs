@@ -21,13 +21,13 @@ use std::time::{Duration, Instant};
 use kube::Client;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
+use windlass_core::cache::overlay::Overlay;
+use windlass_core::cache::watch::WatchSpec;
+use windlass_core::call::ports::{CallContext, Ports};
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::outcome::CallResult;
-use windlass_core::overlay::Overlay;
-use windlass_core::ports::{CallContext, Ports};
-use windlass_core::settle::Hold;
-use windlass_core::trigger::Triggers;
-use windlass_core::watch::WatchSpec;
+use windlass_core::queue::outcome::CallResult;
+use windlass_core::queue::trigger::Triggers;
+use windlass_core::write::settle::Hold;
 use windlass_kube::Subscription;
 use windlass_tests::paths;
 use windlass_wasm::{CallLimits, Called, Plugin, Request, Sandbox, SandboxOptions};
@@ -151,7 +151,7 @@ fn context(plugin: &Arc<Plugin>, key: &ObjectKey) -> CallContext {
         hold: Hold::detached(),
         overlay: Overlay::default(),
         lines: <_>::default(),
-        cpu_permit: windlass_core::fair::CpuPermit::default(),
+        cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
         config: "{}".into(),
     }
 }

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
-use windlass_core::sharing;
+use windlass_core::life::sharing;
 use windlass_tests::host::Host;
 use windlass_tests::objects::Objects;
 use windlass_tests::proxied::Proxied;

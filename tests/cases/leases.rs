@@ -11,7 +11,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::task::AbortOnDropHandle;
-use windlass_core::sharing::{rank, shard_of};
+use windlass_core::life::sharing::{rank, shard_of};
 use windlass_proxy::Match;
 use windlass_tests::host::Host;
 use windlass_tests::objects::Objects;

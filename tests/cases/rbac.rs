@@ -73,7 +73,7 @@ fn allowed(roles: &[Value]) -> BTreeSet<String> {
             .flat_map(|group| texts(&rule["resources"]).into_iter().map(move |resource| (group.clone(), resource)))
         {
             let (resource, subresource) = resource.split_once('/').unwrap_or((&resource, ""));
-            let name = windlass_core::grants::resource_name(&group, resource, subresource);
+            let name = windlass_core::rights::grants::resource_name(&group, resource, subresource);
             allowed.extend(texts(&rule["verbs"]).into_iter().map(|verb| format!("{verb} {name}")));
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use serde_json::{Value, json};
-use windlass_core::sharing::shard_of;
+use windlass_core::life::sharing::shard_of;
 use windlass_tests::host::Host;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::story::Story;

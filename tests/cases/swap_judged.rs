@@ -7,7 +7,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
-use windlass_core::sharing::shard_of;
+use windlass_core::life::sharing::shard_of;
 use windlass_tests::host::Host;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::wait::until;

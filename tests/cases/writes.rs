@@ -8,15 +8,15 @@ use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use windlass_core::cache::overlay::{Overlay, WrittenState};
+use windlass_core::call::ports::CallContext;
 use windlass_core::error::ApiReason;
-use windlass_core::fence::Fenced;
-use windlass_core::grants::{Grants, LiveGrants, Rule};
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::overlay::{Overlay, WrittenState};
-use windlass_core::ports::CallContext;
-use windlass_core::principal::{Principal, Role};
-use windlass_core::settle::{self, Settled};
-use windlass_core::trigger::Triggers;
+use windlass_core::queue::trigger::Triggers;
+use windlass_core::rights::fence::Fenced;
+use windlass_core::rights::grants::{Grants, LiveGrants, Rule};
+use windlass_core::rights::principal::{Principal, Role};
+use windlass_core::write::settle::{self, Settled};
 use windlass_core::write::{Operation, WriteOptions};
 use windlass_kube::{ConnectOptions, Discovery, Writer, client};
 use windlass_proxy::{Fault, Loss, Match, RuleHandle, Verb};
@@ -71,7 +71,7 @@ impl Behind {
             hold,
             overlay: Overlay::default(),
             lines: <_>::default(),
-            cpu_permit: windlass_core::fair::CpuPermit::default(),
+            cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
             config: "{}".into(),
         };
         (call, settled)

@@ -7,7 +7,7 @@ use http::Request;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use windlass_core::object::ObjectKind;
-use windlass_core::path_segment;
+use windlass_core::object::path_segment;
 use windlass_kube::Discovery;
 use windlass_kube::client::Connection;
 

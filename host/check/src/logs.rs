@@ -20,7 +20,7 @@ const IMPORTS: &str = "windlass::imports";
 const SWAP: &str = "windlass_runtime::plugins::swap";
 const SWAPPED: &str = "a new generation has taken over";
 
-/// As `windlass_core::outcome::CallResult::is_wait` tells such calls apart, in its text.
+/// As `windlass_core::queue::outcome::CallResult::is_wait` tells such calls apart, in its text.
 const WAITED: &str = "reason: \"waited\"";
 
 /// Notes what is logged.

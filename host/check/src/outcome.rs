@@ -155,7 +155,7 @@ fn compare(object: &str, pointer: &str, expected: &Value, found: &Value, differe
         (Value::Object(wanted), Value::Object(there)) => {
             let names = wanted.keys().chain(there.keys().filter(|name| !wanted.contains_key(*name)));
             for name in names {
-                let pointer = windlass_core::pointer::joined(pointer, name);
+                let pointer = windlass_core::object::pointer::joined(pointer, name);
                 let of = |map: &Map<String, Value>| map.get(name).cloned().unwrap_or(Value::Null);
                 compare(object, &pointer, &of(wanted), &of(there), differences);
             }

@@ -144,7 +144,7 @@ mod tests {
         found.push(at.to_owned());
         match value {
             Value::Object(fields) => fields.iter().for_each(|(name, value)| {
-                pointers(value, &windlass_core::pointer::joined(at, name), found);
+                pointers(value, &windlass_core::object::pointer::joined(at, name), found);
             }),
             Value::Array(items) => {
                 items.iter().enumerate().for_each(|(index, it)| pointers(it, &format!("{at}/{index}"), found));

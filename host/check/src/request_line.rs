@@ -2,7 +2,7 @@
 
 use http::{Method, Uri};
 use serde::Serialize;
-use windlass_core::path_segment;
+use windlass_core::object::path_segment;
 
 /// A request for a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

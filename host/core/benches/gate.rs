@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use windlass_core::clock::{Clock, Moment};
-use windlass_core::compact::Version;
-use windlass_core::expectations::{Cache, Effect, Shown};
-use windlass_core::gate::Gate;
 use windlass_core::object::ObjectKey;
-use windlass_core::progress::Reached;
+use windlass_core::object::compact::Version;
+use windlass_core::object::progress::Reached;
 use windlass_core::queue::{ItemExponential, Queue};
+use windlass_core::write::expectations::{Cache, Effect, Shown};
+use windlass_core::write::gate::Gate;
 
 const ROUNDS: usize = 5;
 const CHECKS: usize = 1_000_000;

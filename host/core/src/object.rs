@@ -1,13 +1,30 @@
-//! How objects are named and what of them is known without parsing their body.
+//! Objects: how they are named, what is known of them without parsing their body, and the questions that are asked of one.
+
+pub mod annotation;
+pub mod compact;
+pub mod conditions;
+pub mod difference;
+pub mod finalizer;
+pub mod labels;
+pub mod owner;
+pub mod path_segment;
+pub mod pause;
+pub mod pointer;
+pub mod progress;
+pub mod reference;
+pub mod run_request;
+pub mod selector;
+pub mod text;
+pub mod withheld;
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::compact::{Uid, Version};
-use crate::conditions::Conditions;
-use crate::labels::Labels;
-use crate::text::{Dictionary, Text};
+use crate::object::compact::{Uid, Version};
+use crate::object::conditions::Conditions;
+use crate::object::labels::Labels;
+use crate::object::text::{Dictionary, Text};
 
 /// A kind of object as a manifest names it: `apps/v1` and `Deployment`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,5 +1,10 @@
 //! The mutations that a plugin may ask for; the same shapes as `wit/writes.wit`, which documents each field.
 
+pub mod expectations;
+pub mod gate;
+pub mod no_op;
+pub mod settle;
+
 use std::sync::Arc;
 
 use crate::object::{ObjectKind, ObjectRef};

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use windlass_core::breaker::{Breaker, BreakerChange, BreakerRound, BreakerState};
 use windlass_core::clock::Moment;
+use windlass_core::queue::breaker::{Breaker, BreakerChange, BreakerRound, BreakerState};
 
 #[derive(Clone, Debug)]
 enum Event {

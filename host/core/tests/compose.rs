@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use windlass_core::compose::{
+use windlass_core::call::compose::{
     Applied, CREATED_BY, ChildStep, CompositeParent, Composition, ObservedChildren, OwnedKind, UpdateStrategy, Wanted,
     Withheld, prune, step,
 };
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::outcome::Failure;
+use windlass_core::queue::outcome::Failure;
 
 const PLUGIN: &str = "webapp";
 const KINDS: [&str; 2] = ["ConfigMap", "Secret"];

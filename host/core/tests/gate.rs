@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use windlass_core::expectations::{Cache, Effect, Shown};
-use windlass_core::gate::{Gate, Interest};
+use windlass_core::object::progress::Stamp;
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::progress::Stamp;
 use windlass_core::queue::{ItemExponential, Queue};
+use windlass_core::write::expectations::{Cache, Effect, Shown};
+use windlass_core::write::gate::{Gate, Interest};
 
 use fake::{FakeCache, TokioClock, key, object, terminating};
 

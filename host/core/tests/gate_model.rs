@@ -10,12 +10,12 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use windlass_core::compact::Uid;
-use windlass_core::expectations::{Cache, Effect, Shown};
-use windlass_core::gate::{Gate, Interest};
+use windlass_core::object::compact::Uid;
+use windlass_core::object::progress::{Progress, Stamp};
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::progress::{Progress, Stamp};
 use windlass_core::queue::{ItemExponential, Queue};
+use windlass_core::write::expectations::{Cache, Effect, Shown};
+use windlass_core::write::gate::{Gate, Interest};
 
 use fake::{FakeCache, TokioClock, key, state};
 

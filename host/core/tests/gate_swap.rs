@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use windlass_core::expectations::{Cache, DoubtfulKey, Effect, Shown};
-use windlass_core::gate::{Gate, ParkedAudit};
 use windlass_core::object::ObjectKey;
-use windlass_core::progress::Stamp;
+use windlass_core::object::progress::Stamp;
 use windlass_core::queue::{ItemExponential, Queue};
+use windlass_core::write::expectations::{Cache, DoubtfulKey, Effect, Shown};
+use windlass_core::write::gate::{Gate, ParkedAudit};
 
 use fake::{FakeCache, TokioClock, key};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
-use windlass_core::grants::{Access, Allowance, Forbidden, Grants, Layer, Rule};
 use windlass_core::object::ObjectKey;
+use windlass_core::rights::grants::{Access, Allowance, Forbidden, Grants, Layer, Rule};
 
 const GROUPS: &[&str] = &["", "apps", "*"];
 const RESOURCES: &[&str] = &["pods", "pods/exec", "deployments", "deployments/scale", "*/scale", "*"];

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use windlass_core::clock::Moment;
-use windlass_core::hot_loop::LoopDetector;
+use windlass_core::queue::hot_loop::LoopDetector;
 
 const WRITES_LIMIT: u32 = 20;
 

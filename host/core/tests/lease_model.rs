@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use windlass_core::clock::Moment;
-use windlass_core::lease::{Election, ElectionAnswer, ElectionStep, FoundLease, LeaseLoss, LeaseWish, Purpose, Timing};
+use windlass_core::life::lease::{
+    Election, ElectionAnswer, ElectionStep, FoundLease, LeaseLoss, LeaseWish, Purpose, Timing,
+};
 
 /// True time goes on by this, in milliseconds.
 const TICK_MILLIS: u64 = 50;

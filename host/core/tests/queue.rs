@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use windlass_core::clock::{Clock, Moment};
-use windlass_core::outcome::Retry;
+use windlass_core::queue::outcome::Retry;
 use windlass_core::queue::{ItemExponential, Priority, Queue};
 
 use support::{ManualClock, manual, poll};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use proptest::prelude::*;
-use windlass_core::outcome::Retry;
+use windlass_core::queue::outcome::Retry;
 use windlass_core::queue::{Priority, Queue};
 
 use support::{ManualClock, manual, poll};

@@ -14,10 +14,10 @@ use kube::Client;
 use kube::core::Status;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
-use windlass_core::difference::{Difference, Disclosure};
-use windlass_core::fence::LeaseLost;
-use windlass_core::principal::Principal;
+use windlass_core::object::difference::{Difference, Disclosure};
 use windlass_core::retry::RetryPolicy;
+use windlass_core::rights::fence::LeaseLost;
+use windlass_core::rights::principal::Principal;
 
 use crate::client::headers;
 use crate::client::request::{self, Mutation, MutationAnswer, Query, RequestError, SERVER_TIMEOUT_QUERY};

@@ -14,7 +14,7 @@ use kube::Client;
 use serde::Deserialize;
 use tokio::time::Instant;
 use windlass_core::object::ObjectKind;
-use windlass_core::selector::is_dns_subdomain;
+use windlass_core::object::selector::is_dns_subdomain;
 
 use crate::client::request::{self, ListError, READ_TIMEOUT, RequestError};
 use crate::discovery::comparable::Comparability;

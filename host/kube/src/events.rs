@@ -18,12 +18,12 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
-use windlass_core::fence::Fenced;
+use windlass_core::call::ports::{CallContext, Event, EventType, Events};
 use windlass_core::object::ObjectRef;
+use windlass_core::object::selector::is_dns_subdomain;
 use windlass_core::panics::cause;
-use windlass_core::ports::{CallContext, Event, EventType, Events};
 use windlass_core::retry::RetryPolicy;
-use windlass_core::selector::is_dns_subdomain;
+use windlass_core::rights::fence::Fenced;
 
 use crate::client::headers;
 use crate::client::request::{self, MUTATION_LIFETIME_MAX, Mutation, Query, RequestError, SERVER_TIMEOUT_QUERY};

@@ -5,8 +5,8 @@
 use std::borrow::Cow;
 
 use serde_json::Value;
+use windlass_core::cache::watch::unescaped_field;
 use windlass_core::object::Object;
-use windlass_core::watch::unescaped_field;
 
 /// Whether `selector` admits `object`. None: the text does not tell, since each kind has fields and defaults of its own
 /// that only the server knows.

@@ -15,12 +15,12 @@ use kube::Client;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use windlass_core::compact::Version;
-use windlass_core::lease::{ElectionAnswer, FoundLease, LeaseRecord, LeaseVersion};
+use windlass_core::cache::watch::WatchSpec;
+use windlass_core::life::lease::{ElectionAnswer, FoundLease, LeaseRecord, LeaseVersion};
 use windlass_core::object::ObjectKind;
-use windlass_core::principal::{Principal, Role};
-use windlass_core::progress::Stamp;
-use windlass_core::watch::WatchSpec;
+use windlass_core::object::compact::Version;
+use windlass_core::object::progress::Stamp;
+use windlass_core::rights::principal::{Principal, Role};
 
 use crate::client::headers;
 use crate::client::request::{self, MUTATION_ANSWER_BYTES_MAX, Mutation, Query, RequestError, SERVER_TIMEOUT_QUERY};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
-use windlass_core::shared_budget::{BudgetShare, Portion, SharedBudget, Wants};
+use windlass_core::budget::shared_budget::{BudgetShare, Portion, SharedBudget, Wants};
 
 /// A larger text takes long to read.
 pub(crate) const LARGE_TEXT_BYTES: usize = 64 << 10;

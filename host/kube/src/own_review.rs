@@ -8,7 +8,7 @@ use http::Method;
 use kube::Client;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_core::principal::ServiceAccount;
+use windlass_core::rights::principal::ServiceAccount;
 
 use crate::client::headers;
 use crate::client::request::{self, Mutation, RequestError};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
+use windlass_core::call::ports::{Answer, Ask, CallContext, CollectionDeletion, Port};
 use windlass_core::error::ApiReason;
-use windlass_core::ports::{Answer, Ask, CallContext, CollectionDeletion, Port};
 
 use crate::reader::live::LiveReader;
 use crate::reader::{Reader, claim};

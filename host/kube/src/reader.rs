@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use windlass_core::cache::watch::{IndexSource, Projection, WatchSpec};
+use windlass_core::call::ports::{CallContext, ListPage, ListQuery, Reads};
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::grants::{Grants, resource_name};
+use windlass_core::object::selector::{Selector, SelectorError};
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, ListPage, ListQuery, Reads};
-use windlass_core::selector::{Selector, SelectorError};
-use windlass_core::watch::{IndexSource, Projection, WatchSpec};
+use windlass_core::rights::grants::{Grants, resource_name};
 
 use crate::client::api_error::Subject;
 use crate::discovery::Resource;

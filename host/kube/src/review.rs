@@ -10,7 +10,7 @@ use http::Method;
 use kube::Client;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_core::principal::{Principal, ServiceAccount};
+use windlass_core::rights::principal::{Principal, ServiceAccount};
 
 use crate::client::headers;
 use crate::client::request::{self, Mutation, RequestError};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 use kube::Client;
 use serde::Deserialize;
-use windlass_core::confidential::Confidential;
+use windlass_core::secret::confidential::Confidential;
 
 use crate::client::request::{self, READ_TIMEOUT, RequestError};
 

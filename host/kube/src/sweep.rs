@@ -13,8 +13,8 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use windlass_core::compose::CREATED_BY;
-use windlass_core::finalizer;
+use windlass_core::call::compose::CREATED_BY;
+use windlass_core::object::finalizer;
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 
 use crate::client::api_error::Subject;
@@ -133,7 +133,7 @@ impl SweepScope {
     /// Whether it is of one of the kinds.
     #[must_use]
     pub fn includes(&self, resource: &Resource) -> bool {
-        let full = windlass_core::grants::resource_name(resource.group(), &resource.plural, "");
+        let full = windlass_core::rights::grants::resource_name(resource.group(), &resource.plural, "");
         let names = [&*resource.kind.kind, &resource.plural, &full];
         let is_named = |kind: &String| names.iter().any(|name| name.eq_ignore_ascii_case(kind));
         self.kinds.is_empty() || self.kinds.iter().any(is_named)

@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
+use windlass_core::call::ports::CallContext;
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::grants::{Access, resource_name};
+use windlass_core::object::path_segment;
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef, plural};
-use windlass_core::path_segment;
-use windlass_core::ports::CallContext;
+use windlass_core::rights::grants::{Access, resource_name};
 
 use crate::client::api_error::Subject;
 use crate::discovery::{Discovery, DiscoveryError, Resource};

@@ -12,7 +12,7 @@ use http::Method;
 use kube::Client;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use windlass_core::principal::Principal;
+use windlass_core::rights::principal::Principal;
 
 use crate::client::headers;
 use crate::client::request::{self, Mutation, RequestError};

@@ -29,13 +29,13 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::Instrument as _;
-use windlass_core::batch::SlowStart;
-use windlass_core::compact::Version;
+use windlass_core::budget::fair::{LEAVES_THREAD_AFTER, leave_thread};
+use windlass_core::call::batch::SlowStart;
+use windlass_core::call::ports::{CallContext, Written};
 use windlass_core::error::ApiReason;
-use windlass_core::fair::{LEAVES_THREAD_AFTER, leave_thread};
+use windlass_core::object::compact::Version;
+use windlass_core::object::withheld::WithheldWrite;
 use windlass_core::object::{ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, Written};
-use windlass_core::withheld::WithheldWrite;
 use windlass_core::write::Operation;
 
 use self::carry_out::{Ended, Progress, Stage};

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use windlass_core::grants::Rule;
 use windlass_core::object::{ObjectKind, plural};
+use windlass_core::rights::grants::Rule;
 use windlass_kube::Discovery;
 use windlass_kube::discovery::SweepError;
 use windlass_wasm::Manifest;

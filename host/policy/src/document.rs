@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_saphyr::Spanned;
-use windlass_core::grants::Allowance;
-use windlass_core::principal::ServiceAccount;
+use windlass_core::rights::grants::Allowance;
+use windlass_core::rights::principal::ServiceAccount;
 use windlass_wasm::manifest::{API_VERSION, is_dns_label};
 
 pub use self::check::VERBS;

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use windlass_core::grants::{Allowance, HttpRule, Rule};
+use windlass_core::rights::grants::{Allowance, HttpRule, Rule};
 use windlass_wasm::Plugin;
 use windlass_wasm::manifest::API_VERSION;
 

@@ -1,6 +1,6 @@
 //! Rules that several tests begin with.
 
-use windlass_core::grants::Rule;
+use windlass_core::rights::grants::Rule;
 
 pub(crate) fn list(items: &[&str]) -> Vec<String> {
     items.iter().map(|item| (*item).to_owned()).collect()

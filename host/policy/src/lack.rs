@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use windlass_core::grants::{Access, Allowance, HttpRule, Rule};
 use windlass_core::object::ObjectKey;
+use windlass_core::rights::grants::{Access, Allowance, HttpRule, Rule};
 
 /// Combinations that are compared for one rule. Only a policy as interwoven as the rule itself has more.
 const MOST_CELLS: usize = 1 << 16;
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn of_http_each_method_counts() {
         let rule = |host: &str, methods: &[&str]| HttpRule {
-            scheme: windlass_core::grants::Scheme::Https,
+            scheme: windlass_core::rights::grants::Scheme::Https,
             host: host.to_owned(),
             port: None,
             methods: list(methods),

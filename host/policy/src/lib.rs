@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use windlass_core::grants::Allowance;
-use windlass_core::principal::ServiceAccount;
+use windlass_core::rights::grants::Allowance;
+use windlass_core::rights::principal::ServiceAccount;
 use windlass_wasm::Instances;
 
 pub use problem::PolicyError;

@@ -3,7 +3,7 @@
 //! A host narrows a watch of all namespaces to those where it is granted, so a plugin works in fewer than it asks for. It does
 //! not work without a verb or a resource, nor without a namespace or a name that its manifest itself names.
 
-use windlass_core::grants::{Allowance, Rule};
+use windlass_core::rights::grants::{Allowance, Rule};
 
 use super::document::VERBS;
 use super::lack;

@@ -1,6 +1,6 @@
 //! A plugin's requests beside its grants: the answer of `windlass inspect`, as a value.
 
-use windlass_core::grants::{Allowance, HttpRule, Rule};
+use windlass_core::rights::grants::{Allowance, HttpRule, Rule};
 use windlass_wasm::Plugin;
 
 use super::asks::Ask;

@@ -1,7 +1,7 @@
 //! Requests that an operator should look at twice before granting them, and why, sorted by the harm that they can do. Nothing is
 //! refused here.
 
-use windlass_core::grants::{HttpRule, Rule, Scheme};
+use windlass_core::rights::grants::{HttpRule, Rule, Scheme};
 
 const WRITES: [&str; 6] = ["create", "update", "patch", "delete", "deletecollection", "*"];
 const READS: [&str; 4] = ["get", "list", "watch", "*"];

@@ -1,7 +1,7 @@
 //! Rules of a policy that a plugin does not need: left over from a template or a former version, they grant what nobody asks
 //! for.
 
-use windlass_core::grants::{Allowance, Rule};
+use windlass_core::rights::grants::{Allowance, Rule};
 
 use super::asks::Ask;
 use super::lack;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::Value;
-use windlass_core::grants::Rule;
+use windlass_core::rights::grants::Rule;
 use windlass_wasm::{EntryPoint, Manifest, Plugin};
 
 /// The subresources that a definition can declare, each with an example of how.

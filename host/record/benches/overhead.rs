@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass_core::fair::CpuPermit;
-use windlass_core::fence::Fenced;
-use windlass_core::grants::LiveGrants;
+use windlass_core::budget::fair::CpuPermit;
+use windlass_core::cache::overlay::Overlay;
+use windlass_core::call::ports::{Absent, CallContext};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::outcome::CallResult;
-use windlass_core::overlay::Overlay;
-use windlass_core::ports::{Absent, CallContext};
-use windlass_core::principal::{Principal, Role};
-use windlass_core::settle::Hold;
-use windlass_core::trigger::Triggers;
+use windlass_core::queue::outcome::CallResult;
+use windlass_core::queue::trigger::Triggers;
+use windlass_core::rights::fence::Fenced;
+use windlass_core::rights::grants::LiveGrants;
+use windlass_core::rights::principal::{Principal, Role};
+use windlass_core::write::settle::Hold;
 use windlass_record::{PluginRecorder, RecordOptions, Recordings};
 use windlass_wasm::{CallLimits, Called, Plugin, Request, Sandbox, SandboxOptions};
 

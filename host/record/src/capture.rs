@@ -6,7 +6,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::Value;
-use windlass_core::ports::{Answered, Asked, CallContext, Listener, Ports, Surroundings, listened};
+use windlass_core::call::ports::{Answered, Asked, CallContext, Listener, Ports, Surroundings, listened};
 
 use crate::document::{RecordedImport, RecordedSurroundings};
 use crate::encode;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
-use windlass_core::difference::{Difference, Disclosure};
+use windlass_core::object::difference::{Difference, Disclosure};
 
 use crate::document::{RecordedCall, RecordedImport};
 use crate::intent::{Intent, of_composition, of_import};

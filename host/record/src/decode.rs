@@ -6,10 +6,10 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
+use windlass_core::call::http::{HttpBody, HttpError, HttpReason, HttpResponse};
+use windlass_core::call::ports::{Answer, Ask, Claimed, ListPage, ServedKind, Written};
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::http::{HttpBody, HttpError, HttpReason, HttpResponse};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::ports::{Answer, Ask, Claimed, ListPage, ServedKind, Written};
 
 const HTTP_REASONS: [HttpReason; 9] = [
     HttpReason::NotGranted,
@@ -172,7 +172,7 @@ fn http_error(value: &Value) -> Option<HttpError> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use windlass_core::ports::{Answered, Asked};
+    use windlass_core::call::ports::{Answered, Asked};
 
     use super::*;
     use crate::encode;

@@ -5,15 +5,15 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
-use windlass_core::compose::Composition;
-use windlass_core::error::ApiError;
-use windlass_core::http::{HttpBody, HttpError, HttpRequest, HttpResponse};
-use windlass_core::object::{ObjectKind, ObjectRef};
-use windlass_core::outcome::{CallResult, Failure};
-use windlass_core::ports::{
+use windlass_core::call::compose::Composition;
+use windlass_core::call::http::{HttpBody, HttpError, HttpRequest, HttpResponse};
+use windlass_core::call::ports::{
     Answer, Answered, Ask, Asked, Claimed, CollectionDeletion, Event, ListPage, ListQuery, LiveGet, LiveQuery,
     LogQuery, MetricChange, ServedKind, View, Written,
 };
+use windlass_core::error::ApiError;
+use windlass_core::object::{ObjectKind, ObjectRef};
+use windlass_core::queue::outcome::{CallResult, Failure};
 use windlass_core::write::{Collection, DeleteOptions, Operation, PatchType, WriteOptions};
 
 /// An object without the fields that say nothing: nulls, `false`, empty lists.

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use windlass_core::ports::{CallContext, Ports};
+use windlass_core::call::ports::{CallContext, Ports};
 use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Instances, Plugin, Request};
 
 use crate::capture::{Capture, microseconds};
@@ -244,7 +244,7 @@ pub(crate) fn timestamp(now: Duration) -> Timestamp {
 
 /// The request as `call` has it.
 fn of(request: &Request, call: &CallContext) -> RecordedRequest {
-    let trigger = |trigger: &windlass_core::trigger::Trigger| RecordedTrigger {
+    let trigger = |trigger: &windlass_core::queue::trigger::Trigger| RecordedTrigger {
         reason: trigger.reason.as_str().to_owned(),
         watch: trigger.watch.as_ref().map(ToString::to_string),
         object: trigger.object.as_ref().map_or(Value::Null, encode::reference),

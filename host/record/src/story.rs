@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use windlass_core::difference::{Difference, Disclosure};
+use windlass_core::object::difference::{Difference, Disclosure};
 
 use crate::document::{RecordedCall, RecordedImport};
 use crate::intent::{collection, name_of_reference, of_import};

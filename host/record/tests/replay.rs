@@ -7,18 +7,20 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::ready;
 use serde_json::{Value, json};
+use windlass_core::budget::fair::CpuPermit;
+use windlass_core::cache::overlay::Overlay;
+use windlass_core::call::ports::{
+    Absent, Answer, Ask, CallContext, ListPage, ListQuery, Ports, Reads, Written, port_fn,
+};
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::fair::CpuPermit;
-use windlass_core::fence::Fenced;
-use windlass_core::grants::LiveGrants;
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::outcome::CallResult;
-use windlass_core::overlay::Overlay;
-use windlass_core::ports::{Absent, Answer, Ask, CallContext, ListPage, ListQuery, Ports, Reads, Written, port_fn};
-use windlass_core::principal::{Principal, Role};
-use windlass_core::settle::Hold;
-use windlass_core::trigger::{Trigger, TriggerReason, Triggers};
+use windlass_core::queue::outcome::CallResult;
+use windlass_core::queue::trigger::{Trigger, TriggerReason, Triggers};
+use windlass_core::rights::fence::Fenced;
+use windlass_core::rights::grants::LiveGrants;
+use windlass_core::rights::principal::{Principal, Role};
 use windlass_core::write::Operation;
+use windlass_core::write::settle::Hold;
 use windlass_record::{CallVerdict, Comparison, RecordOptions, RecordedCall, Recordings, compare, read, replay};
 use windlass_wasm::{CallLimits, CompositionRequest, Plugin, Request, Sandbox, SandboxOptions};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::features::{Feature, Features};
+use windlass_core::life::features::{Feature, Features};
 use windlass_kube::client::Connection;
 use windlass_kube::{Discovery, InformerOptions, Informers, Recorder, Writer};
 use windlass_record::Recordings;

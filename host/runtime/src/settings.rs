@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tokio::runtime::Handle;
-use windlass_core::features::Features;
+use windlass_core::life::features::Features;
 use windlass_kube::{CACHE_BYTES_DEFAULT, LiveBudget};
 use windlass_record::Recordings;
 use windlass_wasm::{Compiler, Limits, Sandbox, SandboxError, SandboxOptions};

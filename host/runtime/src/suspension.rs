@@ -130,8 +130,8 @@ mod tests {
 
     use futures::FutureExt as _;
     use tokio::time::advance;
+    use windlass_core::cache::watch::WatchSpec;
     use windlass_core::object::ObjectKind;
-    use windlass_core::watch::WatchSpec;
     use windlass_kube::{BudgetScope, Excess};
 
     use super::*;

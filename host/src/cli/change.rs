@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use windlass_core::cache::overlay::Overlay;
+use windlass_core::call::ports::CallContext;
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::fence::Fenced;
-use windlass_core::grants::{Grants, LiveGrants};
 use windlass_core::object::ObjectRef;
-use windlass_core::overlay::Overlay;
-use windlass_core::ports::CallContext;
-use windlass_core::principal::{Principal, Role};
-use windlass_core::settle::Hold;
-use windlass_core::trigger::Triggers;
+use windlass_core::queue::trigger::Triggers;
+use windlass_core::rights::fence::Fenced;
+use windlass_core::rights::grants::{Grants, LiveGrants};
+use windlass_core::rights::principal::{Principal, Role};
 use windlass_core::write::Operation;
+use windlass_core::write::settle::Hold;
 use windlass_kube::Writer;
 use windlass_kube::sweep::{self, Carrier};
 
@@ -147,7 +147,7 @@ impl ManualChange<'_> {
             hold: Hold::detached(),
             overlay: Overlay::default(),
             lines: <_>::default(),
-            cpu_permit: windlass_core::fair::CpuPermit::default(),
+            cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
             config: "{}".into(),
         }
     }

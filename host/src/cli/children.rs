@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use windlass_core::compose::CREATED_BY;
+use windlass_core::call::compose::CREATED_BY;
 use windlass_kube::sweep::{Carrier, Parent, Sought, SweepScope};
 use windlass_wasm::EntryPoint;
 

@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::Args;
 use clap::error::ErrorKind;
 use serde_json::{Value, json};
-use windlass_core::features::{FeatureSpec, FeatureState, Features, Wishes};
+use windlass_core::life::features::{FeatureSpec, FeatureState, Features, Wishes};
 
 use super::OutputFormat;
 

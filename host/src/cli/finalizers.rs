@@ -4,7 +4,7 @@ mod release;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use windlass_core::finalizer;
+use windlass_core::object::finalizer;
 use windlass_kube::sweep::{Carrier, Sought};
 
 use super::marked::{self, ListFormat, PlaceArgs, SweptCluster, complete, reference};

@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
 use windlass_core::error::explained;
-use windlass_core::grants::{Allowance, HttpRule, Rule, resource_name};
+use windlass_core::rights::grants::{Allowance, HttpRule, Rule, resource_name};
 use windlass_wasm::{Contents, EntryPoint, Need, Plugin};
 
 use super::OutputFormat;

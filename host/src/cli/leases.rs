@@ -1,7 +1,7 @@
 //! The flags about replicas, which every command that runs plugins has.
 
 use clap::{ArgAction, Args};
-use windlass_core::lease::Timing;
+use windlass_core::life::lease::Timing;
 
 use windlass_runtime::{LeaseMode, LeaseSettings};
 

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use windlass_core::aggregate::Aggregate;
 use windlass_core::deceptive;
-use windlass_core::grants::resource_name;
+use windlass_core::queue::aggregate::Aggregate;
+use windlass_core::rights::grants::resource_name;
 use windlass_kube::Discovery;
 use windlass_kube::client::{self, ConnectOptions, Connection};
 use windlass_kube::sweep::{self, Carrier, Sought, SweepScope, Swept};

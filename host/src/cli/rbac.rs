@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use windlass_apiserver::{ApiServer, Config};
 use windlass_core::error::explained;
-use windlass_core::principal::ServiceAccount;
+use windlass_core::rights::principal::ServiceAccount;
 use windlass_kube::{Connection, Discovery, OwnReviews};
 use windlass_policy::asks::ClusterNames;
 use windlass_policy::rights::role::{self, RoleObject};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use windlass_core::grants::resource_name;
+use windlass_core::rights::grants::resource_name;
 use windlass_kube::{AskedAccess, HeldRule, OwnReviewError, OwnReviews};
 use windlass_policy::rights::held::{RightsQuestion, questions, superfluous};
 use windlass_policy::rights::role::in_order;

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::{Value, json};
-use windlass_core::features::Features;
+use windlass_core::life::features::Features;
 use windlass_wasm::AbiVersion;
 
 use super::OutputFormat;

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use wasmtime::{Store, UpdateDeadline};
-use windlass_core::fair::CpuPermit;
-use windlass_core::outcome::CallResult;
+use windlass_core::budget::fair::CpuPermit;
+use windlass_core::queue::outcome::CallResult;
 
 use crate::abi::v0_2_0::{self, Instance};
 use crate::counters::Counters;

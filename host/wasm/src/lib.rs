@@ -1,7 +1,7 @@
 //! Windlass's sandbox: loads plugins, which are WebAssembly components, and calls them.
 //!
 //! A plugin is code of somebody else's. It gets a fresh instance for each call, the imports of `wit/` and nothing else,
-//! and it is stopped at each of the [`Limits`]. What it asks of Kubernetes goes out through `windlass_core::ports`; this
+//! and it is stopped at each of the [`Limits`]. What it asks of Kubernetes goes out through `windlass_core::call::ports`; this
 //! crate knows neither the API server nor the workqueue.
 //!
 //! The way of a plugin: [`Sandbox::load`] → `obtain` (its machine code: from `artefacts`, the private cache, else from

@@ -27,7 +27,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use windlass_core::outcome;
+use windlass_core::queue::outcome;
 
 use crate::machine;
 

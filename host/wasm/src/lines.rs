@@ -2,7 +2,7 @@
 //! them. Each counts against the budgets of its call and of its plugin; more are dropped and counted.
 
 use tracing::Level;
-use windlass_core::ports::CallContext;
+use windlass_core::call::ports::CallContext;
 
 use crate::state::CallState;
 use crate::text;

@@ -151,7 +151,7 @@ async fn describe(shared: &Arc<Shared>, code: &Arc<v0_2_0::LinkedPlugin>) -> Res
     for (now, seed) in WORLDS {
         let world = DescribeWorld { now, random: StdRng::seed_from_u64(seed) };
         let answer =
-            shared.run(&windlass_core::fair::CpuPermit::default(), call::describe(shared, code, world)).await?;
+            shared.run(&windlass_core::budget::fair::CpuPermit::default(), call::describe(shared, code, world)).await?;
         let answer = answer.map_err(|Stopped { reason, message }| LoadProblem::Describe { reason, message })?;
         answers.push(serde_json::from_str(&answer).map_err(ManifestError::NotJson)?);
     }

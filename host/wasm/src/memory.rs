@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use windlass_core::shared_budget::{self, Portion, SharedBudget, Wants};
+use windlass_core::budget::shared_budget::{self, Portion, SharedBudget, Wants};
 
 use crate::timing::CallTime;
 
@@ -261,10 +261,10 @@ mod tests {
     use std::time::Duration;
 
     use futures::FutureExt as _;
-    use windlass_core::fair::CpuPermit;
-    use windlass_core::labels::Labels;
+    use windlass_core::budget::fair::CpuPermit;
+    use windlass_core::cache::overlay::{self, Overlay};
+    use windlass_core::object::labels::Labels;
     use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
-    use windlass_core::overlay::{self, Overlay};
 
     use super::*;
     use crate::limits::Limit;
@@ -285,7 +285,7 @@ mod tests {
             labels: Labels::default(),
             owners: Arc::default(),
             own_fields: None,
-            conditions: windlass_core::conditions::Conditions::default(),
+            conditions: windlass_core::object::conditions::Conditions::default(),
             deleting: false,
         };
         let object = Object::new(header, " ".repeat(3 * MEMORY_PAGE_BYTES - (2 << 10)));

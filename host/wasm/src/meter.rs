@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wasmtime::ResourceLimiterAsync;
-use windlass_core::fair::leave_thread;
-use windlass_core::overlay::Overlay;
+use windlass_core::budget::fair::leave_thread;
+use windlass_core::cache::overlay::Overlay;
 
 use crate::cpu::CpuTime;
 use crate::limits::{Limit, Limits, Overrun};
@@ -251,7 +251,7 @@ impl ResourceLimiterAsync for Meter {
 #[cfg(test)]
 pub(crate) mod tests {
     use futures::FutureExt as _;
-    use windlass_core::fair::CpuPermit;
+    use windlass_core::budget::fair::CpuPermit;
 
     use super::*;
     use crate::limits::Metering;

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use wasmtime::Store;
-use windlass_core::confidential::Confidential;
-use windlass_core::grants::Grants;
-use windlass_core::ports::CallContext;
+use windlass_core::call::ports::CallContext;
+use windlass_core::rights::grants::Grants;
+use windlass_core::secret::confidential::Confidential;
 
 use crate::abi::v0_2_0::{Instance, LinkedPlugin};
 use crate::counters::Counters;

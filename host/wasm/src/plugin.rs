@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use futures::FutureExt as _;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
-use windlass_core::compose::Composition;
-use windlass_core::mapping::Target;
-use windlass_core::outcome::CallResult;
-use windlass_core::ports::{CallContext, Ports};
-use windlass_core::related::RelatedRule;
+use windlass_core::cache::mapping::Target;
+use windlass_core::cache::related::RelatedRule;
+use windlass_core::call::compose::Composition;
+use windlass_core::call::ports::{CallContext, Ports};
+use windlass_core::queue::outcome::CallResult;
 
 use crate::abi::{AbiVersion, v0_2_0};
 use crate::artefacts::Pinned;

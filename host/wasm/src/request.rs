@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::confidential::Confidential;
 use windlass_core::object::ObjectKey;
+use windlass_core::secret::confidential::Confidential;
 
 /// Which object a call is about, and why now; as `types.request` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]

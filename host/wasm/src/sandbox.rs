@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 use wasmtime::{Engine, PoolingAllocatorMetrics};
-use windlass_core::fair::CpuPermit;
+use windlass_core::budget::fair::CpuPermit;
 
 use crate::abi::v0_2_0;
 use crate::artefacts::Artefacts;

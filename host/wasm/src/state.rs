@@ -7,7 +7,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use wasmtime::Engine;
-use windlass_core::ports::{CallContext, Ports, Surroundings};
+use windlass_core::call::ports::{CallContext, Ports, Surroundings};
 
 use crate::counters::Counters;
 use crate::limits::{Limit, Overrun};

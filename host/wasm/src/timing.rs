@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass_core::fair::CpuPermit;
+use windlass_core::budget::fair::CpuPermit;
 
 use crate::limits::{Limit, Overrun};
 
@@ -163,7 +163,7 @@ impl Drop for Asking<'_> {
 mod tests {
     use std::num::NonZeroU32;
 
-    use windlass_core::fair::Fair;
+    use windlass_core::budget::fair::Fair;
 
     use super::*;
 
@@ -182,7 +182,7 @@ mod tests {
         let time = CallTime::of(Limit::Deadline, Duration::from_millis(100), CpuPermit::default());
         assert!(time.limited(std::pin::pin!(time.going_on_for(std::future::pending::<()>()))).await.is_none());
         assert_eq!(time.overrun().limit, Limit::Waited);
-        assert_eq!(time.overrun().limit.reason(), windlass_core::outcome::WAITED);
+        assert_eq!(time.overrun().limit.reason(), windlass_core::queue::outcome::WAITED);
     }
 
     #[tokio::test]

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use wasmtime::component::{ResourceTable, ResourceTableError};
 use wasmtime_wasi::{I32Exit, WasiCtx};
-use windlass_core::confidential::Confidential;
-use windlass_core::known_secrets::REDACTED;
+use windlass_core::secret::confidential::Confidential;
+use windlass_core::secret::known_secrets::REDACTED;
 
 /// The most entries in an instance's table of handles: far more than a runtime needs. A pollable of a clock takes two.
 pub(crate) const WASI_HANDLES_MAX: usize = 4_096;

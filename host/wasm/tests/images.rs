@@ -17,7 +17,7 @@ use support::guests::{CLAIM, CLAIM_IMPORT, Core};
 use support::ports::meeting;
 use support::{PluginDir, load, options, reconcile};
 use tokio::sync::Barrier;
-use windlass_core::outcome::CallResult;
+use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::{Limits, Plugin, Sandbox, SandboxOptions};
 
 const MIB: usize = 1 << 20;

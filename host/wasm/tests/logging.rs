@@ -10,7 +10,7 @@ use support::guests::Core;
 use support::ports::quiet;
 use support::{call_of, call_with, load, sandbox};
 use windlass_core::object::ObjectKey;
-use windlass_core::outcome::CallResult;
+use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::{CallLimits, Limits};
 
 #[derive(Clone, Default)]

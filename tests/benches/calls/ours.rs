@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use windlass_core::cache::overlay::Overlay;
+use windlass_core::cache::watch::WatchSpec;
+use windlass_core::call::ports::CallContext;
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::outcome::CallResult;
-use windlass_core::overlay::Overlay;
-use windlass_core::ports::CallContext;
-use windlass_core::principal::Principal;
-use windlass_core::settle::Hold;
-use windlass_core::trigger::Triggers;
-use windlass_core::watch::WatchSpec;
+use windlass_core::queue::outcome::CallResult;
+use windlass_core::queue::trigger::Triggers;
+use windlass_core::rights::principal::Principal;
+use windlass_core::write::settle::Hold;
 use windlass_wasm::{CallLimits, Called, Plugin, Request, Sandbox, SandboxOptions};
 
 use crate::guests::{Core, MANIFEST};
@@ -117,7 +117,7 @@ impl Host {
             hold: Hold::detached(),
             overlay: Overlay::default(),
             lines: <_>::default(),
-            cpu_permit: windlass_core::fair::CpuPermit::default(),
+            cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
             config: "{}".into(),
         });
         let request = Request {

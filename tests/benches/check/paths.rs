@@ -8,15 +8,15 @@ use anyhow::{Context, ensure};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::json;
+use windlass_core::cache::overlay::Overlay;
+use windlass_core::cache::watch::WatchSpec;
+use windlass_core::call::ports::{Absent, CallContext};
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::outcome::CallResult;
-use windlass_core::overlay::Overlay;
-use windlass_core::ports::{Absent, CallContext};
+use windlass_core::queue::outcome::CallResult;
+use windlass_core::queue::trigger::Triggers;
 use windlass_core::queue::{ItemExponential, Queue};
-use windlass_core::settle::Hold;
-use windlass_core::trigger::Triggers;
-use windlass_core::watch::WatchSpec;
+use windlass_core::write::settle::Hold;
 use windlass_core::write::{Operation, WriteOptions};
 use windlass_kube::{Discovery, Informers, Subscription, Writer, object_of};
 use windlass_wasm::{CallLimits, Request, Sandbox, SandboxOptions};
@@ -159,7 +159,7 @@ fn call(kind: ObjectKind) -> Arc<CallContext> {
         hold: Hold::detached(),
         overlay: Overlay::default(),
         lines: <_>::default(),
-        cpu_permit: windlass_core::fair::CpuPermit::default(),
+        cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
         config: "{}".into(),
     })
 }

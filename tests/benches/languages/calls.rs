@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::call::ports::Ports;
 use windlass_core::object::ObjectKey;
-use windlass_core::outcome::CallResult;
-use windlass_core::ports::Ports;
+use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::{CallLimits, Instances, Plugin};
 
 use crate::support::ports::{FakePorts, quiet};

@@ -37,7 +37,7 @@ async fn private_in_midst(plugin: &Arc<Plugin>, calls: usize) -> anyhow::Result<
             }
         }
     };
-    let ports = windlass_core::ports::Ports { outside: meeting(look).outside, ..quiet() };
+    let ports = windlass_core::call::ports::Ports { outside: meeting(look).outside, ..quiet() };
     let made = (0..calls).map(|_| {
         let call = call_of(plugin, &ObjectKey::namespaced("prod", "shop"));
         call_with(plugin, &ports, call, Some(WEBAPP), CallLimits::default())

@@ -11,11 +11,11 @@ use kube::api::{Api, DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 use windlass_apiserver::{ApiServer, Config, StandIns};
-use windlass_core::fence::Fenced;
-use windlass_core::grants::{Grants, LiveGrants, Rule};
-use windlass_core::ports::{Absent, Ports};
-use windlass_core::principal::{Principal, Role};
-use windlass_core::watch::WatchSpec;
+use windlass_core::cache::watch::WatchSpec;
+use windlass_core::call::ports::{Absent, Ports};
+use windlass_core::rights::fence::Fenced;
+use windlass_core::rights::grants::{Grants, LiveGrants, Rule};
+use windlass_core::rights::principal::{Principal, Role};
 use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{Discovery, Informers, Readable, Reader, Subscription};
 

@@ -8,7 +8,7 @@ use anyhow::Context;
 use serde_json::Value;
 use tokio::runtime::Builder;
 use windlass_check::{CheckSubject, Effort, Report, Reproduction, RunAgain, scenario};
-use windlass_core::features::Features;
+use windlass_core::life::features::Features;
 use windlass_tests::{busy, paths};
 use windlass_wasm::{Limits, Metering, Plugin, Sandbox, SandboxOptions};
 

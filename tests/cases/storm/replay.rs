@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
+use windlass_core::cache::watch::{Tombstone, WatchEvent};
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::watch::{Tombstone, WatchEvent};
 
 use super::ledger::{Ledger, Step};
 use super::view::View;

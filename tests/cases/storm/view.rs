@@ -6,8 +6,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, ensure};
 use http::Request;
 use serde_json::{Value, json};
+use windlass_core::cache::watch::{IndexSource, Projection, WatchSpec};
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
-use windlass_core::watch::{IndexSource, Projection, WatchSpec};
 use windlass_kube::Store;
 use windlass_tests::objects::Objects;
 

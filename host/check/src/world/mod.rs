@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use windlass_apiserver::{ApiServer, Clock, Config, Snapshot};
-use windlass_core::features::Features;
+use windlass_core::life::features::Features;
 use windlass_wasm::Plugin;
 
 pub(crate) use self::run::Run;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use windlass_core::lease::Timing;
+use windlass_core::life::lease::Timing;
 use windlass_kube::client::Connection;
 use windlass_runtime::{LeaseMode, LeaseSettings, Settings, run_loaded};
 use windlass_wasm::Plugin;

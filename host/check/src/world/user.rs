@@ -6,7 +6,7 @@ use hyper::body::Bytes;
 use serde_json::Value;
 use tower::ServiceExt as _;
 use windlass_apiserver::{ApiService, Condition};
-use windlass_core::path_segment;
+use windlass_core::object::path_segment;
 
 use crate::scenario::{Expectation, ObjectCondition, ObjectName, Step};
 

@@ -16,7 +16,7 @@ use hashbrown::hash_table::Entry as Place;
 
 use super::Key;
 use super::priority::{Priority, ReadyEntry};
-use crate::outcome::Retry;
+use crate::queue::outcome::Retry;
 
 /// Where a key is in the dance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use super::priority::{Priority, Ready, ReadyEntry};
 use super::waiters::{AvailableWork, GetTicket, NextKey, Waiters};
 use crate::clock::Moment;
 use crate::defect::Defect;
-use crate::outcome::Retry;
+use crate::queue::outcome::Retry;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use windlass_core::compact::{Uid, Version};
-use windlass_core::labels::Labels;
+use windlass_core::object::compact::{Uid, Version};
+use windlass_core::object::labels::Labels;
+use windlass_core::object::progress::{Advance, Observer, Progress, Stamp};
 use windlass_core::object::{Header, Object, ObjectKey};
-use windlass_core::progress::{Advance, Observer, Progress, Stamp};
 
 /// An object with nothing but a header.
 pub(crate) fn object(name: &str, uid: &str, version: &str) -> Object {
@@ -29,7 +29,7 @@ pub(crate) fn state(name: &str, uid: &str, version: &str, labels: &[(&str, &str)
         labels,
         owners: Arc::default(),
         own_fields: None,
-        conditions: windlass_core::conditions::Conditions::default(),
+        conditions: windlass_core::object::conditions::Conditions::default(),
         deleting,
     };
     Object::new(header, "{}")

@@ -9,8 +9,8 @@ use rand::SeedableRng as _;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom as _;
 use tokio::sync::oneshot;
+use windlass_core::cache::watch::{Projection, WatchSpec};
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::watch::{Projection, WatchSpec};
 use windlass_kube::client::connect;
 use windlass_kube::{ConnectOptions, Discovery, InformerOptions, Informers, Store, Subscription};
 

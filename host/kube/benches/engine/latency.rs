@@ -16,10 +16,10 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom as _;
 use tokio::sync::{mpsc, oneshot};
 use tower::service_fn;
+use windlass_core::cache::watch::{WatchEvent, WatchSpec};
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::queue::{ItemExponential, Priority, Queue};
-use windlass_core::watch::{WatchEvent, WatchSpec};
 use windlass_kube::{Discovery, Informers, Subscription};
 
 use crate::cases::print;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use kube::core::Status;
 use kube::core::response::StatusSummary;
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::grants::{Access, Denial};
 use windlass_core::object::ObjectRef;
-use windlass_core::principal::Principal;
-use windlass_core::settle::Ending;
+use windlass_core::rights::grants::{Access, Denial};
+use windlass_core::rights::principal::Principal;
+use windlass_core::write::settle::Ending;
 
 use crate::client::request::RequestError;
 

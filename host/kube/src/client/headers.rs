@@ -1,9 +1,9 @@
 //! The headers of every request that is made for a call, reads and writes alike: who asks, and in which trace.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue, USER_AGENT};
-use windlass_core::ports::CallContext;
-use windlass_core::principal::{Principal, ServiceAccount};
-use windlass_core::trace::{CallTrace, OpenSpan};
+use windlass_core::call::ports::CallContext;
+use windlass_core::call::trace::{CallTrace, OpenSpan};
+use windlass_core::rights::principal::{Principal, ServiceAccount};
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
@@ -100,9 +100,9 @@ fn value(what: &'static str, text: &str) -> Result<HeaderValue, HeaderError> {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::fence::Fenced;
-    use windlass_core::grants::LiveGrants;
-    use windlass_core::principal::Role;
+    use windlass_core::rights::fence::Fenced;
+    use windlass_core::rights::grants::LiveGrants;
+    use windlass_core::rights::principal::Role;
 
     use super::*;
 

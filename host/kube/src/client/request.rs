@@ -27,7 +27,7 @@ pub(crate) use list::{ListError, ReadList, get_list};
 pub(crate) use query::Query;
 pub(crate) use values::VALUE_BYTES_MAX;
 pub(crate) use watch::{WatchEnd, WatchStream};
-pub(crate) use windlass_core::path_segment::encode;
+pub(crate) use windlass_core::object::path_segment::encode;
 
 /// How long the host waits for the answer to a read.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(30);

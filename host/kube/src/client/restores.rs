@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 use tokio::time::Instant;
+use windlass_core::cache::server_history::{ConsistentRead, ReadVerdict, RestoreSign, ServerHistory};
+use windlass_core::cache::watch::WatchSpec;
 use windlass_core::clock::Moment;
-use windlass_core::compact::Version;
-use windlass_core::progress::Stamp;
-use windlass_core::server_history::{ConsistentRead, ReadVerdict, RestoreSign, ServerHistory};
-use windlass_core::watch::WatchSpec;
+use windlass_core::object::compact::Version;
+use windlass_core::object::progress::Stamp;
 
 /// The restores of one server. Clones share them.
 #[derive(Clone, Debug)]

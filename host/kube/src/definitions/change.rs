@@ -1,7 +1,7 @@
 //! Decides what becomes of a definition that the cluster has when a manifest brings it, without I/O.
 
 use serde_json::{Map, Value, json};
-use windlass_core::selector::is_dns_subdomain;
+use windlass_core::object::selector::is_dns_subdomain;
 
 use super::DefinitionError;
 

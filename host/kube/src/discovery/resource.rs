@@ -1,7 +1,7 @@
 //! A kind, as discovery tells of it.
 
-use windlass_core::grants::Access;
 use windlass_core::object::{ObjectKey, ObjectKind};
+use windlass_core::rights::grants::Access;
 
 use crate::client::request;
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use windlass_core::call::ports::Event;
 use windlass_core::object::ObjectRef;
-use windlass_core::ports::Event;
 
 /// Events about one object at once: client-go's `defaultSpamBurst` (`tools/record/events_cache.go`).
 const SPAM_BURST: f64 = 25.0;
@@ -161,8 +161,8 @@ impl<K: Clone + Eq + Hash, V: Default> Bounded<K, V> {
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::call::ports::EventType;
     use windlass_core::object::{ObjectKey, ObjectKind};
-    use windlass_core::ports::EventType;
 
     use super::*;
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use kube::Client;
 use tokio::time::timeout;
-use windlass_core::compact::Version;
+use windlass_core::cache::watch::{Projection, WatchSpec};
+use windlass_core::object::compact::Version;
+use windlass_core::object::progress::Stamp;
+use windlass_core::object::text::Dictionary;
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::progress::Stamp;
-use windlass_core::text::Dictionary;
-use windlass_core::watch::{Projection, WatchSpec};
 
 use crate::client::request::WatchStream;
 use crate::discovery::Resource;

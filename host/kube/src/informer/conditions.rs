@@ -10,9 +10,9 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use windlass_core::conditions::{ConditionStatus, Conditions};
 use windlass_core::deceptive::is_deceptive;
 use windlass_core::object::Object;
+use windlass_core::object::conditions::{ConditionStatus, Conditions};
 
 /// Conditions of one object that are kept. Those that people know have about a dozen at most.
 const OBJECT_CONDITIONS_MAX: usize = 32;

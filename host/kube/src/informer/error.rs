@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::compact::Version;
 use windlass_core::object::ObjectKey;
+use windlass_core::object::compact::Version;
 
 use crate::client::request::RequestError;
 use crate::discovery::{DiscoveryError, Resource};

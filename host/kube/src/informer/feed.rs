@@ -2,7 +2,7 @@
 //!
 //! One lock orders everything: a change of the store and its delivery to each subscriber happen under it, and so does
 //! the snapshot of a new subscriber. Hence a subscriber's events are its snapshot and every later change, once. Those who
-//! wait for the store (`windlass_core::progress`) are told under it too, after the subscribers.
+//! wait for the store (`windlass_core::object::progress`) are told under it too, after the subscribers.
 
 mod charging;
 mod history;
@@ -15,12 +15,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
-use windlass_core::compact::Version;
-use windlass_core::freshness::Evidence;
+use windlass_core::cache::freshness::Evidence;
+use windlass_core::cache::watch::{IndexSource, WatchEvent, WatchSpec};
 use windlass_core::object::Object;
-use windlass_core::progress::{Advance, Progress as _, Stamp};
-use windlass_core::text::Dictionary;
-use windlass_core::watch::{IndexSource, WatchEvent, WatchSpec};
+use windlass_core::object::compact::Version;
+use windlass_core::object::progress::{Advance, Progress as _, Stamp};
+use windlass_core::object::text::Dictionary;
 
 use self::merge::Moved;
 use self::same::is_same;

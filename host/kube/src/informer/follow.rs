@@ -12,9 +12,9 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use kube::Client;
 use tokio::time::{Instant, timeout, timeout_at};
-use windlass_core::compact::Version;
-use windlass_core::progress::Stamp;
-use windlass_core::watch::WatchSpec;
+use windlass_core::cache::watch::WatchSpec;
+use windlass_core::object::compact::Version;
+use windlass_core::object::progress::Stamp;
 
 use self::log::TroubleLog;
 use self::relist::relist_due;

@@ -15,10 +15,10 @@ use std::time::Duration;
 use kube::Client;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
-use windlass_core::compact::Version;
-use windlass_core::freshness::{Course, Evidence, Finding, Proof, ProofStep};
-use windlass_core::progress::{Advance, Observer, Progress as _, Stamp};
-use windlass_core::watch::WatchSpec;
+use windlass_core::cache::freshness::{Course, Evidence, Finding, Proof, ProofStep};
+use windlass_core::cache::watch::WatchSpec;
+use windlass_core::object::compact::Version;
+use windlass_core::object::progress::{Advance, Observer, Progress as _, Stamp};
 
 use crate::backoff::Backoff;
 use crate::discovery::Resource;

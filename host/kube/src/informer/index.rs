@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use serde_json::Value;
+use windlass_core::cache::watch::IndexSource;
 use windlass_core::defect::Defect;
-use windlass_core::labels::{Labels, LabelsError};
+use windlass_core::object::labels::{Labels, LabelsError};
+use windlass_core::object::selector::Selector;
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::selector::Selector;
-use windlass_core::watch::IndexSource;
 
 use crate::informer::pointer::{PointerError, PointerTree};
 

@@ -15,8 +15,8 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
+use windlass_core::cache::watch::WatchSpec;
 use windlass_core::panics::cause;
-use windlass_core::watch::WatchSpec;
 
 use crate::backoff::Backoff;
 use crate::client::restores::Restores;

@@ -6,8 +6,8 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
-use windlass_core::conditions::Conditions;
-use windlass_core::labels::Labels;
+use windlass_core::object::conditions::Conditions;
+use windlass_core::object::labels::Labels;
 use windlass_core::object::{ObjectKind, OwnerReference};
 
 use crate::informer::conditions::ReadConditions;
@@ -156,7 +156,7 @@ fn hash_uids<'a>(hasher: &DefaultHashBuilder, uids: impl Iterator<Item = &'a str
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::conditions::ConditionStatus;
+    use windlass_core::object::conditions::ConditionStatus;
 
     use super::*;
 

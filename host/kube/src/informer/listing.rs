@@ -6,9 +6,9 @@ use std::time::Duration;
 use kube::Client;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use windlass_core::compact::Version;
+use windlass_core::cache::watch::{Projection, WatchSpec};
 use windlass_core::object::Object;
-use windlass_core::watch::{Projection, WatchSpec};
+use windlass_core::object::compact::Version;
 
 use crate::client::request::{self, ListError, Query, ReadList, WatchStream};
 use crate::discovery::Resource;

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use windlass_core::compact::Version;
 use windlass_core::object::Object;
+use windlass_core::object::compact::Version;
 
 use crate::client::request::{VALUE_BYTES_MAX, WatchEnd, WatchStream};
 use crate::informer::error::InformerError;
@@ -134,8 +134,8 @@ fn usual(line: &[u8]) -> Option<(bool, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::cache::watch::WatchSpec;
     use windlass_core::object::ObjectKind;
-    use windlass_core::watch::WatchSpec;
 
     use super::*;
 

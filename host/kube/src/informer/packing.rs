@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 
+use windlass_core::object::text::Dictionary;
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::text::Dictionary;
 
 use crate::informer::store::{Store, StoreScope};
 

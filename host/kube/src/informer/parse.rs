@@ -11,9 +11,9 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
-use windlass_core::compact::{Uid, Version};
+use windlass_core::cache::watch::{Projection, WatchSpec};
+use windlass_core::object::compact::{Uid, Version};
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
-use windlass_core::watch::{Projection, WatchSpec};
 
 use crate::informer::conditions;
 use crate::informer::intern::{BorrowedOwner, Interner};

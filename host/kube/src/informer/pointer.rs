@@ -1,5 +1,5 @@
 //! The values at some JSON pointers of an object, in their places. A `*` stands for each element of a list, as in
-//! [`windlass_core::pointer`]. No tree is built of the object: what is not wanted is skipped, and what is wanted is copied
+//! [`windlass_core::object::pointer`]. No tree is built of the object: what is not wanted is skipped, and what is wanted is copied
 //! as it stands.
 
 use std::borrow::Cow;
@@ -9,7 +9,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
-use windlass_core::pointer::{EACH, place};
+use windlass_core::object::pointer::{EACH, place};
 
 /// The fields that identify an object, and that every selection of a read keeps.
 const IDENTITY: [&str; 5] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace", "/metadata/uid"];

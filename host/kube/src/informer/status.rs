@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::watch::WatchSpec;
+use windlass_core::cache::watch::WatchSpec;
 
 use crate::client::reachability::Reachability;
 use crate::client::restores::Restores;

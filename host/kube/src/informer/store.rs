@@ -12,10 +12,10 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, Weak};
 
 use tokio::time::Instant;
-use windlass_core::compact::Version;
+use windlass_core::cache::watch::IndexSource;
+use windlass_core::object::compact::Version;
+use windlass_core::object::progress::{Advance, Observer, Progress, Stamp};
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::progress::{Advance, Observer, Progress, Stamp};
-use windlass_core::watch::IndexSource;
 
 pub(crate) use self::contents::Contents;
 use self::observers::Observers;

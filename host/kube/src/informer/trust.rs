@@ -6,7 +6,7 @@
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, select_all};
 use tokio::sync::watch;
-use windlass_core::progress::Stamp;
+use windlass_core::object::progress::Stamp;
 
 use crate::client::reachability::Reachability;
 use crate::client::restores::Restores;

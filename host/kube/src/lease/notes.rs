@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_core::lease::{ElectionAnswer, FoundLease, LeaseRecord};
+use windlass_core::life::lease::{ElectionAnswer, FoundLease, LeaseRecord};
 
 use super::{LeaseError, LeaseKind, Leases, SERVES};
 

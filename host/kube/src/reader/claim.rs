@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_core::cache::overlay::WrittenState;
+use windlass_core::cache::watch::WatchSpec;
+use windlass_core::call::ports::{CallContext, Claimed, LiveGet, OwnerClaim, Port, ask};
 use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::object::owner::{self, ClaimStep};
+use windlass_core::object::selector::{Selector, SelectorError};
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::overlay::WrittenState;
-use windlass_core::owner::{self, ClaimStep};
-use windlass_core::ports::{CallContext, Claimed, LiveGet, OwnerClaim, Port, ask};
-use windlass_core::selector::{Selector, SelectorError};
-use windlass_core::watch::WatchSpec;
 use windlass_core::write::{Operation, PatchType, WriteOptions};
 
 use crate::client::api_error::Subject;

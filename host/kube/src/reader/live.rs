@@ -13,12 +13,14 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kube::Client;
 use tokio::time::Instant;
+use windlass_core::call::ports::{
+    Answer, Ask, CallContext, ListPage, LiveGet, LiveQuery, Port, ServedKind, View, Written,
+};
 use windlass_core::clock::Moment;
 use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::object::selector::{Selector, SelectorError};
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::ports::{Answer, Ask, CallContext, ListPage, LiveGet, LiveQuery, Port, ServedKind, View, Written};
 use windlass_core::queue::TokenBucket;
-use windlass_core::selector::{Selector, SelectorError};
 
 use crate::client::api_error::Subject;
 use crate::client::headers;
@@ -252,7 +254,7 @@ fn malformed(subject: &Subject, error: &ParseError) -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::grants::{Forbidden, Grants};
+    use windlass_core::rights::grants::{Forbidden, Grants};
 
     use super::*;
 

@@ -8,12 +8,12 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use windlass_core::compact::Version;
+use windlass_core::cache::overlay::{Known, WrittenState};
+use windlass_core::cache::watch::{Projection, WatchSpec};
+use windlass_core::call::ports::CallContext;
+use windlass_core::object::compact::Version;
+use windlass_core::object::selector::Selector;
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
-use windlass_core::overlay::{Known, WrittenState};
-use windlass_core::ports::CallContext;
-use windlass_core::selector::Selector;
-use windlass_core::watch::{Projection, WatchSpec};
 
 use crate::field_selector;
 use crate::informer::pointer::PointerTree;

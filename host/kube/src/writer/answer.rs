@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use windlass_core::cache::overlay::Overlay;
+use windlass_core::cache::watch::WatchSpec;
 use windlass_core::object::{Object, ObjectKind};
-use windlass_core::overlay::Overlay;
-use windlass_core::watch::WatchSpec;
 
 use crate::informer::parse::{self, ObjectParser, ParseError};
 use crate::writer::plan::{How, Plan};

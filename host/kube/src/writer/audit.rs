@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tracing::field::display;
-use windlass_core::ports::CallContext;
-use windlass_core::settle::Settlement;
-use windlass_core::withheld::WithheldWrite;
+use windlass_core::call::ports::CallContext;
+use windlass_core::object::withheld::WithheldWrite;
+use windlass_core::write::settle::Settlement;
 
 use crate::client::api_error::{Fate, Subject};
 use crate::client::request::{MutationAnswer, RequestError};

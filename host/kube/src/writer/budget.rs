@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
+use windlass_core::call::ports::CallContext;
 use windlass_core::clock::Moment;
-use windlass_core::ports::CallContext;
-use windlass_core::principal::Role;
 use windlass_core::queue::TokenBucket;
+use windlass_core::rights::principal::Role;
 
 use crate::offload::Offload;
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use windlass_core::call::ports::{CallContext, Written};
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::expectations::Effect;
-use windlass_core::gate::Interest;
 use windlass_core::object::ObjectRef;
-use windlass_core::ports::{CallContext, Written};
-use windlass_core::principal::Role;
-use windlass_core::settle::{Ending, Settlement};
+use windlass_core::rights::principal::Role;
 use windlass_core::write::Operation;
+use windlass_core::write::expectations::Effect;
+use windlass_core::write::gate::Interest;
+use windlass_core::write::settle::{Ending, Settlement};
 
 use super::Writer;
 use super::refusal::unreadable;

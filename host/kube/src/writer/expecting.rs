@@ -9,12 +9,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use windlass_core::expectations::{Cache, Effect, Shown};
-use windlass_core::gate::{Gate, Interest};
+use windlass_core::cache::watch::WatchSpec;
+use windlass_core::call::ports::CallContext;
+use windlass_core::object::selector::Selector;
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
-use windlass_core::ports::CallContext;
-use windlass_core::selector::Selector;
-use windlass_core::watch::WatchSpec;
+use windlass_core::write::expectations::{Cache, Effect, Shown};
+use windlass_core::write::gate::{Gate, Interest};
 
 use crate::field_selector;
 use crate::informer::store::Store;

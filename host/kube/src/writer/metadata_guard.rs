@@ -15,14 +15,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kube::Client;
+use windlass_core::cache::overlay::WrittenState;
+use windlass_core::call::ports::CallContext;
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::finalizer::{self, MutationForm, Touch};
-use windlass_core::grants::Access;
+use windlass_core::object::finalizer::{self, MutationForm, Touch};
+use windlass_core::object::owner::{self, AddedOwners};
 use windlass_core::object::{Object, OwnerReference};
-use windlass_core::overlay::WrittenState;
-use windlass_core::owner::{self, AddedOwners};
-use windlass_core::ports::CallContext;
-use windlass_core::principal::Role;
+use windlass_core::rights::grants::Access;
+use windlass_core::rights::principal::Role;
 use windlass_core::write::PatchType;
 
 use crate::client::headers;

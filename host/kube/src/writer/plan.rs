@@ -6,10 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
+use windlass_core::call::ports::CallContext;
 use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::object::owner::{self, OwnerError};
 use windlass_core::object::{ObjectKey, ObjectRef};
-use windlass_core::owner::{self, OwnerError};
-use windlass_core::ports::CallContext;
 use windlass_core::write::{DeleteOptions, FieldValidation, Operation, PatchType, Propagation, WriteOptions};
 
 use crate::client::api_error::Subject;

@@ -3,9 +3,9 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use windlass_core::compact::Version;
-use windlass_core::settle::Preconditions;
+use windlass_core::object::compact::Version;
 use windlass_core::write::PatchType;
+use windlass_core::write::settle::Preconditions;
 
 use crate::writer::plan::{How, Plan};
 

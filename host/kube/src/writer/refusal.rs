@@ -1,7 +1,7 @@
 //! The answers to a plugin about a write that was not sent, or whose answer cannot be read.
 
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::withheld::WithheldWrite;
+use windlass_core::object::withheld::WithheldWrite;
 use windlass_core::write::Operation;
 
 use crate::client::api_error::Subject;

@@ -6,13 +6,13 @@ use std::time::Duration;
 use kube::Client;
 use kube::core::Status;
 use tokio::time::{Instant, sleep_until};
-use windlass_core::no_op::Atomic;
+use windlass_core::call::ports::CallContext;
 use windlass_core::object::Object;
-use windlass_core::ports::CallContext;
-use windlass_core::settle::{
+use windlass_core::write::PatchType;
+use windlass_core::write::no_op::Atomic;
+use windlass_core::write::settle::{
     Ending, Preconditions, SettleLook, SettleStep, Settlement, after_look, after_look_for_create,
 };
-use windlass_core::write::PatchType;
 
 use crate::backoff::Backoff;
 use crate::client::headers;

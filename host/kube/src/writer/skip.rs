@@ -7,13 +7,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use windlass_core::cache::overlay::WrittenState;
+use windlass_core::cache::watch::Projection;
+use windlass_core::call::ports::CallContext;
 use windlass_core::defect::Defect;
-use windlass_core::no_op::{self, Atomic, Manager};
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
-use windlass_core::overlay::WrittenState;
-use windlass_core::ports::CallContext;
-use windlass_core::watch::Projection;
 use windlass_core::write::PatchType;
+use windlass_core::write::no_op::{self, Atomic, Manager};
 
 use crate::offload::LARGE_TEXT_BYTES;
 use crate::reader::Readable;

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
-use windlass_core::compact::Version;
-use windlass_core::confidential::Confidential;
-use windlass_core::difference::{Difference, Disclosure};
+use windlass_core::cache::overlay::WrittenState;
+use windlass_core::call::ports::CallContext;
 use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::object::compact::Version;
+use windlass_core::object::difference::{Difference, Disclosure};
+use windlass_core::object::withheld::{WithheldEffect, WithheldWrite};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::overlay::WrittenState;
-use windlass_core::ports::CallContext;
-use windlass_core::withheld::{WithheldEffect, WithheldWrite};
+use windlass_core::secret::confidential::Confidential;
 use windlass_core::write::PatchType;
 
 use super::Writer;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use windlass_core::cache::watch::WatchSpec;
+use windlass_core::call::ports::{CallContext, Claimed, LiveGet, OwnerClaim, ask};
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::grants::Rule;
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
-use windlass_core::ports::{CallContext, Claimed, LiveGet, OwnerClaim, ask};
-use windlass_core::settle::Hold;
-use windlass_core::watch::WatchSpec;
+use windlass_core::rights::grants::Rule;
+use windlass_core::write::settle::Hold;
 use windlass_core::write::{Operation, PatchType, WriteOptions};
 use windlass_kube::{ApiPort, Discovery, Informers, LiveBudget, LiveReader, Readable, Reader, Subscription, Writer};
 
@@ -247,9 +247,9 @@ impl Cluster {
                 primary_key: claimant.primary.header.key.clone(),
                 primary: Some(claimant.primary.clone()),
                 hold: Hold::detached(),
-                overlay: windlass_core::overlay::Overlay::default(),
+                overlay: windlass_core::cache::overlay::Overlay::default(),
                 lines: <_>::default(),
-                cpu_permit: windlass_core::fair::CpuPermit::default(),
+                cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
                 ..self.call()
             };
             let claim = OwnerClaim { kind: config_maps(), label_selector: selector.to_owned() };

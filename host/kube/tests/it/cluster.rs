@@ -8,10 +8,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use windlass_apiserver::{ApiServer, Config};
+use windlass_core::cache::watch::{WatchEvent, WatchSpec};
+use windlass_core::call::ports::{CallContext, Event, EventType, Events as _};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, Event, EventType, Events as _};
-use windlass_core::watch::{WatchEvent, WatchSpec};
 use windlass_core::write::{DeleteOptions, Operation, PatchType, Propagation, WriteOptions};
 use windlass_kube::{ConnectOptions, Connection, Discovery, Informers, Recorder, Subscription, Writer, client};
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_core::fence::Fenced;
-use windlass_core::grants::LiveGrants;
 use windlass_core::object::ObjectKind;
-use windlass_core::principal::{Principal, Role};
+use windlass_core::rights::fence::Fenced;
+use windlass_core::rights::grants::LiveGrants;
+use windlass_core::rights::principal::{Principal, Role};
 use windlass_kube::{Definition, DefinitionError, Definitions, Discovery, Installed, Refusal};
 
 use crate::cluster::{Cluster, cluster};

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::json;
-use windlass_core::confidential::Confidential;
-use windlass_core::ports::{CallContext, Event, EventType, Events as _};
+use windlass_core::call::ports::{CallContext, Event, EventType, Events as _};
+use windlass_core::secret::confidential::Confidential;
 use windlass_kube::Recorder;
 
 use crate::script::{Reply, Script, call, pod};

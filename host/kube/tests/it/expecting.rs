@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_core::expectations::Cache;
-use windlass_core::gate::Gate;
+use windlass_core::cache::watch::WatchSpec;
+use windlass_core::object::progress::Reached;
 use windlass_core::object::{ObjectKind, ObjectRef};
-use windlass_core::progress::Reached;
 use windlass_core::queue::{ItemExponential, Queue};
-use windlass_core::watch::WatchSpec;
+use windlass_core::write::expectations::Cache;
+use windlass_core::write::gate::Gate;
 use windlass_core::write::{DeleteOptions, Operation, PatchType, Propagation, Subresource, WriteOptions};
 use windlass_kube::{Discovery, Expecting, Informers, Readable, Writer};
 

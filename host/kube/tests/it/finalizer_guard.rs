@@ -6,11 +6,11 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use windlass_core::call::ports::CallContext;
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::grants::{Allowance, Grants, Rule};
 use windlass_core::object::{Object, ObjectKey, ObjectRef};
-use windlass_core::ports::CallContext;
-use windlass_core::principal::Role;
+use windlass_core::rights::grants::{Allowance, Grants, Rule};
+use windlass_core::rights::principal::Role;
 use windlass_core::write::{Operation, PatchType, Subresource, WriteOptions};
 use windlass_kube::{Discovery, Followed, Readable, Writer};
 

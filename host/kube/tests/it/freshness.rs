@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures::future::join3;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
-use windlass_core::freshness::{Evidence, Proof};
-use windlass_core::watch::WatchSpec;
+use windlass_core::cache::freshness::{Evidence, Proof};
+use windlass_core::cache::watch::WatchSpec;
 use windlass_kube::{Discovery, Informers, ListReason, Subscription};
 
 use crate::informer::events;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use windlass_core::cache::watch::{IndexSource, WatchSpec};
+use windlass_core::call::ports::{ListQuery, Reads as _};
 use windlass_core::error::ApiReason;
-use windlass_core::ports::{ListQuery, Reads as _};
-use windlass_core::watch::{IndexSource, WatchSpec};
 use windlass_kube::{Budget, Discovery, InformerOptions, Informers, Readable, Reader, SubscribeOptions, Subscription};
 
 use crate::informer::events;

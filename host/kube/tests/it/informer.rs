@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::{Instant, timeout};
+use windlass_core::cache::watch::{Tombstone, WatchEvent, WatchSpec};
 use windlass_core::object::ObjectKind;
-use windlass_core::watch::{Tombstone, WatchEvent, WatchSpec};
 use windlass_kube::{Discovery, DiscoveryError, InformerError, Informers, ListReason, Subscription};
 
 use crate::script::{Reply, Script, brief, key, line, list, pod, pods};

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use windlass_core::cache::watch::{IndexSource, Projection, WatchEvent, WatchSpec};
+use windlass_core::call::ports::{ListQuery, Reads as _};
 use windlass_core::error::ApiReason;
-use windlass_core::ports::{ListQuery, Reads as _};
-use windlass_core::progress::{Progress as _, Stamp};
-use windlass_core::watch::{IndexSource, Projection, WatchEvent, WatchSpec};
+use windlass_core::object::progress::{Progress as _, Stamp};
 use windlass_kube::{Budget, Discovery, InformerOptions, Informers, Readable, Reader, SubscribeOptions, Subscription};
 
 use crate::informer::{described, events};

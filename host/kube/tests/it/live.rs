@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use windlass_core::call::ports::{CallContext, ListPage, LiveGet, LiveQuery, View, ask};
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::grants::{Forbidden, Grants, Rule};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, ListPage, LiveGet, LiveQuery, View, ask};
+use windlass_core::rights::grants::{Forbidden, Grants, Rule};
 use windlass_kube::{Discovery, LiveBudget, LiveReader};
 
 use crate::cluster::{Cluster, cluster, config_maps};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use windlass_core::call::ports::{CallContext, LiveGet, LiveQuery, LogQuery, ServedKind, ServedQuery, View, ask};
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::grants::Rule;
 use windlass_core::object::{ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, LiveGet, LiveQuery, LogQuery, ServedKind, ServedQuery, View, ask};
+use windlass_core::rights::grants::Rule;
 use windlass_kube::{Discovery, LiveBudget, LiveReader};
 
 use crate::cluster::{cluster, config_maps, create};

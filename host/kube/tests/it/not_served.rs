@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use windlass_core::call::ports::{LiveGet, Written, ask};
 use windlass_core::error::ApiReason;
 use windlass_core::object::{ObjectKind, ObjectRef};
-use windlass_core::ports::{LiveGet, Written, ask};
 use windlass_core::write::{Operation, Subresource, WriteOptions};
 use windlass_kube::sweep::{Carrier, look_again};
 use windlass_kube::{Discovery, Writer};

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
 use tokio::time::timeout;
+use windlass_core::cache::watch::WatchSpec;
+use windlass_core::call::ports::{LiveGet, Written, ask};
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::ports::{LiveGet, Written, ask};
-use windlass_core::watch::WatchSpec;
 use windlass_core::write::{Operation, PatchType, WriteOptions};
 use windlass_kube::{Discovery, Followed, Informers, LiveBudget, LiveReader, Readable, Writer};
 

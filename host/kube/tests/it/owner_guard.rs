@@ -6,10 +6,10 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use windlass_core::call::ports::CallContext;
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::grants::{Grants, Rule};
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::ports::CallContext;
+use windlass_core::rights::grants::{Grants, Rule};
 use windlass_core::write::{Operation, PatchType, WriteOptions};
 use windlass_kube::{Discovery, Followed, Readable, Subscription, Writer};
 

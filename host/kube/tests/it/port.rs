@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::ports::{Ask, Port as _};
+use windlass_core::call::ports::{Ask, Port as _};
 use windlass_kube::{ApiPort, Discovery, Reader, Writer};
 
 use crate::live;

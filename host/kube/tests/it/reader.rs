@@ -1,9 +1,9 @@
 use serde_json::{Value, json};
+use windlass_core::cache::watch::WatchSpec;
+use windlass_core::call::ports::{CallContext, ListPage, ListQuery, Reads as _};
 use windlass_core::error::ApiReason;
-use windlass_core::grants::{Forbidden, Grants, Rule};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, ListPage, ListQuery, Reads as _};
-use windlass_core::watch::WatchSpec;
+use windlass_core::rights::grants::{Forbidden, Grants, Rule};
 use windlass_kube::{Discovery, Informers, Readable, Reader, Subscription};
 
 use crate::script::{Script, call, call_with, cluster_call, key, list, pod, pods};

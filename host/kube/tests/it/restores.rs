@@ -7,11 +7,11 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
+use windlass_core::cache::watch::WatchSpec;
 use windlass_core::error::ApiReason;
-use windlass_core::lease::{ElectionAnswer, LeaseRecord, LeaseVersion};
+use windlass_core::life::lease::{ElectionAnswer, LeaseRecord, LeaseVersion};
 use windlass_core::object::ObjectKind;
-use windlass_core::principal::{Principal, Role};
-use windlass_core::watch::WatchSpec;
+use windlass_core::rights::principal::{Principal, Role};
 use windlass_core::write::{Operation, WriteOptions};
 use windlass_kube::client::{self, Connection};
 use windlass_kube::{

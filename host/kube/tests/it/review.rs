@@ -7,7 +7,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use windlass_core::object::ObjectKind;
-use windlass_core::principal::ServiceAccount;
+use windlass_core::rights::principal::ServiceAccount;
 use windlass_core::write::{Operation, PatchType, WriteOptions};
 use windlass_kube::{Discovery, ReviewError, ReviewVerdict, may_watch};
 

@@ -19,14 +19,14 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tower::service_fn;
+use windlass_core::cache::watch::WatchSpec;
+use windlass_core::call::ports::CallContext;
 use windlass_core::clock::{Clock, Moment};
-use windlass_core::fence::Fenced;
-use windlass_core::grants::{Allowance, Grants, LiveGrants, Rule};
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
-use windlass_core::ports::CallContext;
-use windlass_core::principal::{Principal, Role, ServiceAccount};
-use windlass_core::trigger::Triggers;
-use windlass_core::watch::WatchSpec;
+use windlass_core::queue::trigger::Triggers;
+use windlass_core::rights::fence::Fenced;
+use windlass_core::rights::grants::{Allowance, Grants, LiveGrants, Rule};
+use windlass_core::rights::principal::{Principal, Role, ServiceAccount};
 use windlass_kube::Connection;
 
 /// A clock that stands still, for what is not about time.
@@ -359,10 +359,10 @@ pub(crate) fn call_with(rules: Vec<Rule>) -> CallContext {
         trace_id: "0".repeat(32).into(),
         trace: <_>::default(),
         triggers: Triggers::default(),
-        hold: windlass_core::settle::Hold::detached(),
-        overlay: windlass_core::overlay::Overlay::default(),
+        hold: windlass_core::write::settle::Hold::detached(),
+        overlay: windlass_core::cache::overlay::Overlay::default(),
         lines: <_>::default(),
-        cpu_permit: windlass_core::fair::CpuPermit::default(),
+        cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
         config: "{}".into(),
     }
 }
@@ -403,10 +403,10 @@ pub(crate) fn object_of(name: &str, uid: &str) -> Object {
         uid: uid.into(),
         version: "1".into(),
         generation: 0,
-        labels: windlass_core::labels::Labels::default(),
+        labels: windlass_core::object::labels::Labels::default(),
         owners: Arc::default(),
         own_fields: None,
-        conditions: windlass_core::conditions::Conditions::default(),
+        conditions: windlass_core::object::conditions::Conditions::default(),
         deleting: false,
     };
     Object::new(header, text)

@@ -6,12 +6,12 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
+use windlass_core::cache::overlay::{Overlay, WrittenState};
+use windlass_core::call::ports::{CallContext, Event, EventType, Events as _};
+use windlass_core::call::trace::{CallTrace, EndedSpan, SpanSink};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::overlay::{Overlay, WrittenState};
-use windlass_core::ports::{CallContext, Event, EventType, Events as _};
-use windlass_core::settle::{self, Settled};
-use windlass_core::trace::{CallTrace, EndedSpan, SpanSink};
+use windlass_core::write::settle::{self, Settled};
 use windlass_core::write::{DeleteOptions, Operation, PatchType, Propagation, Subresource, WriteOptions};
 use windlass_kube::{Discovery, Followed, Informers, Readable, Recorder, Runs, WriteOutcome, Writer};
 

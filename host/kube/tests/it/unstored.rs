@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use windlass_core::call::ports::CallContext;
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::grants::Rule;
-use windlass_core::ports::CallContext;
-use windlass_core::settle;
+use windlass_core::rights::grants::Rule;
+use windlass_core::write::settle;
 use windlass_core::write::{Operation, Subresource, WriteOptions};
 use windlass_kube::{Discovery, Writer};
 
@@ -99,7 +99,7 @@ async fn a_read_only_host_has_a_review_tried_and_tells_nobody() {
     let script = Script::default().comparable().mutations([Reply::Json(201, review("SubjectAccessReview"))]);
     let told = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let telling = told.clone();
-    let withheld = move |_: &CallContext, _: &windlass_core::withheld::WithheldWrite| {
+    let withheld = move |_: &CallContext, _: &windlass_core::object::withheld::WithheldWrite| {
         telling.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         true
     };

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use windlass_core::confidential::Confidential;
+use windlass_core::call::ports::{CallContext, Reads as _};
 use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::object::withheld::{WithheldEffect, WithheldWrite};
 use windlass_core::object::{ObjectKind, ObjectRef};
-use windlass_core::ports::{CallContext, Reads as _};
-use windlass_core::withheld::{WithheldEffect, WithheldWrite};
+use windlass_core::secret::confidential::Confidential;
 use windlass_core::write::{DeleteOptions, Operation, PatchType, Propagation, Subresource, WriteOptions};
 use windlass_kube::{Discovery, Readable, Reader, WriteOutcome, Writer};
 

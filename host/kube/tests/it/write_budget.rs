@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::{Instant, timeout};
-use windlass_core::grants::Grants;
-use windlass_core::ports::CallContext;
-use windlass_core::principal::Role;
+use windlass_core::call::ports::CallContext;
+use windlass_core::rights::grants::Grants;
+use windlass_core::rights::principal::Role;
 use windlass_core::write::{Operation, WriteOptions};
 use windlass_kube::{Discovery, WriteBudget, WriteRate, Writer};
 

@@ -3,12 +3,12 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::json;
+use windlass_core::call::ports::CallContext;
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::fence::{Fence, Fenced, LeaseLost};
-use windlass_core::grants::Rule;
 use windlass_core::object::{ObjectKind, ObjectRef};
-use windlass_core::ports::CallContext;
-use windlass_core::principal::ServiceAccount;
+use windlass_core::rights::fence::{Fence, Fenced, LeaseLost};
+use windlass_core::rights::grants::Rule;
+use windlass_core::rights::principal::ServiceAccount;
 use windlass_core::write::{
     DeleteOptions, FieldValidation, Operation, PatchType, Propagation, Subresource, WriteOptions,
 };
@@ -393,7 +393,7 @@ pub(crate) fn kubeconfig(server: &str) -> (tempfile::TempDir, windlass_kube::Con
 #[tokio::test(start_paused = true)]
 async fn a_write_goes_on_when_nobody_waits_for_it() {
     let script = Script::default().mutations([Reply::Json(201, pod("c", "u", 7))]);
-    let (hold, settled) = windlass_core::settle::hold();
+    let (hold, settled) = windlass_core::write::settle::hold();
     let client = script.client();
     let call = CallContext { hold, ..call() };
     drop(Writer::new(client.clone(), Discovery::new(client)).write(Arc::new(call), create(CONFIG_MAP)));

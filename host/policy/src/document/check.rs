@@ -1,7 +1,7 @@
 //! Checks that a policy makes sense. It reports also rules that seem to grant something but never match.
 
-use windlass_core::grants::Cidr;
-use windlass_core::path_segment;
+use windlass_core::object::path_segment;
+use windlass_core::rights::grants::Cidr;
 use windlass_wasm::manifest::{is_dns_label, nearest};
 
 use super::MOST_ENTRIES;

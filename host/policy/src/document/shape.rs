@@ -6,7 +6,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_saphyr::Spanned;
-use windlass_core::grants::{HttpRule, Rule, Scheme};
+use windlass_core::rights::grants::{HttpRule, Rule, Scheme};
 use windlass_wasm::Instances;
 
 use crate::RolloutStrategy;

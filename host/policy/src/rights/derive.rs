@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::grants::{Allowance, Grants, Rule, resource_name};
-use windlass_core::principal::{Role, ServiceAccount};
+use windlass_core::rights::grants::{Allowance, Grants, Rule, resource_name};
+use windlass_core::rights::principal::{Role, ServiceAccount};
 use windlass_wasm::Manifest;
 use windlass_wasm::manifest::{Controller, Watch};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use windlass_core::principal::ServiceAccount;
+use windlass_core::rights::principal::ServiceAccount;
 
 use super::{HostRights, Rights, RightsScope, RoleRule};
 use crate::document::VERBS;

@@ -1,7 +1,7 @@
 //! Where a watch or a granted rule holds, in the scopes of RBAC: by the same questions that a host asks of its grants.
 
-use windlass_core::grants::{Access, Grants, Rule};
 use windlass_core::object::ObjectKey;
+use windlass_core::rights::grants::{Access, Grants, Rule};
 use windlass_wasm::Manifest;
 use windlass_wasm::manifest::{Watch, is_dns_label};
 
@@ -105,7 +105,7 @@ impl Granted<'_> {
             let namespaced = self.names.is_namespaced(self.manifest, group, plural);
             let is_wild = group == ANY || plural == ANY;
             if namespaced.is_none() && !is_wild && self.only.is_some() && rule.cluster && rule.namespaces.is_empty() {
-                scoped.unknown.push(windlass_core::grants::resource_name(group, resource, ""));
+                scoped.unknown.push(windlass_core::rights::grants::resource_name(group, resource, ""));
                 continue;
             }
             self.place(rule, &part, namespaced, &mut scoped);

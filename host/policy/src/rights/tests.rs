@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use windlass_core::grants::{Allowance, Forbidden, ForeignKind, Layer, Rule};
-use windlass_core::principal::ServiceAccount;
+use windlass_core::rights::grants::{Allowance, Forbidden, ForeignKind, Layer, Rule};
+use windlass_core::rights::principal::ServiceAccount;
 use windlass_wasm::Manifest;
 
 use super::role::{RoleContent, objects};
@@ -80,7 +80,7 @@ impl Setting {
     fn derive_all(&self, manifests: &[&Manifest]) -> Result<HostRights, RightsError> {
         let names = ClusterNames::default();
         let source = |manifest| {
-            let asked = windlass_core::grants::Grants::asked(asked(manifest, &names)?);
+            let asked = windlass_core::rights::grants::Grants::asked(asked(manifest, &names)?);
             let grants = asked.within(self.options.only.as_deref()).without(self.forbidden.clone());
             let grants = match &self.policy {
                 Some(policy) => grants.bounded(Layer::Policy, Arc::new(policy.clone())),

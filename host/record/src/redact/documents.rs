@@ -4,7 +4,7 @@
 
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use windlass_core::known_secrets::KnownSecrets;
+use windlass_core::secret::known_secrets::KnownSecrets;
 
 use super::marker::{self, Markers};
 use super::opaque::speaks_of_secrets;

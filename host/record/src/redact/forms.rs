@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
-use windlass_core::known_secrets::SecretForms;
+use windlass_core::secret::known_secrets::SecretForms;
 
 use crate::json;
 
@@ -67,7 +67,7 @@ fn with_names(value: &mut Value, found: &SecretForms, deep: usize) {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::known_secrets::KnownSecrets;
+    use windlass_core::secret::known_secrets::KnownSecrets;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use windlass_core::credentials::{hide_in_form, hide_in_urls, is_confidential};
+use windlass_core::secret::credentials::{hide_in_form, hide_in_urls, is_confidential};
 
 use super::documents::Documents;
 use super::opaque::is_binary;

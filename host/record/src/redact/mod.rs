@@ -3,7 +3,7 @@
 //!
 //! Two steps. The first goes by place: a Secret's `data`, a header that authorizes. The second goes by value: what the first
 //! has found, and the secrets inside it, are looked for in the rest of the call, where a plugin may have put them, such as a URL
-//! in a `ConfigMap`. It does not find what was computed from a secret in another way than `windlass_core::known_secrets` tells.
+//! in a `ConfigMap`. It does not find what was computed from a secret in another way than `windlass_core::secret::known_secrets` tells.
 
 mod documents;
 mod forms;
@@ -26,7 +26,7 @@ pub(crate) use marker::same;
 /// A call whose texts are more work to look through ([`SecretForms::work`]) is not told: this much takes some seconds, on the
 /// thread that writes recordings. It is 400 MiB of texts for one secret, and 400 KiB for the most.
 ///
-/// [`SecretForms::work`]: windlass_core::known_secrets::SecretForms::work
+/// [`SecretForms::work`]: windlass_core::secret::known_secrets::SecretForms::work
 const CALL_WORK_MAX: usize = 4 << 30;
 /// Imports whose answers are objects.
 const ANSWERED_WITH_OBJECTS: [&str; 5] = ["cache.get", "cache.list", "live.get", "live.list", "writes."];

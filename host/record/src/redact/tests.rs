@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use windlass_core::known_secrets::MOST_SECRETS;
+use windlass_core::secret::known_secrets::MOST_SECRETS;
 
 use super::*;
 

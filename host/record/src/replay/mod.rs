@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use windlass_core::fair::CpuPermit;
-use windlass_core::fence::Fenced;
-use windlass_core::grants::LiveGrants;
+use windlass_core::budget::fair::CpuPermit;
+use windlass_core::cache::overlay::Overlay;
+use windlass_core::call::ports::CallContext;
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::overlay::Overlay;
-use windlass_core::ports::CallContext;
-use windlass_core::principal::{Principal, Role};
-use windlass_core::settle::Hold;
-use windlass_core::trigger::{Trigger, TriggerReason, Triggers};
+use windlass_core::queue::trigger::{Trigger, TriggerReason, Triggers};
+use windlass_core::rights::fence::Fenced;
+use windlass_core::rights::grants::LiveGrants;
+use windlass_core::rights::principal::{Principal, Role};
+use windlass_core::write::settle::Hold;
 use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, EntryPoint, Plugin, Replay, Request};
 
 use self::answers::Answers;

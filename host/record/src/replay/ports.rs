@@ -10,12 +10,12 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::Value;
 use tokio::sync::Notify;
-use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::object::ObjectRef;
-use windlass_core::ports::{
+use windlass_core::call::ports::{
     Asked, CallContext, Event, Events, ListPage, ListQuery, MetricChange, Metrics, Port, Ports, Reads, Surroundings,
     Written, port_fn,
 };
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::object::ObjectRef;
 
 use super::answers::{Answers, Stuck};
 use crate::capture::microseconds;

@@ -9,9 +9,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use windlass_core::compact::Uid;
+use windlass_core::cache::watch::{Projection, WatchEvent, WatchSpec};
 use windlass_core::object::ObjectKind;
-use windlass_core::watch::{Projection, WatchEvent, WatchSpec};
+use windlass_core::object::compact::Uid;
 use windlass_kube::Resource;
 
 use crate::dispatch::feeder::EventSource;
@@ -132,8 +132,8 @@ mod tests {
 
     use futures::FutureExt;
     use tokio_util::sync::CancellationToken;
+    use windlass_core::cache::watch::Tombstone;
     use windlass_core::object::{Header, Object, ObjectKey};
-    use windlass_core::watch::Tombstone;
 
     use super::*;
     use crate::supervise::{Panics, supervise};
@@ -147,7 +147,7 @@ mod tests {
             labels: [].into_iter().collect(),
             owners: [].into(),
             own_fields: None,
-            conditions: windlass_core::conditions::Conditions::default(),
+            conditions: windlass_core::object::conditions::Conditions::default(),
             deleting: false,
         };
         Object::new(header, "{}")

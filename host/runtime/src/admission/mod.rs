@@ -12,10 +12,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use tokio::sync::{Notify, oneshot};
-use windlass_core::grants::{Access, Allowance, Denial, Grants, Layer, LiveGrants, resource_name};
+use windlass_core::cache::watch::WatchSpec;
 use windlass_core::object::ObjectKey;
-use windlass_core::principal::ServiceAccount;
-use windlass_core::watch::WatchSpec;
+use windlass_core::rights::grants::{Access, Allowance, Denial, Grants, Layer, LiveGrants, resource_name};
+use windlass_core::rights::principal::ServiceAccount;
 use windlass_kube::Resource;
 
 use crate::admission::resolve::{Resolved, Watched};
@@ -248,8 +248,8 @@ mod tests {
     use std::future::pending;
 
     use futures::FutureExt;
-    use windlass_core::grants::Rule;
     use windlass_core::object::ObjectKind;
+    use windlass_core::rights::grants::Rule;
     use windlass_kube::{ReviewError, ReviewVerdict};
 
     use super::*;

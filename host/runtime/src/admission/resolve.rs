@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use windlass_core::grants::{Allowance, Grants, Rule};
-use windlass_core::mapping::{Mapping, PrimaryKind};
+use windlass_core::cache::mapping::{Mapping, PrimaryKind};
+use windlass_core::cache::watch::{IndexSource, WatchSpec};
 use windlass_core::object::ObjectKind;
-use windlass_core::principal::Role;
-use windlass_core::watch::{IndexSource, WatchSpec};
+use windlass_core::rights::grants::{Allowance, Grants, Rule};
+use windlass_core::rights::principal::Role;
 use windlass_kube::{Discovery, DiscoveryError, Resource};
 use windlass_wasm::Manifest;
 use windlass_wasm::manifest::{Controller, Watch};

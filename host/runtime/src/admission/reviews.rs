@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::principal::{Principal, Role, ServiceAccount};
 use windlass_core::retry::{Period, RetryPolicy};
+use windlass_core::rights::principal::{Principal, Role, ServiceAccount};
 use windlass_kube::client::Connection;
 use windlass_kube::{ReviewError, ReviewVerdict, may_watch};
 

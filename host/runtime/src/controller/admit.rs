@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
-use windlass_core::grants::LiveGrants;
+use windlass_core::rights::grants::LiveGrants;
 
 use super::Controller;
 use crate::admission::reviews;

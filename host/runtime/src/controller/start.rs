@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use windlass_core::compact::Version;
-use windlass_core::expectations::HeldKey;
-use windlass_core::features::Feature;
-use windlass_core::gate::Gate;
-use windlass_core::mapping::Mapping;
+use windlass_core::cache::mapping::Mapping;
+use windlass_core::cache::watch::WatchSpec;
+use windlass_core::call::ports::{CallContext, Ports};
+use windlass_core::life::features::Feature;
+use windlass_core::object::compact::Version;
 use windlass_core::object::{Object, ObjectKey, ObjectRef};
-use windlass_core::ports::{CallContext, Ports};
-use windlass_core::principal::{Principal, Role};
+use windlass_core::queue::trigger::TriggerReason;
 use windlass_core::queue::{MaxOf, Queue};
-use windlass_core::trigger::TriggerReason;
-use windlass_core::watch::WatchSpec;
+use windlass_core::rights::principal::{Principal, Role};
+use windlass_core::write::expectations::HeldKey;
+use windlass_core::write::gate::Gate;
 use windlass_kube::{ApiPort, CacheTrust, Expecting, Followed, Readable, Reader, Runs, Subscription};
 use windlass_wasm::CallLimits;
 

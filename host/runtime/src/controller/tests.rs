@@ -7,9 +7,9 @@ use std::task::Poll;
 
 use futures::FutureExt;
 use tokio::sync::mpsc;
-use windlass_core::expectations::{Effect, Shown};
+use windlass_core::cache::watch::WatchSpec;
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::watch::WatchSpec;
+use windlass_core::write::expectations::{Effect, Shown};
 use windlass_kube::{BudgetScope, Excess};
 
 use super::*;

@@ -4,10 +4,10 @@
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, select_all};
 use tokio::sync::watch;
-use windlass_core::features::Feature;
-use windlass_core::freshness::Proof;
-use windlass_core::progress::{Progress as _, Stamp};
-use windlass_core::watch::WatchSpec;
+use windlass_core::cache::freshness::Proof;
+use windlass_core::cache::watch::WatchSpec;
+use windlass_core::life::features::Feature;
+use windlass_core::object::progress::{Progress as _, Stamp};
 use windlass_kube::InformerStatus;
 
 use super::watching::{KindLoss, Watching};

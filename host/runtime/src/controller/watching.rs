@@ -10,12 +10,12 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, select_all};
 use tokio::sync::{Notify, oneshot};
-use windlass_core::grants::{Grants, LiveGrants};
-use windlass_core::mapping::{Mapping, PrimaryKind};
+use windlass_core::cache::mapping::{Mapping, PrimaryKind};
+use windlass_core::cache::watch::{Tombstone, WatchEvent, WatchSpec};
+use windlass_core::object::progress::Stamp;
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::principal::ServiceAccount;
-use windlass_core::progress::Stamp;
-use windlass_core::watch::{Tombstone, WatchEvent, WatchSpec};
+use windlass_core::rights::grants::{Grants, LiveGrants};
+use windlass_core::rights::principal::ServiceAccount;
 use windlass_kube::{Budget, Excess, Informers, Readable, SubscribeOptions, Subscription};
 
 use super::Controller;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use windlass_core::expectations::DoubtfulKey;
-use windlass_core::mapping::Primaries as _;
+use windlass_core::cache::mapping::Primaries as _;
 use windlass_core::object::{ObjectKey, ObjectRef};
 use windlass_core::queue::Priority;
-use windlass_core::trigger::{Trigger, TriggerReason, Triggers};
+use windlass_core::queue::trigger::{Trigger, TriggerReason, Triggers};
+use windlass_core::write::expectations::DoubtfulKey;
 
 use super::Dispatch;
 use super::memory::KeyMemory;

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use windlass_core::budget::fair::CpuPermit;
+use windlass_core::call::ports::CallContext;
 use windlass_core::defect::Defect;
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::expectations::{EXPIRE_AFTER, HeldKey};
-use windlass_core::fair::CpuPermit;
-use windlass_core::key_state::CallEnd;
+use windlass_core::life::probation;
 use windlass_core::object::ObjectKey;
-use windlass_core::outcome::{self, CallResult, Decision, Failure, Retry};
-use windlass_core::ports::CallContext;
-use windlass_core::probation;
 use windlass_core::queue::ITEM_BACKOFF_MAX;
-use windlass_core::settle::Hold;
+use windlass_core::queue::key_state::CallEnd;
+use windlass_core::queue::outcome::{self, CallResult, Decision, Failure, Retry};
+use windlass_core::write::expectations::{EXPIRE_AFTER, HeldKey};
+use windlass_core::write::settle::Hold;
 use windlass_wasm::Called;
 
 use super::middleware::slow_lane;

@@ -2,8 +2,8 @@
 //! not paused, and its circuit breaker lets the call through. Workers wait for the gate and take no key meanwhile.
 
 #[cfg(test)]
-use windlass_core::breaker::BreakerState;
-use windlass_core::key_state::CallBlock;
+use windlass_core::queue::breaker::BreakerState;
+use windlass_core::queue::key_state::CallBlock;
 use windlass_kube::CacheTrust;
 
 use super::circuit::{Circuit, Pass};

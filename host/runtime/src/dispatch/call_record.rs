@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
-use windlass_core::probation::{self, CallCounts, FirstCalls, OwnFailure, ProbationVerdict, Recent, Subject};
+use windlass_core::life::probation::{self, CallCounts, FirstCalls, OwnFailure, ProbationVerdict, Recent, Subject};
 
 /// The record of how the calls of one generation end, and the probation that is judged by it.
 #[derive(Debug)]

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::FutureExt;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use windlass_core::breaker::{Admission, Breaker, BreakerChange, BreakerRound, BreakerState};
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::object::ObjectKey;
+use windlass_core::queue::breaker::{Admission, Breaker, BreakerChange, BreakerRound, BreakerState};
 
 use crate::clock::SystemClock;
 

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use tokio::time::Instant;
-use windlass_core::labels::Labels;
-use windlass_core::mapping::{Primaries as _, Target};
+use windlass_core::cache::mapping::{Primaries as _, Target};
+use windlass_core::cache::watch::{IndexSource, WatchEvent};
 use windlass_core::object::ObjectKey;
+use windlass_core::object::labels::Labels;
 use windlass_core::retry::{Retries, RetryPolicy};
-use windlass_core::watch::{IndexSource, WatchEvent};
 use windlass_wasm::{ChangeBatch, ObjectChange};
 
 use crate::dispatch::feeder::{EventSource, Feed, discard, event_now};

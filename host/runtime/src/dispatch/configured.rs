@@ -1,7 +1,7 @@
 //! The operator's configuration of a plugin, as its calls get it.
 
 use tokio::sync::watch;
-use windlass_core::confidential::Confidential;
+use windlass_core::secret::confidential::Confidential;
 
 /// A plugin's configuration. None: there is none yet that it could start with.
 pub(crate) type Configured = watch::Receiver<Option<Confidential>>;

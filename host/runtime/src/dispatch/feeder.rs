@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::future::{Future, pending};
 
 use futures::FutureExt;
-use windlass_core::watch::WatchEvent;
+use windlass_core::cache::watch::WatchEvent;
 use windlass_kube::Subscription;
 
 use crate::dispatch::sink::KeySink;
@@ -130,11 +130,11 @@ mod tests {
     use futures::future::BoxFuture;
     use tokio::sync::mpsc;
     use tokio_util::sync::CancellationToken;
+    use windlass_core::cache::mapping::{Mapping, PrimaryKind};
+    use windlass_core::cache::watch::Tombstone;
     use windlass_core::clock::{Clock, Moment};
-    use windlass_core::mapping::{Mapping, PrimaryKind};
     use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
     use windlass_core::queue::{ItemExponential, Queue};
-    use windlass_core::watch::Tombstone;
 
     use super::*;
     use crate::clock::SystemClock;
@@ -152,7 +152,7 @@ mod tests {
             labels: [("for".into(), primary.into())].into(),
             owners: [].into(),
             own_fields: None,
-            conditions: windlass_core::conditions::Conditions::default(),
+            conditions: windlass_core::object::conditions::Conditions::default(),
             deleting: false,
         };
         Object::new(header, "{}")

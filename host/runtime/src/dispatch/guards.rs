@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
+use windlass_core::call::ports::Events;
 use windlass_core::clock::{Clock, Moment};
-use windlass_core::compact::Version;
-use windlass_core::hot_loop::LoopDetector;
 use windlass_core::object::ObjectRef;
-use windlass_core::ports::Events;
+use windlass_core::object::compact::Version;
+use windlass_core::queue::hot_loop::LoopDetector;
 use windlass_kube::{WriteBudget, WriteRate};
 
 use crate::clock::SystemClock;

@@ -8,7 +8,7 @@ use std::future::Future;
 use tokio_util::task::TaskTracker;
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::Queue;
-use windlass_core::settle::Settled;
+use windlass_core::write::settle::Settled;
 
 use super::Dispatch;
 

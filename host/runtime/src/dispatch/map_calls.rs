@@ -6,10 +6,10 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
-use windlass_core::fair::CallPermit;
-use windlass_core::mapping::Target;
+use windlass_core::budget::fair::CallPermit;
+use windlass_core::cache::mapping::Target;
 use windlass_core::object::ObjectKey;
-use windlass_core::settle;
+use windlass_core::write::settle;
 use windlass_wasm::{ChangeBatch, Mapped, Plugin};
 
 use crate::dispatch::code_feeder::MapChanges;

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use windlass_core::hot_loop::SlowMark;
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::trigger::{Trigger, Triggers};
+use windlass_core::queue::hot_loop::SlowMark;
+use windlass_core::queue::trigger::{Trigger, Triggers};
 
 use super::setbacks::Setbacks;
 

@@ -9,12 +9,12 @@ use std::time::Duration;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use tokio::time::{Instant, sleep_until};
-use windlass_core::expectations::{Due, HeldKey};
-use windlass_core::freshness::Proof;
-use windlass_core::gate::{Gate, ParkedAudit};
+use windlass_core::cache::freshness::Proof;
+use windlass_core::cache::watch::WatchSpec;
 use windlass_core::object::ObjectKey;
-use windlass_core::progress::Stamp;
-use windlass_core::watch::WatchSpec;
+use windlass_core::object::progress::Stamp;
+use windlass_core::write::expectations::{Due, HeldKey};
+use windlass_core::write::gate::{Gate, ParkedAudit};
 use windlass_kube::Informers;
 use windlass_wasm::manifest::ExpectationTimeout;
 

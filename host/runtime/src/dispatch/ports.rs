@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use tokio::time::Instant;
-use windlass_core::fair::{CpuPermit, LEAVES_THREAD_AFTER, leave_thread};
-use windlass_core::ports::{Answer, Ask, Port, Ports, port_fn};
+use windlass_core::budget::fair::{CpuPermit, LEAVES_THREAD_AFTER, leave_thread};
+use windlass_core::call::ports::{Answer, Ask, Port, Ports, port_fn};
 
 use crate::observe::metrics::{PortCounts, counted};
 
@@ -96,8 +96,8 @@ mod tests {
     use std::num::NonZeroU32;
     use std::time::Duration;
 
-    use windlass_core::fair::Fair;
-    use windlass_core::ports::Absent;
+    use windlass_core::budget::fair::Fair;
+    use windlass_core::call::ports::Absent;
 
     use super::*;
     use crate::observe::metrics::HostMetrics;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use windlass_core::breaker::BreakerRound;
-use windlass_core::ports::{CallContext, Ports};
+use windlass_core::call::ports::{CallContext, Ports};
+use windlass_core::queue::breaker::BreakerRound;
 use windlass_wasm::{CallLimits, Called, Plugin, Request};
 
 use crate::dispatch::spans::{self, RUN};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use windlass_core::ports::CallContext;
+use windlass_core::call::ports::CallContext;
 use windlass_record::PluginRecorder;
 use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Customized, Replay, Request};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use windlass_core::ports::CallContext;
+use windlass_core::call::ports::CallContext;
 use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Customized, Request};
 
 use crate::dispatch::composite::Compose;
@@ -59,10 +59,10 @@ impl<P: Compose> Compose for Redacted<P> {
 mod tests {
     use std::time::Duration;
 
-    use windlass_core::breaker::BreakerRound;
-    use windlass_core::confidential::Confidential;
-    use windlass_core::outcome::{CallResult, Failure};
-    use windlass_core::ports::Absent;
+    use windlass_core::call::ports::Absent;
+    use windlass_core::queue::breaker::BreakerRound;
+    use windlass_core::queue::outcome::{CallResult, Failure};
+    use windlass_core::secret::confidential::Confidential;
 
     use super::*;
     use crate::tests::played::call;

@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use windlass_core::cache::mapping::{Mapping, Primaries, PrimaryKind};
+use windlass_core::cache::predicate::{self, Predicate};
+use windlass_core::cache::related::RelatedRules;
+use windlass_core::cache::watch::{IndexSource, WatchEvent};
 use windlass_core::defect::Defect;
-use windlass_core::mapping::{Mapping, Primaries, PrimaryKind};
+use windlass_core::object::run_request;
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::predicate::{self, Predicate};
 use windlass_core::queue::Priority;
-use windlass_core::related::RelatedRules;
-use windlass_core::run_request;
-use windlass_core::trigger::{Trigger, TriggerReason};
-use windlass_core::watch::{IndexSource, WatchEvent};
+use windlass_core::queue::trigger::{Trigger, TriggerReason};
 use windlass_kube::{ConditionCounts, NotSynced, Store};
 use windlass_wasm::ObjectChange;
 
@@ -206,9 +206,9 @@ pub(crate) fn priority(event: &WatchEvent, route: &Route) -> Priority {
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::cache::watch::Tombstone;
+    use windlass_core::object::reference::ReferencePath;
     use windlass_core::object::{Header, Object, ObjectKind};
-    use windlass_core::reference::ReferencePath;
-    use windlass_core::watch::Tombstone;
 
     use super::*;
     use crate::dispatch::tests::filled::Filled;
@@ -222,7 +222,7 @@ mod tests {
             labels: [("for".into(), primary.into())].into(),
             owners: [].into(),
             own_fields: None,
-            conditions: windlass_core::conditions::Conditions::default(),
+            conditions: windlass_core::object::conditions::Conditions::default(),
             deleting: false,
         };
         Object::new(header, "{}")

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use windlass_core::breaker;
-use windlass_core::key_state::CallBlock;
-use windlass_core::mapping::Primaries as _;
+use windlass_core::cache::mapping::Primaries as _;
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::trigger::Triggers;
+use windlass_core::queue::breaker;
+use windlass_core::queue::key_state::CallBlock;
+use windlass_core::queue::trigger::Triggers;
 use windlass_kube::ConditionCounts;
 
 use super::Dispatch;

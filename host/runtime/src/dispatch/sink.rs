@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use windlass_core::cache::mapping::{Mapping, Primaries as _};
+use windlass_core::cache::watch::{Tombstone, WatchEvent};
 use windlass_core::defect::Defect;
-use windlass_core::mapping::{Mapping, Primaries as _};
 use windlass_core::object::ObjectKey;
+use windlass_core::queue::trigger::{Trigger, TriggerReason};
 use windlass_core::queue::{Priority, Queue};
-use windlass_core::trigger::{Trigger, TriggerReason};
-use windlass_core::watch::{Tombstone, WatchEvent};
 
 use crate::dispatch::memory::KeyMemory;
 use crate::dispatch::route::{Route, Stores, priority};

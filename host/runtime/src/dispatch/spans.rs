@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use windlass_core::confidential::Confidential;
-use windlass_core::key_state::CallEnd;
+use windlass_core::call::ports::CallContext;
+use windlass_core::call::trace::{CallTrace, OpenSpan};
 use windlass_core::object::ObjectKey;
-use windlass_core::outcome::CallResult;
-use windlass_core::ports::CallContext;
-use windlass_core::trace::{CallTrace, OpenSpan};
+use windlass_core::queue::key_state::CallEnd;
+use windlass_core::queue::outcome::CallResult;
+use windlass_core::secret::confidential::Confidential;
 
 use super::Dispatch;
 use crate::traces::trace_text;

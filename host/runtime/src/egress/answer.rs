@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use windlass_core::http::{HttpBody, HttpError, HttpReason, HttpResponse};
+use windlass_core::call::http::{HttpBody, HttpError, HttpReason, HttpResponse};
 
 use super::bounded_stream::TooMuch;
 use super::{HttpLimits, failed};

@@ -9,8 +9,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
-use windlass_core::egress::{self, AddressDenied, AddressReach, HttpTarget, NetworkFacts, UrlHost};
-use windlass_core::http::{HttpError, HttpReason};
+use windlass_core::call::http::{HttpError, HttpReason};
+use windlass_core::rights::egress::{self, AddressDenied, AddressReach, HttpTarget, NetworkFacts, UrlHost};
 
 use super::{EgressInner, HttpPermit, failed};
 

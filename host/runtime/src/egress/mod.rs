@@ -24,10 +24,10 @@ use futures::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tracing::Instrument;
-use windlass_core::egress::{self, AddressReach, HttpTarget};
-use windlass_core::grants::{LiveGrants, Scheme};
-use windlass_core::http::{HttpError, HttpReason, HttpRequest, HttpResponse};
-use windlass_core::ports::{Answer, Ask, CallContext, Port, port_fn};
+use windlass_core::call::http::{HttpError, HttpReason, HttpRequest, HttpResponse};
+use windlass_core::call::ports::{Answer, Ask, CallContext, Port, port_fn};
+use windlass_core::rights::egress::{self, AddressReach, HttpTarget};
+use windlass_core::rights::grants::{LiveGrants, Scheme};
 
 use self::answer::exchange;
 use self::bounded_stream::BoundedStream;

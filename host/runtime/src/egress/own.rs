@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
-use windlass_core::egress::{HttpTarget, UrlHost};
-use windlass_core::grants::Scheme;
-use windlass_core::http::{HttpError, HttpReason, HttpResponse};
+use windlass_core::call::http::{HttpError, HttpReason, HttpResponse};
+use windlass_core::rights::egress::{HttpTarget, UrlHost};
+use windlass_core::rights::grants::Scheme;
 
 use super::answer::exchange;
 use super::bounded_stream::BoundedStream;

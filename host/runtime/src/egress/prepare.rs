@@ -4,8 +4,8 @@ use bytes::Bytes;
 use http::header::{CONNECTION, HOST, HeaderName, HeaderValue, USER_AGENT};
 use http::{Method, Request, Uri};
 use http_body_util::Full;
-use windlass_core::egress::{HttpTarget, is_method};
-use windlass_core::http::{HttpBody, HttpError, HttpReason, HttpRequest};
+use windlass_core::call::http::{HttpBody, HttpError, HttpReason, HttpRequest};
+use windlass_core::rights::egress::{HttpTarget, is_method};
 
 use super::{HttpLimits, failed};
 

@@ -9,15 +9,15 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
-use windlass_core::confidential::Confidential;
-use windlass_core::fence::Fenced;
-use windlass_core::grants::{Allowance, Grants, HttpRule, Layer};
-use windlass_core::http::HttpBody;
+use windlass_core::cache::overlay::Overlay;
+use windlass_core::call::http::HttpBody;
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::overlay::Overlay;
-use windlass_core::principal::{Principal, Role};
-use windlass_core::settle::Hold;
-use windlass_core::trigger::Triggers;
+use windlass_core::queue::trigger::Triggers;
+use windlass_core::rights::fence::Fenced;
+use windlass_core::rights::grants::{Allowance, Grants, HttpRule, Layer};
+use windlass_core::rights::principal::{Principal, Role};
+use windlass_core::secret::confidential::Confidential;
+use windlass_core::write::settle::Hold;
 
 use super::*;
 use crate::traces::tests::collected;
@@ -80,7 +80,7 @@ impl Rules {
             hold: Hold::detached(),
             overlay: Overlay::default(),
             lines: <_>::default(),
-            cpu_permit: windlass_core::fair::CpuPermit::default(),
+            cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
             config: "{}".into(),
         })
     }

@@ -12,8 +12,8 @@ use rustls_platform_verifier::Verifier;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use windlass_core::egress::UrlHost;
-use windlass_core::http::{HttpError, HttpReason};
+use windlass_core::call::http::{HttpError, HttpReason};
+use windlass_core::rights::egress::UrlHost;
 use windlass_files::read_whole;
 
 use super::failed;

@@ -1,9 +1,9 @@
 //! The span of a fetch, and the header that lets the peer continue its trace.
 
 use http::header::{HeaderName, HeaderValue};
-use windlass_core::confidential::Confidential;
-use windlass_core::http::{HttpError, HttpResponse};
-use windlass_core::trace::{CallTrace, OpenSpan};
+use windlass_core::call::http::{HttpError, HttpResponse};
+use windlass_core::call::trace::{CallTrace, OpenSpan};
+use windlass_core::secret::confidential::Confidential;
 
 use super::prepare::Outgoing;
 use super::{RequestSummary, reason};

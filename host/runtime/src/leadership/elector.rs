@@ -8,12 +8,12 @@ use futures::future::BoxFuture;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_core::clock::{Clock, Moment};
-use windlass_core::fence::Fenced;
-use windlass_core::lease::{Election, ElectionAnswer, ElectionStep, FoundLease, LeaseLoss, LeaseWish, Purpose};
-use windlass_core::plugin_state::LeaseStatus;
+use windlass_core::life::lease::{Election, ElectionAnswer, ElectionStep, FoundLease, LeaseLoss, LeaseWish, Purpose};
+use windlass_core::life::plugin_state::LeaseStatus;
+use windlass_core::life::sharing::{Membership, Offer, Part, Stance};
 use windlass_core::repeats::Repeats;
-use windlass_core::settle;
-use windlass_core::sharing::{Membership, Offer, Part, Stance};
+use windlass_core::rights::fence::Fenced;
+use windlass_core::write::settle;
 use windlass_kube::{LeaseError, LeaseKind, Leases};
 
 use super::fence::{LeaseFence, TermReach};
@@ -264,7 +264,7 @@ impl Elector {
         });
     }
 
-    fn gain(&mut self, term: windlass_core::lease::LeaseTerm) {
+    fn gain(&mut self, term: windlass_core::life::lease::LeaseTerm) {
         let (hold, settled) = settle::hold();
         let reach = Arc::new(TermReach::default());
         reach.set(Some(term));

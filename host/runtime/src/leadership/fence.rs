@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use windlass_core::clock::Clock;
-use windlass_core::fence::{Fence, LeaseLost};
-use windlass_core::lease::LeaseTerm;
-use windlass_core::settle::Hold;
+use windlass_core::life::lease::LeaseTerm;
+use windlass_core::rights::fence::{Fence, LeaseLost};
+use windlass_core::write::settle::Hold;
 
 /// How far a lease term reaches, as it is renewed.
 #[derive(Debug, Default)]

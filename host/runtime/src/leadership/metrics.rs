@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use tokio::sync::watch;
-use windlass_core::sharing::Membership;
+use windlass_core::life::sharing::Membership;
 
 use super::elector::LeaseFigures;
 use super::slots::LeaseSlots;

@@ -24,12 +24,12 @@ use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use windlass_core::clock::Clock;
-use windlass_core::fence::Fenced;
-use windlass_core::lease::{Election, FoundLease};
-use windlass_core::plugin_state::{ControllerState, LeaseStatus};
-use windlass_core::principal::{Principal, Role};
+use windlass_core::life::lease::{Election, FoundLease};
+use windlass_core::life::plugin_state::{ControllerState, LeaseStatus};
+use windlass_core::life::sharing::{Members, Membership, Offer, Part};
 use windlass_core::repeats::Repeats;
-use windlass_core::sharing::{Members, Membership, Offer, Part};
+use windlass_core::rights::fence::Fenced;
+use windlass_core::rights::principal::{Principal, Role};
 use windlass_kube::client::Connection;
 use windlass_kube::{Informers, LeaseError, LeaseKind, Leases};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use windlass_core::sharing::{Membership, Offer, Unserved};
+use windlass_core::life::sharing::{Membership, Offer, Unserved};
 use windlass_kube::Leases;
 use windlass_wasm::Plugin;
 use windlass_wasm::manifest::is_dns_label;
@@ -28,7 +28,7 @@ impl ReadOffers {
     pub(super) fn of(
         &mut self,
         member: &Arc<str>,
-        found: &windlass_core::lease::FoundLease,
+        found: &windlass_core::life::lease::FoundLease,
         settings: &LeaseSettings,
     ) -> Option<Arc<Offer>> {
         let Some(text) = Leases::serves(found) else {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use windlass_core::lease::FoundLease;
+use windlass_core::life::lease::FoundLease;
 use windlass_kube::Leases;
 
 use super::{Leadership, LeaseMode};

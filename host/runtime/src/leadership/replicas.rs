@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio::sync::watch;
+use windlass_core::cache::watch::WatchEvent;
 use windlass_core::clock::{Clock, Moment};
-use windlass_core::lease::{ElectionAnswer, LeaseVersion};
-use windlass_core::sharing::{Members, Membership, Offer};
-use windlass_core::watch::WatchEvent;
+use windlass_core::life::lease::{ElectionAnswer, LeaseVersion};
+use windlass_core::life::sharing::{Members, Membership, Offer};
 use windlass_kube::{Informers, Leases, Subscription};
 
 use super::LeaseSettings;
@@ -152,8 +152,8 @@ mod tests {
     use futures::future::BoxFuture;
     use http::Uri;
     use windlass_apiserver::{ApiServer, Config};
-    use windlass_core::lease::LeaseRecord;
-    use windlass_core::principal::{Principal, Role};
+    use windlass_core::life::lease::LeaseRecord;
+    use windlass_core::rights::principal::{Principal, Role};
     use windlass_kube::client::Connection;
     use windlass_kube::{Discovery, LeaseKind, ListReason};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use tokio::runtime::Handle;
-use windlass_core::lease::Timing;
+use windlass_core::life::lease::Timing;
 
 /// The longest offer that is written. Each replica writes its own every retry period, and all others read it; an object
 /// has 256 KiB for annotations.
@@ -68,7 +68,7 @@ impl LeaseSettings {
             LeaseMode::None => None,
             LeaseMode::Single => Some(format!("windlass-{instance}-all")),
             LeaseMode::Shards => {
-                Some(format!("windlass-{instance}-shard-{:02}", windlass_core::sharing::shard_of(plugin)))
+                Some(format!("windlass-{instance}-shard-{:02}", windlass_core::life::sharing::shard_of(plugin)))
             }
             LeaseMode::PerPlugin => Some(format!("windlass-{instance}-plugin-{plugin}")),
         }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio_util::sync::CancellationToken;
-use windlass_core::lease::FoundLease;
-use windlass_core::plugin_state::LeaseStatus;
+use windlass_core::life::lease::FoundLease;
+use windlass_core::life::plugin_state::LeaseStatus;
 use windlass_kube::LeaseKind;
 
 use super::elector::LeaseFigures;

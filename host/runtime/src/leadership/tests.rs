@@ -7,7 +7,7 @@ use kube::api::{Api, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use tokio::runtime::Builder;
 use windlass_apiserver::{ApiServer, Config};
-use windlass_core::lease::{ElectionAnswer, Timing};
+use windlass_core::life::lease::{ElectionAnswer, Timing};
 use windlass_kube::Discovery;
 use windlass_kube::client::{self, ConnectOptions};
 

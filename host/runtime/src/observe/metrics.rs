@@ -28,8 +28,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use windlass_core::deceptive;
-use windlass_core::features::Features;
-use windlass_core::outcome::WAITED;
+use windlass_core::life::features::Features;
+use windlass_core::queue::outcome::WAITED;
 use windlass_kube::Connection;
 
 pub(crate) use self::collect::{Sources, counters, gauges};

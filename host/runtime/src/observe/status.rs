@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::calls::KeyCallEnd;
 pub(crate) use self::controller::{CallGuards, ControllerStatus, GateCaches, KeyListing, KeySource, ResumedController};
 pub(crate) use self::plugin::{LeaseView, LeftBehind, NextView, NotTaken, PluginHealth, PluginStatus, ReplicasView};
-pub(crate) use windlass_core::plugin_state::{ControllerState, PluginPhase, PluginState};
+pub(crate) use windlass_core::life::plugin_state::{ControllerState, PluginPhase, PluginState};
 
 /// An error as it is shown; the log has all of it.
 const MOST_ERROR_BYTES: usize = 1024;

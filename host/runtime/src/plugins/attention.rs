@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use windlass_core::plugin_state::PluginState;
+use windlass_core::life::plugin_state::PluginState;
 
 use crate::host::Host;
 use crate::plugins::tell;

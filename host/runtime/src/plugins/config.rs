@@ -19,7 +19,7 @@ use jsonschema::{PatternOptions, Validator};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
-use windlass_core::confidential::Confidential;
+use windlass_core::secret::confidential::Confidential;
 use windlass_kube::SecretError;
 use windlass_wasm::Manifest;
 

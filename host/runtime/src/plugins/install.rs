@@ -13,9 +13,9 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, select_all};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use windlass_core::grants::{Allowance, Grants};
-use windlass_core::principal::Principal;
 use windlass_core::retry::{Retries, RetryPolicy};
+use windlass_core::rights::grants::{Allowance, Grants};
+use windlass_core::rights::principal::Principal;
 use windlass_kube::{Definition, DefinitionError};
 use windlass_wasm::Manifest;
 

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::grants::resource_name;
 use windlass_core::object::ObjectKind;
+use windlass_core::rights::grants::resource_name;
 use windlass_kube::sweep::{self, Carrier, Sought, SweepScope, Swept};
 use windlass_wasm::manifest::Manifest;
 use windlass_wasm::{EntryPoint, Plugin};

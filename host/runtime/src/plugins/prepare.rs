@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_core::error::explained;
-use windlass_core::fence::Fenced;
-use windlass_core::grants::{DenialCount, LiveGrants};
-use windlass_core::principal::{Principal, Role};
-use windlass_core::selector::Selector;
+use windlass_core::object::selector::Selector;
+use windlass_core::rights::fence::Fenced;
+use windlass_core::rights::grants::{DenialCount, LiveGrants};
+use windlass_core::rights::principal::{Principal, Role};
 use windlass_wasm::{LoadError, Manifest, Plugin, Sandbox};
 
 use crate::controller::Ready;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use futures::future::join_all;
 use tokio::sync::{Mutex, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use windlass_core::fair::CpuShare;
-use windlass_core::fence::Fenced;
+use windlass_core::budget::fair::CpuShare;
+use windlass_core::rights::fence::Fenced;
 use windlass_kube::{Budget, LiveReader};
 use windlass_wasm::Plugin;
 

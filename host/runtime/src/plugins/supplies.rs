@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::fair::Fair;
+use windlass_core::budget::fair::Fair;
 use windlass_kube::client::Connection;
 use windlass_kube::{Definitions, Discovery, LiveReader, Secrets};
 

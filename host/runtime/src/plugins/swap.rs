@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
-use windlass_core::finalizer;
+use windlass_core::object::finalizer;
 use windlass_wasm::Plugin;
 
 use super::serve::{Generation, Serving, ServingState};

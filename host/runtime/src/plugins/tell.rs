@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::fence::Fenced;
-use windlass_core::grants::LiveGrants;
+use windlass_core::cache::overlay::Overlay;
+use windlass_core::call::ports::{CallContext, Event, EventType, Events as _};
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::overlay::Overlay;
-use windlass_core::ports::{CallContext, Event, EventType, Events as _};
-use windlass_core::principal::{Principal, Role};
-use windlass_core::settle::Hold;
-use windlass_core::trigger::Triggers;
+use windlass_core::queue::trigger::Triggers;
+use windlass_core::rights::fence::Fenced;
+use windlass_core::rights::grants::LiveGrants;
+use windlass_core::rights::principal::{Principal, Role};
+use windlass_core::write::settle::Hold;
 use windlass_wasm::Plugin;
 
 use crate::host::Host;
@@ -211,7 +211,7 @@ fn event(host: &Host, plugin: &Arc<str>, runs: &str, (reason, action): (&str, &s
         hold: Hold::detached(),
         overlay: Overlay::default(),
         lines: <_>::default(),
-        cpu_permit: windlass_core::fair::CpuPermit::default(),
+        cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
         config: "{}".into(),
     };
     let event = Event {

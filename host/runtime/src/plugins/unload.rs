@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use windlass_core::aggregate::Aggregate;
-use windlass_core::finalizer;
-use windlass_core::grants::resource_name;
+use windlass_core::object::finalizer;
+use windlass_core::queue::aggregate::Aggregate;
+use windlass_core::rights::grants::resource_name;
 use windlass_kube::sweep::{self, Carrier, Sought, SweepScope};
 use windlass_wasm::Plugin;
 

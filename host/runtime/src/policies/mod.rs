@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
-use windlass_core::grants::{Allowance, Denials, Forbidden, ForeignKind};
+use windlass_core::rights::grants::{Allowance, Denials, Forbidden, ForeignKind};
 use windlass_wasm::Plugin;
 
 pub(crate) use self::changes::{Changes, InstancesOf, Pause};

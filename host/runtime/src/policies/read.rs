@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use windlass_core::grants::Allowance;
+use windlass_core::rights::grants::Allowance;
 
 use super::PoliciesInForce;
 use crate::files::{Change, Content};

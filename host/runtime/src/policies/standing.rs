@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use windlass_core::grants::{Allowance, Forbidden, Grants, Layer};
-use windlass_core::principal::ServiceAccount;
+use windlass_core::rights::grants::{Allowance, Forbidden, Grants, Layer};
+use windlass_core::rights::principal::ServiceAccount;
 use windlass_wasm::Manifest;
 
 use super::{Policies, PoliciesError, PolicySettings};

@@ -8,10 +8,10 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use tracing::subscriber::with_default;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
-use windlass_core::grants::{Access, Allowance, Rule};
+use windlass_core::call::ports::Absent;
 use windlass_core::object::ObjectKey;
-use windlass_core::outcome::CallResult;
-use windlass_core::ports::Absent;
+use windlass_core::queue::outcome::CallResult;
+use windlass_core::rights::grants::{Access, Allowance, Rule};
 use windlass_wasm::{CallLimits, Called, Instances};
 
 use super::*;
@@ -184,7 +184,7 @@ async fn each_call_is_made_as_the_policy_says_then() {
     let plugin = Reusable::new(Box::new(seen), scene.policies.instances("a"));
     for next in [Some(format!("{HEAD}instances: reuse\n")), None] {
         let (request, context) = call(None);
-        let (ports, round) = (Absent::ports(), windlass_core::breaker::BreakerRound::default());
+        let (ports, round) = (Absent::ports(), windlass_core::queue::breaker::BreakerRound::default());
         plugin.reconcile(Call { request, ports: &ports, context, limits: CallLimits::default(), round }).await;
         if let Some(next) = next {
             replace(&scene.path("a.policy.yaml"), &next);

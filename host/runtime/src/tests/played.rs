@@ -6,17 +6,17 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use serde_json::Value;
+use windlass_core::cache::overlay::Overlay;
+use windlass_core::call::ports::{Absent, Answer, Ask, CallContext, Ports, Written, port_fn};
 use windlass_core::error::ApiError;
-use windlass_core::fence::Fenced;
-use windlass_core::grants::{Allowance, Grants, LiveGrants};
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
-use windlass_core::outcome::CallResult;
-use windlass_core::overlay::Overlay;
-use windlass_core::ports::{Absent, Answer, Ask, CallContext, Ports, Written, port_fn};
-use windlass_core::principal::{Principal, Role};
-use windlass_core::settle::Hold;
-use windlass_core::trigger::Triggers;
+use windlass_core::queue::outcome::CallResult;
+use windlass_core::queue::trigger::Triggers;
+use windlass_core::rights::fence::Fenced;
+use windlass_core::rights::grants::{Allowance, Grants, LiveGrants};
+use windlass_core::rights::principal::{Principal, Role};
 use windlass_core::write::Operation;
+use windlass_core::write::settle::Hold;
 use windlass_wasm::{Called, Request};
 
 use crate::dispatch::reconcile::{Call, Reconcile};
@@ -115,7 +115,7 @@ pub(crate) fn object(version: &str, metadata: &str, deleting: bool) -> Object {
         labels: [].into(),
         owners: [].into(),
         own_fields: None,
-        conditions: windlass_core::conditions::Conditions::default(),
+        conditions: windlass_core::object::conditions::Conditions::default(),
         deleting,
     };
     Object::new(header, text(version, metadata))
@@ -159,7 +159,7 @@ pub(crate) fn call(primary: Option<Object>) -> (Request, Arc<CallContext>) {
         hold: Hold::detached(),
         overlay: Overlay::default(),
         lines: <_>::default(),
-        cpu_permit: windlass_core::fair::CpuPermit::default(),
+        cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
         config: "{}".into(),
     };
     (request, Arc::new(context))

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use windlass_core::ports::{CallContext, Event, EventType, Events};
+use windlass_core::call::ports::{CallContext, Event, EventType, Events};
 
 /// Keeps the warnings that are emitted.
 #[derive(Default)]

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use windlass_apiserver::{ApiServer, Config};
-use windlass_core::fair::Fair;
+use windlass_core::budget::fair::Fair;
 use windlass_kube::client::{self, ConnectOptions, Connection};
 use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
 

@@ -8,8 +8,8 @@ use http::header::{CONNECTION, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Request};
 use http_body_util::Full;
 use serde::Deserialize;
-use windlass_core::egress::HttpTarget;
-use windlass_core::http::{HttpBody, HttpReason, HttpResponse};
+use windlass_core::call::http::{HttpBody, HttpReason, HttpResponse};
+use windlass_core::rights::egress::HttpTarget;
 
 use super::export::{Collect, ExportError, PartialRefusal};
 use super::settings::TraceSettings;

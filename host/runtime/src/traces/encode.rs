@@ -1,7 +1,7 @@
 //! Spans as OTLP has them in JSON: ids in hexadecimal, 64-bit numbers as text, enums as numbers.
 
 use serde::{Serialize, Serializer};
-use windlass_core::trace::{EndedSpan, SpanKind, SpanValue};
+use windlass_core::call::trace::{EndedSpan, SpanKind, SpanValue};
 
 /// The longest text of one attribute, name or error, in bytes.
 pub(super) const ATTRIBUTE_BYTES_MAX: usize = 2 << 10;

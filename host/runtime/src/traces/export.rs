@@ -8,8 +8,8 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
+use windlass_core::call::trace::EndedSpan;
 use windlass_core::retry::RetryPolicy;
-use windlass_core::trace::EndedSpan;
 
 use super::clock::SpanClock;
 use super::encode::Encoder;

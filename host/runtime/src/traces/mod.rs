@@ -22,8 +22,8 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use windlass_core::call::trace::{CallTrace, EndedSpan, OpenSpan, SpanSink, SpanValue};
 use windlass_core::deceptive;
-use windlass_core::trace::{CallTrace, EndedSpan, OpenSpan, SpanSink, SpanValue};
 
 use self::clock::SpanClock;
 use self::collector::HttpCollector;

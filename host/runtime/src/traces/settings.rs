@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
-use windlass_core::egress::HttpTarget;
+use windlass_core::rights::egress::HttpTarget;
 
 use super::Sampling;
 use crate::egress::tls::{Trust, TrustError};

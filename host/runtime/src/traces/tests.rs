@@ -4,7 +4,7 @@ use std::future::pending;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use windlass_core::trace::MOST_SPANS;
+use windlass_core::call::trace::MOST_SPANS;
 
 use super::encode::ATTRIBUTE_BYTES_MAX;
 use super::export::{ExportError, PartialRefusal};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{bail, ensure};
 use clap::{ArgGroup, Args};
-use windlass_core::principal::Role;
+use windlass_core::rights::principal::Role;
 use windlass_core::write::{DeleteOptions, Operation, Propagation};
 use windlass_kube::sweep::{Carrier, Sought};
 

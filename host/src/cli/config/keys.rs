@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, Command};
-use windlass_core::features::Features;
+use windlass_core::life::features::Features;
 use windlass_wasm::Setting;
 
 use crate::cli::duration::DurationArg;

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use anyhow::bail;
 use clap::Args;
-use windlass_core::finalizer;
-use windlass_core::principal::Role;
+use windlass_core::object::finalizer;
+use windlass_core::rights::principal::Role;
 use windlass_core::write::{Operation, PatchType, WriteOptions};
 use windlass_kube::sweep::{Carrier, Sought};
 

@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use wasmtime::component::{Component, HasSelf, InstancePre, Linker as ComponentLinker};
 use wasmtime::{Engine, Store};
-use windlass_core::compose::Composition;
-use windlass_core::mapping::Target;
-use windlass_core::outcome::CallResult;
-use windlass_core::related::RelatedRule;
+use windlass_core::cache::mapping::Target;
+use windlass_core::cache::related::RelatedRule;
+use windlass_core::call::compose::Composition;
+use windlass_core::queue::outcome::CallResult;
 
 use self::optional::{customize_bindings, mapper_bindings};
 use crate::entry::{EntryPoint, Export};

@@ -8,11 +8,11 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use sha2::{Digest as _, Sha256};
 use wasmtime::Store;
-use windlass_core::compose::Composition;
-use windlass_core::mapping::Target;
-use windlass_core::outcome::CallResult;
-use windlass_core::ports::CallContext;
-use windlass_core::related::RelatedRule;
+use windlass_core::cache::mapping::Target;
+use windlass_core::cache::related::RelatedRule;
+use windlass_core::call::compose::Composition;
+use windlass_core::call::ports::CallContext;
+use windlass_core::queue::outcome::CallResult;
 
 use super::{Callee, Question, check_size};
 use crate::abi::v0_2_0::Instance;

@@ -1,8 +1,9 @@
 //! `cache`: reads of the declared watches.
 
 use tokio::time::Instant;
-use windlass_core::fair::LEAVES_THREAD_AFTER;
-use windlass_core::{error, ports};
+use windlass_core::budget::fair::LEAVES_THREAD_AFTER;
+use windlass_core::call::ports;
+use windlass_core::error;
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::cache::{Host, ListQuery};
 use crate::abi::v0_2_0::bindings::windlass::plugin::types::{ApiError, ObjectRef, Page};

@@ -2,7 +2,9 @@
 //!
 //! Unlike a write, a fetch ends with the call that asked for it: nobody is left who could use the response.
 
-use windlass_core::http::{HttpBody, HttpError as CoreError, HttpReason as CoreReason, HttpRequest, HttpResponse};
+use windlass_core::call::http::{
+    HttpBody, HttpError as CoreError, HttpReason as CoreReason, HttpRequest, HttpResponse,
+};
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::http::{Body, Host, HttpError, HttpReason, Request, Response};
 use crate::abi::v0_2_0::convert::milliseconds;

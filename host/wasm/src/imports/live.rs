@@ -1,8 +1,8 @@
 //! `live`: reads of the API server itself, each asked of the port and carried out in the call's
 //! task.
 
+use windlass_core::call::ports::ServedQuery;
 use windlass_core::error::ApiReason;
-use windlass_core::ports::ServedQuery;
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::live::{Host, ListQuery, LogQuery, ServedKind, View};
 use crate::abi::v0_2_0::bindings::windlass::plugin::types::{ApiError, ObjectKind, ObjectRef, Page};

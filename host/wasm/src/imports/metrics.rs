@@ -1,6 +1,6 @@
 //! `metrics`: values for the port, which keeps those that fit what the manifest declares.
 
-use windlass_core::ports::MetricChange;
+use windlass_core::call::ports::MetricChange;
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::metrics::Host;
 use crate::state::CallState;

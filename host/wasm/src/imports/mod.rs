@@ -20,9 +20,9 @@ mod writes;
 use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
+use windlass_core::call::ports::{Answer, TypedAsk};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::panics;
-use windlass_core::ports::{Answer, TypedAsk};
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::types;
 use crate::abi::v0_2_0::convert;

@@ -1,7 +1,7 @@
 //! `owners`: claims, each asked of the port and carried out in the call's task. The port settles the writes that a claim
 //! has sent, also when this call is cancelled.
 
-use windlass_core::ports::OwnerClaim;
+use windlass_core::call::ports::OwnerClaim;
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::owners::{Claimed, Host};
 use crate::abi::v0_2_0::bindings::windlass::plugin::types::{ApiError, ObjectKind};

@@ -1,8 +1,8 @@
 //! `writes`: mutations, each asked of the port. What has been sent goes on when the call ends (ADR 5).
 
+use windlass_core::call::ports::CollectionDeletion;
 use windlass_core::error::{ApiError as CoreError, ApiReason};
 use windlass_core::object::ObjectRef as CoreRef;
-use windlass_core::ports::CollectionDeletion;
 use windlass_core::write::Operation;
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::types::{ApiError, ObjectRef};

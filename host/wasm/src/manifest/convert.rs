@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use windlass_core::grants::{self, Allowance, HttpRule, Rule};
 use windlass_core::object::ObjectKind;
 use windlass_core::queue::{
     ITEM_BACKOFF_MAX, ITEM_BACKOFF_MIN, ItemExponential, Limiter, MaxOf, RETRIES_BURST, RETRIES_PER_SECOND, TokenBucket,
 };
+use windlass_core::rights::grants::{self, Allowance, HttpRule, Rule};
 
 use super::{Backoff, Controller, HttpHost, LimiterKind, Manifest, Options, Permission, Scheme, Watch};
 

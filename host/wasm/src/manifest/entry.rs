@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use windlass_core::compose;
+use windlass_core::call::compose;
 use windlass_core::object::ObjectKind;
 
 use super::watch::Mapping;

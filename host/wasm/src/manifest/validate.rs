@@ -239,7 +239,7 @@ impl HttpHost {
             problems.add(format_args!("{path}.methods"), "is empty, so nothing can be asked");
         }
         problems.count(format_args!("{path}.methods"), self.methods.len());
-        let can_be = |method: &str| method == "*" || windlass_core::egress::is_method(method);
+        let can_be = |method: &str| method == "*" || windlass_core::rights::egress::is_method(method);
         for method in self.methods.iter().filter(|method| !can_be(method)) {
             let what = format!("{} is no method that can be asked for, which is like `GET`", quoted(method));
             problems.add(format_args!("{path}.methods"), what);

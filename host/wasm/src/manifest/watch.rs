@@ -49,7 +49,7 @@ fn yes() -> bool {
     true
 }
 
-/// How a composer's children of a kind change; see [`windlass_core::compose::UpdateStrategy`].
+/// How a composer's children of a kind change; see [`windlass_core::call::compose::UpdateStrategy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum UpdateStrategy {
@@ -71,7 +71,7 @@ pub enum Projection {
     Metadata {},
     /// The metadata and the values at JSON pointers.
     Fields {
-        /// See [`windlass_core::pointer`].
+        /// See [`windlass_core::object::pointer`].
         pointers: Vec<String>,
     },
 }
@@ -98,7 +98,7 @@ pub struct Index {
 pub enum IndexSource {
     /// Each string at a JSON pointer.
     Field {
-        /// See [`windlass_core::pointer`].
+        /// See [`windlass_core::object::pointer`].
         pointer: String,
     },
     /// The value of a label.
@@ -118,7 +118,7 @@ pub enum IndexSource {
     },
     /// Label selectors.
     Selector {
-        /// See [`windlass_core::pointer`].
+        /// See [`windlass_core::object::pointer`].
         pointer: String,
         /// How they are written.
         #[serde(default)]
@@ -126,7 +126,7 @@ pub enum IndexSource {
     },
 }
 
-/// How an object writes a label selector; see [`windlass_core::watch::SelectorForm`].
+/// How an object writes a label selector; see [`windlass_core::cache::watch::SelectorForm`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SelectorForm {
@@ -137,7 +137,7 @@ pub enum SelectorForm {
     Labels,
 }
 
-/// Which primaries a watched object concerns; see [`windlass_core::mapping::Mapping`].
+/// Which primaries a watched object concerns; see [`windlass_core::cache::mapping::Mapping`].
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum Mapping {
@@ -155,7 +155,7 @@ pub enum Mapping {
     },
     /// Those that the strings at a JSON pointer name.
     Field {
-        /// See [`windlass_core::pointer`].
+        /// See [`windlass_core::object::pointer`].
         pointer: String,
     },
     /// Those that references with namespace and name in two fields name.
@@ -188,7 +188,7 @@ pub enum Mapping {
     Customize {},
 }
 
-/// Which changes are worth a call; see [`windlass_core::predicate::Predicate`].
+/// Which changes are worth a call; see [`windlass_core::cache::predicate::Predicate`].
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum Predicate {
@@ -200,7 +200,7 @@ pub enum Predicate {
     Annotations {},
     /// Of the value at a JSON pointer.
     Fields {
-        /// See [`windlass_core::pointer`].
+        /// See [`windlass_core::object::pointer`].
         pointers: Vec<String>,
     },
     /// Those that the inner one does not let pass.

@@ -5,8 +5,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use windlass_core::overlay::Room;
-use windlass_core::shared_budget::{Portion, Wants};
+use windlass_core::budget::shared_budget::{Portion, Wants};
+use windlass_core::cache::overlay::Room;
 
 use super::{GuestMemory, Share, pages};
 

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_core::fence::Fenced;
-use windlass_core::grants::LiveGrants;
+use windlass_core::cache::overlay::Overlay;
+use windlass_core::call::ports::CallContext;
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::overlay::Overlay;
-use windlass_core::ports::CallContext;
-use windlass_core::principal::{Principal, Role};
-use windlass_core::settle::Hold;
-use windlass_core::trigger::Triggers;
+use windlass_core::queue::trigger::Triggers;
+use windlass_core::rights::fence::Fenced;
+use windlass_core::rights::grants::LiveGrants;
+use windlass_core::rights::principal::{Principal, Role};
+use windlass_core::write::settle::Hold;
 use windlass_wasm::{CallLimits, Instances, Plugin, Replay, Request};
 
 use crate::languages::RUNTIME;
@@ -128,7 +128,7 @@ impl Call {
             hold: Hold::detached(),
             overlay: Overlay::default(),
             lines: <_>::default(),
-            cpu_permit: windlass_core::fair::CpuPermit::default(),
+            cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
             config: self.config.as_str().into(),
         })
     }

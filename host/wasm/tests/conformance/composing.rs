@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_core::compose::Composition;
-use windlass_core::outcome::CallResult;
+use windlass_core::call::compose::Composition;
+use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::{CompositionRequest, Plugin};
 
 use crate::call::Call;

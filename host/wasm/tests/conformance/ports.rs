@@ -7,12 +7,12 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 use serde_json::{Value, json};
-use windlass_core::error::ApiError;
-use windlass_core::object::ObjectRef;
-use windlass_core::ports::{
+use windlass_core::call::ports::{
     Answer, Ask, CallContext, Claimed, CollectionDeletion, Event, Events, ListPage, ListQuery, LiveGet, MetricChange,
     Metrics, OwnerClaim, Port, Ports, Reads, Written,
 };
+use windlass_core::error::ApiError;
+use windlass_core::object::ObjectRef;
 use windlass_core::write::Operation;
 use windlass_wasm::Limits;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use windlass_core::mapping::Target;
-use windlass_core::related::RelatedRule;
+use windlass_core::cache::mapping::Target;
+use windlass_core::cache::related::RelatedRule;
 use windlass_wasm::{ChangeBatch, ObjectChange, Plugin};
 
 use crate::call::Call;
@@ -55,7 +55,7 @@ fn rule(rule: &RelatedRule) -> Value {
     json!({
         "watch": &*rule.watch, "namespace": rule.namespace.as_deref(),
         "names": rule.names.iter().map(|name| &**name).collect::<Vec<_>>(),
-        "selects": rule.labels.matches(&labels), "selectsAll": rule.labels == windlass_core::selector::Selector::default(),
+        "selects": rule.labels.matches(&labels), "selectsAll": rule.labels == windlass_core::object::selector::Selector::default(),
     })
 }
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use windlass_core::call::http::{HttpBody, HttpError, HttpReason, HttpRequest, HttpResponse};
+use windlass_core::call::ports::{Event, EventType, ListQuery, LiveQuery, LogQuery, ServedKind, View};
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::http::{HttpBody, HttpError, HttpReason, HttpRequest, HttpResponse};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::outcome::{CallResult, Failure};
-use windlass_core::ports::{Event, EventType, ListQuery, LiveQuery, LogQuery, ServedKind, View};
-use windlass_core::trigger::{Trigger, TriggerReason, Triggers};
+use windlass_core::queue::outcome::{CallResult, Failure};
+use windlass_core::queue::trigger::{Trigger, TriggerReason, Triggers};
 use windlass_core::write::{
     Collection, DeleteOptions, FieldValidation, Operation, PatchType, Propagation, WriteOptions,
 };

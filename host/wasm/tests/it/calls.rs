@@ -8,7 +8,7 @@ use std::time::Duration;
 use support::guests::{Core, chameleon, webapp};
 use support::ports::{FakePorts, WriteMode, quiet};
 use support::{called, limits, load, patient, reconcile, reconcile_object, sandbox, trapped};
-use windlass_core::outcome::{CallResult, Failure};
+use windlass_core::queue::outcome::{CallResult, Failure};
 use windlass_core::write::Operation;
 use windlass_wasm::Limits;
 
@@ -135,7 +135,7 @@ async fn batched(limits: Limits) -> (Arc<FakePorts>, CallResult) {
 
 fn told(result: CallResult) -> String {
     match result {
-        CallResult::Failed(failures) => windlass_core::outcome::summary(&failures),
+        CallResult::Failed(failures) => windlass_core::queue::outcome::summary(&failures),
         other => panic!("it fails for good, and does not end with {other:?}"),
     }
 }

@@ -10,7 +10,7 @@ use support::bytes::{COMPONENT_SECTION, TYPES_SECTION, around, around_functions,
 use support::guests::{Core, chameleon, webapp};
 use support::ports::quiet;
 use support::{PluginDir, load, options, reconcile};
-use windlass_core::outcome::CallResult;
+use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::{Compiler, Limits, LoadError, Plugin, Sandbox, SandboxOptions};
 
 /// The host's own program: `WINDLASS_BIN`, else where cargo puts it.

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use support::guests::{chameleon, composer};
 use support::ports::quiet;
 use support::{call_of, load, sandbox, trapped};
-use windlass_core::compose::Composition;
-use windlass_core::mapping::Target;
+use windlass_core::cache::mapping::Target;
+use windlass_core::call::compose::Composition;
 use windlass_core::object::ObjectKey;
-use windlass_core::outcome::{CallResult, Failure};
+use windlass_core::queue::outcome::{CallResult, Failure};
 use windlass_wasm::{
     CallLimits, ChangeBatch, CompositionRequest, EntryPoint, Instances, Limits, ObjectChange, Plugin, Request,
 };

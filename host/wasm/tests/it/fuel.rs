@@ -7,7 +7,7 @@ use std::time::Duration;
 use support::guests::{chameleon, hostile};
 use support::ports::quiet;
 use support::{load, options, reconcile, sandbox, trapped};
-use windlass_core::outcome::CallResult;
+use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::{Limits, Metering, Sandbox, SandboxOptions};
 
 fn limits(metering: Metering) -> Limits {

@@ -17,11 +17,11 @@ use futures::future::LocalBoxFuture;
 use support::guests::{Core, MANIFEST, hostile};
 use support::ports::{FakePorts, WriteMode, quiet};
 use support::{called, load, reconcile, sandbox};
+use windlass_core::call::ports::{Ask, Ports, port_fn};
 use windlass_core::error::ApiReason;
+use windlass_core::object::path_segment;
 use windlass_core::object::{ObjectKey, ObjectRef};
-use windlass_core::outcome::CallResult;
-use windlass_core::path_segment;
-use windlass_core::ports::{Ask, Ports, port_fn};
+use windlass_core::queue::outcome::CallResult;
 use windlass_core::write::Operation;
 use windlass_wasm::{Limits, Plugin, Sandbox};
 

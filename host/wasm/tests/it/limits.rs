@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use support::guests::{Core, chameleon};
 use support::ports::{FakePorts, WriteMode, quiet};
 use support::{called, limits, load, reconcile, reconcile_object, sandbox, trapped, until};
-use windlass_core::outcome::CallResult;
+use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::{Called, Limits};
 
 /// The end of one call of `guest`, which is named `name`.

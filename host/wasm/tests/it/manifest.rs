@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use windlass_core::cache::mapping::Mapping;
+use windlass_core::cache::predicate::Predicate;
+use windlass_core::cache::watch::{IndexSource, Projection, SelectorForm};
 use windlass_core::clock::Moment;
-use windlass_core::mapping::Mapping;
 use windlass_core::object::ObjectKind;
-use windlass_core::predicate::Predicate;
+use windlass_core::object::reference::ReferencePath;
 use windlass_core::queue::Limiter as _;
-use windlass_core::reference::ReferencePath;
-use windlass_core::watch::{IndexSource, Projection, SelectorForm};
 use windlass_wasm::{Manifest, ManifestError};
 
 fn minimal() -> Value {

@@ -11,10 +11,10 @@ use futures::future::join_all;
 use support::guests::{CLAIM, CLAIM_IMPORT, Core};
 use support::ports::meeting;
 use support::{call_of, call_with, load, reconcile};
-use windlass_core::fair::Fair;
+use windlass_core::budget::fair::Fair;
+use windlass_core::call::ports::CallContext;
 use windlass_core::object::ObjectKey;
-use windlass_core::outcome::CallResult;
-use windlass_core::ports::CallContext;
+use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::{CallLimits, Limits, Sandbox, SandboxOptions, SandboxStats};
 
 const MIB: usize = 1 << 20;

@@ -9,9 +9,9 @@ use futures::FutureExt as _;
 use support::guests::Core;
 use support::{load, reconcile, sandbox, trapped};
 use tokio::sync::Notify;
-use windlass_core::http::{HttpBody, HttpRequest, HttpResponse};
-use windlass_core::outcome::CallResult;
-use windlass_core::ports::{Absent, Answer, Ask, CallContext, MetricChange, Metrics, Ports, port_fn};
+use windlass_core::call::http::{HttpBody, HttpRequest, HttpResponse};
+use windlass_core::call::ports::{Absent, Answer, Ask, CallContext, MetricChange, Metrics, Ports, port_fn};
+use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::Limits;
 
 /// Keeps what it is asked, and answers with a body of so many bytes, or never.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use support::guests::Core;
 use support::ports::FakePorts;
 use support::{load, reconcile, sandbox};
-use windlass_core::outcome::CallResult;
+use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::Limits;
 
 /// Reads `v1 ConfigMap` of the name at an address; the answer is at 1024, its first byte 1 for an error.

@@ -5,7 +5,7 @@ use crate::support;
 use support::guests::{Core, MANIFEST};
 use support::ports::quiet;
 use support::{PluginDir, load, options, reconcile, sandbox};
-use windlass_core::outcome::CallResult;
+use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::{Limits, LoadProblem, Sandbox, SandboxOptions, joined};
 
 const WORLD: &str = "package test:guest;

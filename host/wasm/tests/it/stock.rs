@@ -7,7 +7,7 @@ use support::guests::stock;
 use support::ports::quiet;
 use support::{call_of, call_with, load, sandbox};
 use windlass_core::object::ObjectKey;
-use windlass_core::outcome::CallResult;
+use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::{CallLimits, Instances, Limits};
 
 /// Each allocates some two kilobytes, and the collector runs for the first time at four mebibytes.

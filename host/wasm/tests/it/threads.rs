@@ -14,11 +14,11 @@ use support::ports::quiet;
 use support::{call_of, call_with, load, reconcile, reconcile_object, sandbox, trapped};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task;
+use windlass_core::budget::fair::{CallPermit, Fair, leave_thread};
+use windlass_core::call::ports::{Absent, Answer, CallContext, ListPage, ListQuery, Ports, Reads, port_fn};
 use windlass_core::error::ApiError;
-use windlass_core::fair::{CallPermit, Fair, leave_thread};
 use windlass_core::object::{ObjectKey, ObjectRef};
-use windlass_core::outcome::CallResult;
-use windlass_core::ports::{Absent, Answer, CallContext, ListPage, ListQuery, Ports, Reads, port_fn};
+use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::{CallLimits, Called, Limits, Plugin, Sandbox, SandboxOptions};
 
 /// Remembers in which tasks it is asked.

@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::fence::Fenced;
-use windlass_core::grants::LiveGrants;
+use windlass_core::cache::overlay::Overlay;
+use windlass_core::call::ports::{CallContext, Ports};
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::outcome::CallResult;
-use windlass_core::overlay::Overlay;
-use windlass_core::ports::{CallContext, Ports};
-use windlass_core::principal::{Principal, Role};
-use windlass_core::settle::Hold;
-use windlass_core::trigger::Triggers;
+use windlass_core::queue::outcome::CallResult;
+use windlass_core::queue::trigger::Triggers;
+use windlass_core::rights::fence::Fenced;
+use windlass_core::rights::grants::LiveGrants;
+use windlass_core::rights::principal::{Principal, Role};
+use windlass_core::write::settle::Hold;
 use windlass_wasm::{CallLimits, Called, Limits, LoadError, Plugin, Request, Sandbox, SandboxOptions};
 
 /// A sandbox of the smallest size that can show what is tested, with `limits`.
@@ -95,7 +95,7 @@ pub(crate) fn call_of(plugin: &Plugin, key: &ObjectKey) -> Arc<CallContext> {
         hold: Hold::detached(),
         overlay: Overlay::default(),
         lines: <_>::default(),
-        cpu_permit: windlass_core::fair::CpuPermit::default(),
+        cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
         config: "{}".into(),
     })
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all, ready};
 use tokio::sync::Notify;
-use windlass_core::error::ApiError;
-use windlass_core::object::ObjectRef;
-use windlass_core::ports::{
+use windlass_core::call::ports::{
     Absent, Answer, Ask, CallContext, Claimed, CollectionDeletion, Event, Events, ListPage, ListQuery, LiveGet,
     LiveQuery, LogQuery, OwnerClaim, Port, Ports, Reads, ServedKind, Written, port_fn,
 };
+use windlass_core::error::ApiError;
+use windlass_core::object::ObjectRef;
 use windlass_core::write::Operation;
 
 /// How writes are answered.

@@ -1,7 +1,7 @@
 //! Objects as recordings have them, and as users would write them.
 
 use serde_json::{Map, Value};
-use windlass_core::pointer;
+use windlass_core::object::pointer;
 
 /// An item of a list may not say what it is.
 pub(super) fn of_kind(mut object: Value, kind: &Value) -> Value {

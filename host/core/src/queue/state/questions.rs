@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
     use crate::clock::Moment;
-    use crate::outcome::Retry;
+    use crate::queue::outcome::Retry;
     use crate::queue::{ItemExponential, Priority};
 
     const A: KeyHash = KeyHash::new(1);

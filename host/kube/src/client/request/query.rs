@@ -1,6 +1,6 @@
 //! Query strings.
 
-use windlass_core::path_segment::encode;
+use windlass_core::object::path_segment::encode;
 
 /// Builds a query string, percent-encoding what a query must not hold.
 #[derive(Debug, Default)]

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use http::Method;
-use windlass_core::path_segment;
-use windlass_core::trace::OpenSpan;
+use windlass_core::call::trace::OpenSpan;
+use windlass_core::object::path_segment;
 
 use super::RequestError;
 use crate::client::headers::RequestHeaders;

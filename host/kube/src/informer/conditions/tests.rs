@@ -1,5 +1,5 @@
+use windlass_core::cache::watch::WatchSpec;
 use windlass_core::object::ObjectKind;
-use windlass_core::watch::WatchSpec;
 
 use super::*;
 use crate::informer::parse::ObjectParser;

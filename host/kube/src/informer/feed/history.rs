@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use windlass_core::compact::Version;
-use windlass_core::progress::Stamp;
-use windlass_core::server_history::{ConsistentRead, ReadVerdict, may_have_own_etcd};
+use windlass_core::cache::server_history::{ConsistentRead, ReadVerdict, may_have_own_etcd};
+use windlass_core::object::compact::Version;
+use windlass_core::object::progress::Stamp;
 
 use super::{CompleteList, Feed};
 use crate::client::restores::Restores;

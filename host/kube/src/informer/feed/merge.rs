@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-use windlass_core::compact::Version;
+use windlass_core::cache::watch::{Tombstone, WatchEvent};
 use windlass_core::defect::Defect;
+use windlass_core::object::compact::Version;
+use windlass_core::object::progress::Advance;
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::progress::Advance;
-use windlass_core::watch::{Tombstone, WatchEvent};
 
 use super::CompleteList;
 use super::same::is_same;

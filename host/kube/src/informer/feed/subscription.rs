@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::vec;
 
 use tokio::sync::{mpsc, watch};
+use windlass_core::cache::watch::WatchEvent;
 use windlass_core::object::Object;
-use windlass_core::watch::WatchEvent;
 
 use super::Feed;
 use crate::informer::error::InformerError;

@@ -6,8 +6,8 @@ use std::thread;
 use futures::FutureExt as _;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
+use windlass_core::object::progress::{Observer, Progress as _};
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::progress::{Observer, Progress as _};
 
 use super::*;
 use crate::informer::parse::ObjectParser;

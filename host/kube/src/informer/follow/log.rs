@@ -1,9 +1,9 @@
 //! The log lines about one watch's trouble: each new trouble is told, and what repeats is summed up.
 
 use tokio::time::Instant;
+use windlass_core::cache::watch::WatchSpec;
 use windlass_core::clock::Moment;
 use windlass_core::repeats::Repeats;
-use windlass_core::watch::WatchSpec;
 
 use super::trouble::is_expired;
 use crate::informer::error::InformerError;

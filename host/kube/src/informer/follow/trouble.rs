@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use windlass_core::compact::Version;
+use windlass_core::object::compact::Version;
 
 use crate::informer::error::InformerError;
 use crate::informer::status::ListReason;

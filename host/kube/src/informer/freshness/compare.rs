@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use windlass_core::compact::{Uid, Version};
-use windlass_core::freshness::{Evidence, Finding};
+use windlass_core::cache::freshness::{Evidence, Finding};
 use windlass_core::object::ObjectKey;
+use windlass_core::object::compact::{Uid, Version};
 
 use super::{Prover, Trouble};
 use crate::discovery::Resource;

@@ -5,10 +5,10 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use windlass_core::compact::Version;
-use windlass_core::freshness::{Evidence, Finding};
-use windlass_core::progress::Progress as _;
-use windlass_core::watch::{Projection, WatchSpec};
+use windlass_core::cache::freshness::{Evidence, Finding};
+use windlass_core::cache::watch::{Projection, WatchSpec};
+use windlass_core::object::compact::Version;
+use windlass_core::object::progress::Progress as _;
 
 use super::{Prover, Trouble, is_at};
 use crate::discovery::Resource;

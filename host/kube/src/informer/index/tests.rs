@@ -1,6 +1,6 @@
+use windlass_core::cache::watch::{SelectorForm, WatchSpec};
 use windlass_core::object::ObjectKind;
-use windlass_core::reference::ReferencePath;
-use windlass_core::watch::{SelectorForm, WatchSpec};
+use windlass_core::object::reference::ReferencePath;
 
 use super::*;
 use crate::informer::parse::ObjectParser;

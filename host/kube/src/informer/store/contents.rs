@@ -10,10 +10,10 @@ use std::sync::Arc;
 use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use tokio::time::Instant;
-use windlass_core::compact::Version;
+use windlass_core::cache::watch::IndexSource;
+use windlass_core::object::compact::Version;
+use windlass_core::object::progress::Stamp;
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::progress::Stamp;
-use windlass_core::watch::IndexSource;
 
 use super::StoreScope;
 use crate::discovery::Resource;
@@ -74,7 +74,7 @@ pub(crate) struct Contents {
     listed: Option<Stamp>,
     /// See [`Store::era`](super::Store::era).
     era: Option<Stamp>,
-    /// See [`Progress::epoch`](windlass_core::progress::Progress::epoch).
+    /// See [`Progress::epoch`](windlass_core::object::progress::Progress::epoch).
     epoch: u64,
 }
 

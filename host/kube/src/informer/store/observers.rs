@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
-use windlass_core::progress::{Advance, Observer};
+use windlass_core::object::progress::{Advance, Observer};
 
 /// Those that are gone are dropped at the next change, or when another comes.
 #[derive(Default)]

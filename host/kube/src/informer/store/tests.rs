@@ -2,8 +2,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
+use windlass_core::cache::watch::WatchSpec;
 use windlass_core::object::ObjectKind;
-use windlass_core::watch::WatchSpec;
 
 use super::*;
 use crate::informer::parse::ObjectParser;

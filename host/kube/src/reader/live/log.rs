@@ -1,7 +1,7 @@
 //! The logs of Pods: the one live read whose answer is no JSON.
 
+use windlass_core::call::ports::{CallContext, LogQuery};
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::ports::{CallContext, LogQuery};
 
 use super::LiveReaderInner;
 use crate::client::api_error::Subject;

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use windlass_core::cache::watch::{Projection, WatchSpec};
+use windlass_core::call::ports::View;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::ObjectKind;
-use windlass_core::ports::View;
-use windlass_core::watch::{Projection, WatchSpec};
 
 use crate::client::api_error::Subject;
 use crate::informer::listing::{JSON, PARTIAL, PARTIAL_LIST};

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
-use windlass_core::fence::Fenced;
-use windlass_core::grants::{Grants, LiveGrants, Rule};
+use windlass_core::cache::overlay::Overlay;
+use windlass_core::cache::watch::{IndexSource, Projection, WatchSpec};
+use windlass_core::call::ports::{CallContext, ListQuery, Reads as _};
+use windlass_core::object::progress::Stamp;
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::overlay::Overlay;
-use windlass_core::ports::{CallContext, ListQuery, Reads as _};
-use windlass_core::principal::{Principal, Role};
-use windlass_core::progress::Stamp;
-use windlass_core::settle::Hold;
-use windlass_core::trigger::Triggers;
-use windlass_core::watch::{IndexSource, Projection, WatchSpec};
+use windlass_core::queue::trigger::Triggers;
+use windlass_core::rights::fence::Fenced;
+use windlass_core::rights::grants::{Grants, LiveGrants, Rule};
+use windlass_core::rights::principal::{Principal, Role};
+use windlass_core::write::settle::Hold;
 
 use super::*;
 use crate::discovery::Resource;
@@ -145,7 +145,7 @@ fn call(overlay: Overlay) -> CallContext {
         hold: Hold::detached(),
         overlay,
         lines: <_>::default(),
-        cpu_permit: windlass_core::fair::CpuPermit::default(),
+        cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
         config: "{}".into(),
     }
 }
@@ -252,7 +252,7 @@ fn what_was_too_large_to_be_kept_is_hidden_until_the_watch_has_caught_up() {
         whole(&kind(), &text.to_string()).expect("an object")
     };
     let overlay = Overlay::default();
-    let large = " ".repeat(windlass_core::overlay::OVERLAY_BYTES_MAX);
+    let large = " ".repeat(windlass_core::cache::overlay::OVERLAY_BYTES_MAX);
     overlay.record(kind(), ObjectKey::namespaced("prod", "a"), Some(object("11", &large)));
     let call = call(overlay);
     let mut random = Random(SmallRng::seed_from_u64(1));

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use windlass_core::expectations::{Effect, Shown};
-use windlass_core::gate::Interest;
+use windlass_core::call::ports::CallContext;
+use windlass_core::object::selector::Selector;
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
-use windlass_core::ports::CallContext;
-use windlass_core::selector::Selector;
+use windlass_core::write::expectations::{Effect, Shown};
+use windlass_core::write::gate::Interest;
 
 use super::{Expecting, Watch};
 use crate::informer::store::StoreScope;

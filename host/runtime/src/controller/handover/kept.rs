@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
-use windlass_core::gate::Gate;
-use windlass_core::mapping::PrimaryKind;
+use windlass_core::cache::mapping::PrimaryKind;
+use windlass_core::cache::watch::WatchSpec;
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::Queue;
-use windlass_core::watch::WatchSpec;
+use windlass_core::write::gate::Gate;
 
 use super::prior_keys::PriorKeys;
 use crate::clock::SystemClock;

@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use windlass_core::expectations::DoubtfulKey;
-use windlass_core::gate::Gate;
+use windlass_core::write::expectations::DoubtfulKey;
+use windlass_core::write::gate::Gate;
 
 /// The gate of the round, or what is left of it.
 #[derive(Default)]

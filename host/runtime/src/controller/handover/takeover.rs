@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
-use windlass_core::finalizer;
+use windlass_core::object::finalizer;
 
 use super::kept::{InheritedRound, PrimaryScope};
 use crate::controller::watching::{KindLoss, Watching};

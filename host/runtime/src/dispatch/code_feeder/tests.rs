@@ -4,12 +4,12 @@ use std::sync::{Mutex, PoisonError};
 
 use futures::FutureExt;
 use tokio::sync::mpsc;
+use windlass_core::cache::mapping::{Mapping, PrimaryKind};
+use windlass_core::cache::predicate::Predicate;
+use windlass_core::cache::watch::Tombstone;
 use windlass_core::clock::{Clock, Moment};
-use windlass_core::mapping::{Mapping, PrimaryKind};
 use windlass_core::object::{Header, Object, ObjectKind};
-use windlass_core::predicate::Predicate;
 use windlass_core::queue::{ItemExponential, Queue};
-use windlass_core::watch::Tombstone;
 
 use super::*;
 use crate::dispatch::memory::KeyMemory;
@@ -92,7 +92,7 @@ fn stage(turns: usize) -> Stage {
     };
     let memory = Arc::<Mutex<KeyMemory>>::default();
     let sink = KeySink::new(route, queue.clone(), cache.primaries(), memory);
-    let selector = windlass_core::watch::SelectorForm::Labels;
+    let selector = windlass_core::cache::watch::SelectorForm::Labels;
     let selector = IndexSource::Selector { pointer: "/data".into(), form: selector };
     let indexes = vec![("by-app".into(), Filled::by_app()), ("by-selector".into(), selector)];
     let feeder = CodeFeeder::new(source, sink, mapper.clone(), indexes, "shops".into());
@@ -108,7 +108,7 @@ fn pod(namespace: &str, name: &str, generation: i64) -> Object {
         labels: [].into(),
         owners: [].into(),
         own_fields: None,
-        conditions: windlass_core::conditions::Conditions::default(),
+        conditions: windlass_core::object::conditions::Conditions::default(),
         deleting: false,
     };
     Object::new(header, name)

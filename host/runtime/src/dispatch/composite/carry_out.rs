@@ -6,13 +6,13 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use windlass_core::compose::{
+use windlass_core::call::compose::{
     Applied, Child, ChildChange, ChildStep, CompositeParent, Doomed, ObservedChildren, change, refused,
 };
+use windlass_core::call::ports::{CallContext, Event, EventType, Ports, Written};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{Object, ObjectKind, ObjectRef};
-use windlass_core::outcome::Failure;
-use windlass_core::ports::{CallContext, Event, EventType, Ports, Written};
+use windlass_core::queue::outcome::Failure;
 use windlass_core::write::{DeleteOptions, Operation, Propagation, Subresource, WriteOptions};
 
 /// How many children are applied at once, at most.

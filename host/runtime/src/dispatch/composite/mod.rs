@@ -1,6 +1,6 @@
 //! A controller whose plugin composes: the host asks it what should be, and brings that about (ADR 9).
 //!
-//! What is decided about an answer is in `windlass_core::compose`; here it is carried out, in this order: what is there is
+//! What is decided about an answer is in `windlass_core::call::compose`; here it is carried out, in this order: what is there is
 //! read, the plugin is asked, its answer is checked as a whole, the children are applied, what was left out is pruned, the
 //! status is written, Events are sent. A failure on the way keeps nothing back but the pruning.
 
@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use windlass_core::compose::{
+use windlass_core::call::compose::{
     Applied, ChildStep, CompositeParent, Composition, Flaw, ObservedChildren, Pruning, Withheld, prune, step,
 };
-use windlass_core::finalizer;
+use windlass_core::call::ports::{CallContext, EventType, Ports};
 use windlass_core::object::Object;
-use windlass_core::outcome::{CallResult, Failure};
-use windlass_core::ports::{CallContext, EventType, Ports};
+use windlass_core::object::finalizer;
+use windlass_core::queue::outcome::{CallResult, Failure};
 use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Customized, Plugin, Request};
 
 use crate::dispatch::reconcile::{Call, Reconcile};
@@ -190,7 +190,7 @@ impl<P: Compose> Composite<P> {
             Ok(others) => others,
             Err(failure) => return failed(failure),
         };
-        let find = |child: &windlass_core::compose::Child| {
+        let find = |child: &windlass_core::call::compose::Child| {
             seen.children.iter().chain(&others).find(|it| it.kind == child.kind && it.key == child.key)
         };
         let mut steps: Vec<_> =
@@ -233,7 +233,7 @@ fn wrong(flaws: &[Flaw]) -> Failure {
 /// Tells people what they could not know otherwise.
 fn tell(
     hand: &ChildWriter<'_>,
-    steps: &[(&windlass_core::compose::Child, ChildStep<'_>)],
+    steps: &[(&windlass_core::call::compose::Child, ChildStep<'_>)],
     applied: &[Applied],
     pruning: &Pruning,
 ) {

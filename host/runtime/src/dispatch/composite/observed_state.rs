@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
-use windlass_core::compose::{CompositeParent, Composition, Flaw, ObservedChildren, OwnedKind, UpdateStrategy, Wanted};
+use windlass_core::cache::mapping::Mapping;
+use windlass_core::cache::related::RelatedRule;
+use windlass_core::call::compose::{
+    CompositeParent, Composition, Flaw, ObservedChildren, OwnedKind, UpdateStrategy, Wanted,
+};
+use windlass_core::call::ports::{CallContext, ListQuery, Ports};
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::mapping::Mapping;
+use windlass_core::object::selector::Selector;
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::outcome::{CallResult, Failure};
-use windlass_core::ports::{CallContext, ListQuery, Ports};
-use windlass_core::related::RelatedRule;
-use windlass_core::selector::Selector;
+use windlass_core::queue::outcome::{CallResult, Failure};
 use windlass_kube::{Readable, Store};
 
 use super::carry_out::ChildWriter;

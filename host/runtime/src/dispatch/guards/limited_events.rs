@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
+use windlass_core::budget::fair::CpuPermit;
+use windlass_core::cache::overlay::Overlay;
+use windlass_core::call::ports::{CallContext, Event, EventType, Events};
 use windlass_core::clock::Moment;
-use windlass_core::fair::CpuPermit;
-use windlass_core::overlay::Overlay;
-use windlass_core::ports::{CallContext, Event, EventType, Events};
 use windlass_core::queue::TokenBucket;
-use windlass_core::settle::Hold;
+use windlass_core::write::settle::Hold;
 
 use super::Guards;
 

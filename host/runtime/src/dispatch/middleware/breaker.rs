@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use windlass_core::breaker::{BreakerChange, BreakerRound};
-use windlass_core::outcome::CallResult;
-use windlass_core::ports::{CallContext, Events};
+use windlass_core::call::ports::{CallContext, Events};
+use windlass_core::queue::breaker::{BreakerChange, BreakerRound};
+use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::Called;
 
 use crate::dispatch::circuit::Circuit;

@@ -8,16 +8,16 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use windlass_core::cache::overlay::WrittenState;
+use windlass_core::cache::watch::WatchSpec;
+use windlass_core::call::ports::{CallContext, Ports};
 use windlass_core::defect::Defect;
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::finalizer::{self, FinalizerStep};
-use windlass_core::grants::Grants;
 use windlass_core::object::Object;
-use windlass_core::outcome::{CallResult, Failure};
-use windlass_core::overlay::WrittenState;
-use windlass_core::ports::{CallContext, Ports};
-use windlass_core::principal::{Principal, Role};
-use windlass_core::watch::WatchSpec;
+use windlass_core::object::finalizer::{self, FinalizerStep};
+use windlass_core::queue::outcome::{CallResult, Failure};
+use windlass_core::rights::grants::Grants;
+use windlass_core::rights::principal::{Principal, Role};
 use windlass_core::write::{Operation, PatchType, WriteOptions};
 use windlass_wasm::{Called, Request};
 

@@ -10,10 +10,10 @@ pub(crate) mod slow_lane;
 
 use std::sync::Arc;
 
-use windlass_core::grants::Grants;
-use windlass_core::ports::Events;
-use windlass_core::principal::Principal;
-use windlass_core::watch::WatchSpec;
+use windlass_core::cache::watch::WatchSpec;
+use windlass_core::call::ports::Events;
+use windlass_core::rights::grants::Grants;
+use windlass_core::rights::principal::Principal;
 
 use self::breaker::BreakerRecord;
 use self::finalize::Finalized;

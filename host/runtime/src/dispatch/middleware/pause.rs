@@ -9,10 +9,10 @@ use std::sync::{Mutex, PoisonError};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
+use windlass_core::call::ports::{CallContext, Event, EventType, Ports};
 use windlass_core::object::ObjectKey;
-use windlass_core::outcome::CallResult;
-use windlass_core::pause;
-use windlass_core::ports::{CallContext, Event, EventType, Ports};
+use windlass_core::object::pause;
+use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::Called;
 
 use crate::dispatch::reconcile::{Call, Reconcile};
@@ -67,7 +67,7 @@ fn tell(ports: &Ports, call: &CallContext) {
 mod tests {
     use windlass_wasm::CallLimits;
 
-    use windlass_core::ports::Absent;
+    use windlass_core::call::ports::Absent;
 
     use super::*;
     use crate::tests::played::{Plugin, call, object};
@@ -87,7 +87,7 @@ mod tests {
                     ports: &Absent::ports(),
                     context,
                     limits: CallLimits::default(),
-                    round: windlass_core::breaker::BreakerRound::default(),
+                    round: windlass_core::queue::breaker::BreakerRound::default(),
                 })
                 .await;
             let made = if calls == 0 { CallResult::NotCalled { again: None } } else { CallResult::Done };

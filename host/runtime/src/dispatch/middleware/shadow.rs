@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use windlass_core::call_lines::CallLines;
-use windlass_core::fair::CpuPermit;
-use windlass_core::overlay::Overlay;
-use windlass_core::ports::{CallContext, listened};
-use windlass_core::settle::Hold;
+use windlass_core::budget::fair::CpuPermit;
+use windlass_core::cache::overlay::Overlay;
+use windlass_core::call::call_lines::CallLines;
+use windlass_core::call::ports::{CallContext, listened};
+use windlass_core::write::settle::Hold;
 use windlass_wasm::{CallLimits, Called, Replay};
 
 use crate::dispatch::reconcile::{Call, Reconcile};

@@ -10,13 +10,13 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use serde_json::{Value, json};
+use windlass_core::cache::overlay::WrittenState;
+use windlass_core::call::ports::{CallContext, Events};
 use windlass_core::clock::{Clock, Moment};
-use windlass_core::compact::Version;
-use windlass_core::hot_loop::{HOT_LOOP_HOLD_MAX, SlowLane, SlowMark};
+use windlass_core::object::compact::Version;
 use windlass_core::object::{ObjectKey, ObjectRef};
-use windlass_core::outcome::CallResult;
-use windlass_core::overlay::WrittenState;
-use windlass_core::ports::{CallContext, Events};
+use windlass_core::queue::hot_loop::{HOT_LOOP_HOLD_MAX, SlowLane, SlowMark};
+use windlass_core::queue::outcome::CallResult;
 use windlass_kube::Committed;
 use windlass_wasm::Called;
 

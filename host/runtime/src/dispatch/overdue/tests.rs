@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
-use windlass_core::expectations::{Cache, Effect, Shown};
+use windlass_core::object::progress::Reached;
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::progress::Reached;
 use windlass_core::queue::{ItemExponential, Queue};
+use windlass_core::write::expectations::{Cache, Effect, Shown};
 
 use super::*;
 use crate::clock::SystemClock;

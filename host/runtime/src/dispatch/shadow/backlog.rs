@@ -82,7 +82,7 @@ mod tests {
     use std::time::Duration;
 
     use futures::FutureExt;
-    use windlass_core::outcome::CallResult;
+    use windlass_core::queue::outcome::CallResult;
     use windlass_wasm::{CallLimits, Called};
 
     use super::super::noted::CallNotes;

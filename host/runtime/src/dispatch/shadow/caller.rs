@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tracing::Instrument;
-use windlass_core::breaker::BreakerRound;
-use windlass_core::intent::{DryState, IntentDifference, differences, end_difference};
+use windlass_core::cache::overlay::Overlay;
+use windlass_core::call::intent::{DryState, IntentDifference, differences, end_difference};
+use windlass_core::call::ports::{Ask, CallContext, Reads};
 use windlass_core::object::ObjectRef;
-use windlass_core::outcome::CallResult;
-use windlass_core::overlay::Overlay;
-use windlass_core::ports::{Ask, CallContext, Reads};
+use windlass_core::queue::breaker::BreakerRound;
+use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::{Called, CpuTime, Plugin};
 
 use super::noted::NotedCall;

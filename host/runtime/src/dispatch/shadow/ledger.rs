@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use windlass_core::intent::IntentDifference;
+use windlass_core::call::intent::IntentDifference;
 use windlass_core::object::ObjectKey;
 
 /// The most keys that are remembered. Calls about others are counted all the same.

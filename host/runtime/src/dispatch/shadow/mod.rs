@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 use tokio_util::sync::DropGuard;
-use windlass_core::fair::CpuShare;
-use windlass_core::ports::ReadingPort;
+use windlass_core::budget::fair::CpuShare;
+use windlass_core::call::ports::ReadingPort;
 use windlass_wasm::Plugin;
 
 pub(crate) use self::backlog::Backlog;

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use windlass_core::intent;
+use windlass_core::call::intent;
+use windlass_core::call::ports::{Answer, Answered, Ask, Asked, CallContext, Listener, Reads};
 use windlass_core::object::ObjectRef;
-use windlass_core::ports::{Answer, Answered, Ask, Asked, CallContext, Listener, Reads};
 use windlass_core::write::Operation;
 use windlass_wasm::{CallLimits, Called, Request};
 
@@ -209,10 +209,10 @@ impl NotedCall {
 mod tests {
     use std::time::Duration;
 
+    use windlass_core::call::http::HttpRequest;
+    use windlass_core::call::ports::{Absent, Ports, ServedQuery, listened};
     use windlass_core::error::ApiReason;
-    use windlass_core::http::HttpRequest;
     use windlass_core::object::ObjectKind;
-    use windlass_core::ports::{Absent, Ports, ServedQuery, listened};
     use windlass_core::write::WriteOptions;
 
     use super::*;

@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::FutureExt;
 use futures::future::join_all;
 use serde_json::{Value, json};
-use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::http::HttpRequest;
-use windlass_core::intent::{self, DryState, carried_out};
-use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::ports::{
+use windlass_core::cache::watch::WatchSpec;
+use windlass_core::call::http::HttpRequest;
+use windlass_core::call::intent::{self, DryState, carried_out};
+use windlass_core::call::ports::{
     Absent, Answer, Ask, CallContext, Claimed, Port, Ports, ReadingPort, Reads, ServedKind, ServedQuery, TypedAsk,
     Written, ask, port_fn,
 };
-use windlass_core::watch::WatchSpec;
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::write::{Operation, WriteOptions};
 
 use super::noted::{CachedState, CallNotes, NOTE_OVERHEAD_BYTES, NOTED_BYTES_MAX, state_of};

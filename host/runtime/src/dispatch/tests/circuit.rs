@@ -1,6 +1,6 @@
 //! The circuit breaker, seen from the queue: who is called when, and that nothing is lost meanwhile.
 
-use windlass_core::breaker::BreakerState;
+use windlass_core::queue::breaker::BreakerState;
 
 use super::*;
 use crate::observe::status::{KeySource as _, ResumedController};

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use tokio::runtime::Runtime;
 use windlass_apiserver::ApiServer;
+use windlass_core::cache::watch::{IndexSource, WatchSpec};
 use windlass_core::object::ObjectKind;
-use windlass_core::watch::{IndexSource, WatchSpec};
 use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{Discovery, Informers, SubscribeOptions, Subscription};
 

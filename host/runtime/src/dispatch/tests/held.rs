@@ -1,7 +1,7 @@
 //! Keys that the gate holds.
 
-use windlass_core::expectations::{Cache, Effect, Shown};
-use windlass_core::progress::{Reached, Stamp};
+use windlass_core::object::progress::{Reached, Stamp};
+use windlass_core::write::expectations::{Cache, Effect, Shown};
 
 use super::*;
 

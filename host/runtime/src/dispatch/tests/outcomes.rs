@@ -4,8 +4,8 @@
 //! Each row begins with a key that has one counted failure behind it, so that what is forgotten can be told from what is
 //! not.
 
+use windlass_core::call::ports::Events;
 use windlass_core::object::ObjectRef;
-use windlass_core::ports::Events;
 
 use super::filled::Filled;
 use super::*;

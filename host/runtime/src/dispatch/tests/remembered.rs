@@ -2,7 +2,7 @@
 //! that has gone.
 
 use windlass_core::object::{Header, Object};
-use windlass_core::outcome::{Retry, WAITED};
+use windlass_core::queue::outcome::{Retry, WAITED};
 
 use super::*;
 use crate::dispatch::memory::KeyMemory;
@@ -16,7 +16,7 @@ fn header(generation: i64, version: &str) -> Header {
         labels: [].into(),
         owners: [].into(),
         own_fields: None,
-        conditions: windlass_core::conditions::Conditions::default(),
+        conditions: windlass_core::object::conditions::Conditions::default(),
         deleting: false,
     }
 }

@@ -5,8 +5,8 @@ use kube::api::{Api, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::json;
 use windlass_apiserver::{ApiServer, Config};
-use windlass_core::lease::{ElectionAnswer, LeaseRecord};
-use windlass_core::principal::Principal;
+use windlass_core::life::lease::{ElectionAnswer, LeaseRecord};
+use windlass_core::rights::principal::Principal;
 use windlass_kube::client::Connection;
 use windlass_kube::{InformerOptions, LeaseKind, Leases};
 

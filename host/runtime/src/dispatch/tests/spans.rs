@@ -1,8 +1,8 @@
 //! The spans of a key's way.
 
 use serde_json::Value;
-use windlass_core::expectations::{Cache, Effect, Shown};
-use windlass_core::progress::Reached;
+use windlass_core::object::progress::Reached;
+use windlass_core::write::expectations::{Cache, Effect, Shown};
 
 use super::*;
 use crate::traces::tests::collected;

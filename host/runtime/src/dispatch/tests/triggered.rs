@@ -1,7 +1,7 @@
 //! The reasons for a call, as far as a plugin can find them out.
 
 use windlass_core::object::{ObjectKind, ObjectRef};
-use windlass_core::trigger::Trigger;
+use windlass_core::queue::trigger::Trigger;
 
 use super::*;
 

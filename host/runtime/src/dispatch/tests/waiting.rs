@@ -1,7 +1,7 @@
 //! Calls that only wait: their neighbours do not notice.
 
-use windlass_core::http::HttpRequest;
-use windlass_core::ports::port_fn;
+use windlass_core::call::http::HttpRequest;
+use windlass_core::call::ports::port_fn;
 use windlass_core::write::Operation;
 
 use super::*;

@@ -10,9 +10,9 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
-use windlass_core::lease::Timing;
-use windlass_core::principal::{Principal, Role};
-use windlass_core::sharing::{Offer, rank};
+use windlass_core::life::lease::Timing;
+use windlass_core::life::sharing::{Offer, rank};
+use windlass_core::rights::principal::{Principal, Role};
 
 use super::*;
 use crate::clock::SystemClock;

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, Request, StatusCode};
 use sha2::{Digest as _, Sha256};
-use windlass_core::principal::{Principal, Role};
+use windlass_core::rights::principal::{Principal, Role};
 use windlass_kube::client::Connection;
 use windlass_kube::{TokenReviewError, TokenUser, may_access, whose_token};
 

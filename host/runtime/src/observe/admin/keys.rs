@@ -6,8 +6,8 @@ use std::sync::Arc;
 use http::StatusCode;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
-use windlass_core::key_state::KeyState;
 use windlass_core::object::ObjectKey;
+use windlass_core::queue::key_state::KeyState;
 
 use crate::observe::status::{KeyListing, PluginStatus, Status};
 
@@ -213,7 +213,7 @@ mod tests {
     use std::time::Duration;
 
     use tokio_util::sync::CancellationToken;
-    use windlass_core::outcome::Retry;
+    use windlass_core::queue::outcome::Retry;
     use windlass_core::queue::{ItemExponential, Queue};
 
     use super::*;

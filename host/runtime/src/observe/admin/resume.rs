@@ -7,7 +7,7 @@ use http::header::{HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use serde_json::json;
 use tokio::time::Instant;
-use windlass_core::plugin_state::{LeaseStatus, PluginPhase, PluginState};
+use windlass_core::life::plugin_state::{LeaseStatus, PluginPhase, PluginState};
 
 use super::{AdminAnswer, JSON, TEXT, keys, respond};
 use crate::observe::status::{PluginHealth, PluginStatus, Status};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue};
 use prometheus_client::metrics::MetricType;
-use windlass_core::breaker;
-use windlass_core::expectations::ExpectationCounts;
+use windlass_core::queue::breaker;
 use windlass_core::queue::{self, Histogram};
+use windlass_core::write::expectations::ExpectationCounts;
 use windlass_kube::{Informers, ListReason, Recorder, WriteOutcome, Writer};
 
 use super::conditions::conditions;
@@ -339,9 +339,9 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
+    use windlass_core::life::plugin_state::{ControllerState, PluginPhase, PluginState};
     use windlass_core::object::ObjectKey;
-    use windlass_core::outcome::Retry;
-    use windlass_core::plugin_state::{ControllerState, PluginPhase, PluginState};
+    use windlass_core::queue::outcome::Retry;
     use windlass_core::queue::{ItemExponential, Queue};
 
     use crate::clock::SystemClock;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use prometheus_client::encoding::DescriptorEncoder;
-use windlass_core::conditions::ConditionStatus;
+use windlass_core::object::conditions::ConditionStatus;
 
 use super::collect::{gauge, gauges, labels};
 use crate::observe::status::ControllerStatus;
@@ -48,10 +48,10 @@ mod tests {
     use prometheus_client::collector::Collector;
     use prometheus_client::encoding::text::encode;
     use prometheus_client::registry::Registry;
-    use windlass_core::key_state::CallBlock;
     use windlass_core::object::{ObjectKey, ObjectKind};
+    use windlass_core::queue::key_state::CallBlock;
+    use windlass_core::queue::trigger::Triggers;
     use windlass_core::queue::{ItemExponential, Queue};
-    use windlass_core::trigger::Triggers;
     use windlass_kube::ConditionCounts;
 
     use super::*;

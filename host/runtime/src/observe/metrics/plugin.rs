@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
+use windlass_core::call::ports::{CallContext, MetricChange, Metrics};
 use windlass_core::deceptive::is_deceptive;
-use windlass_core::ports::{CallContext, MetricChange, Metrics};
 use windlass_wasm::manifest::{Metric, MetricType as Declared};
 
 /// Series of one metric.

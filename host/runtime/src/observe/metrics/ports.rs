@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use prometheus_client::metrics::counter::Counter;
+use windlass_core::call::ports::{Answer, CallContext, Event, Events, ListPage, ListQuery, Ports, Reads, port_fn};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::ObjectRef;
-use windlass_core::ports::{Answer, CallContext, Event, Events, ListPage, ListQuery, Ports, Reads, port_fn};
 use windlass_core::write::Operation;
 
 use super::{Counters, HostMetrics, MetricLabels};

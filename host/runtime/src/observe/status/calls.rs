@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use windlass_core::call_lines::CallLine;
-use windlass_core::key_state::CallEnd;
+use windlass_core::call::call_lines::CallLine;
+use windlass_core::call::ports::CallContext;
 use windlass_core::object::{ObjectKey, ObjectRef};
-use windlass_core::ports::CallContext;
-use windlass_core::trigger::Triggers;
+use windlass_core::queue::key_state::CallEnd;
+use windlass_core::queue::trigger::Triggers;
 
 use super::{locked, shortened};
 

@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_core::breaker;
 use windlass_core::clock::Clock as _;
-use windlass_core::gate::Gate;
-use windlass_core::key_state::{CallBlock, CallEnd};
+use windlass_core::life::plugin_state::ControllerState;
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::plugin_state::ControllerState;
 use windlass_core::queue::Queue;
+use windlass_core::queue::breaker;
+use windlass_core::queue::key_state::{CallBlock, CallEnd};
+use windlass_core::queue::trigger::Triggers;
 use windlass_core::repeats::Repeats;
-use windlass_core::trigger::Triggers;
+use windlass_core::write::gate::Gate;
 use windlass_kube::ConditionCounts;
 
 pub(crate) use self::held::GateCaches;

@@ -10,9 +10,9 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use windlass_core::breaker::BREAKER_PAUSE_MIN;
-use windlass_core::grants::Denials;
-use windlass_core::plugin_state::{LeaseStatus, PluginPhase};
+use windlass_core::life::plugin_state::{LeaseStatus, PluginPhase};
+use windlass_core::queue::breaker::BREAKER_PAUSE_MIN;
+use windlass_core::rights::grants::Denials;
 use windlass_kube::Budget;
 use windlass_wasm::{Plugin, PluginStats};
 

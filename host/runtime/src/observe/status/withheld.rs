@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use windlass_core::call::ports::CallContext;
+use windlass_core::object::withheld::{WithheldEffect, WithheldWrite};
 use windlass_core::object::{ObjectKey, ObjectRef};
-use windlass_core::ports::CallContext;
-use windlass_core::withheld::{WithheldEffect, WithheldWrite};
 
 use super::{locked, shortened};
 
@@ -168,8 +168,8 @@ fn hash(write: &WithheldWrite) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::difference::{Difference, Disclosure};
     use windlass_core::object::ObjectKind;
+    use windlass_core::object::difference::{Difference, Disclosure};
 
     use super::*;
 

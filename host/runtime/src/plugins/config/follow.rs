@@ -11,7 +11,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
-use windlass_core::confidential::Confidential;
+use windlass_core::secret::confidential::Confidential;
 use windlass_kube::{SecretError, Secrets};
 
 use super::{ConfigError, Schema, SecretKeyRef, put, read};

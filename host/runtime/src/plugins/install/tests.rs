@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use windlass_core::fence::Fenced;
-use windlass_core::grants::LiveGrants;
-use windlass_core::principal::Role;
+use windlass_core::rights::fence::Fenced;
+use windlass_core::rights::grants::LiveGrants;
+use windlass_core::rights::principal::Role;
 
 use super::*;
 use crate::tests::stage::{Stage, until};

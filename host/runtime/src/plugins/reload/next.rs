@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use windlass_core::call::ports::ReadingPort;
 use windlass_core::error::explained;
-use windlass_core::ports::ReadingPort;
 use windlass_wasm::Plugin;
 
 use super::load::{FILE_READ_RETRY_DELAY, settles_in};

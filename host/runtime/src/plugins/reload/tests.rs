@@ -11,7 +11,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::with_default;
 use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
-use windlass_core::fence::Fenced;
+use windlass_core::rights::fence::Fenced;
 
 use super::*;
 use crate::controller::Ready;

@@ -1,8 +1,8 @@
 //! Converts a composer's request and answer between the types of WIT and those of `windlass-core`. The children are not
-//! looked at here: `windlass_core::compose` checks an answer as a whole.
+//! looked at here: `windlass_core::call::compose` checks an answer as a whole.
 
-use windlass_core::compose::Composition;
-use windlass_core::outcome::CallResult;
+use windlass_core::call::compose::Composition;
+use windlass_core::queue::outcome::CallResult;
 
 use super::bindings::windlass::plugin::types as wit;
 use super::composer_bindings::exports::windlass::plugin::composer;

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::call::ports::{Event, EventType, ListQuery};
 use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::object::path_segment;
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::outcome::{CallResult, Failure};
-use windlass_core::path_segment;
-use windlass_core::ports::{Event, EventType, ListQuery};
-use windlass_core::trigger::Trigger;
+use windlass_core::queue::outcome::{CallResult, Failure};
+use windlass_core::queue::trigger::Trigger;
 use windlass_core::write::{
     DeleteOptions, FieldValidation, Operation, PatchType, Propagation, Subresource, WriteOptions,
 };

@@ -1,8 +1,8 @@
 //! Between the types of `live` and of collections in WIT, and those of `windlass-core`. What a guest names is checked as
 //! in `convert`.
 
+use windlass_core::call::ports::{LiveGet, LiveQuery, LogQuery, ServedKind, View};
 use windlass_core::object::ObjectKind;
-use windlass_core::ports::{LiveGet, LiveQuery, LogQuery, ServedKind, View};
 use windlass_core::write::{Collection, DeleteOptions};
 
 use super::bindings::windlass::plugin::{live, types, writes};

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use windlass_core::mapping::Target;
+use windlass_core::cache::mapping::Target;
+use windlass_core::cache::related::RelatedRule;
 use windlass_core::object::ObjectKey;
-use windlass_core::outcome::{CallResult, Failure};
-use windlass_core::related::RelatedRule;
-use windlass_core::selector::Selector;
+use windlass_core::object::selector::Selector;
+use windlass_core::queue::outcome::{CallResult, Failure};
 
 use self::customize_bindings::exports::windlass::plugin::customize;
 use self::mapper_bindings::exports::windlass::plugin::mapper;

@@ -1,6 +1,6 @@
 //! Whether a watch makes sense.
 
-use windlass_core::pointer::{EACH, has_each};
+use windlass_core::object::pointer::{EACH, has_each};
 
 use super::{Index, IndexSource, Mapping, Predicate, Projection, Watch};
 use crate::abi::v0_2_0::convert::object_kind;

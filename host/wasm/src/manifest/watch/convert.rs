@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use windlass_core::cache::mapping;
+use windlass_core::cache::predicate;
+use windlass_core::cache::watch;
+use windlass_core::cache::watch::WatchSpec;
 use windlass_core::object::ObjectKind;
-use windlass_core::reference::ReferencePath;
-use windlass_core::watch::WatchSpec;
-use windlass_core::{mapping, predicate, watch};
+use windlass_core::object::reference::ReferencePath;
 
 use super::{IndexSource, Mapping, Predicate, Projection, SelectorForm, Watch};
 

@@ -3,16 +3,16 @@
 use std::num::NonZeroU32;
 
 use futures::FutureExt;
-use windlass_core::compose::{Composition, OwnedKind, UpdateStrategy, Wanted};
-use windlass_core::fair::Fair;
-use windlass_core::fence::Fenced;
-use windlass_core::grants::LiveGrants;
+use windlass_core::budget::fair::Fair;
+use windlass_core::cache::overlay::Overlay;
+use windlass_core::call::compose::{Composition, OwnedKind, UpdateStrategy, Wanted};
+use windlass_core::call::ports::{Absent, Answer, port_fn};
 use windlass_core::object::{Header, ObjectKey};
-use windlass_core::overlay::Overlay;
-use windlass_core::ports::{Absent, Answer, port_fn};
-use windlass_core::principal::{Principal, Role};
-use windlass_core::settle::Hold;
-use windlass_core::trigger::Triggers;
+use windlass_core::queue::trigger::Triggers;
+use windlass_core::rights::fence::Fenced;
+use windlass_core::rights::grants::LiveGrants;
+use windlass_core::rights::principal::{Principal, Role};
+use windlass_core::write::settle::Hold;
 
 use super::*;
 
@@ -91,7 +91,7 @@ fn primary(status: &Value) -> Object {
         labels: [].into(),
         owners: [].into(),
         own_fields: None,
-        conditions: windlass_core::conditions::Conditions::default(),
+        conditions: windlass_core::object::conditions::Conditions::default(),
         deleting: false,
     };
     Object::new(header, json!({"metadata": {"name": "shop"}, "status": status}).to_string())
@@ -119,7 +119,7 @@ fn call() -> Arc<CallContext> {
         hold: Hold::detached(),
         overlay: Overlay::default(),
         lines: <_>::default(),
-        cpu_permit: windlass_core::fair::CpuPermit::default(),
+        cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
         config: "{}".into(),
     })
 }

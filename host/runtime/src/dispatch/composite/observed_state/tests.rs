@@ -1,9 +1,9 @@
 //! The objects around a parent, in a cache of the embedded API server.
 
 use windlass_apiserver::{ApiServer, Config};
-use windlass_core::fair::CpuPermit;
-use windlass_core::mapping::PrimaryKind;
-use windlass_core::watch::WatchSpec;
+use windlass_core::budget::fair::CpuPermit;
+use windlass_core::cache::mapping::PrimaryKind;
+use windlass_core::cache::watch::WatchSpec;
 use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{Discovery, Informers};
 

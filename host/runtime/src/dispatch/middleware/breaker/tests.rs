@@ -1,8 +1,8 @@
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use windlass_core::breaker::BreakerState;
+use windlass_core::call::ports::Absent;
 use windlass_core::object::ObjectKey;
-use windlass_core::ports::Absent;
+use windlass_core::queue::breaker::BreakerState;
 use windlass_wasm::CallLimits;
 
 use super::*;
@@ -94,7 +94,8 @@ async fn a_call_that_was_let_in_before_it_opened_closes_nothing_however_late_it_
 #[tokio::test(start_paused = true)]
 async fn calls_that_waited_for_a_server_until_their_deadline_open_nothing_and_close_nothing() {
     let circuit = Circuit::default();
-    let waited = CallResult::Trapped { reason: windlass_core::outcome::WAITED, message: "it had not ended".into() };
+    let waited =
+        CallResult::Trapped { reason: windlass_core::queue::outcome::WAITED, message: "it had not ended".into() };
     let waits = guarded(&circuit, waited);
     for key in keys(20) {
         let pass = circuit.admit().expect("it stays closed");

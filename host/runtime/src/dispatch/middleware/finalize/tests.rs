@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use serde_json::{Value, json};
-use windlass_core::fair::Fair;
-use windlass_core::grants::{Allowance, Layer};
+use windlass_core::budget::fair::Fair;
+use windlass_core::cache::watch::Projection;
+use windlass_core::call::ports::{Absent, port_fn};
 use windlass_core::object::ObjectKind;
-use windlass_core::outcome::{self, Decision, Retry};
-use windlass_core::ports::{Absent, port_fn};
-use windlass_core::watch::Projection;
+use windlass_core::queue::outcome::{self, Decision, Retry};
+use windlass_core::rights::grants::{Allowance, Layer};
 
 use crate::tests::played::{Plugin, Writer, call, object, principal, text};
 use windlass_wasm::CallLimits;
@@ -38,7 +38,7 @@ async fn called(plugin: &Plugin, writer: &Arc<Writer>, primary: Option<Object>) 
             ports: &writer.ports(),
             context,
             limits: CallLimits::default(),
-            round: windlass_core::breaker::BreakerRound::default(),
+            round: windlass_core::queue::breaker::BreakerRound::default(),
         })
         .await
 }
@@ -74,7 +74,7 @@ async fn the_finalizer_is_waited_for_without_the_cpu_permit() {
     let permit = share.acquire().await;
     let (request, context) = call(Some(object("1", OTHERS, false)));
     let context = Arc::new(CallContext { cpu_permit: permit.cpu_permit(), ..(*context).clone() });
-    let (limits, round) = (CallLimits::default(), windlass_core::breaker::BreakerRound::default());
+    let (limits, round) = (CallLimits::default(), windlass_core::queue::breaker::BreakerRound::default());
     let finalized = finalized(&plugin);
     let mut calling = finalized.reconcile(Call { request, ports: &ports, context, limits, round });
     assert!(calling.as_mut().now_or_never().is_none(), "the server does not answer");
@@ -122,7 +122,7 @@ async fn no_finalizer_is_added_that_the_operator_does_not_grant_or_no_longer() {
                 ports: &writer.ports(),
                 context: of_call,
                 limits: CallLimits::default(),
-                round: windlass_core::breaker::BreakerRound::default(),
+                round: windlass_core::queue::breaker::BreakerRound::default(),
             })
             .await;
         if deleting {

@@ -1,8 +1,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio_util::sync::CancellationToken;
+use windlass_core::call::ports::Absent;
 use windlass_core::object::{Object, ObjectKind};
-use windlass_core::ports::Absent;
 use windlass_kube::WriteRate;
 
 use super::*;
@@ -77,7 +77,7 @@ impl Stage {
                 ports: &Absent::ports(),
                 context,
                 limits: CallLimits::default(),
-                round: windlass_core::breaker::BreakerRound::default(),
+                round: windlass_core::queue::breaker::BreakerRound::default(),
             })
             .await;
         (called.result, self.writing.calls.load(Ordering::Relaxed))

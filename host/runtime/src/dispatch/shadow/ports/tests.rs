@@ -2,10 +2,10 @@ use std::num::NonZeroU32;
 
 use futures::FutureExt as _;
 use serde_json::json;
-use windlass_core::fair::Fair;
-use windlass_core::http::HttpResponse;
-use windlass_core::overlay::Overlay;
-use windlass_core::ports::{ListPage, ListQuery};
+use windlass_core::budget::fair::Fair;
+use windlass_core::cache::overlay::Overlay;
+use windlass_core::call::http::HttpResponse;
+use windlass_core::call::ports::{ListPage, ListQuery};
 
 use super::*;
 use crate::tests::played;
@@ -21,7 +21,7 @@ impl Reads for Cached {
         let mut key = target.key.clone();
         key.namespace = key.namespace.or_else(|| call.primary_key.namespace.clone());
         match call.overlay.get(&target.kind, &key).and_then(|known| known.left) {
-            Some(windlass_core::overlay::WrittenState::State(_, object)) => Ok(Some(object.text())),
+            Some(windlass_core::cache::overlay::WrittenState::State(_, object)) => Ok(Some(object.text())),
             Some(_) => Ok(None),
             None => Ok(self.0.map(Into::into)),
         }
@@ -122,8 +122,11 @@ async fn a_request_is_answered_if_the_current_version_has_sent_it_and_is_never_s
         body: None,
         timeout: None,
     };
-    let response =
-        HttpResponse { status: 201, headers: vec![], body: windlass_core::http::HttpBody::Text("paid".to_owned()) };
+    let response = HttpResponse {
+        status: 201,
+        headers: vec![],
+        body: windlass_core::call::http::HttpBody::Text("paid".to_owned()),
+    };
     let mut notes = CallNotes::default();
     notes.answers.note(request("https://a.example").into(), Answer::Fetch(Ok(response.clone())));
     let (shadowed, call) = shadowed(None, notes);

@@ -6,11 +6,11 @@ use std::time::Duration;
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use windlass_core::key_state::CallBlock;
+use windlass_core::cache::watch::WatchSpec;
+use windlass_core::life::plugin_state::ControllerState;
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::plugin_state::ControllerState;
-use windlass_core::trigger::Triggers;
-use windlass_core::watch::WatchSpec;
+use windlass_core::queue::key_state::CallBlock;
+use windlass_core::queue::trigger::Triggers;
 use windlass_kube::{Budget, BudgetScope, ConditionCounts, Excess};
 
 use super::*;

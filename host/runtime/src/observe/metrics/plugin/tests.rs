@@ -1,7 +1,7 @@
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
-use windlass_core::confidential::Confidential;
+use windlass_core::secret::confidential::Confidential;
 
 use super::*;
 

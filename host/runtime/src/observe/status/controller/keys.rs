@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_core::gate::Gate;
-use windlass_core::key_state::{CallBlock, KeyFacts, KeyState};
 use windlass_core::object::ObjectKey;
+use windlass_core::queue::key_state::{CallBlock, KeyFacts, KeyState};
 use windlass_core::queue::{Queue, QueuedKey};
+use windlass_core::write::gate::Gate;
 
 use super::super::calls::{CallsGlance, KeyFailure, rounded};
 use super::super::{locked, shortened};
@@ -202,11 +202,11 @@ fn why(state: KeyState, parts: &KeyParts) -> String {
 mod tests {
     use std::sync::Weak;
 
-    use windlass_core::key_state::CallEnd;
     use windlass_core::object::ObjectKind;
-    use windlass_core::outcome::Retry;
     use windlass_core::queue::ItemExponential;
-    use windlass_core::trigger::{TriggerReason, Triggers};
+    use windlass_core::queue::key_state::CallEnd;
+    use windlass_core::queue::outcome::Retry;
+    use windlass_core::queue::trigger::{TriggerReason, Triggers};
     use windlass_kube::ConditionCounts;
 
     use super::super::super::calls::KeyCallEnd;

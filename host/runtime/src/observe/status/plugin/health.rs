@@ -1,8 +1,8 @@
 //! A plugin's health: its state and why, in a sentence. Everything that shows what a plugin does shows this.
 
 use serde_json::{Value, json};
-use windlass_core::breaker::BreakerState;
-use windlass_core::plugin_state::{ControllerFacts, ControllerState, LeaseStatus, PluginFacts, PluginState};
+use windlass_core::life::plugin_state::{ControllerFacts, ControllerState, LeaseStatus, PluginFacts, PluginState};
+use windlass_core::queue::breaker::BreakerState;
 
 use super::super::{ControllerStatus, locked};
 use super::{CurrentPluginStatus, PluginStatus};
@@ -128,8 +128,8 @@ fn flaw(current: CurrentPluginStatus, controllers: &[std::sync::Arc<ControllerSt
 mod tests {
     use std::sync::Arc;
 
+    use windlass_core::life::plugin_state::PluginPhase;
     use windlass_core::object::ObjectKey;
-    use windlass_core::plugin_state::PluginPhase;
 
     use super::*;
     use crate::observe::metrics::HostMetrics;

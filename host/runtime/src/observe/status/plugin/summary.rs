@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use windlass_core::breaker::BreakerState;
+use windlass_core::queue::breaker::BreakerState;
 use windlass_wasm::PluginStats;
 
 use super::super::calls::{cut, rounded};
@@ -115,8 +115,8 @@ fn failures(controller: &ControllerStatus, began: Instant) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::key_state::CallEnd;
     use windlass_core::object::ObjectKey;
+    use windlass_core::queue::key_state::CallEnd;
 
     use super::*;
     use crate::observe::metrics::HostMetrics;

@@ -1,0 +1,5 @@
+//! What calls and caches share: memory and CPU time, and how much of it each plugin gets.
+
+pub(crate) mod accounts;
+pub mod fair;
+pub mod shared_budget;

@@ -1,0 +1,326 @@
+//! Decides how much each plugin may have: a value that is told what happens and says who is next.
+//!
+//! A plugin takes more only if it then has no more than what is left ([`may_take`]): the more others have, the less it
+//! may have, and something is left for one that has nothing. So two plugins that take all that they may leave a
+//! quarter, and three an eighth.
+//!
+//! Whoever has least is next, so that one that comes is behind nobody; among those that have as much, whoever waits
+//! longest. Within a plugin those who have begun come before those who begin. Somebody who wants much is passed by
+//! others who want little: to hold that back for him would have a plugin keep its neighbours waiting with one large
+//! wish. For what he is to get all the same see the caller (`wasm/src/memory.rs`).
+
+use crate::budget::accounts::{AccountEntry, AccountId, Accounts, WaitTicket, Wants};
+
+/// Whether one that has `held` may take `amount` of what is `free`. Who has nothing may take the last single one.
+fn may_take(held: u32, amount: u32, free: u32) -> bool {
+    let is_single = held == 0 && amount == 1;
+    free.checked_sub(amount).is_some_and(|left| amount == 0 || is_single || held.saturating_add(amount) <= left)
+}
+
+/// The most that one can have of `all`.
+pub(super) fn most_of_one(all: u32) -> u32 {
+    (all / 2).max(all.min(1))
+}
+
+/// Somebody who waits.
+struct StockWaiter<W> {
+    amount: u32,
+    waiter: W,
+}
+
+/// The amount that one plugin has.
+#[derive(Default)]
+struct StockHeld {
+    now: u32,
+    /// The most that it has had.
+    most: u32,
+}
+
+impl StockHeld {
+    fn take(&mut self, amount: u32) {
+        self.now += amount;
+        self.most = self.most.max(self.now);
+    }
+}
+
+impl<W> AccountEntry<StockHeld, StockWaiter<W>> {
+    /// Its own next waiter, if it may have what it wants of what is `free`.
+    fn next_of(&self, free: u32) -> Option<WaitTicket> {
+        let (ticket, _, next) = self.next()?;
+        may_take(self.account.now, next.amount, free).then_some(ticket)
+    }
+}
+
+/// The amount, the accounts, and the waiters: `W` is how a waiter is reached.
+pub(super) struct Stock<W> {
+    all: u32,
+    /// While somebody waits who is next of his own, it is less than he may have, once [`Stock::grant`] has returned None.
+    free: u32,
+    accounts: Accounts<StockHeld, StockWaiter<W>>,
+}
+
+impl<W> Stock<W> {
+    pub(super) fn new(all: u32) -> Self {
+        Self { all, free: all, accounts: Accounts::new() }
+    }
+
+    pub(super) fn all(&self) -> u32 {
+        self.all
+    }
+
+    pub(super) fn free(&self) -> u32 {
+        self.free
+    }
+
+    /// Opens an account.
+    pub(super) fn join(&mut self) -> AccountId {
+        self.accounts.join(StockHeld::default())
+    }
+
+    /// Closes an account that has nothing and no waiter.
+    pub(super) fn leave(&mut self, id: AccountId) {
+        self.accounts.leave(id);
+    }
+
+    pub(super) fn held(&self, id: AccountId) -> u32 {
+        self.accounts.get(id).account.now
+    }
+
+    /// The most that it has had at a time.
+    pub(super) fn most_held(&self, id: AccountId) -> u32 {
+        self.accounts.get(id).account.most
+    }
+
+    /// Takes `amount`, if that may be done now and passes none of its own. False: it may not.
+    pub(super) fn try_take(&mut self, id: AccountId, amount: u32, wants: Wants) -> bool {
+        let entry = self.accounts.get_mut(id);
+        let is_passing = entry.is_waiting(Wants::ToGoOn) || wants == Wants::ToBegin && entry.has_waiters();
+        let may = !is_passing && may_take(entry.account.now, amount, self.free);
+        if may {
+            entry.account.take(amount);
+            self.free -= amount;
+        }
+        may
+    }
+
+    /// Queues a waiter.
+    pub(super) fn wait(&mut self, id: AccountId, amount: u32, wants: Wants, waiter: W) -> WaitTicket {
+        self.accounts.wait(id, wants, StockWaiter { amount, waiter })
+    }
+
+    /// Forgets a waiter and returns it, if it has not been granted what it waits for already.
+    pub(super) fn cancel(&mut self, id: AccountId, ticket: WaitTicket) -> Option<W> {
+        self.accounts.cancel(id, ticket).map(|waiting| waiting.waiter)
+    }
+
+    /// Gives what is free to whoever is next, and says how much. None: nobody waits who may have what he wants.
+    pub(super) fn grant(&mut self) -> Option<(u32, W)> {
+        let free = self.free;
+        let accounts = self.accounts.iter_mut();
+        let (_, entry) = accounts
+            .filter_map(|entry| Some(((entry.account.now, entry.next_of(free)?), entry)))
+            .min_by_key(|(first, _)| *first)?;
+        let (_, StockWaiter { amount, waiter }) = entry.pop()?;
+        entry.account.take(amount);
+        self.free -= amount;
+        Some((amount, waiter))
+    }
+
+    /// Takes back what was taken.
+    pub(super) fn give_back(&mut self, id: AccountId, amount: u32) {
+        self.accounts.get_mut(id).account.now -= amount;
+        self.free += amount;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Takes one more as long as it may.
+    fn grab(stock: &mut Stock<()>, id: AccountId) {
+        while stock.try_take(id, 1, Wants::ToBegin) {}
+    }
+
+    #[test]
+    fn three_that_take_all_that_they_may_leave_an_eighth_and_the_next_one_has_half_of_that() {
+        for all in [64, 4_096] {
+            let mut stock: Stock<()> = Stock::new(all);
+            let ids = [(); 4].map(|()| stock.join());
+            let held = ids.map(|id| {
+                grab(&mut stock, id);
+                stock.held(id)
+            });
+            assert_eq!(held, [all / 2, all / 4, all / 8, all / 16]);
+        }
+    }
+
+    #[test]
+    fn the_last_one_is_for_who_has_nothing_and_one_alone_is_for_anybody() {
+        for all in [1, 2, 3] {
+            let mut stock: Stock<()> = Stock::new(all);
+            let [first, second] = [(); 2].map(|()| stock.join());
+            grab(&mut stock, first);
+            assert_eq!(stock.held(first), most_of_one(all));
+            assert_eq!(stock.try_take(second, 1, Wants::ToBegin), all > 1);
+        }
+        assert_eq!((most_of_one(0), most_of_one(7)), (0, 3));
+    }
+
+    /// One step of a random interleaving. The numbers choose among what there is.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Wait(usize, u32, bool),
+        Try(usize, u32, bool),
+        Cancel(usize),
+        GiveBack(usize),
+    }
+
+    const PLUGINS: usize = 4;
+
+    fn step() -> impl Strategy<Value = Step> {
+        let amount = || prop_oneof![3 => 0..4_u32, 1 => 0..64_u32];
+        prop_oneof![
+            4 => (0..PLUGINS, amount(), any::<bool>()).prop_map(|(it, amount, begins)| Step::Wait(it, amount, begins)),
+            2 => (0..PLUGINS, amount(), any::<bool>()).prop_map(|(it, amount, begins)| Step::Try(it, amount, begins)),
+            1 => any::<usize>().prop_map(Step::Cancel),
+            4 => any::<usize>().prop_map(Step::GiveBack),
+        ]
+    }
+
+    /// A stock and the simplest account of who waits and who has what.
+    struct Model {
+        stock: Stock<u64>,
+        all: u32,
+        ids: Vec<AccountId>,
+        /// The waiters in the order in which they came: the plugin, whether it begins, how much, and by which number.
+        waiting: Vec<(usize, bool, u32, WaitTicket, u64)>,
+        /// The amounts that were granted and not given back, and to which plugin.
+        granted: Vec<(usize, u32)>,
+        waiters: u64,
+    }
+
+    fn wants(begins: bool) -> Wants {
+        if begins { Wants::ToBegin } else { Wants::ToGoOn }
+    }
+
+    impl Model {
+        fn new(all: u32) -> Self {
+            let mut stock = Stock::new(all);
+            let ids = (0..PLUGINS).map(|_| stock.join()).collect();
+            Self { stock, all, ids, waiting: vec![], granted: vec![], waiters: 0 }
+        }
+
+        fn held(&self, plugin: usize) -> u32 {
+            self.granted.iter().filter(|(of, _)| *of == plugin).map(|(_, amount)| amount).sum()
+        }
+
+        fn free(&self) -> u32 {
+            self.all - (0..PLUGINS).map(|plugin| self.held(plugin)).sum::<u32>()
+        }
+
+        /// The plugin's own next waiter: its index in `waiting`.
+        fn next_of(&self, plugin: usize) -> Option<usize> {
+            let first = |begins| self.waiting.iter().position(|(of, is, ..)| (*of, *is) == (plugin, begins));
+            first(false).or_else(|| first(true))
+        }
+
+        fn takes(&mut self, plugin: usize, amount: u32) {
+            let (before, free) = (self.held(plugin), self.free());
+            self.granted.push((plugin, amount));
+            let (held, left) = (self.held(plugin), free - amount);
+            assert!(amount == 0 || held <= left || (before == 0 && amount == 1), "{held} held and {left} left");
+        }
+
+        fn take(&mut self, step: Step) {
+            match step {
+                Step::Wait(plugin, amount, begins) => {
+                    let amount = amount.min(most_of_one(self.all));
+                    let ticket = self.stock.wait(self.ids[plugin], amount, wants(begins), self.waiters);
+                    self.waiting.push((plugin, begins, amount, ticket, self.waiters));
+                    self.waiters += 1;
+                }
+                Step::Try(plugin, amount, begins) => {
+                    let passes = self.waiting.iter().any(|(of, is, ..)| *of == plugin && (begins || !is));
+                    let taken = self.stock.try_take(self.ids[plugin], amount, wants(begins));
+                    assert!(!(taken && passes), "nobody passes his own");
+                    if taken {
+                        self.takes(plugin, amount);
+                    } else {
+                        assert!(passes || !may_take(self.held(plugin), amount, self.free()), "it is there");
+                    }
+                }
+                Step::Cancel(which) if !self.waiting.is_empty() => {
+                    let (plugin, _, _, ticket, waiter) = self.waiting.remove(which % self.waiting.len());
+                    assert_eq!(self.stock.cancel(self.ids[plugin], ticket), Some(waiter));
+                }
+                Step::GiveBack(which) if !self.granted.is_empty() => {
+                    let (plugin, amount) = self.granted.remove(which % self.granted.len());
+                    self.stock.give_back(self.ids[plugin], amount);
+                }
+                Step::Cancel(_) | Step::GiveBack(_) => {}
+            }
+            self.grant();
+        }
+
+        fn grant(&mut self) {
+            while let Some((granted, waiter)) = self.stock.grant() {
+                let place = self.waiting.iter().position(|(.., it)| *it == waiter).expect("he waits");
+                let (plugin, _, amount, ..) = self.waiting[place];
+                assert_eq!((granted, self.next_of(plugin)), (amount, Some(place)), "the next of his own");
+                let mine = (self.held(plugin), waiter);
+                for other in (0..PLUGINS).filter(|other| *other != plugin) {
+                    let Some(next) = self.next_of(other) else { continue };
+                    let (_, _, amount, _, number) = self.waiting[next];
+                    let is_before =
+                        (self.held(other), number) < mine && may_take(self.held(other), amount, self.free());
+                    assert!(!is_before, "another has less, or has waited longer");
+                }
+                self.waiting.remove(place);
+                self.takes(plugin, amount);
+            }
+            for plugin in 0..PLUGINS {
+                assert_eq!(self.stock.held(self.ids[plugin]), self.held(plugin));
+                let next = self.next_of(plugin).map(|place| self.waiting[place].2);
+                let could = next.is_some_and(|amount| may_take(self.held(plugin), amount, self.free()));
+                assert!(!could, "somebody waits for what is there");
+            }
+            assert_eq!(self.stock.free(), self.free());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_given_twice_nobody_has_more_than_is_left_and_no_waiter_is_lost(
+            all in 0..70_u32, steps in proptest::collection::vec(step(), 1..200),
+        ) {
+            let mut model = Model::new(all);
+            for step in steps {
+                model.take(step);
+            }
+            while !model.granted.is_empty() {
+                model.take(Step::GiveBack(0));
+            }
+            prop_assert!(model.waiting.is_empty(), "somebody waits for ever");
+        }
+
+        /// This holds whatever the others have, and however many of them wait.
+        #[test]
+        fn one_that_comes_has_half_of_what_is_left_at_once(
+            all in 2..70_u32, steps in proptest::collection::vec(step(), 1..200),
+        ) {
+            let mut model = Model::new(all);
+            // The last plugin has nothing.
+            let others = |step: &Step| {
+                !matches!(step, Step::Wait(plugin, ..) | Step::Try(plugin, ..) if *plugin == PLUGINS - 1)
+            };
+            for step in steps.into_iter().filter(others) {
+                model.take(step);
+            }
+            let half = model.free() / 2;
+            prop_assert!(model.stock.try_take(model.ids[PLUGINS - 1], half, Wants::ToBegin));
+        }
+    }
+}

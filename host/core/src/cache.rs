@@ -1,0 +1,10 @@
+//! What plugins see of the cluster: watches, the objects that they map to keys, and how a cache stays true to the server.
+
+pub mod freshness;
+pub mod index;
+pub mod mapping;
+pub mod overlay;
+pub mod predicate;
+pub mod related;
+pub mod server_history;
+pub mod watch;

@@ -1,0 +1,129 @@
+//! The values by which an index of a cache finds an object.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::cache::watch::{IndexSource, SelectorForm};
+use crate::object::Object;
+use crate::object::pointer;
+use crate::object::reference::ReferencePath;
+use crate::object::selector::Selector;
+
+impl IndexSource {
+    /// Where it looks into an object's text.
+    #[must_use]
+    pub fn pointers(&self) -> Vec<String> {
+        match self {
+            Self::Label(_) => vec![],
+            Self::Field(pointer) | Self::Selector { pointer, .. } => vec![pointer.to_string()],
+            Self::Reference(path) => path.pointers().collect(),
+        }
+    }
+
+    /// The values of `object`, whose JSON is `body`, or as much of that as is at [`Self::pointers`]. Selectors have none:
+    /// see [`Self::selectors`].
+    #[must_use]
+    pub fn values(&self, object: &Object, body: &Value) -> BTreeSet<Arc<str>> {
+        match self {
+            Self::Label(key) => object.header.labels.get(key).cloned().into_iter().collect(),
+            Self::Field(pointer) => pointer::values(body, pointer).into_iter().flat_map(texts).map(Arc::from).collect(),
+            Self::Reference(path) => references(path, object, body),
+            Self::Selector { .. } => BTreeSet::new(),
+        }
+    }
+
+    /// The selectors of the object whose JSON is `body`. Those that select nothing are left out.
+    #[must_use]
+    pub fn selectors(&self, body: &Value) -> Vec<Selector> {
+        let Self::Selector { pointer, form } = self else { return vec![] };
+        let read = match form {
+            SelectorForm::LabelSelector => Selector::of_label_selector,
+            SelectorForm::Labels => Selector::of_labels,
+        };
+        pointer::values(body, pointer).into_iter().filter_map(read).collect()
+    }
+}
+
+fn texts(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
+        _ => vec![],
+    }
+}
+
+/// A name without a namespace may be that of an object that has none, so it is a value by itself, too.
+fn references(path: &ReferencePath, object: &Object, body: &Value) -> BTreeSet<Arc<str>> {
+    let own = &object.header.key;
+    let mut values = BTreeSet::new();
+    for reference in path.read(body) {
+        values.insert(reference.key(own).to_string().into());
+        if reference.namespace.is_none() {
+            values.insert(reference.name.into());
+        }
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::object::{Header, ObjectKey};
+
+    fn object(body: &Value) -> Object {
+        let header = Header {
+            key: ObjectKey::namespaced("prod", "shop"),
+            uid: "u-1".into(),
+            version: "1".into(),
+            generation: 1,
+            labels: [("app".into(), "shop".into())].into(),
+            owners: [].into(),
+            own_fields: None,
+            conditions: crate::object::conditions::Conditions::default(),
+            deleting: false,
+        };
+        Object::new(header, body.to_string())
+    }
+
+    fn values(source: &IndexSource, body: &Value) -> Vec<String> {
+        source.values(&object(body), body).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_field_has_the_texts_of_all_that_its_pointer_leads_to() {
+        let body = json!({"spec": {"secret": "a", "secrets": ["b", 7], "sources": [{"name": "c"}, {"name": ["d"]}]}});
+        for (pointer, expected) in [
+            ("/spec/secret", &["a"][..]),
+            ("/spec/secrets", &["b"]),
+            ("/spec/secrets/*", &["b"]),
+            ("/spec/sources/*/name", &["c", "d"]),
+            ("/spec/none/*", &[]),
+        ] {
+            assert_eq!(values(&IndexSource::Field(pointer.into()), &body), expected, "{pointer}");
+        }
+        assert_eq!(values(&IndexSource::Label("app".into()), &body), ["shop"]);
+    }
+
+    #[test]
+    fn a_reference_is_found_by_namespace_and_name_and_without_namespace_by_its_name_too() {
+        let path =
+            ReferencePath { base: "/spec/refs/*".into(), namespace: Some("/namespace".into()), name: "/name".into() };
+        let body = json!({"spec": {"refs": [{"namespace": "test", "name": "a"}, {"name": "b"}]}});
+        assert_eq!(values(&IndexSource::Reference(path), &body), ["b", "prod/b", "test/a"]);
+    }
+
+    #[test]
+    fn each_form_of_a_selector_is_read_as_such() {
+        let selectors = |pointer: &str, form, body: &Value| {
+            IndexSource::Selector { pointer: pointer.into(), form }.selectors(body).len()
+        };
+        let body = json!({"a": {"matchLabels": {"app": "web"}}, "b": {"app": "web"}, "c": {}, "d": [{"s": {}}, {"s": {}}, {}]});
+        let counts = |form| ["/a", "/b", "/c", "/d/*/s", "/none"].map(|pointer| selectors(pointer, form, &body));
+        assert_eq!(counts(SelectorForm::LabelSelector), [1, 0, 1, 2, 0]);
+        assert_eq!(counts(SelectorForm::Labels), [0, 1, 0, 0, 0]);
+    }
+}

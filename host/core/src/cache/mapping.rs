@@ -1,0 +1,307 @@
+//! From a changed object to the keys of the primaries that it concerns.
+//!
+//! Pure: the caller maps the state before and the state after a change, so that a primary learns of an object that
+//! leaves it as well as of one that comes to it.
+
+use std::sync::Arc;
+
+use crate::cache::watch::IndexSource;
+use crate::object::pointer;
+use crate::object::reference::{Reference, ReferencePath};
+use crate::object::{Object, ObjectKey, ObjectKind};
+
+/// How a watched object names its primaries.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Mapping {
+    /// The object is the primary.
+    Itself,
+    /// The object's controller is the primary.
+    Owner,
+    /// The value of a label is the primary's name, or `namespace/name`.
+    Label(Arc<str>),
+    /// The value of an annotation is the primary's name, or `namespace/name`.
+    Annotation(Arc<str>),
+    /// Each string at a JSON pointer (see [`crate::object::pointer`]) is a primary's name, or `namespace/name`.
+    Field(Arc<str>),
+    /// Each of these references is one to a primary.
+    Reference(ReferencePath),
+    /// The primary has the object's namespace and name.
+    SameName,
+    /// Each primary whose values in this index name the object: by its name, in the same namespace or where one of the two
+    /// has none, or by `namespace/name`.
+    ReferencedBy(IndexSource),
+    /// Each primary with a selector, in this index, that selects the object: in the same namespace, or where one of the two
+    /// has none.
+    SelectedBy(IndexSource),
+    /// Every primary. Whoever maps so should map many changes at once.
+    All,
+    /// The primaries that the plugin's own code names, which has to be asked: no keys follow from the object alone.
+    Mapper,
+    /// The parents whose composer has named the object, of the watch of this name, as related: see
+    /// [`related`](crate::cache::related).
+    Customize(Arc<str>),
+}
+
+/// Primaries, as the plugin's own code names them; as `mapper.target` in WIT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The one with this key. It need not exist.
+    Primary(ObjectKey),
+    /// All with this value in an index of the primary's watch.
+    Indexed {
+        /// The index's name in the manifest.
+        index: Arc<str>,
+        /// The value.
+        value: String,
+    },
+}
+
+/// The primaries that there are, for mappings that look for them.
+pub trait Primaries {
+    /// Those with this value in an index of the primary's watch.
+    fn indexed(&self, source: &IndexSource, value: &str) -> Vec<ObjectKey>;
+
+    /// All of them.
+    fn all(&self) -> Vec<ObjectKey>;
+
+    /// Those that `object`, of the watch of this name, is related to by a composer's own rules.
+    fn related_to(&self, object: &Object, watch: &str) -> Vec<ObjectKey>;
+}
+
+/// The primary's kind and scope, which a mapping needs to make keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrimaryKind {
+    /// The kind.
+    pub kind: ObjectKind,
+    /// Whether primaries live in namespaces.
+    pub namespaced: bool,
+}
+
+impl Mapping {
+    /// The primaries that `object` concerns. One that it names may not exist.
+    #[must_use]
+    pub fn keys(&self, object: &Object, primary: &PrimaryKind, primaries: &impl Primaries) -> Vec<ObjectKey> {
+        match self {
+            Self::Field(pointer) => named(object, pointer, primary),
+            Self::Reference(path) => referenced(object, path, primary),
+            Self::ReferencedBy(source) => referrers(&object.header.key, source, primaries),
+            Self::SelectedBy(source) => selecting(object, source, primaries),
+            Self::All => primaries.all(),
+            Self::Customize(watch) => primaries.related_to(object, watch),
+            _ => self.key(object, primary).into_iter().collect(),
+        }
+    }
+
+    /// The one primary that `object` names. None: it names none, or one that cannot exist, or its text does not tell.
+    fn key(&self, object: &Object, primary: &PrimaryKind) -> Option<ObjectKey> {
+        let own = &object.header.key;
+        match self {
+            Self::Itself => Some(own.clone()),
+            Self::Owner => {
+                let owner = object.header.controller()?;
+                // The version may differ: an owner keeps its UID while its CRD moves on.
+                let same = owner.kind.group() == primary.kind.group() && owner.kind.kind == primary.kind.kind;
+                same.then(|| scoped(&owner.name, own, primary)).flatten()
+            }
+            Self::Label(label) => scoped(object.header.labels.get(label)?, own, primary),
+            Self::Annotation(name) => {
+                let value = body(object)?;
+                scoped(value.get("metadata")?.get("annotations")?.get(&**name)?.as_str()?, own, primary)
+            }
+            Self::SameName => scoped(&own.name, own, primary),
+            Self::Field(_)
+            | Self::Reference(_)
+            | Self::ReferencedBy(_)
+            | Self::SelectedBy(_)
+            | Self::All
+            | Self::Mapper
+            | Self::Customize(_) => None,
+        }
+    }
+}
+
+fn named(object: &Object, pointer: &str, primary: &PrimaryKind) -> Vec<ObjectKey> {
+    let Some(body) = body(object) else { return vec![] };
+    let names = pointer::values(&body, pointer).into_iter().filter_map(serde_json::Value::as_str);
+    names.filter_map(|name| scoped(name, &object.header.key, primary)).collect()
+}
+
+fn referenced(object: &Object, path: &ReferencePath, primary: &PrimaryKind) -> Vec<ObjectKey> {
+    let Some(body) = body(object) else { return vec![] };
+    let key = |reference: &Reference<'_>| match (primary.namespaced, reference.namespace) {
+        (false, None) => Some(ObjectKey::cluster(reference.name)),
+        (false, Some(_)) => None,
+        (true, _) => Some(reference.key(&object.header.key)).filter(|key| key.namespace.is_some()),
+    };
+    path.read(&body).iter().filter_map(key).collect()
+}
+
+fn referrers(own: &ObjectKey, source: &IndexSource, primaries: &impl Primaries) -> Vec<ObjectKey> {
+    let mut found = primaries.indexed(source, &own.name);
+    found.retain(|key| is_near(key, own));
+    if own.namespace.is_some() {
+        found.extend(primaries.indexed(source, &own.to_string()));
+    }
+    found
+}
+
+fn selecting(object: &Object, source: &IndexSource, primaries: &impl Primaries) -> Vec<ObjectKey> {
+    let mut found = primaries.indexed(source, &object.header.labels.to_string());
+    found.retain(|key| is_near(key, &object.header.key));
+    found
+}
+
+pub(crate) fn is_near(key: &ObjectKey, own: &ObjectKey) -> bool {
+    key.namespace == own.namespace || key.namespace.is_none() || own.namespace.is_none()
+}
+
+fn body(object: &Object) -> Option<serde_json::Value> {
+    serde_json::from_str(&object.glance()).ok()
+}
+
+fn scoped(name: &str, own: &ObjectKey, primary: &PrimaryKind) -> Option<ObjectKey> {
+    match (primary.namespaced, name.split_once('/')) {
+        _ if name.is_empty() => None,
+        (false, None) => Some(ObjectKey::cluster(name)),
+        (false, Some(_)) => None,
+        // What people write by hand: no object is named so.
+        (true, Some((namespace, name))) if namespace.is_empty() || name.is_empty() || name.contains('/') => None,
+        (true, Some((namespace, name))) => Some(ObjectKey::namespaced(namespace, name)),
+        (true, None) => Some(ObjectKey { namespace: Some(own.namespace.clone()?), name: name.into() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::watch::SelectorForm;
+    use crate::object::{Header, OwnerReference};
+
+    fn primary() -> PrimaryKind {
+        PrimaryKind { kind: ObjectKind::new("apps.kubedojo.io/v1beta1", "WebApp"), namespaced: true }
+    }
+
+    fn deployment(owner: Option<OwnerReference>) -> Object {
+        let header = Header {
+            key: ObjectKey::namespaced("prod", "shop-web"),
+            uid: "d-1".into(),
+            version: "7".into(),
+            generation: 1,
+            labels: [("app".into(), "shop".into()), ("far".into(), "test/shop".into())].into(),
+            owners: owner.into_iter().collect(),
+            own_fields: None,
+            conditions: crate::object::conditions::Conditions::default(),
+            deleting: false,
+        };
+        let text = r#"{"metadata":{"annotations":{"app":"noted"}},"spec":{"for":"pointed"}}"#;
+        Object::new(header, text)
+    }
+
+    fn owner(api_version: &str, kind: &str, controller: bool) -> OwnerReference {
+        OwnerReference { kind: ObjectKind::new(api_version, kind), name: "shop".into(), uid: "w-1".into(), controller }
+    }
+
+    /// Primaries and the values of their only index.
+    struct Indexed(&'static [(&'static str, &'static str, &'static str)]);
+
+    impl Primaries for Indexed {
+        fn indexed(&self, _: &IndexSource, value: &str) -> Vec<ObjectKey> {
+            let named = self.0.iter().filter(|(_, _, of)| *of == value);
+            named.map(|(namespace, name, _)| ObjectKey::namespaced(*namespace, *name)).collect()
+        }
+
+        fn all(&self) -> Vec<ObjectKey> {
+            self.0.iter().map(|(namespace, name, _)| ObjectKey::namespaced(*namespace, *name)).collect()
+        }
+
+        fn related_to(&self, _: &Object, _: &str) -> Vec<ObjectKey> {
+            vec![]
+        }
+    }
+
+    #[test]
+    fn a_referenced_object_concerns_the_primaries_that_name_it() {
+        let primaries = Indexed(&[
+            ("prod", "by-name", "shop-web"),
+            ("test", "another-namespaces-own", "shop-web"),
+            ("test", "from-afar", "prod/shop-web"),
+            ("prod", "other", "else"),
+        ]);
+        let mapping = Mapping::ReferencedBy(IndexSource::Field("/spec/secret".into()));
+        let keys = mapping.keys(&deployment(None), &primary(), &primaries);
+        assert_eq!(keys, [ObjectKey::namespaced("prod", "by-name"), ObjectKey::namespaced("test", "from-afar")]);
+        assert_eq!(Mapping::All.keys(&deployment(None), &primary(), &primaries).len(), 4);
+    }
+
+    #[test]
+    fn an_object_concerns_the_primaries_near_it_that_select_its_labels() {
+        let primaries = Indexed(&[
+            ("prod", "selects", "app=shop,far=test/shop"),
+            ("test", "elsewhere", "app=shop,far=test/shop"),
+            ("prod", "selects-others", "app=other"),
+        ]);
+        let source = IndexSource::Selector { pointer: "/spec/selector".into(), form: SelectorForm::Labels };
+        let keys = Mapping::SelectedBy(source).keys(&deployment(None), &primary(), &primaries);
+        assert_eq!(keys, [ObjectKey::namespaced("prod", "selects")]);
+    }
+
+    #[test]
+    fn each_element_of_a_list_names_a_primary() {
+        let text = r#"{"spec":{"for":["a","test/b",7,""],"refs":[{"ns":"test","name":"c"},{"name":"d"}]}}"#;
+        let object = Object::new(deployment(None).header.clone(), text);
+        let path = ReferencePath { base: "/spec/refs/*".into(), namespace: Some("/ns".into()), name: "/name".into() };
+        let keys = |mapping: Mapping, primary: &PrimaryKind| {
+            let keys = mapping.keys(&object, primary, &Indexed(&[]));
+            keys.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(keys(Mapping::Field("/spec/for/*".into()), &primary()), ["prod/a", "test/b"]);
+        assert_eq!(keys(Mapping::Reference(path.clone()), &primary()), ["test/c", "prod/d"]);
+        let cluster = PrimaryKind { namespaced: false, ..primary() };
+        assert_eq!(keys(Mapping::Reference(path), &cluster), ["d"], "no cluster-scoped primary is in a namespace");
+    }
+
+    #[test]
+    fn a_child_maps_to_the_primary_that_controls_it() {
+        let child = deployment(Some(owner("apps.kubedojo.io/v1beta1", "WebApp", true)));
+        assert_eq!(Mapping::Owner.key(&child, &primary()), Some(ObjectKey::namespaced("prod", "shop")));
+    }
+
+    #[test]
+    fn the_version_of_the_owner_does_not_matter_but_group_kind_and_controller_do() {
+        let key = |owner| Mapping::Owner.key(&deployment(owner), &primary());
+        assert!(key(Some(owner("apps.kubedojo.io/v1", "WebApp", true))).is_some());
+        assert!(key(Some(owner("example.com/v1", "WebApp", true))).is_none());
+        assert!(key(Some(owner("apps.kubedojo.io/v1beta1", "Other", true))).is_none());
+        assert!(key(Some(owner("apps.kubedojo.io/v1beta1", "WebApp", false))).is_none());
+        assert!(key(None).is_none());
+    }
+
+    #[test]
+    fn labels_annotations_and_fields_name_a_primary_here_or_elsewhere() {
+        let key = |mapping: Mapping| {
+            let keys = mapping.keys(&deployment(None), &primary(), &Indexed(&[]));
+            keys.first().map(ToString::to_string)
+        };
+        assert_eq!(key(Mapping::Label("app".into())).as_deref(), Some("prod/shop"));
+        assert_eq!(key(Mapping::Label("far".into())).as_deref(), Some("test/shop"));
+        assert_eq!(key(Mapping::Annotation("app".into())).as_deref(), Some("prod/noted"));
+        assert_eq!(key(Mapping::Field("/spec/for".into())).as_deref(), Some("prod/pointed"));
+        assert_eq!(key(Mapping::Field("/spec/none".into())), None);
+        assert_eq!(key(Mapping::SameName).as_deref(), Some("prod/shop-web"));
+    }
+
+    #[test]
+    fn what_cannot_be_a_key_names_no_primary() {
+        for name in ["", "/", "prod/", "/shop", "prod/shop/web"] {
+            assert_eq!(scoped(name, &ObjectKey::namespaced("prod", "a"), &primary()), None, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_namespaced_object_names_a_cluster_scoped_primary_without_namespace() {
+        let cluster = PrimaryKind { namespaced: false, ..primary() };
+        let key = |label: &str| Mapping::Label(label.into()).key(&deployment(None), &cluster);
+        assert_eq!(key("app"), Some(ObjectKey::cluster("shop")));
+        assert_eq!(key("far"), None);
+    }
+}

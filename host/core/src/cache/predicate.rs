@@ -1,0 +1,277 @@
+//! Which changes of a watched object are worth a call.
+//!
+//! Several predicates of one watch are alternatives: a change passes if any lets it pass. Predicates are about updates:
+//! objects that appear, that go, and whose deletion begins pass whatever the predicates say, also below a `Not`. Only a
+//! watch that does not count deletions lets those go by ([`passes_but_deletion`]).
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::object::Object;
+use crate::object::pause;
+use crate::object::pointer;
+use crate::object::run_request;
+
+/// The metadata that the beginning of a deletion changes.
+const MARKS: [&str; 5] =
+    ["deletionTimestamp", "deletionGracePeriodSeconds", "finalizers", "generation", "resourceVersion"];
+
+/// One kind of change.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Predicate {
+    /// The generation: the specification changed, not the status.
+    Generation,
+    /// Any label.
+    Labels,
+    /// Any annotation.
+    Annotations,
+    /// A value at one of these JSON pointers (see [`crate::object::pointer`]).
+    Fields(Vec<Arc<str>>),
+    /// None that this one lets pass.
+    Not(Box<Predicate>),
+    /// One that all of these let pass.
+    And(Vec<Predicate>),
+}
+
+/// Whether the change from `old` to `new` passes. No predicates: every change does.
+#[must_use]
+pub fn passes(predicates: &[Predicate], old: &Object, new: &Object) -> bool {
+    old.header.uid != new.header.uid
+        || old.header.deleting != new.header.deleting
+        || ObjectChange::of(old, new).passes(predicates)
+}
+
+/// As [`passes`], for the primary itself. Two changes always pass: the beginning or end of a pause, because the host did not act on
+/// what changed during the pause, and a [request](run_request) to run the key.
+#[must_use]
+pub fn passes_primary(predicates: &[Predicate], old: &Object, new: &Object) -> bool {
+    passes(predicates, old, new) || pause::is_paused(old) != pause::is_paused(new) || run_request::is_made(old, new)
+}
+
+/// As [`passes`], for a watch that does not count deletions: that one begins does not pass. What else has changed with it
+/// passes as ever, since two changes may have become one on their way.
+#[must_use]
+pub fn passes_but_deletion(predicates: &[Predicate], old: &Object, new: &Object) -> bool {
+    if old.header.uid != new.header.uid {
+        return true;
+    }
+    if old.header.deleting || !new.header.deleting {
+        return ObjectChange::of(old, new).passes(predicates);
+    }
+    let change = ObjectChange::beside_deletion(old, new);
+    change.is_any() && change.passes(predicates)
+}
+
+/// The states before and after a change.
+struct ObjectChange<'o> {
+    old: &'o Object,
+    new: &'o Object,
+    /// The generation of `new`, without what a deletion has added to it.
+    generation: i64,
+    /// The JSON of both, once somebody asks for it. None: it cannot be read.
+    bodies: OnceCell<Option<(Value, Value)>>,
+}
+
+impl<'o> ObjectChange<'o> {
+    fn of(old: &'o Object, new: &'o Object) -> Self {
+        Self { old, new, generation: new.header.generation, bodies: OnceCell::new() }
+    }
+
+    /// The change without the marks of the deletion that it begins. The server counts that as a generation.
+    fn beside_deletion(old: &'o Object, new: &'o Object) -> Self {
+        let is_counted = new.header.generation > old.header.generation;
+        let bodies = unmarked(old).zip(unmarked(new));
+        Self { old, new, generation: new.header.generation - i64::from(is_counted), bodies: bodies.into() }
+    }
+
+    /// A text that cannot be read counts as a change, also below a `Not`: better a call too many.
+    fn passes(&self, predicates: &[Predicate]) -> bool {
+        predicates.is_empty()
+            || predicates.iter().any(|predicate| predicate.lets_pass(self))
+            || matches!(self.bodies.get(), Some(None))
+    }
+
+    fn is_any(&self) -> bool {
+        self.bodies().is_none_or(|(old, new)| old != new)
+    }
+
+    fn is_at(&self, pointer: &str) -> bool {
+        self.bodies().is_none_or(|(old, new)| pointer::differs(old, new, pointer))
+    }
+
+    fn bodies(&self) -> Option<&(Value, Value)> {
+        self.bodies.get_or_init(|| body(self.old).zip(body(self.new))).as_ref()
+    }
+}
+
+impl Predicate {
+    fn lets_pass(&self, change: &ObjectChange<'_>) -> bool {
+        match self {
+            Self::Generation => change.old.header.generation != change.generation,
+            Self::Labels => change.old.header.labels != change.new.header.labels,
+            Self::Annotations => change.is_at("/metadata/annotations"),
+            Self::Fields(pointers) => pointers.iter().any(|pointer| change.is_at(pointer)),
+            Self::Not(inner) => !inner.lets_pass(change),
+            Self::And(all) => all.iter().all(|inner| inner.lets_pass(change)),
+        }
+    }
+}
+
+fn body(object: &Object) -> Option<Value> {
+    serde_json::from_str(&object.glance()).ok()
+}
+
+/// The JSON of an object, without what the beginning of a deletion changes; it may add a finalizer.
+fn unmarked(object: &Object) -> Option<Value> {
+    let mut body = body(object)?;
+    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+        for mark in MARKS {
+            metadata.remove(mark);
+        }
+    }
+    Some(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::{Header, ObjectKey};
+
+    fn object(generation: i64, text: &str) -> Object {
+        let header = Header {
+            key: ObjectKey::namespaced("prod", "shop"),
+            uid: "u-1".into(),
+            version: "1".into(),
+            generation,
+            labels: [].into(),
+            owners: [].into(),
+            own_fields: None,
+            conditions: crate::object::conditions::Conditions::default(),
+            deleting: false,
+        };
+        Object::new(header, text)
+    }
+
+    #[test]
+    fn without_predicates_everything_passes() {
+        assert!(passes(&[], &object(1, "{}"), &object(1, "{}")));
+    }
+
+    #[test]
+    fn a_status_change_does_not_pass_generation() {
+        assert!(!passes(&[Predicate::Generation], &object(1, "{}"), &object(1, r#"{"status":{}}"#)));
+        assert!(passes(&[Predicate::Generation], &object(1, "{}"), &object(2, "{}")));
+    }
+
+    #[test]
+    fn the_end_of_a_pause_passes_for_the_primary_itself() {
+        let paused = object(1, r#"{"metadata":{"annotations":{"windlass.dev/paused":"true"}}}"#);
+        let (resumed, predicates) = (object(1, "{}"), [Predicate::Generation]);
+        assert!(passes_primary(&predicates, &paused, &resumed));
+        assert!(!passes_primary(&predicates, &paused, &paused));
+        assert!(!passes(&predicates, &paused, &resumed), "a pause of another object concerns nobody");
+    }
+
+    #[test]
+    fn a_requested_run_passes_for_the_primary_itself_alone() {
+        let at = |time: &str| {
+            object(1, &format!(r#"{{"metadata":{{"annotations":{{"windlass.dev/run-requested-at":"{time}"}}}}}}"#))
+        };
+        let predicates = [Predicate::Generation];
+        assert!(
+            passes_primary(&predicates, &object(1, "{}"), &at("1")) && passes_primary(&predicates, &at("1"), &at("2"))
+        );
+        assert!(!passes_primary(&predicates, &at("1"), &object(1, "{}")), "a removal");
+        assert!(!passes(&predicates, &at("1"), &at("2")), "another object's annotation concerns no primary");
+    }
+
+    #[test]
+    fn one_passing_predicate_is_enough() {
+        let predicates = [Predicate::Generation, Predicate::Fields(vec!["/status/ready".into()])];
+        assert!(passes(&predicates, &object(1, "{}"), &object(1, r#"{"status":{"ready":1}}"#)));
+        assert!(!passes(&predicates, &object(1, "{}"), &object(1, r#"{"status":{"other":1}}"#)));
+    }
+
+    #[test]
+    fn the_begin_of_a_deletion_and_a_new_incarnation_always_pass() {
+        let old = object(1, "{}");
+        let deleting = Header { deleting: true, ..old.header.clone() };
+        let deleting = Object::new(deleting, old.text());
+        assert!(passes(&[Predicate::Labels], &old, &deleting));
+        let other = Header { uid: "u-2".into(), ..old.header.clone() };
+        let other = Object::new(other, old.text());
+        assert!(passes(&[Predicate::Labels], &old, &other));
+    }
+
+    /// `object`, whose deletion has begun: the server has counted that as a generation, and marked it.
+    fn deleting(object: &Object) -> Object {
+        let mut body: Value = serde_json::from_str(&object.text()).expect("JSON");
+        body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        body["metadata"]["resourceVersion"] = "2".into();
+        let header = Header { deleting: true, generation: object.header.generation + 1, ..object.header.clone() };
+        Object::new(header, body.to_string())
+    }
+
+    const STATUS: &str = r#"{"metadata":{},"status":{"ready":1}}"#;
+
+    #[test]
+    fn not_passes_updates_in_which_the_inner_one_finds_no_change() {
+        let not = [Predicate::Not(Box::new(Predicate::Generation))];
+        assert!(passes(&not, &object(1, "{}"), &object(1, STATUS)));
+        assert!(!passes(&not, &object(1, "{}"), &object(2, STATUS)));
+    }
+
+    #[test]
+    fn and_passes_what_all_inner_ones_let_pass() {
+        let ready = || Predicate::Fields(vec!["/status/ready".into()]);
+        let and = [Predicate::And(vec![ready(), Predicate::Not(Box::new(Predicate::Generation))])];
+        assert!(passes(&and, &object(1, "{}"), &object(1, STATUS)));
+        assert!(!passes(&and, &object(1, "{}"), &object(2, STATUS)));
+        assert!(!passes(&and, &object(1, "{}"), &object(1, "{}")));
+    }
+
+    #[test]
+    fn a_star_in_a_pointer_compares_each_element() {
+        let predicates = [Predicate::Fields(vec!["/spec/containers/*/image".into()])];
+        let pod = |image: &str, other: &str| {
+            object(1, &format!(r#"{{"spec":{{"containers":[{{"image":"a"}},{{"image":"{image}","x":"{other}"}}]}}}}"#))
+        };
+        assert!(passes(&predicates, &pod("b", "1"), &pod("c", "1")));
+        assert!(!passes(&predicates, &pod("b", "1"), &pod("b", "2")));
+    }
+
+    #[test]
+    fn a_text_that_cannot_be_read_passes_below_a_not_too() {
+        let not = [Predicate::Not(Box::new(Predicate::Annotations))];
+        assert!(passes(&not, &object(1, "{"), &object(1, "{}")));
+    }
+
+    #[test]
+    fn the_begin_of_a_deletion_passes_a_not_unless_deletions_do_not_count() {
+        let (old, not) = (object(1, STATUS), [Predicate::Not(Box::new(Predicate::Labels))]);
+        assert!(passes(&not, &old, &deleting(&old)));
+        for predicates in [&[][..], &not, &[Predicate::Generation], &[Predicate::Fields(vec!["/metadata".into()])]] {
+            assert!(!passes_but_deletion(predicates, &old, &deleting(&old)), "{predicates:?}");
+        }
+    }
+
+    #[test]
+    fn a_change_that_came_with_the_begin_of_a_deletion_passes_as_ever() {
+        let old = object(1, r#"{"metadata":{}}"#);
+        let changed = deleting(&object(2, STATUS));
+        for predicates in [&[][..], &[Predicate::Generation], &[Predicate::Fields(vec!["/status".into()])]] {
+            assert!(passes_but_deletion(predicates, &old, &changed), "{predicates:?}");
+        }
+        assert!(!passes_but_deletion(&[Predicate::Labels], &old, &changed));
+    }
+
+    #[test]
+    fn an_update_during_a_deletion_passes_as_any_update_does() {
+        let old = deleting(&object(1, r#"{"metadata":{}}"#));
+        let new = deleting(&object(1, STATUS));
+        assert!(passes_but_deletion(&[], &old, &new));
+        assert!(!passes_but_deletion(&[Predicate::Generation], &old, &new));
+    }
+}

@@ -1,0 +1,209 @@
+//! The specification of a watch. Equal specifications share one informer per process (invariant 5).
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::deceptive::is_deceptive;
+use crate::object::ObjectKind;
+use crate::object::reference::ReferencePath;
+
+/// One list+watch: compared exactly, so that sharing is never a guess.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WatchSpec {
+    /// The kind to watch.
+    pub kind: ObjectKind,
+    /// None: all namespaces, or a cluster-scoped kind.
+    pub namespace: Option<Arc<str>>,
+    /// In Kubernetes' syntax, evaluated by the server.
+    pub label_selector: Option<Arc<str>>,
+    /// In Kubernetes' syntax, evaluated by the server.
+    pub field_selector: Option<Arc<str>>,
+    /// The part of each object to keep.
+    pub projection: Projection,
+}
+
+/// The part of an object that the cache keeps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Projection {
+    /// All but `managedFields`.
+    #[default]
+    Full,
+    /// The metadata. The server sends no more (`PartialObjectMetadata`).
+    Metadata,
+    /// The metadata and the values at these JSON pointers (see [`pointer`](crate::object::pointer)), in ascending order. The server
+    /// sends everything.
+    Fields(Arc<[Arc<str>]>),
+}
+
+impl Projection {
+    /// The projection to the metadata and `pointers`, in whatever order and however often they come.
+    #[must_use]
+    pub fn fields(pointers: impl IntoIterator<Item = Arc<str>>) -> Self {
+        let sorted: BTreeSet<_> = pointers.into_iter().collect();
+        Self::Fields(sorted.into_iter().collect())
+    }
+}
+
+/// The subject of an index of a cache. Objects that lack it are in no list of the index. [`index`](crate::cache::index) reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum IndexSource {
+    /// The value of a label.
+    Label(Arc<str>),
+    /// The strings at a JSON pointer (see [`pointer`](crate::object::pointer)), and those of the arrays that are there.
+    Field(Arc<str>),
+    /// The references to other objects: each as `namespace/name`, and as `name` where it says no namespace.
+    Reference(ReferencePath),
+    /// Selectors, which find the object by the labels that they select: `app=web,tier=front`.
+    Selector {
+        /// Where they are: a JSON pointer (see [`pointer`](crate::object::pointer)).
+        pointer: Arc<str>,
+        /// How they are written.
+        form: SelectorForm,
+    },
+}
+
+/// How an object writes a label selector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SelectorForm {
+    /// As a `LabelSelector`; an empty one selects everything.
+    LabelSelector,
+    /// As a map of labels; an empty one selects nothing.
+    Labels,
+}
+
+impl WatchSpec {
+    /// All objects of `kind`.
+    #[must_use]
+    pub fn all(kind: ObjectKind) -> Self {
+        Self { kind, namespace: None, label_selector: None, field_selector: None, projection: Projection::Full }
+    }
+
+    /// The name of the only object that it can select. None: it may select others.
+    #[must_use]
+    pub fn only_name(&self) -> Option<Cow<'_, str>> {
+        let name = self.field_selector.as_deref()?.strip_prefix("metadata.name=")?;
+        unescaped_field(name).filter(|_| !name.contains('!'))
+    }
+}
+
+/// The text for which `value` stands in a field selector, in which a backslash stands before a comma, an equals sign and a
+/// backslash. `None` if it is no value. As `UnescapeValue` of `k8s.io/apimachinery/pkg/fields`.
+#[must_use]
+pub fn unescaped_field(value: &str) -> Option<Cow<'_, str>> {
+    if !value.contains(['\\', ',', '=']) {
+        return Some(value.into());
+    }
+    let mut text = String::with_capacity(value.len());
+    let mut letters = value.chars();
+    while let Some(letter) = letters.next() {
+        text.push(match letter {
+            '\\' => letters.next().filter(|escaped| matches!(escaped, '\\' | ',' | '='))?,
+            ',' | '=' => return None,
+            letter => letter,
+        });
+    }
+    Some(text.into())
+}
+
+impl fmt::Display for WatchSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.kind)?;
+        if let Some(namespace) = &self.namespace {
+            write!(f, " in {namespace}")?;
+        }
+        if let Some(selector) = &self.label_selector {
+            write!(f, " with labels {selector}")?;
+        }
+        if let Some(selector) = &self.field_selector {
+            write!(f, " with fields {selector}")?;
+        }
+        match &self.projection {
+            Projection::Full => {}
+            Projection::Metadata => f.write_str(" (metadata)")?,
+            Projection::Fields(pointers) => {
+                let shown: Vec<_> = pointers.iter().map(|pointer| shown(pointer)).collect();
+                write!(f, " ({})", shown.join(", "))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `pointer` in a list of pointers. One that could pass for several stands in quotes: two watches must not be shown as one.
+fn shown(pointer: &str) -> Cow<'_, str> {
+    let must_be_quoted = |it: char| matches!(it, ',' | '"') || is_deceptive(it);
+    if pointer.contains(must_be_quoted) { format!("{pointer:?}").into() } else { pointer.into() }
+}
+
+/// A change, as an informer tells its subscribers. Named so because `Event` is always a Kubernetes Event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchEvent {
+    /// The object is new to the store, or has changed.
+    Applied {
+        /// The state before. None: it was not in the store.
+        old: Option<crate::object::Object>,
+        /// The state now.
+        new: crate::object::Object,
+        /// Part of the first list, or of a resync: it maps to keys at low priority.
+        initial: bool,
+    },
+    /// The object has gone.
+    Deleted(Tombstone),
+}
+
+impl WatchEvent {
+    /// The key of the object.
+    #[must_use]
+    pub fn key(&self) -> &crate::object::ObjectKey {
+        match self {
+            Self::Applied { new, .. } => &new.header.key,
+            Self::Deleted(tombstone) => &tombstone.last.header.key,
+        }
+    }
+}
+
+/// The last known state of an object that has gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tombstone {
+    /// The last state seen.
+    pub last: crate::object::Object,
+    /// The watch did not show the deletion, a list did: the object may have changed after `last`.
+    /// (client-go: `cache.DeletedFinalStateUnknown`.)
+    pub final_state_unknown: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_of_one_name_knows_it_unescaped() {
+        let only = |selector: &str| {
+            let spec =
+                WatchSpec { field_selector: Some(selector.into()), ..WatchSpec::all(ObjectKind::new("v1", "Pod")) };
+            spec.only_name().map(Cow::into_owned)
+        };
+        assert_eq!(only("metadata.name=a b"), Some("a b".to_owned()));
+        assert_eq!(only(r"metadata.name=D\\t\,x\=y"), Some(r"D\t,x=y".to_owned()));
+        for selector in ["metadata.name=a,b=c", "metadata.name==a", r"metadata.name=a\b", r"metadata.name=a\", "a=b"] {
+            assert_eq!(only(selector), None, "{selector}");
+        }
+    }
+
+    #[test]
+    fn two_watches_are_not_shown_as_one() {
+        let shown = |pointers: &[&str]| {
+            let projection = Projection::fields(pointers.iter().map(|pointer| Arc::from(*pointer)));
+            WatchSpec { projection, ..WatchSpec::all(ObjectKind::new("v1", "Pod")) }.to_string()
+        };
+        assert!(
+            shown(&["/spec/b", "/spec/a"]).ends_with("Pod (/spec/a, /spec/b)"),
+            "{}",
+            shown(&["/spec/b", "/spec/a"])
+        );
+        assert!(shown(&["/spec/a, /spec/b"]).ends_with(r#"Pod ("/spec/a, /spec/b")"#));
+        assert!(shown(&["/a\u{202e}"]).ends_with(r#"Pod ("/a\u{202e}")"#));
+    }
+}

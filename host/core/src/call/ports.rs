@@ -1,0 +1,243 @@
+//! Where the sandbox and the edge to Kubernetes meet: a plugin's import calls arrive in `windlass-wasm` as calls of
+//! these traits, `windlass-kube` carries them out, and neither crate knows the other.
+//!
+//! What leaves the process goes through one asynchronous [`Port`], as an [`Ask`] (ADR 35). Cached reads, Kubernetes Events
+//! and metrics have synchronous traits: they are answered at once, and reads are the most frequent thing that a guest does.
+
+mod absent;
+mod ask;
+mod listen;
+mod live;
+mod port;
+mod surroundings;
+
+use std::sync::Arc;
+
+use crate::budget::fair::CpuPermit;
+use crate::cache::overlay::Overlay;
+use crate::call::call_lines::CallLines;
+use crate::call::trace::{CallTrace, OpenSpan};
+use crate::error::ApiError;
+use crate::object::{Object, ObjectKey, ObjectKind, ObjectRef};
+use crate::queue::trigger::Triggers;
+use crate::rights::principal::Principal;
+use crate::secret::confidential::Confidential;
+use crate::write::settle::Hold;
+
+pub use absent::Absent;
+pub use ask::{Answer, Ask, CollectionDeletion, OwnerClaim, ServedQuery, TypedAsk};
+pub use listen::{Answered, Asked, Listener, listened};
+pub use live::{LiveGet, LiveQuery, LogQuery, ServedKind, View};
+pub use port::{Port, ReadingPort, ask, port_fn};
+pub use surroundings::Surroundings;
+
+/// The context of an import call: who asks, about which primary, in which trace.
+#[derive(Clone, Debug)]
+pub struct CallContext {
+    /// In whose name, and with which rights.
+    pub principal: Arc<Principal>,
+    /// The controller's name in the manifest.
+    pub controller: Arc<str>,
+    /// The kind of the primary.
+    pub primary_kind: ObjectKind,
+    /// The key that is reconciled.
+    pub primary_key: ObjectKey,
+    /// The primary as cached when the call began. None: it is gone.
+    pub primary: Option<Object>,
+    /// Why the key is reconciled now, as far as it is known.
+    pub triggers: Triggers,
+    /// 32 hexadecimal digits, as in W3C Trace Context.
+    pub trace_id: Arc<str>,
+    /// The call's place in that trace, if its spans are collected.
+    pub trace: CallTrace,
+    /// Keeps the key from being processed again: a write that is on its way holds the context until it has settled,
+    /// even if the call that asked for it has been cancelled (ADR 5).
+    pub hold: Hold,
+    /// The states that this call's own writes have left; its cache reads show them.
+    pub overlay: Overlay,
+    /// The last lines that the plugin has logged in it.
+    pub lines: CallLines,
+    /// The call's permission to compute, which it gives up while it waits.
+    pub cpu_permit: CpuPermit,
+    /// The operator's configuration of the plugin, a JSON object. It may hold what was read from Secrets.
+    pub config: Confidential,
+}
+
+impl CallContext {
+    /// The primary, narrowed to its incarnation if one is known.
+    #[must_use]
+    pub fn primary_ref(&self) -> ObjectRef {
+        ObjectRef {
+            kind: self.primary_kind.clone(),
+            key: self.primary_key.clone(),
+            uid: self.primary.as_ref().map(|object| object.header.uid.text()),
+        }
+    }
+
+    /// The same for what is a part of `span`.
+    #[must_use]
+    pub fn within(self: &Arc<Self>, span: &OpenSpan) -> Arc<Self> {
+        if span.is_collected() {
+            Arc::new(Self { trace: span.trace().clone(), ..(**self).clone() })
+        } else {
+            self.clone()
+        }
+    }
+}
+
+/// Conditions of a list from the cache; all must hold. As `cache.list-query` in WIT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListQuery {
+    /// The kind; a declared watch must cover it.
+    pub kind: ObjectKind,
+    /// None: all namespaces of the watch.
+    pub namespace: Option<Arc<str>>,
+    /// In Kubernetes' syntax.
+    pub label_selector: Option<String>,
+    /// A declared index and the value looked for.
+    pub index: Option<(String, String)>,
+    /// Only objects whose controller is the primary.
+    pub owned: bool,
+    /// Only the values at these JSON pointers.
+    pub fields: Option<Vec<String>>,
+    /// How many objects a page may hold, at least 1.
+    pub limit: u32,
+    /// How many bytes a page may hold.
+    pub max_bytes: Option<u32>,
+    /// Where the page before ended.
+    pub page_token: Option<String>,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListPage {
+    /// The objects' JSON texts.
+    pub items: Vec<Arc<str>>,
+    /// None: this is the last page.
+    pub next_token: Option<String>,
+}
+
+/// Reads from the caches of the plugin's declared watches; never a request.
+pub trait Reads: Send + Sync {
+    /// One object. None: it is not in the cache.
+    fn get(
+        &self,
+        call: &CallContext,
+        target: &ObjectRef,
+        fields: Option<&[String]>,
+    ) -> Result<Option<Arc<str>>, ApiError>;
+
+    /// A page of a list.
+    fn list(&self, call: &CallContext, query: &ListQuery) -> Result<ListPage, ApiError>;
+}
+
+/// The result of a claim; as `owners.claimed` in WIT.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claimed {
+    /// Orphans that the primary now controls.
+    pub adopted: Vec<ObjectRef>,
+    /// The objects that it has released.
+    pub released: Vec<ObjectRef>,
+}
+
+/// The effect of a value on its metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MetricChange {
+    /// Adds to a counter.
+    Add,
+    /// Sets a gauge.
+    Set,
+    /// Adds a value to a histogram.
+    Observe,
+}
+
+/// The metrics that a plugin's manifest declares.
+pub trait Metrics: Send + Sync {
+    /// Takes a value. One that no declared metric fits is counted and dropped: metrics never fail a call.
+    fn record(&self, call: &CallContext, change: MetricChange, name: &str, value: f64, labels: &[(String, String)]);
+}
+
+/// How the deletion of a collection ended: which objects it was about, or None where the server does not say.
+pub type Deleted = Result<Option<Vec<ObjectRef>>, ApiError>;
+
+/// How a write ended: the object that it left, or None where nothing is left.
+pub type Written = Result<Option<Arc<str>>, ApiError>;
+
+/// Severity of an [`Event`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventType {
+    /// Things go as they should.
+    Normal,
+    /// Somebody should look.
+    Warning,
+}
+
+/// A Kubernetes Event before it has been sent, as `types.event` in WIT.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Event {
+    /// None: the primary.
+    pub regarding: Option<ObjectRef>,
+    /// A second object that took part.
+    pub related: Option<ObjectRef>,
+    /// Severity.
+    pub event_type: EventType,
+    /// Why, in CamelCase.
+    pub reason: String,
+    /// The action, in CamelCase.
+    pub action: String,
+    /// The text for people.
+    pub note: String,
+}
+
+impl Event {
+    /// One about the primary.
+    #[must_use]
+    pub fn of_primary(event_type: EventType, reason: &str, action: &str, note: String) -> Self {
+        Self { regarding: None, related: None, event_type, reason: reason.to_owned(), action: action.to_owned(), note }
+    }
+}
+
+/// Kubernetes Events, asynchronous: they never fail or delay a call.
+pub trait Events: Send + Sync {
+    /// Queues `event`; it may be merged with others or dropped.
+    fn emit(&self, call: &CallContext, event: Event);
+
+    /// The same for what the host has to say about the plugin's work: a plugin that emits much does not silence it.
+    fn emit_for_host(&self, call: &CallContext, event: Event) {
+        self.emit(call, event);
+    }
+
+    /// Warns whoever looks at the primary of something that has become of its `Reconcile`. Not of one that has gone:
+    /// that would be shown nowhere.
+    fn warn(&self, call: &CallContext, reason: &str, note: String) {
+        if call.primary.is_some() {
+            self.emit_for_host(call, Event::of_primary(EventType::Warning, reason, "Reconcile", note));
+        }
+    }
+}
+
+/// All that a call may ask of the world. [`Port`] is asynchronous, for what takes time; the others answer at once.
+#[derive(Clone)]
+pub struct Ports {
+    /// Reads from caches.
+    pub reads: Arc<dyn Reads>,
+    /// Everything that leaves this process: reads from the API server, mutations, HTTP.
+    pub outside: Arc<dyn Port>,
+    /// Kubernetes Events.
+    pub events: Arc<dyn Events>,
+    /// The plugin's metrics.
+    pub metrics: Arc<dyn Metrics>,
+    /// Time and chance. None: the host's own.
+    pub surroundings: Option<Arc<dyn Surroundings>>,
+}
+
+impl Ports {
+    /// Asks `question` of what is outside for `call`, and returns its answer.
+    pub fn ask<Q: TypedAsk>(
+        &self,
+        call: Arc<CallContext>,
+        question: Q,
+    ) -> impl Future<Output = Q::Answer> + Send + use<Q> {
+        ask(&*self.outside, call, question)
+    }
+}

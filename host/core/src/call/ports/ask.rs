@@ -1,0 +1,324 @@
+//! The asks of a call as values: all that it wants of the world beyond the caches. Each [`Ask`] has one [`Answer`] of the
+//! same name.
+//!
+//! The table below is the list of all that may be asked. Whatever stands between a call and the world (metrics, spans,
+//! recordings, shadows) sees these values and nothing else, so a new line needs no new code there.
+
+use std::slice;
+
+use crate::call::http::{HttpBody, HttpError, HttpReason, HttpRequest, HttpResponse};
+use crate::call::ports::{Claimed, Deleted, ListPage, LiveGet, LiveQuery, LogQuery, ServedKind, View, Written};
+use crate::error::{ApiError, ApiReason};
+use crate::object::{ObjectKey, ObjectKind, ObjectRef};
+use crate::write::{Collection, DeleteOptions, Operation, Propagation};
+
+/// The question about a kind: how does the API server serve it?
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedQuery {
+    /// The kind.
+    pub kind: ObjectKind,
+}
+
+/// A deletion of many objects by one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CollectionDeletion {
+    /// Which objects.
+    pub collection: Collection,
+    /// How.
+    pub options: DeleteOptions,
+}
+
+/// A claim of objects for the primary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerClaim {
+    /// Their kind.
+    pub kind: ObjectKind,
+    /// In Kubernetes' syntax. Objects in the primary's namespace that it matches belong to the primary.
+    pub label_selector: String,
+}
+
+/// A question whose answer has a type of its own. [`ask`](super::ask()) puts it to a port.
+pub trait TypedAsk: Into<Ask> {
+    /// The type of its answer.
+    type Answer;
+
+    /// The answer without its enum.
+    ///
+    /// # Panics
+    ///
+    /// If the port gave the answer to another question. Tests put [`Ask::one_of_each`] to every port to exclude it.
+    fn answer(answer: Answer) -> Self::Answer;
+}
+
+/// Makes the enums and the [`TypedAsk`] of each line, `Name(question as it is held) -> answer`. Large questions are held
+/// in a box, so that an `Ask` stays small while it moves through the layers.
+macro_rules! asks {
+    ($($(#[$doc:meta])+ $name:ident($question:ty as $held:ty) -> $answer:ty;)+) => {
+        /// One thing that a call asks of the API server or of another server.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Ask {
+            $($(#[$doc])+ $name($held),)+
+        }
+
+        /// The answer to the [`Ask`] of the same name.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Answer {
+            $(#[doc = concat!("Answers [`Ask::", stringify!($name), "`].")] $name($answer),)+
+        }
+
+        impl Ask {
+            /// The names of all asks, as [`Ask::name`] returns them.
+            pub const NAMES: &[&str] = &[$(stringify!($name),)+];
+
+            /// The name, which the answer has too.
+            #[must_use]
+            pub fn name(&self) -> &'static str {
+                match self { $(Self::$name(_) => stringify!($name),)+ }
+            }
+        }
+
+        impl Answer {
+            /// The name of the ask that it answers.
+            #[must_use]
+            pub fn name(&self) -> &'static str {
+                match self { $(Self::$name(_) => stringify!($name),)+ }
+            }
+        }
+
+        $(
+            impl From<$question> for Ask {
+                fn from(question: $question) -> Self {
+                    Self::$name(<$held>::from(question))
+                }
+            }
+
+            impl TypedAsk for $question {
+                type Answer = $answer;
+
+                fn answer(answer: Answer) -> $answer {
+                    match answer {
+                        Answer::$name(answer) => answer,
+                        other => panic!("a port answered {} with {}", stringify!($name), other.name()),
+                    }
+                }
+            }
+        )+
+    };
+}
+
+asks! {
+    /// Reads one object from the API server, or a subresource of it. The answer is `None` if it does not exist.
+    Get(LiveGet as LiveGet) -> Written;
+    /// Reads a page of a list from the API server.
+    List(LiveQuery as Box<LiveQuery>) -> Result<ListPage, ApiError>;
+    /// Reads the log of a Pod's container, at most as many bytes as are asked for.
+    Log(LogQuery as LogQuery) -> Result<String, ApiError>;
+    /// Asks how the API server serves a kind. The answer is `None` if it does not.
+    Served(ServedQuery as ServedQuery) -> Result<Option<ServedKind>, ApiError>;
+    /// Carries out a mutation (invariant 6) and returns the new object. The answer is `None` only for a delete that left
+    /// nothing.
+    Write(Operation as Box<Operation>) -> Written;
+    /// Carries out mutations concurrently, slowly at first and faster while they succeed. The answers have the order of the
+    /// operations.
+    Batch(Vec<Operation> as Vec<Operation>) -> Vec<Written>;
+    /// Deletes many objects by one request. The answer names them, or is `None` if the server does not say which they were.
+    DeleteCollection(CollectionDeletion as Box<CollectionDeletion>) -> Deleted;
+    /// Makes the primary the controller of all orphans that a selector matches, and gives up those of its own that no longer
+    /// match. It attempts all, and returns every error.
+    Claim(OwnerClaim as OwnerClaim) -> Result<Claimed, Vec<ApiError>>;
+    /// Sends an HTTP request to a granted host and reads the whole response.
+    Fetch(HttpRequest as Box<HttpRequest>) -> Result<HttpResponse, HttpError>;
+}
+
+impl Ask {
+    /// The import of the guest's interface that asks this. It names spans and stands in recordings.
+    #[must_use]
+    pub fn import(&self) -> &'static str {
+        match self {
+            Self::Get(_) => "live.get",
+            Self::List(_) => "live.list",
+            Self::Log(_) => "live.log",
+            Self::Served(_) => "live.served",
+            Self::Write(operation) => operation.import(),
+            Self::Batch(_) => "writes.batch",
+            Self::DeleteCollection(_) => "writes.delete-collection",
+            Self::Claim(_) => "owners.claim",
+            Self::Fetch(_) => "http.fetch",
+        }
+    }
+
+    /// Whether it only reads from the API server.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        match self {
+            Self::Get(_) | Self::List(_) | Self::Log(_) | Self::Served(_) => true,
+            Self::Write(_) | Self::Batch(_) | Self::DeleteCollection(_) | Self::Claim(_) | Self::Fetch(_) => false,
+        }
+    }
+
+    /// The mutations in it: one in a write, all in a batch, none in anything else. [`Answer::written`] has their answers.
+    #[must_use]
+    pub fn operations(&self) -> &[Operation] {
+        match self {
+            Self::Write(operation) => slice::from_ref(operation),
+            Self::Batch(operations) => operations,
+            _ => &[],
+        }
+    }
+
+    /// The bytes of its bodies.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Fetch(request) => request.body.as_ref().map_or(0, HttpBody::size),
+            _ => self.operations().iter().map(Operation::body_bytes).sum(),
+        }
+    }
+
+    /// The answer of a host that does not carry it out, each part of a batch with the same error.
+    #[must_use]
+    pub fn refused(&self, reason: ApiReason, message: &str) -> Answer {
+        let error = |verb, object: Option<&ObjectRef>| ApiError::refused(reason, verb, "", object.cloned(), message);
+        match self {
+            Self::Get(asked) => Answer::Get(Err(error("get", Some(&asked.target)))),
+            Self::List(_) => Answer::List(Err(error("list", None))),
+            Self::Log(query) => Answer::Log(Err(error("get", Some(&query.target)))),
+            Self::Served(_) => Answer::Served(Err(error("served", None))),
+            Self::Write(operation) => Answer::Write(Err(error(operation.verb(), None))),
+            Self::Batch(all) => Answer::Batch(all.iter().map(|operation| Err(error(operation.verb(), None))).collect()),
+            Self::DeleteCollection(_) => Answer::DeleteCollection(Err(error("deletecollection", None))),
+            Self::Claim(_) => Answer::Claim(Err(vec![error("claim", None)])),
+            Self::Fetch(_) => Answer::Fetch(Err(HttpError { reason: HttpReason::Other, message: message.to_owned() })),
+        }
+    }
+
+    /// An example of each, for the tests of ports: a port that answers each with its own kind of answer answers all so.
+    #[must_use]
+    pub fn one_of_each() -> Vec<Self> {
+        let kind = ObjectKind::new("v1", "ConfigMap");
+        let target = ObjectRef { kind: kind.clone(), key: ObjectKey::namespaced("prod", "a"), uid: None };
+        let options = DeleteOptions {
+            resource_version: None,
+            propagation: Propagation::Background,
+            grace_period_seconds: None,
+            dry_run: false,
+        };
+        let delete = Operation::Delete { target: target.clone(), options: options.clone() };
+        let log = LogQuery {
+            target: target.clone(),
+            container: None,
+            previous: false,
+            tail_lines: None,
+            since_seconds: None,
+            limit_bytes: 1,
+        };
+        let list = LiveQuery {
+            kind: kind.clone(),
+            namespace: None,
+            label_selector: None,
+            field_selector: None,
+            view: View::Whole,
+            limit: 1,
+            page_token: None,
+        };
+        let (namespace, label_selector) = (None, Some("app=a".to_owned()));
+        let collection = Collection { kind: kind.clone(), namespace, label_selector, field_selector: None, all: false };
+        let (method, url) = ("GET".to_owned(), "https://a.example".to_owned());
+        vec![
+            LiveGet::whole(target).into(),
+            list.into(),
+            log.into(),
+            ServedQuery { kind: kind.clone() }.into(),
+            delete.clone().into(),
+            vec![delete].into(),
+            CollectionDeletion { collection, options }.into(),
+            OwnerClaim { kind, label_selector: "app=a".to_owned() }.into(),
+            HttpRequest { method, url, headers: vec![], body: None, timeout: None }.into(),
+        ]
+    }
+}
+
+impl Answer {
+    /// How each of [`Ask::operations`] ended.
+    pub fn written(&self) -> &[Written] {
+        match self {
+            Self::Write(written) => slice::from_ref(written),
+            Self::Batch(written) => written,
+            _ => &[],
+        }
+    }
+
+    /// The first error of the API in it.
+    #[must_use]
+    pub fn error(&self) -> Option<&ApiError> {
+        match self {
+            Self::Get(found) => found.as_ref().err(),
+            Self::List(page) => page.as_ref().err(),
+            Self::Log(text) => text.as_ref().err(),
+            Self::Served(kind) => kind.as_ref().err(),
+            Self::Write(_) | Self::Batch(_) => self.written().iter().find_map(|written| written.as_ref().err()),
+            Self::DeleteCollection(deleted) => deleted.as_ref().err(),
+            Self::Claim(claimed) => claimed.as_ref().err()?.first(),
+            Self::Fetch(_) => None,
+        }
+    }
+
+    /// About how many bytes of text a guest gets with it. Errors count nothing.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let object = |object: &Written| object.as_ref().map_or(0, |text| text.as_ref().map_or(0, |text| text.len()));
+        let names = |objects: &[ObjectRef]| objects.iter().map(ObjectRef::text_bytes).sum::<usize>();
+        match self {
+            Self::Get(found) => object(found),
+            Self::List(page) => page.as_ref().map_or(0, |page| page.items.iter().map(|item| item.len()).sum()),
+            Self::Log(text) => text.as_ref().map_or(0, String::len),
+            Self::Served(_) => 0,
+            Self::Write(_) | Self::Batch(_) => self.written().iter().map(object).sum(),
+            Self::DeleteCollection(deleted) => {
+                deleted.as_ref().map_or(0, |deleted| names(deleted.as_deref().unwrap_or_default()))
+            }
+            Self::Claim(claimed) => {
+                claimed.as_ref().map_or(0, |claimed| names(&claimed.adopted) + names(&claimed.released))
+            }
+            Self::Fetch(response) => response.as_ref().map_or(0, HttpResponse::size),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_examples_have_one_of_each() {
+        let names: Vec<_> = Ask::one_of_each().iter().map(Ask::name).collect();
+        assert_eq!(names, Ask::NAMES);
+    }
+
+    #[test]
+    fn a_refusal_answers_what_was_asked_and_shows_its_error() {
+        for ask in Ask::one_of_each() {
+            let answer = ask.refused(ApiReason::ReadOnly, "no");
+            assert_eq!((answer.name(), answer.bytes()), (ask.name(), 0));
+            let is_fetch = matches!(ask, Ask::Fetch(_));
+            assert_eq!(answer.error().map(|error| error.reason), (!is_fetch).then_some(ApiReason::ReadOnly));
+            assert_eq!(answer.written().len(), ask.operations().len());
+        }
+    }
+
+    #[test]
+    fn each_part_of_a_batch_is_counted_by_itself() {
+        let texts = [r#"{"a":1}"#, r#"{"a":22}"#];
+        let batch = texts.map(|object| Operation::Create { object: object.to_owned(), options: <_>::default() });
+        let batch = Ask::from(batch.to_vec());
+        assert_eq!((batch.operations().len(), batch.bytes()), (2, texts.concat().len()));
+        let failed = ApiError::refused(ApiReason::Conflict, "create", "", None, "no");
+        let answer = Answer::Batch(vec![Ok(Some(texts[0].into())), Err(failed.clone())]);
+        assert_eq!((answer.bytes(), answer.error()), (texts[0].len(), Some(&failed)));
+    }
+
+    #[test]
+    fn asks_stay_small_however_large_a_question_is() {
+        assert!(size_of::<Ask>() <= 168, "{}", size_of::<Ask>());
+    }
+}

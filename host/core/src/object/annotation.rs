@@ -1,0 +1,46 @@
+//! Reads a single annotation of an object. Headers do not keep annotations, because nearly no object has one that matters here.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::object::Object;
+
+/// The value of the annotation `name` of `object`.
+pub(crate) fn value_of(object: &Object, name: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct AnnotatedObject<'a> {
+        #[serde(borrow, default)]
+        metadata: AnnotatedMetadata<'a>,
+    }
+    #[derive(Default, Deserialize)]
+    struct AnnotatedMetadata<'a> {
+        #[serde(borrow, default)]
+        annotations: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
+    }
+    let text = object.glance();
+    // To search the text is much quicker than to parse it.
+    if !text.contains(name) {
+        return None;
+    }
+    let object = serde_json::from_str::<AnnotatedObject<'_>>(&text).ok()?;
+    object.metadata.annotations?.remove(name).map(Cow::into_owned)
+}
+
+/// An object with these annotations, a JSON object or `null`.
+#[cfg(test)]
+pub(crate) fn annotated(annotations: &str) -> Object {
+    let header = crate::object::Header {
+        key: crate::object::ObjectKey::namespaced("prod", "shop"),
+        uid: "u-1".into(),
+        version: "1".into(),
+        generation: 1,
+        labels: [].into(),
+        owners: [].into(),
+        own_fields: None,
+        conditions: crate::object::conditions::Conditions::default(),
+        deleting: false,
+    };
+    Object::new(header, format!(r#"{{"metadata":{{"annotations":{annotations}}}}}"#))
+}

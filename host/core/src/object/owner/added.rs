@@ -1,0 +1,222 @@
+//! Which owners a write names, as far as its body tells, for the grants to judge. `metadata_guard` of `windlass-kube` asks
+//! before it sends a plugin's write.
+//!
+//! The garbage collector deletes an object when none of its owners exist. So whoever gives an object an owner has it
+//! deleted, at once or when the owner goes, whatever the verb; where the API server's admission plugin
+//! `OwnerReferencesPermissionEnforcement` is on, it asks for the right to delete, too. Taking an owner off deletes nothing.
+//! A plugin may be hostile, so what is not understood counts as naming anything.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::Deserialize;
+
+use crate::object::finalizer::{self, MutationForm, PatchOperation};
+use crate::object::{ObjectKind, OwnerReference};
+
+/// An owner as a body names it. Fields that it leaves out stay what they are, where there is such an owner.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NamedOwner {
+    api_version: Option<String>,
+    kind: Option<String>,
+    name: Option<String>,
+    uid: Option<String>,
+    /// Of a strategic patch.
+    #[serde(rename = "$patch")]
+    directive: Option<String>,
+}
+
+/// The owners that an object may get by a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AddedOwners {
+    /// None but these, of which some may have been its owners before.
+    These(BTreeSet<NamedOwner>),
+    /// Only the server knows which.
+    Any,
+}
+
+impl AddedOwners {
+    /// No owners.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::These(BTreeSet::new())
+    }
+
+    /// Whether there are no such owners.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        matches!(self, Self::These(owners) if owners.is_empty())
+    }
+
+    /// Those that are not `known`.
+    #[must_use]
+    pub fn without(self, known: impl Fn(&NamedOwner) -> bool) -> Self {
+        match self {
+            Self::These(owners) => Self::These(owners.into_iter().filter(|owner| !known(owner)).collect()),
+            Self::Any => Self::Any,
+        }
+    }
+}
+
+impl fmt::Display for AddedOwners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::These(owners) => {
+                let shown: Vec<_> = owners.iter().map(ToString::to_string).collect();
+                f.write_str(&shown.join(", "))
+            }
+            Self::Any => f.write_str("what only the API server knows"),
+        }
+    }
+}
+
+impl NamedOwner {
+    /// Whether it is what `reference` refers to. The version of the kind does not matter: the object is the same in each
+    /// that is served.
+    #[must_use]
+    pub fn is(&self, reference: &OwnerReference) -> bool {
+        let agrees = |said: &Option<String>, fact: &str| said.as_deref().is_none_or(|said| said == fact);
+        let is_group = |version: &str| ObjectKind::new(version, "").group() == reference.kind.group();
+        self.directive.is_none()
+            && self.uid.as_deref() == Some(&*reference.uid)
+            && self.api_version.as_deref().is_none_or(is_group)
+            && agrees(&self.kind, &reference.kind.kind)
+            && agrees(&self.name, &reference.name)
+    }
+}
+
+impl fmt::Display for NamedOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let or = |said: &Option<String>| said.clone().unwrap_or_else(|| "?".to_owned());
+        write!(f, "{} {} ({})", or(&self.kind), or(&self.name), or(&self.uid))
+    }
+}
+
+/// The owners that an object may get by a write of `body`.
+#[must_use]
+pub fn added(form: MutationForm, body: &str) -> AddedOwners {
+    let owners = match form {
+        // Nothing goes with a new object that was there before.
+        MutationForm::New => Some(BTreeSet::new()),
+        MutationForm::Json => by_json_patch(body),
+        _ => by_body(form, body),
+    };
+    owners.map_or(AddedOwners::Any, AddedOwners::These)
+}
+
+/// None: it is not understood.
+fn by_body(form: MutationForm, body: &str) -> Option<BTreeSet<NamedOwner>> {
+    let top = serde_json::from_str(body).ok()?;
+    let metadata = finalizer::metadata_of(&top)?;
+    let Some(list) = metadata.get("ownerReferences") else { return Some(BTreeSet::new()) };
+    let mut owners: BTreeSet<NamedOwner> = serde_json::from_str::<Option<_>>(list.get()).ok()?.unwrap_or_default();
+    if form == MutationForm::Strategic {
+        owners.retain(|owner| owner.directive.as_deref() != Some("delete"));
+    }
+    Some(owners)
+}
+
+fn by_json_patch(patch: &str) -> Option<BTreeSet<NamedOwner>> {
+    let operations: Vec<PatchOperation> = serde_json::from_str(patch).ok()?;
+    let mut owners = BTreeSet::new();
+    for PatchOperation { op, path, value, .. } in operations {
+        let Some(below) = finalizer::below_metadata(&path) else { continue };
+        match (&*op, &below[..]) {
+            ("test", _) | ("remove", ["ownerReferences"] | ["ownerReferences", _]) => {}
+            ("add" | "replace", ["ownerReferences"]) => {
+                let list: Option<BTreeSet<_>> = serde_json::from_value(value).ok()?;
+                owners.extend(list.unwrap_or_default());
+            }
+            ("add" | "replace", ["ownerReferences", _]) => {
+                owners.insert(serde_json::from_value(value).ok()?);
+            }
+            (_, [] | ["ownerReferences", ..]) => return None,
+            _ => {}
+        }
+    }
+    Some(owners)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const BODIES: [MutationForm; 4] =
+        [MutationForm::Replacement, MutationForm::Applied, MutationForm::Merge, MutationForm::Strategic];
+
+    fn reference() -> Value {
+        json!({"apiVersion": "apps.kubedojo.io/v1beta1", "kind": "WebApp", "name": "shop", "uid": "u-1"})
+    }
+
+    /// How many owners other than the one that the object has a body names.
+    fn strangers(form: MutationForm, body: &Value) -> Option<usize> {
+        let kind = ObjectKind::new("apps.kubedojo.io/v1", "WebApp");
+        let known = OwnerReference { kind, name: "shop".into(), uid: "u-1".into(), controller: true };
+        match added(form, &body.to_string()).without(|owner| owner.is(&known)) {
+            AddedOwners::These(owners) => Some(owners.len()),
+            AddedOwners::Any => None,
+        }
+    }
+
+    fn with(owners: &Value) -> Value {
+        json!({"metadata": {"ownerReferences": owners}})
+    }
+
+    #[test]
+    fn every_owner_but_those_that_are_there_counts() {
+        let but = |field: &str, value: &str| {
+            let mut reference = reference();
+            reference[field] = value.into();
+            with(&json!([reference]))
+        };
+        let others =
+            [but("name", "x"), but("uid", "x"), but("kind", "x"), but("apiVersion", "v1"), but("$patch", "merge")];
+        for form in BODIES {
+            assert_eq!(strangers(form, &with(&json!([reference()]))), Some(0), "{form:?}");
+            for body in &others {
+                assert_eq!(strangers(form, body), Some(1), "{form:?} {body}");
+            }
+            for body in [with(&json!(null)), with(&json!([])), json!({"metadata": null}), json!({"spec": {}})] {
+                assert_eq!(strangers(form, &body), Some(0), "{form:?} {body}");
+            }
+            for body in [with(&json!({})), with(&json!([7])), with(&json!([{"uid": 7}])), json!({"metadata": 7})] {
+                assert_eq!(strangers(form, &body), None, "{form:?} {body}");
+            }
+            assert_eq!(strangers(form, &with(&json!([{"uid": "u-1", "controller": false}]))), Some(0));
+            assert_eq!(strangers(form, &with(&json!([{"name": "shop"}]))), Some(1));
+        }
+        assert_eq!(strangers(MutationForm::New, &others[1]), Some(0), "nothing goes that was there");
+    }
+
+    #[test]
+    fn only_a_strategic_patch_takes_owners_off_by_a_directive() {
+        let off = with(&json!([{"$patch": "delete", "uid": "x"}]));
+        assert_eq!(strangers(MutationForm::Strategic, &off), Some(0));
+        assert_eq!(strangers(MutationForm::Merge, &off), Some(1), "a field like any other");
+    }
+
+    #[test]
+    fn a_json_patch_counts_wherever_it_adds_to_the_owners_or_changes_one() {
+        let patch = |op: &str, path: &str, value: &Value| {
+            strangers(MutationForm::Json, &json!([{"op": op, "path": path, "from": "/data/x", "value": value}]))
+        };
+        for path in ["/metadata/ownerReferences/-", "/metadata/ownerReferences/0", "x/metadata/ownerReferences/0"] {
+            for op in ["add", "replace"] {
+                assert_eq!(patch(op, path, &reference()), Some(0), "{op} {path}");
+                assert_eq!(patch(op, path, &json!({"uid": "x"})), Some(1), "{op} {path}");
+            }
+            assert_eq!(patch("copy", path, &reference()), None, "{path}");
+            assert_eq!(patch("remove", path, &json!(null)), Some(0), "{path}");
+            assert_eq!(patch("test", path, &json!({"uid": "x"})), Some(0), "{path}");
+        }
+        assert_eq!(patch("add", "/metadata/ownerReferences", &json!([reference(), {"uid": "x"}])), Some(1));
+        for path in ["", "/metadata", "/metadata/ownerReferences/0/name"] {
+            assert_eq!(patch("replace", path, &json!("x")), None, "{path}");
+        }
+        assert_eq!(patch("add", "/metadata/labels/a", &json!("x")), Some(0));
+        assert_eq!(strangers(MutationForm::Json, &json!({})), None);
+    }
+}

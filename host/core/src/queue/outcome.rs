@@ -1,0 +1,386 @@
+//! Decides what becomes of a key after a call: a decision table, as one `match` over a value.
+//!
+//! It does not touch the queue; dispatch carries the [`Decision`] out. Conflicts and failures of the API server's are
+//! retried without being counted, because no number of them says anything about the plugin.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::defect::Defect;
+use crate::error::{ApiError, ApiReason};
+use crate::object::{ObjectKey, ObjectKind};
+use crate::queue::aggregate::Aggregate;
+
+/// The longest wait that a server or a plugin can ask for with `retry-after`.
+pub const MAX_RETRY_AFTER: Duration = Duration::from_mins(10);
+
+/// The shortest wait that a plugin can ask for with `requeue-after`: a plugin that always answers 0 must not spin.
+pub const MIN_REQUEUE: Duration = Duration::from_millis(10);
+
+/// The longest summary: it is written at every retry, and a plugin may report many long failures.
+const MAX_SUMMARY: usize = 4 << 10;
+
+/// The class of a call that was stopped at its deadline and had mostly waited for what it had asked the host for.
+pub const WAITED: &str = "waited";
+
+/// A plugin's report of one operation that failed; as `types.failure` in WIT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// An API error, passed on as it came.
+    Api(ApiError),
+    /// Worth another attempt.
+    Transient(String),
+    /// Worth another attempt, but not before so long has passed.
+    TransientAfter {
+        /// The text for people.
+        message: String,
+        /// At most [`MAX_RETRY_AFTER`] counts.
+        after: Duration,
+    },
+    /// Not worth another attempt until something changes.
+    Terminal(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Api(error) => error.fmt(f),
+            Self::Transient(message) | Self::TransientAfter { message, .. } | Self::Terminal(message) => {
+                f.write_str(message)
+            }
+        }
+    }
+}
+
+/// The messages of `failures`, each once, for a log line or an Event.
+#[must_use]
+pub fn summary(failures: &[Failure]) -> String {
+    let Some(failures) = Aggregate::of(failures.iter().map(Some)) else {
+        return "the plugin failed without saying why: an error must hold at least one failure".to_owned();
+    };
+    let mut text = failures.to_string();
+    if text.len() > MAX_SUMMARY {
+        text.truncate(text.floor_char_boundary(MAX_SUMMARY));
+        text.push('…');
+    }
+    text
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallResult {
+    /// The plugin is done with the key.
+    Done,
+    /// The plugin wants to run again, without a failure.
+    RequeueAfter(Duration),
+    /// The plugin reported what failed.
+    Failed(Vec<Failure>),
+    /// The guest trapped, was stopped at a limit, or could not be started.
+    Trapped {
+        /// Which class, a fixed label: `trap`, `deadline`, `memory`, ….
+        reason: &'static str,
+        /// The message, for people.
+        message: String,
+    },
+    /// No call was made, by somebody's wish: nothing is known of how it would have ended.
+    NotCalled {
+        /// After how long one may be. None: when something has changed.
+        again: Option<Duration>,
+    },
+}
+
+impl CallResult {
+    /// Whether it ended at its deadline because what it had asked for took too long. That tells more of the server than
+    /// of the plugin, so it is a failure, but nothing is concluded from it about the plugin's code.
+    #[must_use]
+    pub fn is_wait(&self) -> bool {
+        matches!(self, Self::Trapped { reason, .. } if *reason == WAITED)
+    }
+
+    /// The failure in words. Empty: there is none.
+    #[must_use]
+    pub fn failure(&self) -> String {
+        match self {
+            Self::Failed(failures) => summary(failures),
+            Self::Trapped { message, .. } => message.clone(),
+            Self::Done | Self::RequeueAfter(_) | Self::NotCalled { .. } => String::new(),
+        }
+    }
+}
+
+/// Why a key is retried without being counted against its plugin, or counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// One more of the key's limited attempts.
+    Counted,
+    /// Somebody else's doing.
+    Uncounted,
+}
+
+/// The step to take about the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Forget its failures; the next event runs it again.
+    Forget,
+    /// Forget its failures, and run it again after a while.
+    ForgetAndAddAfter(Duration),
+    /// Run it again after its backoff, or after `at_least` if that is longer.
+    Retry {
+        /// Whether the attempt counts.
+        retry: Retry,
+        /// The delay that the server or the plugin asked for, at most [`MAX_RETRY_AFTER`].
+        at_least: Option<Duration>,
+    },
+    /// Forget it and tell people why: nothing will change until its objects do.
+    ForgetAndReport(String),
+    /// Leave it as it is, with its failures; and run it again after a while, if that is said.
+    Leave(Option<Duration>),
+}
+
+/// Decides about a key whose call, about the primary `kind` and `key`, ended with `result`.
+#[must_use]
+pub fn decide(result: &CallResult, kind: &ObjectKind, key: &ObjectKey) -> Decision {
+    let failures = match result {
+        CallResult::Done => return Decision::Forget,
+        CallResult::RequeueAfter(delay) => return Decision::ForgetAndAddAfter((*delay).max(MIN_REQUEUE)),
+        CallResult::Trapped { .. } => return Decision::Retry { retry: Retry::Counted, at_least: None },
+        CallResult::NotCalled { again } => return Decision::Leave(*again),
+        CallResult::Failed(failures) => failures,
+    };
+    let classes = failures.iter().map(|failure| classify(failure, kind, key));
+    let at_least = failures.iter().filter_map(retry_after).max();
+    // Any retryable failure beats the others; a counted one beats an uncounted one. An empty list is a bug of the
+    // plugin's and counted as one.
+    match classes.max().unwrap_or(Class::Counted) {
+        Class::Counted => Decision::Retry { retry: Retry::Counted, at_least },
+        Class::Uncounted => Decision::Retry { retry: Retry::Uncounted, at_least },
+        Class::Terminal => Decision::ForgetAndReport(summary(failures)),
+        Class::Moot => Decision::Forget,
+    }
+}
+
+/// In ascending order of what prevails in a list.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    /// The object of the operation is going or gone, or the operator does not want it: there is nothing to bring about.
+    Moot,
+    Terminal,
+    Uncounted,
+    Counted,
+}
+
+fn classify(failure: &Failure, kind: &ObjectKind, key: &ObjectKey) -> Class {
+    match failure {
+        Failure::Terminal(_) => Class::Terminal,
+        Failure::Transient(_) | Failure::TransientAfter { .. } => Class::Counted,
+        Failure::Api(error) => match error.reason {
+            // The operator has told a read-only host to change nothing, or does not grant it. No attempt changes that, and
+            // no object is at fault. A change of the policies runs every primary.
+            ApiReason::ReadOnly | ApiReason::NotGranted => Class::Moot,
+            ApiReason::NotFound if concerns(error, kind, key) => Class::Moot,
+            ApiReason::NamespaceTerminating if goes_with_primary(error, kind, key) => Class::Moot,
+            ApiReason::Conflict if Defect::ConflictIsForgotten.is_seeded() => Class::Moot,
+            ApiReason::Conflict
+            | ApiReason::TooManyRequests
+            | ApiReason::LeaseLost
+            | ApiReason::ServerError
+            | ApiReason::Timeout
+            | ApiReason::UnknownOutcome
+            // Another namespace may be made again under its name, and no event tells this key. A finalizer may keep it
+            // terminating for days, which says nothing about the plugin, so the key is never given up.
+            | ApiReason::NamespaceTerminating => Class::Uncounted,
+            // Also 403 and 422: rights and schemas change without an event for this key.
+            _ => Class::Counted,
+        },
+    }
+}
+
+fn concerns(error: &ApiError, kind: &ObjectKind, key: &ObjectKey) -> bool {
+    error.object.as_ref().is_some_and(|object| object.kind == *kind && object.key == *key)
+}
+
+/// Whether the terminating namespace of the error is the primary's own, or the primary itself: then the primary goes too.
+fn goes_with_primary(error: &ApiError, kind: &ObjectKind, key: &ObjectKey) -> bool {
+    let Some(namespace) = error.object.as_ref().and_then(|object| object.key.namespace.as_ref()) else { return false };
+    let is_namespace = &*kind.api_version == "v1" && &*kind.kind == "Namespace";
+    let of_primary = if is_namespace { Some(&key.name) } else { key.namespace.as_ref() };
+    of_primary == Some(namespace)
+}
+
+fn retry_after(failure: &Failure) -> Option<Duration> {
+    let asked = match failure {
+        Failure::Api(error) => error.retry_after,
+        Failure::TransientAfter { after, .. } => Some(*after),
+        Failure::Transient(_) | Failure::Terminal(_) => None,
+    };
+    asked.map(|delay| delay.min(MAX_RETRY_AFTER))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::ObjectRef;
+
+    fn kind() -> ObjectKind {
+        ObjectKind::new("apps.kubedojo.io/v1beta1", "WebApp")
+    }
+
+    fn key() -> ObjectKey {
+        ObjectKey::namespaced("prod", "shop")
+    }
+
+    fn api(reason: ApiReason) -> Failure {
+        Failure::Api(ApiError::refused(reason, "patch", "deployments.apps", None, "no"))
+    }
+
+    fn after(reason: ApiReason, seconds: u64) -> Failure {
+        let Failure::Api(error) = api(reason) else { unreachable!("api() makes an API failure") };
+        Failure::Api(ApiError { retry_after: Some(Duration::from_secs(seconds)), ..error })
+    }
+
+    fn about_primary(reason: ApiReason) -> Failure {
+        let object = ObjectRef { kind: kind(), key: key(), uid: None };
+        Failure::Api(ApiError::refused(reason, "patch", "webapps", Some(object), "gone"))
+    }
+
+    fn failed(failures: Vec<Failure>) -> Decision {
+        decide(&CallResult::Failed(failures), &kind(), &key())
+    }
+
+    const COUNTED: Decision = Decision::Retry { retry: Retry::Counted, at_least: None };
+    const UNCOUNTED: Decision = Decision::Retry { retry: Retry::Uncounted, at_least: None };
+
+    #[test]
+    fn done_forgets() {
+        assert_eq!(decide(&CallResult::Done, &kind(), &key()), Decision::Forget);
+    }
+
+    #[test]
+    fn requeue_after_forgets_and_comes_back() {
+        let delay = Duration::from_secs(5);
+        let decision = decide(&CallResult::RequeueAfter(delay), &kind(), &key());
+        assert_eq!(decision, Decision::ForgetAndAddAfter(delay));
+    }
+
+    #[test]
+    fn requeue_at_once_waits_a_little() {
+        let decision = decide(&CallResult::RequeueAfter(Duration::ZERO), &kind(), &key());
+        assert_eq!(decision, Decision::ForgetAndAddAfter(Duration::from_millis(10)));
+    }
+
+    #[test]
+    fn a_trap_is_counted() {
+        let trapped = CallResult::Trapped { reason: "trap", message: "unreachable".into() };
+        assert_eq!(decide(&trapped, &kind(), &key()), COUNTED);
+    }
+
+    #[test]
+    fn conflicts_alone_are_not_counted() {
+        assert_eq!(failed(vec![api(ApiReason::Conflict), api(ApiReason::Conflict)]), UNCOUNTED);
+    }
+
+    #[test]
+    fn what_the_api_server_did_is_not_counted() {
+        for reason in [ApiReason::ServerError, ApiReason::Timeout, ApiReason::TooManyRequests] {
+            assert_eq!(failed(vec![api(reason)]), UNCOUNTED, "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn refusals_are_retried_and_counted() {
+        for reason in [ApiReason::Invalid, ApiReason::Forbidden, ApiReason::NotWatched, ApiReason::NotFound] {
+            assert_eq!(failed(vec![api(reason)]), COUNTED, "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_operator_denies_is_no_failure_of_the_objects() {
+        assert_eq!(failed(vec![api(ApiReason::NotGranted)]), Decision::Forget);
+    }
+
+    #[test]
+    fn a_call_whose_only_trouble_is_that_the_host_is_read_only_is_done() {
+        let read_only = || api(ApiReason::ReadOnly);
+        assert_eq!(failed(vec![read_only(), read_only()]), Decision::Forget);
+        assert_eq!(failed(vec![read_only(), api(ApiReason::Conflict)]), UNCOUNTED);
+        let terminal = failed(vec![read_only(), Failure::Terminal("x".into())]);
+        assert!(matches!(terminal, Decision::ForgetAndReport(_)), "{terminal:?}");
+    }
+
+    #[test]
+    fn a_primary_that_is_gone_is_forgotten() {
+        assert_eq!(failed(vec![about_primary(ApiReason::NotFound)]), Decision::Forget);
+    }
+
+    #[test]
+    fn a_not_found_error_without_an_object_is_retried_and_counted() {
+        let Failure::Api(named) = about_primary(ApiReason::NotFound) else { unreachable!("an API failure") };
+        let unnamed = ApiError { object: None, ..named.clone() };
+        assert!(named.is_object_missing() && !unnamed.is_object_missing());
+        assert_eq!(failed(vec![Failure::Api(unnamed)]), COUNTED);
+    }
+
+    fn terminating(namespace: &str) -> CallResult {
+        let kind = ObjectKind::new("v1", "ConfigMap");
+        let object = ObjectRef { kind, key: ObjectKey::namespaced(namespace, "child"), uid: None };
+        let error = ApiError::refused(ApiReason::NamespaceTerminating, "create", "configmaps", Some(object), "no");
+        CallResult::Failed(vec![Failure::Api(error)])
+    }
+
+    #[test]
+    fn a_primary_goes_with_its_own_terminating_namespace() {
+        assert_eq!(decide(&terminating("prod"), &kind(), &key()), Decision::Forget);
+        let namespace = ObjectKind::new("v1", "Namespace");
+        assert_eq!(decide(&terminating("prod"), &namespace, &ObjectKey::cluster("prod")), Decision::Forget);
+    }
+
+    #[test]
+    fn another_terminating_namespace_is_retried_without_being_counted() {
+        let namespace = ObjectKind::new("v1", "Namespace");
+        for (kind, primary) in [
+            (kind(), ObjectKey::cluster("shop")),
+            // A namespace's name says nothing of a primary of another kind that has the same.
+            (kind(), ObjectKey::cluster("other")),
+            (kind(), key()),
+            (namespace, ObjectKey::cluster("prod")),
+        ] {
+            assert_eq!(decide(&terminating("other"), &kind, &primary), UNCOUNTED, "{kind} {primary}");
+        }
+        assert_eq!(failed(vec![api(ApiReason::NamespaceTerminating)]), UNCOUNTED, "it names no object");
+    }
+
+    #[test]
+    fn terminal_failures_alone_are_reported_once_each() {
+        let terminal = || Failure::Terminal("no image".into());
+        assert_eq!(failed(vec![terminal(), terminal()]), Decision::ForgetAndReport("no image".into()));
+    }
+
+    #[test]
+    fn anything_retryable_beats_terminal() {
+        assert_eq!(failed(vec![Failure::Terminal("x".into()), api(ApiReason::Conflict)]), UNCOUNTED);
+        assert_eq!(failed(vec![Failure::Terminal("x".into()), Failure::Transient("y".into())]), COUNTED);
+    }
+
+    #[test]
+    fn a_summary_does_not_fill_the_log() {
+        let failures: Vec<_> = (0..64).map(|i| Failure::Transient(format!("{i}{}", "ü".repeat(1000)))).collect();
+        let summary = summary(&failures);
+        assert!(summary.len() <= MAX_SUMMARY + 3 && summary.ends_with('…'), "{} bytes", summary.len());
+    }
+
+    #[test]
+    fn an_empty_list_is_a_counted_bug() {
+        assert_eq!(failed(vec![]), COUNTED);
+    }
+
+    #[test]
+    fn the_longest_retry_after_holds_within_its_bound() {
+        let at_least = |seconds| Some(Duration::from_secs(seconds));
+        let two = vec![after(ApiReason::TooManyRequests, 3), after(ApiReason::ServerError, 7)];
+        assert_eq!(failed(two), Decision::Retry { retry: Retry::Uncounted, at_least: at_least(7) });
+        let own = Failure::TransientAfter { message: "a backup runs".into(), after: Duration::from_secs(30) };
+        assert_eq!(failed(vec![own]), Decision::Retry { retry: Retry::Counted, at_least: at_least(30) });
+        let day = vec![after(ApiReason::TooManyRequests, 86_400)];
+        assert_eq!(failed(day), Decision::Retry { retry: Retry::Uncounted, at_least: at_least(600) });
+    }
+}

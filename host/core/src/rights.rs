@@ -1,0 +1,6 @@
+//! What a plugin may do, and in whose name a request is made.
+
+pub mod egress;
+pub mod fence;
+pub mod grants;
+pub mod principal;

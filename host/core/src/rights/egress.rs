@@ -1,0 +1,146 @@
+//! Decides which HTTP requests a plugin may send, and to which addresses, without I/O (ADR 7).
+//!
+//! Two decisions, one before a name is resolved and one after. [`allow`] reads the URL ([`HttpTarget`]) and finds the rules
+//! that cover it. [`check_address`] says of each address that the name turned out to have whether those rules reach it:
+//! addresses that are not public are denied unless a rule names them, whatever the name says. The host's `egress` asks
+//! both for every request, so a redirect that a plugin follows, which is a request of its own, is asked about anew.
+
+mod address;
+mod target;
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use crate::rights::grants::{self, Cause, Cidr, Denial, HttpRule, Layer, LiveGrants};
+
+pub use self::address::{AddressClass, canonical};
+pub use self::target::{HttpTarget, TargetError, UrlHost, is_method};
+
+/// Addresses that rules name, beside the public ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressReach {
+    ranges: Vec<Cidr>,
+}
+
+/// Finds the rules that cover `method` on `target`, and with them the addresses that it may reach. A denial is counted.
+pub fn allow(grants: &LiveGrants, method: &str, target: &HttpTarget) -> Result<AddressReach, Denial> {
+    let current = grants.current();
+    let mut covering = current.http().iter().filter(|rule| covers(rule, method, target)).peekable();
+    if covering.peek().is_some() {
+        // A range that cannot be read names nothing.
+        return Ok(AddressReach {
+            ranges: covering.flat_map(|rule| &rule.addresses).filter_map(|it| it.parse().ok()).collect(),
+        });
+    }
+    let lacking = current.lacking_http(|rule| covers(rule, method, target));
+    let denial = Denial {
+        access: format!("{method} {target}"),
+        cause: Cause::NoRule(if lacking.is_empty() { vec![Layer::Policy] } else { lacking }),
+        missing: missing_rule(method, target, ""),
+    };
+    grants.note(method, &target.to_string(), &denial);
+    Err(denial)
+}
+
+/// Says that `method` on `target` was denied for where it leads, and counts it.
+#[must_use]
+pub fn deny(grants: &LiveGrants, method: &str, target: &HttpTarget, denied: &AddressDenied) -> Denial {
+    let AddressDenied { address, class } = denied;
+    let prefix = if address.is_ipv4() { 32 } else { 128 };
+    let reach =
+        |rule: &HttpRule| AddressReach { ranges: rule.addresses.iter().filter_map(|it| it.parse().ok()).collect() };
+    let names = |rule: &HttpRule| covers(rule, method, target) && reach(rule).names(*address, *class);
+    // A manifest cannot ask for addresses; the operator's layers name them.
+    let mut lacking = grants.current().lacking_http(names);
+    lacking.retain(|layer| *layer != Layer::Manifest);
+    let denial = Denial {
+        access: format!("{method} {target} at {address}, which is {class}"),
+        cause: Cause::NoRule(if lacking.is_empty() { vec![Layer::Policy] } else { lacking }),
+        missing: missing_rule(method, target, &format!(", addresses: [\"{address}/{prefix}\"]")),
+    };
+    grants.note(method, &target.to_string(), &denial);
+    denial
+}
+
+/// An item of `http` in a policy.
+fn missing_rule(method: &str, target: &HttpTarget, more: &str) -> String {
+    let HttpTarget { scheme, host, port, .. } = target;
+    let port = if *port == scheme.default_port() { String::new() } else { format!(", port: {port}") };
+    format!("http: - {{scheme: {scheme}, host: \"{host}\"{port}, methods: [{method}]{more}}}")
+}
+
+/// Whether `rule` is about `method` on `target`, wherever that may lead.
+fn covers(rule: &HttpRule, method: &str, target: &HttpTarget) -> bool {
+    rule.scheme == target.scheme
+        && rule.port() == target.port
+        && rule.methods.iter().any(|allowed| allowed == "*" || allowed == method)
+        && host_matches(&rule.host, &target.host)
+}
+
+fn host_matches(pattern: &str, host: &UrlHost) -> bool {
+    match host {
+        UrlHost::Address(address) => grants::address(pattern) == Some(*address),
+        UrlHost::Name(name) => {
+            let same = |(pattern, label): (&str, &str)| pattern == "*" || pattern.eq_ignore_ascii_case(label);
+            pattern.split('.').count() == name.split('.').count() && pattern.split('.').zip(name.split('.')).all(same)
+        }
+    }
+}
+
+/// The host's knowledge of the address that it is about to connect to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NetworkFacts<'a> {
+    /// Where the Kubernetes API server is.
+    pub api_server: &'a [SocketAddr],
+    /// The address is one of this machine's own.
+    pub is_own: bool,
+}
+
+/// Why an address may not be connected to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressDenied {
+    /// The address.
+    pub address: IpAddr,
+    /// The class of the address.
+    pub class: AddressClass,
+}
+
+impl fmt::Display for AddressDenied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is {}", self.address, self.class)
+    }
+}
+
+/// Whether a request with this `reach` may connect to `socket`.
+///
+/// Every reading of the address must be public or named by a rule: the address itself, and each IPv4 address that it
+/// carries inside. What only some rule for a wide network would cover by accident, such as the API server or a cloud's
+/// metadata service, must be named by itself.
+pub fn check_address(socket: SocketAddr, reach: &AddressReach, around: NetworkFacts<'_>) -> Result<(), AddressDenied> {
+    let address = canonical(socket.ip());
+    let mut classes: Vec<(IpAddr, AddressClass)> = address::readings(address)
+        .filter_map(|reading| AddressClass::of(reading).map(|class| (reading, class)))
+        .collect();
+    let is_api_server = |known: &&SocketAddr| address::readings(address).any(|read| read == canonical(known.ip()));
+    match around.api_server.iter().find(is_api_server) {
+        Some(known) if known.port() == socket.port() => classes.push((address, AddressClass::ApiServer)),
+        Some(_) => classes.push((address, AddressClass::ApiServerMachine)),
+        None => {}
+    }
+    if around.is_own {
+        classes.push((address, AddressClass::Own));
+    }
+    match classes.into_iter().find(|(address, class)| !reach.names(*address, *class)) {
+        Some((address, class)) => Err(AddressDenied { address, class }),
+        None => Ok(()),
+    }
+}
+
+impl AddressReach {
+    fn names(&self, address: IpAddr, class: AddressClass) -> bool {
+        self.ranges.iter().any(|range| range.contains(address) && (!class.needs_exact() || range.is_single()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

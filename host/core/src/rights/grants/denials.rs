@@ -1,0 +1,183 @@
+//! Counts what a plugin was denied, so that the operator sees it without the plugin being able to fill a log with it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::Denial;
+
+/// How many different denials are told apart for one plugin. Others are counted together.
+const DENIALS_MAX: usize = 256;
+/// Stands for the verb and the resource where a denial has none.
+const OTHER: &str = "other";
+
+/// The denials of one plugin. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Denials(Arc<DenialsInner>);
+
+#[derive(Debug, Default)]
+struct DenialsInner {
+    counted: Mutex<BTreeMap<DeniedKind, Count>>,
+    news: Notify,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct DeniedKind {
+    verb: String,
+    resource: String,
+    cause: &'static str,
+}
+
+#[derive(Debug)]
+struct Count {
+    times: u64,
+    last: String,
+    telling: DenialNotice,
+}
+
+/// Whether the log has had a denial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DenialNotice {
+    /// It is to be told.
+    Due,
+    /// It was told in this interval, and has happened so many times since.
+    Told(u64),
+    /// It was told in a former interval.
+    Quiet,
+}
+
+/// How often a plugin was denied one verb on one resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DenialCount {
+    /// The API verb; `other` where there were too many kinds of denials.
+    pub verb: String,
+    /// As `resource_name` writes it; `other` where there were too many kinds of denials.
+    pub resource: String,
+    /// `manifest`, `policy`, `ceiling`, `host-namespace`, `namespace` or `other-plugin`.
+    pub cause: &'static str,
+    /// How often.
+    pub count: u64,
+    /// The last of them in full, with the rule that was missing.
+    pub last: String,
+}
+
+impl Denials {
+    /// Counts one.
+    pub(crate) fn note(&self, verb: &str, resource: &str, denial: &Denial) {
+        let mut kind =
+            DeniedKind { verb: verb.to_owned(), resource: resource.to_owned(), cause: denial.cause.as_str() };
+        let mut counted = self.lock();
+        if counted.len() >= DENIALS_MAX && !counted.contains_key(&kind) {
+            kind = DeniedKind { verb: OTHER.to_owned(), resource: OTHER.to_owned(), cause: OTHER };
+        }
+        let new = Count { times: 0, last: String::new(), telling: DenialNotice::Quiet };
+        let count = counted.entry(kind).or_insert(new);
+        count.times += 1;
+        count.last = denial.to_string();
+        match &mut count.telling {
+            DenialNotice::Due => {}
+            DenialNotice::Told(again) => *again += 1,
+            DenialNotice::Quiet => {
+                count.telling = DenialNotice::Due;
+                self.0.news.notify_one();
+            }
+        }
+    }
+
+    /// All that has been counted.
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<DenialCount> {
+        self.lock().iter().map(|(kind, count)| of(kind, count)).collect()
+    }
+
+    /// Waits for something to tell, and returns it: each kind of denial once in an interval. For one caller at a time.
+    pub async fn to_tell(&self) -> Vec<DenialCount> {
+        loop {
+            let due = self.due();
+            if !due.is_empty() {
+                return due;
+            }
+            self.0.news.notified().await;
+        }
+    }
+
+    fn due(&self) -> Vec<DenialCount> {
+        let mut counted = self.lock();
+        let due = counted.iter_mut().filter(|(_, count)| count.telling == DenialNotice::Due);
+        due.map(|(kind, count)| {
+            count.telling = DenialNotice::Told(0);
+            of(kind, count)
+        })
+        .collect()
+    }
+
+    /// An interval is over: what goes on happening is told again.
+    pub fn renew(&self) {
+        for count in self.lock().values_mut() {
+            count.telling = match count.telling {
+                DenialNotice::Told(0) | DenialNotice::Quiet => DenialNotice::Quiet,
+                DenialNotice::Told(_) | DenialNotice::Due => DenialNotice::Due,
+            };
+        }
+        self.0.news.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<DeniedKind, Count>> {
+        self.0.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn of(kind: &DeniedKind, count: &Count) -> DenialCount {
+    let DeniedKind { verb, resource, cause } = kind.clone();
+    DenialCount { verb, resource, cause, count: count.times, last: count.last.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::rights::grants::Cause;
+
+    fn denial(resource: &str) -> Denial {
+        Denial { access: format!("get {resource}"), cause: Cause::HostNamespace, missing: String::new() }
+    }
+
+    fn told(denials: &Denials) -> usize {
+        denials.to_tell().now_or_never().map_or(0, |told| told.len())
+    }
+
+    #[test]
+    fn each_kind_of_denial_is_told_once_in_an_interval() {
+        let denials = Denials::default();
+        assert_eq!(told(&denials), 0);
+        for _ in 0..3 {
+            denials.note("get", "pods", &denial("pods"));
+        }
+        assert_eq!((told(&denials), told(&denials)), (1, 0));
+        denials.note("get", "pods", &denial("pods"));
+        denials.note("get", "secrets", &denial("secrets"));
+        assert_eq!(told(&denials), 1, "the secrets are news");
+        denials.renew();
+        assert_eq!(told(&denials), 1, "only the pods were asked for again");
+        denials.renew();
+        assert_eq!(told(&denials), 0);
+        denials.note("get", "secrets", &denial("secrets"));
+        assert_eq!(told(&denials), 1);
+        let counts: Vec<_> = denials.snapshot().into_iter().map(|it| (it.resource, it.count)).collect();
+        assert_eq!(counts, [("pods".to_owned(), 4), ("secrets".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn a_plugin_cannot_make_the_counts_grow_for_ever() {
+        let denials = Denials::default();
+        for number in 0..10 * 256 {
+            let resource = format!("things{number}");
+            denials.note("get", &resource, &denial(&resource));
+        }
+        let counts = denials.snapshot();
+        assert_eq!(counts.len(), 256 + 1);
+        assert_eq!(counts.iter().map(|it| it.count).sum::<u64>(), 10 * 256);
+    }
+}

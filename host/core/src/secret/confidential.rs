@@ -1,0 +1,144 @@
+//! Text that no log, error or page may show: what the host read from Secrets for a plugin.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::queue::outcome::{CallResult, Failure};
+use crate::secret::known_secrets::{KnownSecrets, REDACTED, SecretForms};
+
+/// A longer text is not looked through, but withheld as a whole, in bytes. Messages, log lines and labels are shown in at most
+/// some kilobytes; a search through this much with one secret takes about a millisecond, on a thread of plugins.
+const LONGEST_REDACTED: usize = 256 << 10;
+/// Nor is a text that is more work: see [`SecretForms::work`]. With the most secrets that are looked for, that leaves texts as long
+/// as a line of the log, which take some tens of milliseconds.
+const TEXT_WORK_MAX: usize = 96 << 20;
+
+/// A text that may hold secrets. Cheap to clone. It reads like any text, but neither `{}` nor `{:?}` shows it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Confidential {
+    text: Arc<str>,
+    secrets: Arc<[Arc<str>]>,
+    forms: Arc<SecretForms>,
+}
+
+impl Confidential {
+    /// `text`, in which the values of `secrets` stand.
+    pub fn holding(text: impl Into<Arc<str>>, secrets: impl IntoIterator<Item = Self>) -> Self {
+        let secrets: Arc<[Arc<str>]> = secrets.into_iter().map(|secret| secret.text).collect();
+        let mut known = KnownSecrets::default();
+        secrets.iter().for_each(|secret| known.add(secret, &|_| Some(REDACTED.to_owned())));
+        Self { text: text.into(), secrets, forms: Arc::new(known.forms_for_people()) }
+    }
+
+    /// The values of Secrets that are known to stand in the text.
+    #[must_use]
+    pub fn secrets(&self) -> &[Arc<str>] {
+        &self.secrets
+    }
+
+    /// Whether there is anything that [`redact`](Self::redact) looks for.
+    #[must_use]
+    pub fn has_secrets(&self) -> bool {
+        !self.forms.is_empty()
+    }
+
+    /// The words of a plugin, with [`REDACTED`] in the place of each secret that stands in this text and has at least
+    /// [`SHORTEST_SECRET`](crate::secret::known_secrets::SHORTEST_SECRET) bytes. To be called before `said` is cut.
+    #[must_use]
+    pub fn redact<'a>(&self, said: &'a str) -> Cow<'a, str> {
+        let is_too_much = said.len() > LONGEST_REDACTED || self.forms.work(said.len()) > TEXT_WORK_MAX;
+        if self.has_secrets() && is_too_much {
+            return REDACTED.into();
+        }
+        self.forms.replace(said)
+    }
+
+    /// Whether `said` has a secret that [`redact`](Self::redact) would replace.
+    #[must_use]
+    pub fn stands_in(&self, said: &str) -> bool {
+        self.redact(said) != said
+    }
+
+    /// The result of a call, with its messages redacted.
+    #[must_use]
+    pub fn redact_result(&self, mut result: CallResult) -> CallResult {
+        match &mut result {
+            CallResult::Trapped { message, .. } => self.redact_in(message),
+            CallResult::Failed(failures) => failures.iter_mut().for_each(|failure| match failure {
+                Failure::Api(error) => self.redact_in(&mut error.message),
+                Failure::Transient(message) | Failure::TransientAfter { message, .. } | Failure::Terminal(message) => {
+                    self.redact_in(message);
+                }
+            }),
+            CallResult::Done | CallResult::RequeueAfter(_) | CallResult::NotCalled { .. } => {}
+        }
+        result
+    }
+
+    /// Redacts a text in its place.
+    pub fn redact_in(&self, said: &mut String) {
+        if let Cow::Owned(redacted) = self.redact(said) {
+            *said = redacted;
+        }
+    }
+}
+
+impl Deref for Confidential {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl<T: Into<Arc<str>>> From<T> for Confidential {
+    fn from(text: T) -> Self {
+        Self::holding(text, [])
+    }
+}
+
+impl fmt::Debug for Confidential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(confidential)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_confidential_is_not_shown_and_can_be_read() {
+        let password = Confidential::from("hunter2");
+        assert_eq!((format!("{password:?}").as_str(), &*password), ("(confidential)", "hunter2"));
+    }
+
+    #[test]
+    fn a_text_that_takes_too_long_to_look_through_is_withheld() {
+        let one = Confidential::holding("{}", [Confidential::from("hunter22")]);
+        let tokens = (0..900).map(|index| Confidential::from(format!("token-{index}")));
+        let many = Confidential::holding("{}", tokens);
+        let text = |length: usize| "a".repeat(length);
+        for (config, shown, withheld) in [(&one, LONGEST_REDACTED, LONGEST_REDACTED + 1), (&many, 8 << 10, 64 << 10)] {
+            assert!(!config.stands_in(&text(shown)), "{shown}");
+            assert!(config.redact(&text(withheld)) == REDACTED, "{withheld}");
+        }
+        assert_eq!(Confidential::from("{}").redact(&text(LONGEST_REDACTED + 1)).len(), LONGEST_REDACTED + 1);
+    }
+
+    #[test]
+    fn a_result_is_told_without_the_secrets_of_the_configuration() {
+        let config = Confidential::holding("{}", ["hunter22", "true"].map(Confidential::from));
+        let message = || "it is true that hunter22 is wrong".to_owned();
+        for result in [
+            CallResult::Trapped { reason: "trap", message: message() },
+            CallResult::Failed(vec![Failure::Transient(message()), Failure::Terminal(message())]),
+            CallResult::Failed(vec![Failure::TransientAfter { message: message(), after: std::time::Duration::ZERO }]),
+        ] {
+            let told = config.redact_result(result).failure();
+            assert!(told.contains("it is true that <redacted> is wrong") && !told.contains("hunter22"), "{told}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The secrets inside a secret: passwords in configuration files, tokens in JSON, keys in PEM, credentials in URLs.
+
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use base64::engine::GeneralPurpose;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+use serde_json::Value;
+
+use super::{MOST_SECRETS, SHORTEST_SECRET};
+use crate::secret::credentials::{hide_in_urls, is_confidential};
+
+/// How deep a secret is looked into: a kubeconfig in Base64 has a key in Base64, which is PEM.
+const SECRET_DEPTH_MAX: usize = 4;
+/// All secrets inside a secret, in bytes: each level may have a copy of the level above. A Secret of Kubernetes has at most 1 MiB.
+const DERIVED_SECRETS_BYTES_MAX: usize = 16 << 20;
+/// The shortest line of a PEM key that is looked for by itself.
+const SHORTEST_LINE: usize = 16;
+/// The shortest text in Base64 that is decoded: many shorter words are Base64 of something.
+const SHORTEST_BASE64: usize = 12;
+
+/// `value` and all secrets inside it, up to a bound.
+pub(super) fn secrets_of(value: &str) -> FoundSecrets {
+    let mut found = FoundSecrets::default();
+    whole(value, SECRET_DEPTH_MAX, &mut found);
+    found
+}
+
+/// Secrets that were found, each once.
+#[derive(Default)]
+pub(super) struct FoundSecrets {
+    pub(super) secrets: BTreeSet<String>,
+    /// There are more than [`MOST_SECRETS`], or they are too long together. Further ones were not kept.
+    pub(super) is_overfull: bool,
+    bytes: usize,
+}
+
+impl FoundSecrets {
+    fn push(&mut self, secret: &str) {
+        if secret.len() < SHORTEST_SECRET || self.is_overfull || self.secrets.contains(secret) {
+            return;
+        }
+        self.bytes += secret.len();
+        self.is_overfull = self.secrets.len() >= MOST_SECRETS || self.bytes > DERIVED_SECRETS_BYTES_MAX;
+        if !self.is_overfull {
+            self.secrets.insert(secret.to_owned());
+        }
+    }
+}
+
+fn whole(value: &str, depth: usize, found: &mut FoundSecrets) {
+    found.push(value);
+    found.push(value.trim());
+    if depth == 0 || found.is_overfull {
+        return;
+    }
+    inside(value, depth, found);
+    let Some(decoded) = decoded(value.trim()) else { return };
+    whole(&decoded, depth - 1, found);
+    // HTTP's basic authorization, and `auth` of a `.dockerconfigjson`.
+    if let Some((_, password)) = decoded.split_once(':').filter(|(user, _)| !user.contains(char::is_whitespace))
+        && !password.starts_with("//")
+    {
+        whole(password, depth - 1, found);
+    }
+}
+
+/// The secrets inside a `value` that may be no secret itself.
+fn inside(value: &str, depth: usize, found: &mut FoundSecrets) {
+    let json = value.trim_start().starts_with(['{', '[']).then(|| serde_json::from_str::<Value>(value).ok());
+    if let Some(json) = json.flatten() {
+        return of_json(&json, false, depth, found);
+    }
+    hide_in_urls(value, &mut |credential| {
+        found.push(credential);
+        String::new()
+    });
+    pem_keys(value, found);
+    for line in value.lines() {
+        assigned(line, depth, found);
+        // `Server=db;Password=p`, `user=u&password=p`, `{user: u, password: p}`; and `host=db password=p`.
+        for separators in [&[';', '&', ',', '{', '}'][..], &[' ']] {
+            let parts = line.split(separators).filter(|part| part.len() < line.len());
+            parts.for_each(|part| assigned(part, depth, found));
+        }
+    }
+}
+
+fn of_json(value: &Value, is_secret: bool, depth: usize, found: &mut FoundSecrets) {
+    match value {
+        Value::String(text) if is_secret => whole(text, depth - 1, found),
+        Value::String(text) if depth > 1 => inside(text, depth - 1, found),
+        Value::Number(number) if is_secret => found.push(&number.to_string()),
+        Value::Array(items) => items.iter().for_each(|item| of_json(item, is_secret, depth, found)),
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                // What is called `auths` has names of registries below it, and names the secrets there.
+                let is_secret = is_confidential(name) && !(field.is_object() || field.is_array());
+                of_json(field, is_secret, depth, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The value that a line such as `password: p`, `export TOKEN=t` or `"key" = "k"` gives to a name that announces a secret.
+fn assigned(line: &str, depth: usize, found: &mut FoundSecrets) {
+    let Some((name, value)) = line.split_once([':', '=']) else { return };
+    let value = value.trim().trim_end_matches(',').trim_matches(['"', '\'']);
+    if is_confidential(name) && value.len() >= SHORTEST_SECRET {
+        whole(value, depth - 1, found);
+    }
+}
+
+/// The bodies of PEM keys, without their lines' ends, and each line: some writers log line by line.
+fn pem_keys(value: &str, found: &mut FoundSecrets) {
+    let mut body: Option<String> = None;
+    for line in value.lines().map(str::trim) {
+        if let Some(label) = line.strip_prefix("-----BEGIN ") {
+            body = label.contains("KEY").then(String::new);
+        } else if line.starts_with("-----END ") {
+            found.push(&body.take().unwrap_or_default());
+        } else if let Some(body) = &mut body {
+            body.push_str(line);
+            if line.len() >= SHORTEST_LINE {
+                found.push(line);
+            }
+        }
+    }
+    // Its end may be missing.
+    found.push(&body.unwrap_or_default());
+}
+
+/// The text that `value` is in Base64.
+fn decoded(value: &str) -> Option<String> {
+    if value.len() < SHORTEST_BASE64 {
+        return None;
+    }
+    let folded: String = value.split_ascii_whitespace().collect();
+    let alphabets: [&GeneralPurpose; 4] = [&STANDARD, &STANDARD_NO_PAD, &URL_SAFE, &URL_SAFE_NO_PAD];
+    let bytes = alphabets.into_iter().find_map(|alphabet| alphabet.decode(&folded).ok())?;
+    let text = String::from_utf8(bytes).ok()?;
+    let is_text = text.chars().all(|it| !it.is_control() || it.is_ascii_whitespace());
+    is_text.then_some(text)
+}

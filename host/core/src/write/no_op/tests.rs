@@ -1,0 +1,173 @@
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::*;
+use crate::object::labels::Labels;
+use crate::object::{Header, ObjectKey};
+
+const MANAGER: Manager<'static> = Manager { name: "windlass/webapp", subresource: "" };
+
+/// The object that the server has, with the fields that the manager owns of it by applies.
+fn object(mut text: Value, owned: &Value) -> Object {
+    text["apiVersion"] = json!("v1");
+    text["kind"] = json!("Service");
+    let entry = json!({
+        "manager": "windlass/webapp", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1",
+        "fieldsV1": owned,
+    });
+    text["metadata"]["name"] = json!("a");
+    text["metadata"]["uid"] = json!("u");
+    text["metadata"]["resourceVersion"] = json!("7");
+    let header = Header {
+        key: ObjectKey::namespaced("prod", "a"),
+        uid: "u".into(),
+        version: "7".into(),
+        generation: 0,
+        labels: Labels::default(),
+        owners: Arc::default(),
+        own_fields: Some(Arc::new(json!([entry]).to_string())),
+        conditions: crate::object::conditions::Conditions::default(),
+        deleting: false,
+    };
+    Object::new(header, text.to_string())
+}
+
+fn body(mut fields: Value) -> String {
+    fields["apiVersion"] = json!("v1");
+    fields["kind"] = json!("Service");
+    fields["metadata"]["name"] = json!("a");
+    fields.to_string()
+}
+
+fn is_no_op(fields: Value, object: &Object) -> bool {
+    apply_changes_nothing(&body(fields), MANAGER, object, &Atomic::default())
+}
+
+#[test]
+fn an_apply_of_what_is_owned_with_its_values_changes_nothing() {
+    let owned = json!({"f:metadata": {"f:labels": {"f:app": {}}}, "f:spec": {"f:type": {}}});
+    let service =
+        object(json!({"metadata": {"labels": {"app": "x", "other": "y"}}, "spec": {"type": "A", "ip": "1"}}), &owned);
+    let same = || json!({"metadata": {"labels": {"app": "x"}}, "spec": {"type": "A"}});
+    assert!(is_no_op(same(), &service));
+    let mut more = same();
+    more["spec"]["ip"] = json!("1");
+    assert!(!is_no_op(more, &service), "it would own a field more");
+    assert!(!is_no_op(json!({"spec": {"type": "A"}}), &service), "it would give one up");
+    let mut other = same();
+    other["metadata"]["labels"]["app"] = json!("z");
+    assert!(!is_no_op(other, &service), "a value would change");
+    let mut null = same();
+    null["spec"]["type"] = Value::Null;
+    assert!(!is_no_op(null, &service));
+}
+
+#[test]
+fn locks_and_managers_must_fit() {
+    let service = object(json!({"spec": {"type": "A"}}), &json!({"f:spec": {"f:type": {}}}));
+    let with = |metadata: Value| json!({"metadata": metadata, "spec": {"type": "A"}});
+    assert!(is_no_op(with(json!({"uid": "u", "resourceVersion": "7"})), &service));
+    assert!(!is_no_op(with(json!({"uid": "v"})), &service));
+    assert!(!is_no_op(with(json!({"resourceVersion": "6"})), &service));
+    let text = body(with(json!({})));
+    let of = |manager| apply_changes_nothing(&text, manager, &service, &Atomic::default());
+    assert!(of(MANAGER));
+    assert!(!of(Manager { name: "windlass/other", ..MANAGER }));
+    assert!(!of(Manager { subresource: "status", ..MANAGER }));
+}
+
+#[test]
+fn a_map_that_is_owned_as_a_leaf_is_compared_once_it_is_known_to_be_atomic() {
+    let owned = json!({"f:spec": {"f:selector": {}}});
+    let service = object(json!({"spec": {"selector": {"app": "x"}}}), &owned);
+    let text = body(json!({"spec": {"selector": {"app": "x"}}}));
+    let mut atomic = Atomic::default();
+    // It might be granular, and have been empty when it was applied: then this apply would own `app`.
+    assert!(!apply_changes_nothing(&text, MANAGER, &service, &atomic));
+    atomic.learn(&text, MANAGER, &service);
+    assert!(apply_changes_nothing(&text, MANAGER, &service, &atomic));
+    let other = body(json!({"spec": {"selector": {"app": "y"}}}));
+    assert!(!apply_changes_nothing(&other, MANAGER, &service, &atomic));
+}
+
+#[test]
+fn items_of_lists_are_found_by_their_keys_and_keep_their_places() {
+    let owned = json!({"f:spec": {"f:ports": {
+        "k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}},
+        "k:{\"port\":81,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}, "f:name": {}},
+    }}});
+    let [first, second] = [json!({"port": 80, "protocol": "TCP"}), json!({"port": 81, "protocol": "TCP", "name": "b"})];
+    let service = object(json!({"spec": {"ports": [first, second]}}), &owned);
+    let ports = |ports: Value| json!({"spec": {"ports": ports}});
+    assert!(is_no_op(ports(json!([{"port": 80}, {"port": 81, "name": "b"}])), &service));
+    assert!(!is_no_op(ports(json!([{"port": 81, "name": "b"}, {"port": 80}])), &service), "another order");
+    assert!(!is_no_op(ports(json!([{"port": 80}])), &service));
+    assert!(!is_no_op(ports(json!([{"port": 80}, {"port": 81, "name": "c"}])), &service));
+    assert!(!is_no_op(ports(json!([{"port": 80, "protocol": "TCP"}, {"port": 81, "name": "b"}])), &service));
+    let longer = object(json!({"spec": {"ports": [first, second, {"port": 82, "protocol": "TCP"}]}}), &owned);
+    assert!(!is_no_op(ports(json!([{"port": 80}, {"port": 81, "name": "b"}])), &longer), "another's item");
+    let set = json!({"f:metadata": {"f:finalizers": {".": {}, "v:\"a\"": {}}}});
+    let marked = object(json!({"metadata": {"finalizers": ["a"]}}), &set);
+    assert!(!is_no_op(json!({"metadata": {"finalizers": ["a"]}}), &marked), "the list itself is owned, too");
+    let only = json!({"f:spec": {"f:ports": {"k:{\"port\":80}": {".": {}}}}});
+    assert!(!is_no_op(ports(json!([{"port": 80}])), &object(json!({"spec": {"ports": [{"port": 80}]}}), &only)));
+    let set = json!({"f:metadata": {"f:finalizers": {"v:\"a\"": {}}}});
+    let marked = object(json!({"metadata": {"finalizers": ["a"]}}), &set);
+    assert!(is_no_op(json!({"metadata": {"finalizers": ["a"]}}), &marked));
+}
+
+#[test]
+fn a_merge_changes_nothing_if_every_value_is_there() {
+    let service = object(json!({"spec": {"type": "A", "list": [1, 2]}}), &json!({}));
+    for (patch, expected) in [
+        (json!({"spec": {"type": "A"}}), true),
+        (json!({"metadata": {"resourceVersion": "7", "uid": "u"}, "spec": {"list": [1, 2]}}), true),
+        (json!({"spec": {"gone": null}}), true),
+        (json!({"spec": {"type": null}}), false),
+        (json!({"spec": {"list": [1]}}), false),
+        (json!({"metadata": {"resourceVersion": "6"}}), false),
+        (json!({"metadata": {"managedFields": null}}), false),
+        (json!({"spec": {"new": {}}}), false),
+        (json!({"spec": {"new": {"x": null}}}), false),
+        (json!([]), false),
+    ] {
+        assert_eq!(merge_changes_nothing(&patch.to_string(), &service), expected, "{patch}");
+    }
+}
+
+#[test]
+fn an_update_changes_nothing_if_it_is_the_object() {
+    let service = object(json!({"spec": {"type": "A"}}), &json!({}));
+    let same: Value = serde_json::from_str(&service.text()).expect("JSON");
+    let with = |path: &str, value: Value| {
+        let mut body = same.clone();
+        body["metadata"][path] = value;
+        update_changes_nothing(&body.to_string(), &service)
+    };
+    assert!(update_changes_nothing(&same.to_string(), &service));
+    assert!(!with("resourceVersion", json!("6")) && !with("managedFields", json!([])) && !with("labels", json!({})));
+    let mut unlocked = same.clone();
+    unlocked["metadata"].as_object_mut().expect("metadata").remove("resourceVersion");
+    assert!(update_changes_nothing(&unlocked.to_string(), &service));
+}
+
+#[test]
+fn what_a_plugin_makes_long_is_neither_searched_nor_remembered() {
+    let marked = |count: usize| {
+        let names: Vec<_> = (0..count).map(|at| at.to_string()).collect();
+        let owned: Map<String, Value> = names.iter().map(|name| (format!("v:{name:?}"), json!({}))).collect();
+        let object = object(json!({"metadata": {"marks": names}}), &json!({"f:metadata": {"f:marks": owned}}));
+        is_no_op(json!({"metadata": {"marks": names}}), &object)
+    };
+    assert!(marked(256) && !marked(256 + 1));
+    let knows = |length: usize| {
+        let name = "x".repeat(length);
+        let service = object(json!({"spec": {name.clone(): [1]}}), &json!({"f:spec": {format!("f:{name}"): {}}}));
+        let text = body(json!({"spec": {name: [1]}}));
+        let mut atomic = Atomic::default();
+        atomic.learn(&text, MANAGER, &service);
+        apply_changes_nothing(&text, MANAGER, &service, &atomic)
+    };
+    assert!(knows(512 / 2) && !knows(512));
+}
