@@ -10,16 +10,19 @@ use super::Cli;
 
 const NAME: &str = "windlass";
 
-/// Arguments of `windlass completion`.
+/// Print the script that completes this program's commands in a shell.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  source <(windlass completion bash)\n  \
+    windlass completion fish > ~/.config/fish/completions/windlass.fish")]
 pub(super) struct CompletionArgs {
     /// The shell.
     #[arg(value_name = "SHELL")]
     shell: Shell,
 }
 
-/// Arguments of `windlass man`.
+/// Write the manual's pages into a directory, one for each command.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  windlass man ~/.local/share/man/man1")]
 pub(super) struct ManArgs {
     /// The directory, which is made if it is missing.
     #[arg(value_name = "DIR")]

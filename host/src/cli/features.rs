@@ -28,8 +28,11 @@ impl FeatureGateArgs {
     }
 }
 
-/// Arguments of `windlass features`.
+/// List the feature gates, the stage of each, and whether it is enabled.
+///
+/// With --feature-gates or `WINDLASS_FEATURE_GATES`, shows what they would enable, and refuses what `run` would refuse.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  windlass features\n  windlass features --feature-gates=AllAlpha=true -o json")]
 pub(super) struct FeaturesArgs {
     #[command(flatten)]
     gates: FeatureGateArgs,

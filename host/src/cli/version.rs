@@ -8,7 +8,7 @@ use windlass_wasm::AbiVersion;
 
 use super::OutputFormat;
 
-/// Arguments of `windlass version`.
+/// Show the version of this program, and what it was built from.
 #[derive(Debug, Args)]
 pub(super) struct VersionArgs {
     /// The output format.

@@ -1,0 +1,12 @@
+//! The commands of an author: a new plugin, its build, and trying it out.
+
+pub(crate) mod apiserver;
+pub(crate) mod build;
+pub(crate) mod check;
+pub(crate) mod check_recorded;
+pub(crate) mod check_report;
+pub(crate) mod dev;
+pub(crate) mod embedded;
+pub(crate) mod new;
+pub(crate) mod replay;
+pub(crate) mod replay_report;

@@ -1,0 +1,55 @@
+//! `--from-recording` of `windlass check`: its scenarios start from what production has shown.
+
+use std::path::Path;
+
+use anyhow::{anyhow, bail};
+use serde_json::Value;
+use windlass_check::scenario::{self, RecordedHistories, RecordedScenario};
+use windlass_check::{Report, Rule};
+use windlass_record::TornRecording;
+
+/// Makes the scenarios, and says on standard error what they are of. `load` are the definitions, and what else is to be there.
+pub(crate) fn scenarios(path: &Path, plugin: &str, load: &[Value]) -> anyhow::Result<Vec<RecordedScenario>> {
+    let mut recorded = RecordedHistories::of(plugin);
+    for TornRecording { path, calls, torn } in windlass_record::visit(path, |call| recorded.take(&call))? {
+        eprintln!("windlass: {}: read up to call {calls}: {torn}", path.display());
+    }
+    if recorded.is_empty() {
+        bail!("{} has no call", path.display());
+    }
+    let made = scenario::from_recorded(recorded, load)?;
+    let (count, objects) = (made.scenarios.len(), made.objects);
+    eprintln!("windlass: {count} of {objects} recorded objects become scenarios");
+    if made.left_out > 0 {
+        let left_out = made.left_out;
+        eprintln!("windlass: {left_out} later calls are left out: what the others show is 64 MiB, and no more is kept");
+    }
+    for RecordedScenario { scenario, redacted } in &made.scenarios {
+        if !redacted.is_empty() {
+            let places = redacted.join(", ");
+            eprintln!("windlass: {}: markers stand for what the recording does not tell: {places}", scenario.name);
+        }
+    }
+    Ok(made.scenarios)
+}
+
+/// Whether the scenario of a recording can be done at all. What was done in production can be done here, so that is no finding.
+pub(crate) fn usable(report: &Report, redacted: &[String]) -> anyhow::Result<()> {
+    match report.findings.iter().find(|finding| finding.rule == Rule::Steps && finding.faults.is_empty()) {
+        Some(finding) => Err(refused(&finding.details.join("; "), redacted)),
+        None => Ok(()),
+    }
+}
+
+/// Why a scenario of a recording cannot be used. Values that the recording does not tell are named: a marker may be what is refused.
+pub(crate) fn refused(why: &str, redacted: &[String]) -> anyhow::Error {
+    if redacted.is_empty() {
+        return anyhow!("what was recorded cannot be done here: {why}");
+    }
+    let advice = "record without redacting what the schema checks, or write a scenario with other values";
+    let places = redacted.join(", ");
+    anyhow!(
+        "what was recorded cannot be done here: {why}; markers stand for what the recording does not tell: {places}; if they are \
+         why, {advice}"
+    )
+}

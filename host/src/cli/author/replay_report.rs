@@ -1,0 +1,210 @@
+//! The report of a replay, for people and for programs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+use windlass_record::{
+    CallVerdict, RecordedCall, RecordedImport, ReplayedCall, WriteChange, WriteDifference, is_redacted, story,
+};
+use windlass_wasm::Plugin;
+
+/// Calls that are told in text. All are in the JSON.
+const SHOWN_CALLS_MAX: usize = 20;
+
+/// The report of a replay, as it grows.
+pub(crate) struct ReplayReport {
+    with_trace: bool,
+    notes: Vec<String>,
+    left_out: BTreeMap<String, usize>,
+    calls: Vec<ReportedCall>,
+}
+
+struct ReportedCall {
+    heading: String,
+    /// Its imports and its end, if they are told.
+    trace: Option<String>,
+    verdict: CallVerdict,
+    document: Value,
+    /// The plugin was told redacted values.
+    has_redacted: bool,
+}
+
+impl ReplayReport {
+    pub(crate) fn new(with_trace: bool) -> Self {
+        Self { with_trace, notes: vec![], left_out: BTreeMap::new(), calls: vec![] }
+    }
+
+    /// Something about the recordings themselves.
+    pub(crate) fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
+    pub(crate) fn notes(&self) -> String {
+        self.notes.join("\n")
+    }
+
+    /// So many calls of `plugin` are not replayed.
+    pub(crate) fn leave_out(&mut self, plugin: &str, calls: usize) {
+        *self.left_out.entry(plugin.to_owned()).or_default() += calls;
+    }
+
+    pub(crate) fn add(&mut self, plugin: &Plugin, call: &RecordedCall, replayed: &ReplayedCall, verdict: CallVerdict) {
+        let ReplayedCall { imports, result, cpu_us, .. } = replayed;
+        let trace = self.with_trace.then(|| story::told(call, imports, result.as_ref(), *cpu_us));
+        let mut document = json!({
+            "plugin": call.component.plugin, "recordedDigest": call.component.digest, "replayedDigest": **plugin.digest(),
+            "controller": call.request.controller, "key": call.request.key(), "export": call.export,
+            "began": call.began, "traceId": call.request.trace_id, "cpuUs": {"recorded": call.used.cpu_us, "replayed": cpu_us},
+        });
+        if let (Some(document), Ok(Value::Object(verdict))) = (document.as_object_mut(), serde_json::to_value(&verdict))
+        {
+            document.extend(verdict);
+        }
+        if self.with_trace {
+            document["story"] = json!({"imports": imports, "result": result});
+        }
+        let has_redacted = serde_json::to_string(call).is_ok_and(|text| is_redacted_beyond_annotations(&text));
+        self.calls.push(ReportedCall { heading: story::heading(call), trace, verdict, document, has_redacted });
+    }
+
+    pub(crate) fn has_calls(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    /// Whether all calls are the same.
+    pub(crate) fn is_same(&self) -> bool {
+        self.calls.iter().all(|call| call.verdict == CallVerdict::Same)
+    }
+
+    fn count(&self, is: impl Fn(&CallVerdict) -> bool) -> usize {
+        self.calls.iter().filter(|call| is(&call.verdict)).count()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "calls": self.calls.iter().map(|call| &call.document).collect::<Vec<_>>(),
+            "same": self.count(|it| *it == CallVerdict::Same),
+            "notSame": self.count(|it| *it != CallVerdict::Same),
+            "leftOut": self.left_out,
+            "notes": self.notes,
+        })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        for note in &self.notes {
+            let _ = writeln!(text, "{note}");
+        }
+        let told = self.calls.iter().filter(|call| self.with_trace || call.verdict != CallVerdict::Same);
+        let most = if self.with_trace { usize::MAX } else { SHOWN_CALLS_MAX };
+        let count = told.clone().count();
+        for call in told.take(most) {
+            let _ = writeln!(text, "{}", call.heading);
+            text.push_str(call.trace.as_deref().unwrap_or_default());
+            text.push_str(&verdict(&call.verdict));
+            if call.has_redacted && call.verdict != CallVerdict::Same {
+                text.push_str("    The recording has redacted values: what the plugin computes from them differs.\n");
+            }
+        }
+        if count > most {
+            let _ = writeln!(text, "… and {} more calls that are not the same: --output json tells all", count - most);
+        }
+        self.summary(&mut text);
+        text
+    }
+
+    fn summary(&self, text: &mut String) {
+        let parts = [
+            (self.count(|it| *it == CallVerdict::Same), "the same"),
+            (self.count(|it| matches!(it, CallVerdict::Diverged { .. })), "diverged"),
+            (self.count(|it| matches!(it, CallVerdict::Differs { .. })), "different"),
+            (self.count(|it| matches!(it, CallVerdict::NotRecorded { .. })), "asking what was not recorded"),
+        ];
+        let parts = parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+        let _ = writeln!(text, "{} calls replayed: {}.", self.calls.len(), parts.collect::<Vec<_>>().join(", "));
+        for (plugin, calls) in &self.left_out {
+            let _ =
+                writeln!(text, "{calls} calls of {plugin} were left out: --plugin FILE replays them with that file.");
+        }
+    }
+}
+
+/// Whether something is redacted that plugins look at: what `kubectl apply` repeats in its annotation they hardly do.
+fn is_redacted_beyond_annotations(call: &str) -> bool {
+    let mut values = call.split_inclusive("last-applied-configuration");
+    let first = values.next().is_some_and(is_redacted);
+    // Behind its name, the annotation is the first that is redacted.
+    let behind = |part: &str| part.split_once('>').is_some_and(|(_, rest)| is_redacted(rest));
+    first || values.any(behind)
+}
+
+fn verdict(verdict: &CallVerdict) -> String {
+    let mut text = String::new();
+    match verdict {
+        CallVerdict::Same => text.push_str("    The same.\n"),
+        CallVerdict::Diverged { import: Some(place), recorded, replayed } => {
+            let _ = writeln!(text, "    It diverges at import {place}:");
+            for (when, import) in [("recorded", recorded), ("replayed", replayed)] {
+                let import = import.as_ref().and_then(|it| serde_json::from_value::<RecordedImport>(it.clone()).ok());
+                let said = import.as_ref().map_or_else(|| "nothing more".to_owned(), story::asked);
+                let _ = writeln!(text, "      {when}: {said}");
+            }
+            let name = |import: &Option<Value>| import.as_ref().map(|import| import["import"].clone());
+            let is_alike = name(recorded) == name(replayed);
+            let args =
+                |import: &Option<Value>| import.as_ref().filter(|_| is_alike).map(|import| import["args"].clone());
+            if let (Some(recorded), Some(replayed)) = (args(recorded), args(replayed)) {
+                for field in story::different_fields(&recorded, &replayed) {
+                    let _ = writeln!(text, "        {field}");
+                }
+            }
+        }
+        CallVerdict::Diverged { import: None, recorded, replayed } => {
+            text.push_str("    It asks the same and ends otherwise:\n");
+            let ended = |result: &Option<Value>| result.as_ref().map_or_else(|| "not at all".to_owned(), story::ended);
+            let _ = writeln!(text, "      recorded: {}\n      replayed: {}", ended(recorded), ended(replayed));
+        }
+        CallVerdict::Differs { writes, result } => {
+            text.push_str(&of_writes(writes));
+            if let Some((recorded, replayed)) = result {
+                let _ = writeln!(text, "    ends: {} → {}", story::ended(recorded), story::ended(replayed));
+            }
+        }
+        CallVerdict::NotRecorded { asks, writes } => {
+            text.push_str(&of_writes(writes));
+            let _ = writeln!(text, "    It asks what was not recorded: {}", story::asked(asks));
+        }
+    }
+    text
+}
+
+fn of_writes(writes: &[WriteDifference]) -> String {
+    let mut text = String::new();
+    for WriteDifference { verb, object, change, fields } in writes {
+        let sign = match change {
+            WriteChange::Added => '+',
+            WriteChange::Removed => '-',
+            WriteChange::Changed => '~',
+        };
+        let _ = writeln!(text, "    {sign} {verb} {object}");
+        for field in fields {
+            let _ = writeln!(text, "        {field}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_kubectl_repeats_is_not_told_as_redacted_and_the_rest_is() {
+        let annotation = r#"{"kubectl.kubernetes.io/last-applied-configuration":"<redacted:0123456789ab>","a":"b"}"#;
+        let secret = r#"{"data":"<redacted:0123456789ab>"}"#;
+        let found = [annotation, secret, &format!("{annotation}{secret}"), &format!("{secret}{annotation}"), "{}"]
+            .map(is_redacted_beyond_annotations);
+        assert_eq!(found, [false, true, true, true, false]);
+    }
+}

@@ -1,0 +1,10 @@
+//! Flags that several commands have.
+
+pub(crate) mod admin_serving;
+pub(crate) mod duration;
+pub(crate) mod leases;
+pub(crate) mod limits;
+pub(crate) mod log;
+pub(crate) mod settings;
+pub(crate) mod size;
+pub(crate) mod traces;

@@ -1,0 +1,107 @@
+//! The flags about the admin address of a host, which every command that runs plugins has.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use windlass_runtime::{AdminAuth, AdminSettings, TlsFiles};
+
+/// A command line that is well-formed, and that nothing can be run by. The program ends with exit code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct UsageError(pub(crate) String);
+
+/// Where a host is asked what it does, and by whom.
+#[derive(Debug, Args)]
+#[expect(clippy::struct_field_names, reason = "the flags are called so")]
+pub(crate) struct AdminServingArgs {
+    /// Serve /healthz, /readyz, /metrics and /plugins at this address. Beyond loopback, --admin-auth says to whom.
+    /// Default: not served.
+    #[arg(long, value_name = "ADDRESS", env = "WINDLASS_ADMIN_ADDRESS")]
+    admin_address: Option<SocketAddr>,
+    /// Whom the admin address answers. none: everyone who can connect. token: holders of a token of the cluster whose
+    /// user may get the path (nonResourceURLs), over TLS; only /healthz and /readyz need no token. Default on a
+    /// loopback address: none.
+    #[arg(long, value_enum, value_name = "HOW", env = "WINDLASS_ADMIN_AUTH", requires = "admin_address")]
+    admin_auth: Option<AdminAuth>,
+    /// The certificate that the admin address shows, and those between it and its authority, in PEM. The host follows
+    /// the file. Default: with --admin-auth=token, a certificate that the host makes at each start; else no TLS.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "WINDLASS_ADMIN_TLS_CERT_FILE",
+        requires = "admin_address",
+        requires = "admin_tls_private_key_file"
+    )]
+    admin_tls_cert_file: Option<PathBuf>,
+    /// The private key of that certificate, in PEM.
+    #[arg(long, value_name = "FILE", env = "WINDLASS_ADMIN_TLS_PRIVATE_KEY_FILE", requires = "admin_tls_cert_file")]
+    admin_tls_private_key_file: Option<PathBuf>,
+}
+
+impl AdminServingArgs {
+    /// The settings from these flags. None: there is to be no admin address.
+    pub(crate) fn settings(self) -> Result<Option<AdminSettings>, UsageError> {
+        let Some(address) = self.admin_address else { return Ok(None) };
+        let is_loopback = address.ip().to_canonical().is_loopback();
+        let auth = match self.admin_auth {
+            Some(auth) => auth,
+            None if is_loopback => AdminAuth::None,
+            None => {
+                return Err(UsageError(format!(
+                    "--admin-address {address} can be reached by others: say whom it answers. --admin-auth=token: holders of a \
+                     token of the cluster whose user may get the path; --admin-auth=none: everyone who can connect"
+                )));
+            }
+        };
+        let tls = self.admin_tls_cert_file.zip(self.admin_tls_private_key_file);
+        let tls = tls.map(|(certificate, key)| TlsFiles { certificate, key });
+        Ok(Some(AdminSettings { address, auth, tls }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        admin: AdminServingArgs,
+    }
+
+    fn settings(words: &[&str]) -> Result<Option<AdminSettings>, String> {
+        let line = Line::try_parse_from([&["windlass"], words].concat()).map_err(|error| error.to_string())?;
+        line.admin.settings().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_address_that_others_can_reach_needs_to_be_told_whom_it_answers() {
+        for address in ["0.0.0.0:8080", "[::]:8080", "10.0.0.1:8080", "[::ffff:10.0.0.1]:8080"] {
+            let error = settings(&["--admin-address", address]).expect_err(address);
+            assert!(error.contains("--admin-auth=token") && error.contains("--admin-auth=none"), "{error}");
+            let told = settings(&["--admin-address", address, "--admin-auth=token"]).expect(address);
+            assert_eq!(told.map(|it| it.auth), Some(AdminAuth::Token));
+        }
+        for address in ["127.0.0.1:8080", "127.9.9.9:0", "[::1]:8080", "[::ffff:127.0.0.1]:8080"] {
+            let own = settings(&["--admin-address", address]).expect(address);
+            assert_eq!(own.map(|it| it.auth), Some(AdminAuth::None));
+        }
+        assert_eq!(settings(&[]), Ok(None));
+    }
+
+    #[test]
+    fn a_certificate_comes_with_its_key_and_both_with_an_address() {
+        let pair = ["--admin-tls-cert-file=tls.crt", "--admin-tls-private-key-file=tls.key"];
+        let address = "--admin-address=127.0.0.1:0";
+        let both = settings(&[address, pair[0], pair[1]]).expect("they are whole").expect("an address");
+        assert_eq!(both.tls, Some(TlsFiles { certificate: "tls.crt".into(), key: "tls.key".into() }));
+        for half in [[address, pair[0]], [address, pair[1]], pair] {
+            let error = settings(&half).expect_err("something is missing");
+            assert!(error.contains("required"), "{error}");
+        }
+        assert!(settings(&["--admin-auth=none"]).is_err());
+    }
+}

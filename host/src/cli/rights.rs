@@ -1,0 +1,7 @@
+//! The commands about rights: what a plugin asks for, has and lacks.
+
+pub(crate) mod examine;
+pub(crate) mod grant;
+pub(crate) mod inspect;
+pub(crate) mod rbac;
+pub(crate) mod rbac_check;

@@ -1,0 +1,165 @@
+//! Shared by `grant`, `inspect` and `rbac`: loads a plugin without running it, and asks a cluster for the names of kinds.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use windlass_kube::Discovery;
+use windlass_kube::client::{self, ConnectError, ConnectOptions};
+use windlass_wasm::{Manifest, Plugin, Sandbox, SandboxOptions};
+
+use crate::cli::flags::limits::LimitArgs;
+use crate::cli::flags::settings::cache_dir;
+use windlass_author::documents;
+use windlass_policy::asks::{self, Ask, ClusterNames};
+use windlass_runtime::POLICY_SUFFIX;
+
+/// The time to answer for a cluster that no flag names.
+const UNNAMED_CLUSTER_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Where what was examined is kept compiled.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct CacheArgs {
+    /// The directory for compiled plugins, private to this user: give the one of the host that will run the plugin. Default:
+    /// `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
+    #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
+    cache_dir: Option<PathBuf>,
+}
+
+/// The cluster to ask for the resource names of kinds.
+#[derive(Debug, Args)]
+pub(crate) struct ClusterArgs {
+    /// The kubeconfig of a cluster that serves what the plugin names. Default: kubectl's; without a cluster, what neither Windlass
+    /// nor the folder's crd.yaml knows is guessed.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig.
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+}
+
+/// Loads a plugin without running it. Its compiled code is kept for the host that will run it: who reviews a file, or grants it
+/// what it asks for, mostly wants it to run soon.
+pub(crate) async fn load(path: &Path, limits: &LimitArgs, cache: CacheArgs) -> anyhow::Result<Arc<Plugin>> {
+    load_into(&sandbox(limits, cache)?, path).await
+}
+
+/// Where plugins are loaded.
+pub(crate) fn sandbox(limits: &LimitArgs, cache: CacheArgs) -> anyhow::Result<Sandbox> {
+    let (compiler, limits) = (crate::cli::compiler()?, limits.limits()?);
+    let cache = cache_dir(cache.cache_dir);
+    Ok(Sandbox::new(SandboxOptions { compiler, limits, cache, ..SandboxOptions::default() })?)
+}
+
+/// Loads a plugin's file, also one that is named as a version beside another: `NAME.next.wasm`, `NAME.current.wasm`. What a host
+/// would refuse is an error here, too.
+pub(crate) async fn load_into(sandbox: &Sandbox, path: &Path) -> anyhow::Result<Arc<Plugin>> {
+    let loaded = match windlass_runtime::plugin_of(path) {
+        Some(plugin) => sandbox.load_as(&plugin, path).await,
+        None => sandbox.load(path).await,
+    };
+    let plugin = loaded?;
+    accept(path, plugin.manifest())?;
+    Ok(plugin)
+}
+
+/// Refuses a manifest that the host refuses, so that nobody grants rights to a plugin that will not run.
+fn accept(path: &Path, manifest: &Manifest) -> anyhow::Result<()> {
+    match windlass_runtime::manifest_problem(manifest) {
+        Some(problem) => anyhow::bail!("{}: {problem}", path.display()),
+        None => Ok(()),
+    }
+}
+
+/// The default path of a plugin's policy: beside its file, or in the folder of its author, where `windlass dev` looks for it.
+pub(crate) fn beside(plugin: &Plugin) -> PathBuf {
+    let name = format!("{}{POLICY_SUFFIX}", plugin.name());
+    let beside = plugin.path().with_file_name(&name);
+    let authors = documents::authors_folder(plugin.path()).filter(|_| !beside.exists());
+    authors.map_or(beside, |folder| folder.join(name))
+}
+
+/// How the kinds of `plugin` are called, by a cluster if there is one, and by the definitions beside the plugin.
+pub(crate) async fn names_of(plugin: &Plugin, cluster: Option<&Discovery>) -> anyhow::Result<ClusterNames> {
+    let names = match cluster {
+        Some(cluster) => ClusterNames::asked(plugin.manifest(), cluster).await?,
+        None => ClusterNames::default(),
+    };
+    let definitions = documents::definitions_of(plugin.path()).unwrap_or_else(|error| {
+        eprintln!("windlass: what it defines is not known: {error}");
+        vec![]
+    });
+    Ok(names.with_definitions(definitions))
+}
+
+impl ClusterArgs {
+    /// The rights that `plugin` asks for.
+    pub(crate) async fn asks(self, plugin: &Plugin) -> anyhow::Result<Vec<Ask>> {
+        let names = names_of(plugin, self.discovery().await?.as_ref()).await?;
+        Ok(asks::asks(plugin.manifest(), &names))
+    }
+
+    /// How to find the cluster.
+    pub(crate) fn options(&self) -> ConnectOptions {
+        ConnectOptions { kubeconfig: self.kubeconfig.clone(), context: self.context.clone(), namespace: None }
+    }
+
+    /// None: there is no cluster to ask. A cluster named by a flag must answer.
+    pub(crate) async fn discovery(&self) -> anyhow::Result<Option<Discovery>> {
+        let named = self.kubeconfig.is_some() || self.context.is_some();
+        let options = self.options();
+        let connect = async {
+            let connection = client::connect(&options).await?;
+            client::check(&connection).await?;
+            Ok::<_, ConnectError>(Discovery::new(connection.client))
+        };
+        if named {
+            return Ok(Some(connect.await?));
+        }
+        match tokio::time::timeout(UNNAMED_CLUSTER_TIMEOUT, connect).await {
+            Ok(Ok(discovery)) => Ok(Some(discovery)),
+            Ok(Err(ConnectError::NoConfig { .. })) => Ok(None),
+            Ok(Err(error)) => {
+                eprintln!("windlass: cannot ask a cluster for the names of kinds: {error}");
+                Ok(None)
+            }
+            Err(_) => {
+                eprintln!(
+                    "windlass: cannot ask a cluster for the names of kinds: no answer within {UNNAMED_CLUSTER_TIMEOUT:?}"
+                );
+                Ok(None)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_definition_that_the_host_refuses_is_refused_before_it_is_granted_anything() {
+        let accepted = |versions| {
+            let definition = json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": {"name": "as.example.com"},
+                "spec": {
+                    "group": "example.com", "names": {"plural": "as", "kind": "A"}, "scope": "Namespaced", "versions": versions,
+                },
+            });
+            let manifest = json!({
+                "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
+                "controllers": [{"name": "a", "primary": {"apiVersion": "v1", "kind": "ConfigMap"}}],
+                "crds": [definition],
+            });
+            let manifest = Manifest::from_json(&manifest.to_string()).expect("it has the shape");
+            accept(Path::new("plugins/a.wasm"), &manifest).map_err(|error| error.to_string())
+        };
+        assert_eq!(accepted(json!([{"name": "v1", "served": true, "storage": true}])), Ok(()));
+        let refused = accepted(json!([])).expect_err("no versions");
+        assert!(refused.starts_with("plugins/a.wasm: ") && refused.contains("no versions"), "{refused}");
+    }
+}

@@ -1,0 +1,96 @@
+//! `windlass grant`: writes a policy for review.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use crate::cli::flags::limits::LimitArgs;
+use crate::cli::rights::examine::{self, CacheArgs, ClusterArgs};
+use windlass_files::replace;
+use windlass_policy::draft::draft;
+use windlass_policy::review::review;
+use windlass_runtime::read_policy;
+
+/// Write the policy that a plugin asks for, for review.
+///
+/// Loads NAME.wasm without running it, and writes NAME.policy.yaml. The policy grants all that the plugin asks for; each rule
+/// has the reason, and a mark if it is sensitive. Delete what you do not want to grant: the plugin may do nothing else.
+///
+/// If there is a policy already, `grant` leaves it alone, shows what it lacks, and exits with 1 if it lacks anything.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  windlass grant plugins/webapp.wasm            # then read plugins/webapp.policy.yaml\n  \
+    windlass grant plugins/webapp.wasm -o -       # only show it"
+)]
+pub(crate) struct GrantArgs {
+    /// The plugin's file.
+    #[arg(value_name = "NAME.wasm")]
+    plugin: PathBuf,
+    /// Write the policy to this file; `-` for standard output. Default: NAME.policy.yaml beside the plugin.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace the policy if there is one already.
+    #[arg(long)]
+    force: bool,
+    /// Leave out `paused: true`: a host that follows the directory starts the plugin at once.
+    #[arg(long)]
+    in_force: bool,
+    #[command(flatten)]
+    cache: CacheArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+impl GrantArgs {
+    pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
+        let plugin = examine::load(&self.plugin, &self.limits, self.cache).await?;
+        let asks = self.cluster.asks(&plugin).await?;
+        let text = draft(&plugin, &asks, self.in_force);
+        let output = self.output.unwrap_or_else(|| examine::beside(&plugin));
+        if output == Path::new("-") {
+            crate::cli::print(&text).context("cannot write to standard output")?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if output.exists() {
+            let file = output.display();
+            let mut is_narrowed = false;
+            let news = match read_policy(&output, plugin.name()) {
+                Ok(policy) => {
+                    let review = review(&plugin, asks, &[&policy.allowance]);
+                    is_narrowed = review.is_narrowed();
+                    // What replaces it is as wide as the plugin asks.
+                    if self.force { review.lacking() } else { review.missing() }
+                }
+                Err(error) if self.force => {
+                    eprintln!("windlass: what is there cannot be read, and is replaced: {error}");
+                    String::new()
+                }
+                Err(error) => bail!("there is a policy that cannot be read, and --force would replace it: {error}"),
+            };
+            let said = if news.is_empty() { String::new() } else { format!("# not in {file} so far:\n{news}") };
+            crate::cli::print(&said).context("cannot write to standard output")?;
+            if !self.force && news.is_empty() {
+                let narrowed = if is_narrowed { ", narrowed to fewer namespaces or names" } else { "" };
+                eprintln!("{file} is there already and grants all that {} asks for{narrowed}", plugin.name());
+                return Ok(ExitCode::SUCCESS);
+            }
+            if !self.force {
+                eprintln!(
+                    "windlass: {file} is there already: add what you want of the above, or replace it with --force"
+                );
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        replace(&output, text.as_bytes()).with_context(|| format!("cannot write {}", output.display()))?;
+        let sensitive = text.lines().filter(|line| line.starts_with("# SENSITIVE")).count();
+        eprintln!("wrote {}: read it before you rely on it; lines marked SENSITIVE: {sensitive}", output.display());
+        if !self.in_force {
+            eprintln!("it begins with `paused: true`, so the plugin is not called before you take that line away");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,339 @@
+//! `windlass inspect`: shows what a plugin is, asks for, has and lacks.
+
+mod made;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::{Value, json};
+use windlass_core::error::explained;
+use windlass_core::rights::grants::{Allowance, HttpRule, Rule, resource_name};
+use windlass_wasm::{Contents, EntryPoint, Need, Plugin};
+
+use crate::cli::OutputFormat;
+use crate::cli::flags::limits::LimitArgs;
+use crate::cli::rights::examine::{self, CacheArgs, ClusterArgs};
+use windlass_author::documents;
+use windlass_policy::Policy;
+use windlass_policy::review::{PolicyReview, Reviewed, review};
+use windlass_policy::unserved::{self, Unserved};
+use windlass_runtime::{POLICY_SUFFIX, read_ceiling, read_policy};
+
+/// Exit code: the plugin lacks something.
+const LACKS: u8 = 1;
+/// Exit code: `inspect` could not find out.
+const FAILED: u8 = 2;
+
+const UNPRINTED: &str = "cannot write to standard output";
+
+/// Show what a plugin is, what it asks for, and which of that its policy grants.
+///
+/// A right is narrowed if the policy grants it for fewer namespaces or names than the plugin asks for.
+///
+/// Exit codes: 0, the plugin lacks nothing; 1, it lacks something, or with --require-all something was narrowed; 2, `inspect`
+/// could not find out.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  windlass inspect plugins/webapp.wasm\n  \
+    windlass inspect webapp.wasm --policy-dir policies -o json | jq .asks.rules")]
+pub(crate) struct InspectArgs {
+    /// The plugin's file.
+    #[arg(value_name = "NAME.wasm")]
+    plugin: PathBuf,
+    /// The plugin's policy. Default: NAME.policy.yaml beside the plugin, if there is one.
+    #[arg(long, value_name = "FILE", conflicts_with = "policy_dir")]
+    policy: Option<PathBuf>,
+    /// The directory of the policy, instead of the plugin's.
+    #[arg(long, value_name = "DIR")]
+    policy_dir: Option<PathBuf>,
+    /// The host's ceiling, a file of kind `PluginCeiling`.
+    #[arg(long, value_name = "FILE")]
+    ceiling: Option<PathBuf>,
+    /// Exit with 1 also if a policy or the ceiling has narrowed what the plugin asks for to fewer namespaces or names.
+    #[arg(long)]
+    require_all: bool,
+    /// The output format.
+    #[arg(long, short, value_enum, default_value = "text")]
+    output: OutputFormat,
+    #[command(flatten)]
+    cache: CacheArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// The file's contents, and what it needs of each limit.
+struct InspectedFile {
+    contents: Contents,
+    needs: Vec<Need>,
+    /// Subresources that it may write and the definitions beside it lack.
+    unserved: Vec<Unserved>,
+}
+
+/// The operator's side.
+struct PolicyLayers {
+    file: PathBuf,
+    /// None: there is no such file.
+    policy: Option<Policy>,
+    ceiling: Option<Arc<Allowance>>,
+    /// Narrowed rights are missing ones, too.
+    require_all: bool,
+}
+
+impl PolicyLayers {
+    fn lacking(&self, review: &PolicyReview) -> String {
+        if self.require_all { review.lacking() } else { review.missing() }
+    }
+}
+
+impl InspectArgs {
+    pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
+        match self.inspect().await {
+            Ok(true) => Ok(ExitCode::SUCCESS),
+            Ok(false) => Ok(ExitCode::from(LACKS)),
+            Err(error) => {
+                eprintln!("windlass: {}", explained(&*error));
+                Ok(ExitCode::from(FAILED))
+            }
+        }
+    }
+
+    /// True if the plugin lacks nothing, or nothing but what was narrowed.
+    async fn inspect(self) -> anyhow::Result<bool> {
+        let limits = self.limits.limits()?;
+        let contents = Contents::read(&self.plugin, &limits)?;
+        let mut made = InspectedFile { needs: contents.needs(&limits), contents, unserved: vec![] };
+        let plugin = match examine::load(&self.plugin, &self.limits, self.cache.clone()).await {
+            Ok(plugin) => plugin,
+            Err(error) => {
+                self.print_unloaded(&made, &error)?;
+                return Err(error);
+            }
+        };
+        let file = match (&self.policy, &self.policy_dir) {
+            (Some(file), _) => file.clone(),
+            (None, Some(directory)) => directory.join(format!("{}{POLICY_SUFFIX}", plugin.name())),
+            (None, None) => examine::beside(&plugin),
+        };
+        // A policy named by a flag must exist.
+        let policy = if self.policy.is_some() || file.exists() {
+            Some(read_policy(&file, plugin.name()).map_err(anyhow::Error::msg)?)
+        } else {
+            None
+        };
+        let ceiling = self.ceiling.as_deref().map(read_ceiling).transpose().map_err(anyhow::Error::msg)?;
+        let asks = self.cluster.asks(&plugin).await?;
+        // `asks` has said so if they cannot be read.
+        made.unserved = unserved::of_plugin(&plugin, &documents::definitions_of(plugin.path()).unwrap_or_default());
+        let nothing = Allowance::default();
+        let granted: &Allowance = policy.as_ref().map_or(&nothing, |policy| &*policy.allowance);
+        let layers: Vec<&Allowance> = std::iter::once(granted).chain(ceiling.as_deref()).collect();
+        let review = review(&plugin, asks, &layers);
+        let given = PolicyLayers { file, policy, ceiling, require_all: self.require_all };
+        match self.output {
+            OutputFormat::Text => crate::cli::print(&text(&plugin, &made, &given, &review)),
+            OutputFormat::Json => crate::cli::print_json(&json(&plugin, &made, &given, &review)),
+        }
+        .context(UNPRINTED)?;
+        Ok(given.lacking(&review).is_empty())
+    }
+
+    /// Describes a file that this host cannot load as a plugin, so that its author can see why.
+    fn print_unloaded(&self, made: &InspectedFile, error: &anyhow::Error) -> anyhow::Result<()> {
+        let InspectedFile { contents, needs, .. } = made;
+        match self.output {
+            OutputFormat::Text => crate::cli::print(&made::unloaded(&self.plugin, contents, needs)),
+            OutputFormat::Json => {
+                let problem = explained(&**error);
+                crate::cli::print_json(&made::unloaded_json(&self.plugin, contents, needs, &problem))
+            }
+        }
+        .context(UNPRINTED)
+    }
+}
+
+fn text(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &PolicyReview) -> String {
+    let manifest = plugin.manifest();
+    let policy = match &given.policy {
+        None => format!("none ({} is not there)", given.file.display()),
+        Some(policy) if policy.paused => format!("{}, paused", given.file.display()),
+        Some(_) => given.file.display().to_string(),
+    };
+    let mut text = format!(
+        "{} {}\n  file     {}\n  sha256   {}\n  bytes    {}, and {} of machine code\n  abi      {}, {}\n{}  imports  {}\n{}  policy   \
+         {policy}\n{}",
+        manifest.name,
+        manifest.version,
+        plugin.path().display(),
+        plugin.digest(),
+        plugin.size(),
+        plugin.compiled_size(),
+        plugin.abi(),
+        entry(plugin),
+        made::origin(&made.contents),
+        plugin.imports().join(", "),
+        made::wasi(plugin.imports()),
+        made::needs(&made.needs),
+    );
+    text.push_str("\nasks for:\n");
+    for Reviewed { asked, lacks, sensitive } in &review.rules {
+        let word = if lacks.is_narrowed() && !given.require_all { "narrowed" } else { has(lacks.all.is_empty()) };
+        line(&mut text, word, &rule_line(&asked.rule), sensitive);
+    }
+    for Reviewed { asked, lacks, sensitive } in &review.http {
+        line(&mut text, has(lacks.is_none()), &http_line(asked), sensitive);
+    }
+    for (what, list) in [("install", &review.crds), ("keep the finalizer", &review.finalizers)] {
+        for Reviewed { asked, lacks, sensitive } in list {
+            line(&mut text, has(!lacks), &format!("{what} {asked:?}"), sensitive);
+        }
+    }
+    for warning in &made.unserved {
+        let _ = writeln!(text, "\nwarning: {warning}");
+    }
+    text.push_str(&conclusion(given, review));
+    text
+}
+
+/// The kind of calls that the plugin answers.
+fn entry(plugin: &Plugin) -> &'static str {
+    match plugin.entry() {
+        EntryPoint::Reconciler => "reconciler",
+        EntryPoint::Composer => "composer",
+    }
+}
+
+/// Names the ceiling too, if there is one.
+fn above(given: &PolicyLayers) -> &'static str {
+    if given.ceiling.is_some() { " or in the ceiling" } else { "" }
+}
+
+/// The rights that are missing, and how to add them.
+fn conclusion(given: &PolicyLayers, review: &PolicyReview) -> String {
+    let lacking = given.lacking(review);
+    if !lacking.is_empty() {
+        return format!("\nlacks, as it would stand in the policy{}:\n{lacking}", above(given));
+    }
+    if review.is_narrowed() {
+        "\nlacks nothing; narrowed is what it may do in fewer namespaces, or with fewer names, than it asks for (`--require-all` \
+         calls that lacking)\n"
+            .to_owned()
+    } else {
+        "\nlacks nothing\n".to_owned()
+    }
+}
+
+fn has(granted: bool) -> &'static str {
+    if granted { "has" } else { "LACKS" }
+}
+
+fn line(text: &mut String, word: &str, what: &str, sensitive: &[&str]) {
+    let _ = writeln!(text, "  {word:<8} {what}");
+    for why in sensitive {
+        let _ = writeln!(text, "             sensitive: {why}");
+    }
+}
+
+fn rule_line(rule: &Rule) -> String {
+    let names = match (rule.groups.as_slice(), rule.resources.as_slice()) {
+        // Pair by pair, many groups of many resources would fill the terminal and the memory.
+        (groups @ [_, _, ..], resources @ [_, _, ..]) => format!("{resources:?} of {groups:?}"),
+        (groups, resources) => {
+            let pairs = groups.iter().flat_map(|group| resources.iter().map(move |resource| (group, resource)));
+            let names = pairs.map(|(group, resource)| {
+                let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+                format!("{:?}", resource_name(group, resource, subresource))
+            });
+            names.collect::<Vec<_>>().join(" ")
+        }
+    };
+    let place = match (rule.cluster, rule.namespaces.as_slice()) {
+        (true, _) => " in the cluster".to_owned(),
+        (false, []) => " in all namespaces".to_owned(),
+        (false, namespaces) => format!(" in {}", namespaces.join(", ")),
+    };
+    let which = if rule.names.is_empty() { String::new() } else { format!(" named {:?}", rule.names) };
+    format!("{} {names}{place}{which}", rule.verbs.join(" "))
+}
+
+fn http_line(rule: &HttpRule) -> String {
+    format!("HTTP {} {}://{:?} port {}", rule.methods.join(" "), rule.scheme, rule.host, rule.port())
+}
+
+fn json(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &PolicyReview) -> Value {
+    let manifest = plugin.manifest();
+    let names = |list: &[Reviewed<String, bool>]| -> Vec<Value> {
+        list.iter().map(|it| json!({"name": it.asked, "granted": !it.lacks, "sensitive": it.sensitive})).collect()
+    };
+    let rules = review.rules.iter().map(|it| {
+        let mut rule = rule_json(&it.asked.rule);
+        rule["why"] = json!(it.asked.why);
+        rule["guessed"] = json!(it.asked.guessed);
+        rule["sensitive"] = json!(it.sensitive);
+        rule["granted"] = json!(it.lacks.all.is_empty());
+        rule["narrowed"] = json!(it.lacks.is_narrowed());
+        rule["lacks"] = it.lacks.all.iter().map(rule_json).collect();
+        rule["missing"] = it.lacks.missing.iter().map(rule_json).collect();
+        rule
+    });
+    let http = review.http.iter().map(|it| {
+        json!({
+            "scheme": it.asked.scheme.as_str(), "host": it.asked.host, "port": it.asked.port(),
+            "methods": it.asked.methods, "granted": it.lacks.is_none(), "sensitive": it.sensitive,
+        })
+    });
+    let mut json = json!({
+        "name": manifest.name,
+        "version": manifest.version,
+        "file": plugin.path(),
+        "sha256": &**plugin.digest(),
+        "bytes": plugin.size(),
+        "compiledBytes": plugin.compiled_size(),
+        "abi": plugin.abi().to_string(),
+        "entry": entry(plugin),
+        "imports": plugin.imports(),
+        "wasi": made::wasi_json(plugin.imports()),
+        "policy": given.policy.as_ref().map(|policy| json!({"file": given.file, "paused": policy.paused})),
+        "granted": review.is_complete(),
+        "narrowed": review.is_narrowed(),
+        "warnings": made.unserved.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "asks": {
+            "rules": rules.collect::<Vec<_>>(),
+            "http": http.collect::<Vec<_>>(),
+            "crds": names(&review.crds),
+            "finalizers": names(&review.finalizers),
+        },
+    });
+    made::add(&mut json, &made.contents, &made.needs);
+    json
+}
+
+fn rule_json(rule: &Rule) -> Value {
+    json!({
+        "apiGroups": rule.groups, "resources": rule.resources, "verbs": rule.verbs,
+        "namespaces": rule.namespaces, "names": rule.names, "cluster": rule.cluster,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_shown_in_no_more_words_than_it_has() {
+        let many = |letter: char, count: usize| (0..count).map(|at| format!("{letter}{at}")).collect::<Vec<_>>();
+        let rule = |groups, resources| Rule {
+            groups: many('g', groups),
+            resources: many('r', resources),
+            verbs: many('v', 1),
+            ..Rule::default()
+        };
+        assert_eq!(rule_line(&rule(1, 2)), r#"v0 "r0.g0" "r1.g0" in the cluster"#);
+        assert_eq!(rule_line(&rule(2, 2)), r#"v0 ["r0", "r1"] of ["g0", "g1"] in the cluster"#);
+        assert!(rule_line(&rule(5_000, 5_000)).split(' ').count() < 10_010);
+    }
+}

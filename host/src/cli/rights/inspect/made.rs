@@ -1,0 +1,160 @@
+//! How `inspect` shows a file's origin and contents, even if this host cannot load it as a plugin.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use windlass_wasm::{Contents, FileKind, MadeWith, Need, Unit, wasi_met_at};
+
+use crate::cli::flags::limits::shown;
+
+/// The prefix of the plugin interfaces' names.
+const INTERFACES: &str = "windlass:plugin/";
+
+/// The lines for language and tools.
+pub(super) fn origin(contents: &Contents) -> String {
+    let language = contents.language().unwrap_or_else(|| "unknown: nothing in the file tells it".to_owned());
+    format!("  language {language}\n  tools    {}\n", listed(&tools(contents)))
+}
+
+/// The lines for what of WASI it imports, a package each, and what it meets there. None: it imports no WASI.
+pub(super) fn wasi(imports: &[String]) -> String {
+    let mut text = String::new();
+    let mut told = Vec::new();
+    for import in imports {
+        let Some(meets) = wasi_met_at(import) else { continue };
+        let package = import.split_once('/').map_or(&**import, |(package, _)| package);
+        if told.contains(&package) {
+            continue;
+        }
+        let _ = writeln!(text, "  {:<8} {package}: {meets}", if told.is_empty() { "wasi" } else { "" });
+        told.push(package);
+    }
+    text
+}
+
+/// The same, an import each.
+pub(super) fn wasi_json(imports: &[String]) -> Value {
+    let met = imports.iter().filter_map(|name| Some(json!({"import": name, "meets": wasi_met_at(name)?})));
+    met.collect::<Vec<_>>().into()
+}
+
+/// The lines for what the file needs of each limit.
+pub(super) fn needs(needs: &[Need]) -> String {
+    let mut text = "\nneeds of what `--limit` bounds:\n".to_owned();
+    for need in needs {
+        let unit = if need.is_bytes { Unit::Bytes } else { Unit::Count };
+        let (needed, most) = (shown(unit, need.needs), shown(unit, need.most));
+        let too_much = if need.needs > need.most { "TOO MUCH: " } else { "" };
+        let about = if need.what == need.limit { String::new() } else { format!(", {}", need.what) };
+        let _ = writeln!(text, "  {:<11} {too_much}{needed} of {most}{about}", need.limit);
+    }
+    text
+}
+
+/// Describes a file that this host cannot load. The caller says why it cannot.
+pub(super) fn unloaded(file: &Path, contents: &Contents, of_limits: &[Need]) -> String {
+    format!(
+        "{}: no plugin for this host\n  kind     {}\n  sha256   {}\n  bytes    {}\n  abi      {}\n{}  imports  {}\n{}  exports  {}\n{}",
+        file.display(),
+        kind(contents.kind),
+        contents.digest,
+        contents.bytes,
+        listed(&versions(contents)),
+        origin(contents),
+        listed(&contents.imports),
+        wasi(&contents.imports),
+        listed(&contents.exports),
+        needs(of_limits),
+    )
+}
+
+/// `unloaded` as JSON, with the `problem`.
+pub(super) fn unloaded_json(file: &Path, contents: &Contents, of_limits: &[Need], problem: &str) -> Value {
+    let mut json = json!({
+        "file": file,
+        "problem": problem,
+        "kind": kind(contents.kind),
+        "sha256": contents.digest,
+        "bytes": contents.bytes,
+        "abi": versions(contents),
+        "imports": contents.imports,
+        "wasi": wasi_json(&contents.imports),
+        "exports": contents.exports,
+    });
+    add(&mut json, contents, of_limits);
+    json
+}
+
+/// Adds the fields that every file has.
+pub(super) fn add(json: &mut Value, contents: &Contents, of_limits: &[Need]) {
+    let named = |all: &[MadeWith]| -> Value {
+        all.iter().map(|it| json!({"name": it.name, "version": it.version})).collect::<Vec<_>>().into()
+    };
+    json["language"] = json!(contents.language());
+    json["languages"] = named(&contents.languages);
+    json["tools"] = named(&contents.tools);
+    let needs = of_limits
+        .iter()
+        .map(|need| json!({"limit": need.limit, "what": need.what, "needs": need.needs, "most": need.most}));
+    json["needs"] = needs.collect::<Vec<_>>().into();
+}
+
+fn tools(contents: &Contents) -> Vec<String> {
+    contents.tools.iter().map(|tool| format!("{} {}", tool.name, tool.version).trim_end().to_owned()).collect()
+}
+
+/// The versions of the plugin interfaces that the file imports or exports.
+fn versions(contents: &Contents) -> Vec<&str> {
+    let names = contents.imports.iter().chain(&contents.exports).filter(|name| name.starts_with(INTERFACES));
+    // In a core module's names the function follows the version.
+    let mut versions: Vec<&str> = names.filter_map(|name| name.rsplit_once('@')?.1.split('#').next()).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    versions
+}
+
+fn kind(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Component => "component",
+        FileKind::CoreModule => "core module",
+        FileKind::Unknown => "no WebAssembly that can be read",
+    }
+}
+
+fn listed<T: AsRef<str>>(all: &[T]) -> String {
+    if all.is_empty() {
+        return "none".to_owned();
+    }
+    all.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_package_of_wasi_is_told_once_with_what_it_meets() {
+        let imports =
+            ["windlass:plugin/log@0.2.0", "wasi:cli/exit@0.2.0", "wasi:cli/stdout@0.2.0", "wasi:http/types@0.2.3"];
+        let imports = imports.map(str::to_owned);
+        let text = wasi(&imports);
+        let lines: Vec<_> = text.lines().collect();
+        assert!(lines[0].starts_with("  wasi     wasi:cli: no arguments"), "{text}");
+        assert!(lines[1].starts_with("           wasi:http: refused"), "{text}");
+        assert_eq!((lines.len(), wasi_json(&imports)[1]["import"].as_str()), (2, Some("wasi:cli/stdout@0.2.0")));
+        assert_eq!(wasi(&imports[..1]), "");
+    }
+
+    #[test]
+    fn what_is_too_much_stands_out_and_each_limit_has_its_name() {
+        let need = |what, limit, is_bytes, needs, most| Need { what, limit, is_bytes, needs, most };
+        let text = needs(&[
+            need("memories", "memories", false, 1, 6),
+            need("memory to begin with", "memory", true, 256 << 20, 128 << 20),
+        ]);
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[2], "  memories    1 of 6");
+        assert_eq!(lines[3], "  memory      TOO MUCH: 256Mi of 128Mi, memory to begin with");
+    }
+}

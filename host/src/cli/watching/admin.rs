@@ -1,0 +1,278 @@
+//! Asks a running host at its admin address, or its replicas in a cluster: for the commands that show what a host does.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use clap::Args;
+use http::{Method, Response};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+use windlass_core::deceptive;
+use windlass_core::error::explained;
+
+use crate::cli::view::text;
+use crate::cli::watching::admin_client::AdminClientArgs;
+use crate::cli::watching::pods::{AskedPod, PodArgs};
+use crate::cli::watching::replica_views::HostPlugins;
+
+/// The bytes that mean something in a path or a query.
+const MEANT: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':').remove(b',');
+/// How long a host may take to answer.
+const ADMIN_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The exit code where the host cannot be asked.
+const UNKNOWN: u8 = 2;
+
+/// The host that is asked.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AdminArgs {
+    /// The host's --admin-address, or a port that is forwarded there: HOST:PORT, or https://HOST:PORT for a host with TLS. Default:
+    /// the host's Pods in a cluster are asked, through the API server.
+    #[arg(long, value_name = "ADDRESS", env = "WINDLASS_ADMIN_ADDRESS")]
+    admin_address: Option<String>,
+    #[command(flatten)]
+    client: AdminClientArgs,
+    #[command(flatten)]
+    pods: PodArgs,
+}
+
+/// The plugins of a host.
+pub(crate) struct ShownPlugins {
+    /// As the host shows them. Those of replicas have the field `replica` too.
+    pub(crate) plugins: Vec<Value>,
+    /// The replicas that were asked. None: one host was, by its address.
+    pub(crate) replicas: Option<Value>,
+    /// Everybody who was asked has answered.
+    pub(crate) is_complete: bool,
+    /// A host that was asked has not looked at all its plugins yet.
+    pub(crate) is_starting: bool,
+}
+
+/// The host, or the replica, that runs a plugin.
+pub(crate) enum PluginHost<'a> {
+    Address(AskedAddress<'a>),
+    Pod(AskedPod<'a>),
+}
+
+/// A host that is asked by its address.
+pub(crate) struct AskedAddress<'a> {
+    address: &'a str,
+    client: &'a AdminClientArgs,
+}
+
+/// Why there is nothing to show.
+#[derive(Debug)]
+pub(crate) enum AdminFailure {
+    /// The host knows no such thing, and says what there is.
+    NotFound(String),
+    /// The host cannot be asked, or what it says not be shown.
+    Unknown(anyhow::Error),
+}
+
+impl From<std::io::Error> for AdminFailure {
+    /// Nothing can be written, so nothing is shown.
+    fn from(error: std::io::Error) -> Self {
+        Self::Unknown(anyhow::Error::new(error).context("cannot write to standard output"))
+    }
+}
+
+impl AdminFailure {
+    /// The failure, where it makes no difference which it is.
+    pub(crate) fn into_error(self) -> anyhow::Error {
+        match self {
+            Self::NotFound(why) => anyhow::anyhow!(why),
+            Self::Unknown(error) => error,
+        }
+    }
+
+    /// Tells the failure, and which exit code it has.
+    pub(crate) fn told(&self) -> ExitCode {
+        match self {
+            Self::NotFound(why) => {
+                eprintln!("windlass: {}", deceptive::escape(why));
+                ExitCode::FAILURE
+            }
+            Self::Unknown(error) => {
+                eprintln!("windlass: {}", deceptive::escape(&explained(&**error)));
+                ExitCode::from(UNKNOWN)
+            }
+        }
+    }
+}
+
+impl AdminArgs {
+    /// The one to ask about `plugin`.
+    pub(crate) async fn host_of(&self, plugin: &str) -> Result<PluginHost<'_>, AdminFailure> {
+        match &self.admin_address {
+            Some(address) => Ok(PluginHost::Address(self.at(address))),
+            None => self.pods.pod_of(plugin).await.map(PluginHost::Pod),
+        }
+    }
+
+    /// The plugins, or the one of that name.
+    pub(crate) async fn plugins(&self, only: Option<&str>) -> Result<ShownPlugins, AdminFailure> {
+        let mut shown = match &self.admin_address {
+            Some(address) => {
+                let HostPlugins { plugins, is_starting } = self.at(address).plugins().await?;
+                ShownPlugins { plugins, replicas: None, is_complete: true, is_starting }
+            }
+            None => self.pods.plugins().await?,
+        };
+        if let Some(only) = only {
+            let found: Vec<_> = shown.plugins.iter().filter(|plugin| plugin["name"] == only).cloned().collect();
+            if found.is_empty() {
+                return Err(no_such_plugin(only, &shown.plugins));
+            }
+            shown.plugins = found;
+        }
+        Ok(shown)
+    }
+
+    fn at<'a>(&'a self, address: &'a str) -> AskedAddress<'a> {
+        AskedAddress { address, client: &self.client }
+    }
+}
+
+impl ShownPlugins {
+    /// All of it, for programs.
+    pub(crate) fn document(&self) -> Value {
+        let mut document = json!({"starting": self.is_starting, "plugins": self.plugins});
+        if let Some(replicas) = &self.replicas {
+            document["replicas"] = replicas.clone();
+        }
+        document
+    }
+}
+
+impl PluginHost<'_> {
+    /// The document at `path`.
+    pub(crate) async fn look(&self, path: &str) -> Result<Value, AdminFailure> {
+        match self {
+            Self::Address(host) => host.look(path).await,
+            Self::Pod(pod) => pod.look(path).await,
+        }
+    }
+}
+
+/// Says that there is no `plugin` among `plugins`.
+pub(crate) fn no_such_plugin(plugin: &str, plugins: &[Value]) -> AdminFailure {
+    let names: BTreeSet<_> = plugins.iter().map(|plugin| text(&plugin["name"]).replace('\n', "\\n")).collect();
+    let there = if names.is_empty() { "none".to_owned() } else { names.into_iter().collect::<Vec<_>>().join(", ") };
+    AdminFailure::NotFound(format!("there is no plugin {plugin}; there are: {there}"))
+}
+
+impl AskedAddress<'_> {
+    /// The document at `path`.
+    async fn look(&self, path: &str) -> Result<Value, AdminFailure> {
+        self.ask(Method::GET, path).await
+    }
+
+    /// The document that says what the host has done for a POST to `path`.
+    pub(crate) async fn post(&self, path: &str) -> Result<Value, AdminFailure> {
+        self.ask(Method::POST, path).await
+    }
+
+    async fn ask(&self, method: Method, path: &str) -> Result<Value, AdminFailure> {
+        let address = self.address;
+        let asking = tokio::time::timeout(ADMIN_ANSWER_TIMEOUT, self.client.ask(address, method, path));
+        let asked =
+            asking.await.map_err(|_| anyhow::anyhow!("no answer within {ADMIN_ANSWER_TIMEOUT:?}")).and_then(|it| it);
+        let cannot = || {
+            format!(
+                "cannot ask the host at {address} (--admin-address): is it there, was it started with --admin-address, and \
+                 is its port forwarded (kubectl port-forward)?"
+            )
+        };
+        let answer = asked.with_context(cannot).map_err(AdminFailure::Unknown)?;
+        if answer.status() == 404 && names_what_is_not_there(answer.body()) {
+            return Err(AdminFailure::NotFound(answer.body().trim().to_owned()));
+        }
+        document_of(&answer)
+            .with_context(|| format!("cannot use the answer of the host at {address}"))
+            .map_err(AdminFailure::Unknown)
+    }
+
+    /// The plugins.
+    async fn plugins(&self) -> Result<HostPlugins, AdminFailure> {
+        HostPlugins::of(self.look("/plugins").await?).ok_or_else(|| {
+            let address = self.address;
+            let error = anyhow::anyhow!("the host at {address} has no list of plugins: is it of this version?");
+            AdminFailure::Unknown(error)
+        })
+    }
+}
+
+/// A part of a URL's path or query.
+pub(crate) fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, MEANT).to_string()
+}
+
+/// The document, if that is what `answer` has.
+fn document_of(answer: &Response<String>) -> anyhow::Result<Value> {
+    let (status, said) = (answer.status(), answer.body().trim());
+    match status.as_u16() {
+        200 => document(answer.body()),
+        401 => bail!(
+            "it wants a token: pass one with --token-file FILE, or with --token \"$(kubectl create token ACCOUNT)\". It \
+             answers {status}: {said}"
+        ),
+        _ => bail!("it answers {status}: {said}"),
+    }
+}
+
+/// Whether an answer with the status 404 is a host's that knows the path, and not what is asked for. Anything else says so in
+/// other words, and an older host does of the path.
+pub(crate) fn names_what_is_not_there(answer: &str) -> bool {
+    answer.starts_with("there is no plugin ") || answer.contains(" knows no ")
+}
+
+/// The document that a host shows: an object in JSON.
+pub(crate) fn document(text: &str) -> anyhow::Result<Value> {
+    let shown: Value =
+        serde_json::from_str(text).context("it answers something else than a host of this version does")?;
+    ensure!(shown.is_object(), "it answers something else than a host of this version does: it is no JSON object");
+    Ok(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_nothing_that_means_something_in_it() {
+        assert_eq!(encoded("a/b c?ü:d"), "a%2Fb%20c%3F%C3%BC:d");
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_told_like_a_host_that_cannot_be_asked() {
+        let failure = AdminFailure::from(std::io::Error::from(std::io::ErrorKind::StorageFull));
+        assert_eq!(failure.told(), ExitCode::from(UNKNOWN));
+        assert!(explained(&*failure.into_error()).contains("standard output"));
+    }
+
+    #[test]
+    fn what_is_no_object_is_no_answer_of_a_host() {
+        assert!(document("{}").is_ok());
+        for other in ["[]", "7", "null", "", "ok"] {
+            assert!(document(other).is_err(), "{other:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_where_nobody_is_says_what_to_do() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let admin_address = listener.local_addr().expect("bound").to_string();
+        drop(listener);
+        let host = AdminArgs {
+            admin_address: Some(admin_address),
+            client: AdminClientArgs::default(),
+            pods: PodArgs::default(),
+        };
+        let failure = host.plugins(None).await.map(|it| it.plugins).expect_err("nobody is there");
+        let AdminFailure::Unknown(error) = failure else { panic!("{failure:?}") };
+        let why = explained(&*error);
+        assert!(why.contains("--admin-address") && why.contains("port-forward"), "{why}");
+    }
+}

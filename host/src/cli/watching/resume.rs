@@ -1,0 +1,79 @@
+//! `windlass resume`: has a plugin try again what the host has stopped or put off.
+//!
+//! A host that changes something wants to know who asks. The API server passes no tokens on to Pods, so the replica is asked at its
+//! own address.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::Value;
+use windlass_core::deceptive;
+
+use crate::cli::OutputFormat;
+use crate::cli::view::text;
+use crate::cli::watching::admin::{AdminArgs, AdminFailure, PluginHost, encoded};
+use crate::cli::watching::pods::AskedPod;
+
+/// Arguments of `windlass resume`.
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// The plugin.
+    #[arg(value_name = "PLUGIN")]
+    plugin: String,
+    #[command(flatten)]
+    admin: AdminArgs,
+    /// The output format.
+    #[arg(long, short, value_enum, default_value = "text")]
+    output: OutputFormat,
+}
+
+impl ResumeArgs {
+    pub(crate) async fn run(self) -> Result<ExitCode, AdminFailure> {
+        let host = match self.admin.host_of(&self.plugin).await? {
+            PluginHost::Address(host) => host,
+            PluginHost::Pod(pod) => return Err(AdminFailure::Unknown(anyhow::anyhow!(self.way_to(&pod)))),
+        };
+        let shown = host.post(&format!("/plugins/{}/resume", encoded(&self.plugin))).await?;
+        match self.output {
+            OutputFormat::Json => crate::cli::print_json(&shown)?,
+            OutputFormat::Text => crate::cli::print(&told(&self.plugin, &shown))?,
+        }
+        if shown["resumed"] == true {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let why = format!("nothing of {} was resumed: {}", self.plugin, text(&shown["why"]));
+        eprintln!("windlass: {}", deceptive::escape(&why));
+        Ok(ExitCode::FAILURE)
+    }
+
+    /// How to ask the replica that runs the plugin.
+    fn way_to(&self, pod: &AskedPod<'_>) -> String {
+        let (plugin, name, namespace) = (&self.plugin, pod.name(), pod.namespace());
+        format!(
+            "the replica {name} runs {plugin}. A plugin is resumed at its replica's own address, as the API server does not pass on \
+             who asks: forward the port with `kubectl port-forward -n {namespace} pod/{name} 8080:admin`, and add --admin-address \
+             https://127.0.0.1:8080 --token-file FILE (or --admin-address 127.0.0.1:8080 for a host with --admin-auth none)"
+        )
+    }
+}
+
+/// A line for each thing that was resumed.
+fn told(plugin: &str, shown: &Value) -> String {
+    let did = shown["did"].as_array().into_iter().flatten();
+    let lines = did.map(|did| deceptive::escape_line(&format!("{plugin}: {}", text(did))).into_owned() + "\n");
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_resumed_is_told_a_line_each() {
+        let shown = json!({"resumed": true, "did": ["controller a: its circuit was open", "controller b:\n2 keys"]});
+        assert_eq!(told("shop", &shown), "shop: controller a: its circuit was open\nshop: controller b:\\n2 keys\n");
+        assert_eq!(told("shop", &json!({"resumed": false, "did": [], "why": "it runs"})), "");
+    }
+}
