@@ -15,7 +15,7 @@ use tower::ServiceExt;
 use windlass_apiserver::{ApiServer, Clock, Config, Snapshot};
 
 const SEPARATOR: u8 = 0x1e;
-const MOST_REQUESTS: usize = 8;
+const REQUESTS_PER_INPUT_MAX: usize = 8;
 
 const METHODS: [&str; 5] = ["POST", "PUT", "PATCH", "DELETE", "GET"];
 
@@ -88,7 +88,7 @@ impl Fixture {
         self.server.restore(&self.snapshot);
         self.server.reactors().clear();
         self.runtime.block_on(async {
-            for request in input.split(|byte| *byte == SEPARATOR).take(MOST_REQUESTS) {
+            for request in input.split(|byte| *byte == SEPARATOR).take(REQUESTS_PER_INPUT_MAX) {
                 let [method, path, media, body @ ..] = request else { continue };
                 let pick = |byte: u8, list: &[&'static str]| list[usize::from(byte) % list.len()];
                 send(&self.server, pick(*method, &METHODS), pick(*path, &PATHS), pick(*media, &TYPES), body).await;

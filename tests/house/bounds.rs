@@ -55,6 +55,9 @@ const VAGUE: [&str; 37] = [
     "WINDOW",
 ];
 
+/// First words of names that should end in `_MAX` or `_MIN` instead.
+const DEGREES: [&str; 6] = ["LEAST", "LONG", "LONGEST", "MOST", "SHORT", "SHORTEST"];
+
 /// A constant or static that holds a number, a time, a period or a backoff, or a list of times.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Bound {
@@ -120,9 +123,11 @@ pub(crate) fn with_two_values(bounds: &[Bound]) -> Vec<String> {
     described.collect()
 }
 
-/// Bounds whose names leave open what they bound.
+/// Bounds whose names leave open what they bound, or do not say so as all others do: `KEYS_MAX` and not `MOST_KEYS`.
 pub(crate) fn vague(bounds: &[Bound]) -> Vec<String> {
-    bounds.iter().filter(|it| VAGUE.contains(&it.name.as_str())).map(|it| it.place.clone()).collect()
+    let begins_with_degree = |name: &str| DEGREES.iter().any(|degree| name.split('_').next() == Some(degree));
+    let is_vague = |name: &str| VAGUE.contains(&name) || begins_with_degree(name);
+    bounds.iter().filter(|it| is_vague(&it.name)).map(|it| it.place.clone()).collect()
 }
 
 #[cfg(test)]
@@ -183,7 +188,9 @@ mod tests {
 
     #[test]
     fn a_name_says_what_it_bounds() {
-        let text = "const LIMIT: u8 = 1;\nconst RATE_LIMIT: u8 = 1;\nconst MOST: &str = \"a\";";
-        assert_eq!(vague(&bounds(&Source::new("a.rs", text))), ["a.rs:1: const LIMIT: u8 = 1;"]);
+        let text = "const LIMIT: u8 = 1;\nconst RATE_LIMIT: u8 = 1;\nconst MOST: &str = \"a\";\nconst MOST_KEYS: u8 = 1;\n\
+            const MOSTLY_MAX: u8 = 1;";
+        let expected = ["a.rs:1: const LIMIT: u8 = 1;", "a.rs:4: const MOST_KEYS: u8 = 1;"];
+        assert_eq!(vague(&bounds(&Source::new("a.rs", text))), expected);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// The paths of sources and pages that a page or a comment names and that no file has: `core/src/queue` is enough for
-/// `host/core/src/queue/mod.rs`.
+/// `host/core/src/queue.rs`.
 pub(crate) fn missing_files(path: &str, text: &str, is_there: impl Fn(&str) -> bool) -> Vec<String> {
     static NAMED: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?:^|[^\w./:-])((?:[\w.-]+/)*[\w-]+/(?:\{[\w,-]+\}|[\w-]+)\.(?:rs|md)|[\w-]+/src(?:/[\w-]+)+)\b")

@@ -20,7 +20,7 @@ const TOOL_VERSION_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many bytes of a failing tool's output are shown.
 const SHOWN_OUTPUT_BYTES_MAX: usize = 400;
 /// Of the `package.json` of an installed package.
-const MOST_PACKAGE_BYTES: u64 = 1 << 20;
+const PACKAGE_JSON_BYTES_MAX: u64 = 1 << 20;
 
 /// The tools that are there, by name.
 #[derive(Debug, Default)]
@@ -166,10 +166,11 @@ async fn look(tool: &'static Tool, places: &ToolPaths) -> Result<FoundTool, Tool
 /// The version of an installed package of npm's. Empty: it is installed elsewhere.
 fn npm_version(folder: &Path, package: &str) -> String {
     let files = upwards(folder, "node_modules").into_iter().map(|modules| modules.join(package).join("package.json"));
-    let read = files.filter_map(|file| windlass_files::read_whole(&file, MOST_PACKAGE_BYTES).ok()).find_map(|text| {
-        let text: serde_json::Value = serde_json::from_slice(&text).ok()?;
-        Some(text["version"].as_str()?.to_owned())
-    });
+    let read =
+        files.filter_map(|file| windlass_files::read_whole(&file, PACKAGE_JSON_BYTES_MAX).ok()).find_map(|text| {
+            let text: serde_json::Value = serde_json::from_slice(&text).ok()?;
+            Some(text["version"].as_str()?.to_owned())
+        });
     read.unwrap_or_default()
 }
 

@@ -10,7 +10,7 @@ use crate::trace::{Entry, Happening};
 /// Lines before which a story is cut.
 const STORY_LINES_MAX: usize = 60;
 /// How often a line is told that says the same again.
-const MOST_REPEATS: usize = 3;
+const REPEATED_LINES_SHOWN_MAX: usize = 3;
 
 /// The story of the run that showed a finding.
 #[must_use]
@@ -23,7 +23,7 @@ pub fn told(finding: &Finding) -> String {
         let times = seen.entry(said.clone()).or_default();
         *times += 1;
         // Steps are few, and each is a place in the story.
-        if *times > MOST_REPEATS && !matches!(entry.happened, Happening::Step(_)) {
+        if *times > REPEATED_LINES_SHOWN_MAX && !matches!(entry.happened, Happening::Step(_)) {
             left_out += 1;
             continue;
         }

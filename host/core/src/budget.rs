@@ -1,4 +1,4 @@
-//! What calls and caches share: memory and CPU time, and how much of it each plugin gets.
+//! The budgets that calls and caches share, memory and CPU time, and how much of them each plugin gets.
 
 pub(crate) mod accounts;
 pub mod fair;

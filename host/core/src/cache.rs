@@ -1,4 +1,4 @@
-//! What plugins see of the cluster: watches, the objects that they map to keys, and how a cache stays true to the server.
+//! The cluster as plugins see it: watches, the objects that they map to keys, and how a cache stays true to the server.
 
 pub mod freshness;
 pub mod index;

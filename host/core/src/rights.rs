@@ -1,4 +1,4 @@
-//! What a plugin may do, and in whose name a request is made.
+//! The rights of a plugin, and in whose name a request is made.
 
 pub mod egress;
 pub mod fence;

@@ -8,7 +8,7 @@ use tokio::task::spawn_blocking;
 use windlass_core::budget::shared_budget::{BudgetShare, Portion, SharedBudget, Wants};
 
 /// A larger text takes long to read.
-pub(crate) const LARGE_TEXT_BYTES: usize = 64 << 10;
+pub(crate) const READ_IN_PLACE_BYTES_MAX: usize = 64 << 10;
 /// Pieces of work that wait for the server in between and keep their threads meanwhile, of one plugin.
 const PLUGIN_WAITING_WORK_MAX: usize = 2;
 /// And of all together: who has one more leaves as many to others.
@@ -64,7 +64,7 @@ impl Offload {
         text: String,
         read: impl FnOnce(&str) -> T + Send + 'static,
     ) -> T {
-        if text.len() <= LARGE_TEXT_BYTES {
+        if text.len() <= READ_IN_PLACE_BYTES_MAX {
             return read(&text);
         }
         let mut permits = Vec::with_capacity(self.reads.len());

@@ -32,7 +32,7 @@ pub const CEILING: &str = "PluginCeiling";
 /// More than anybody writes by hand, less than takes long to read.
 pub const POLICY_BYTES_MAX: u64 = 1 << 20;
 /// Rules, and entries of each list.
-const MOST_ENTRIES: usize = 1_000;
+const POLICY_LIST_ENTRIES_MAX: usize = 1_000;
 
 /// Reads the policy of `plugin`; `path` is for messages.
 pub fn policy(path: &Path, text: &[u8], plugin: &str) -> Result<Policy, PolicyError> {
@@ -143,8 +143,8 @@ fn allowance(document: PolicyDocument, problems: &mut DocumentProblems) -> Allow
         ("crds", document.crds.len()),
         ("finalizers", document.finalizers.len()),
     ] {
-        if count > MOST_ENTRIES {
-            problems.whole(format!("`{field}` has {count} entries, at most {MOST_ENTRIES} are allowed"));
+        if count > POLICY_LIST_ENTRIES_MAX {
+            problems.whole(format!("`{field}` has {count} entries, at most {POLICY_LIST_ENTRIES_MAX} are allowed"));
         }
     }
     for rule in &document.rules {

@@ -6,9 +6,9 @@ use windlass_core::object::ObjectKey;
 use windlass_core::rights::grants::{Access, Allowance, HttpRule, Rule};
 
 /// Combinations that are compared for one rule. Only a policy as interwoven as the rule itself has more.
-const MOST_CELLS: usize = 1 << 16;
+const COMPARED_COMBINATIONS_MAX: usize = 1 << 16;
 /// How much longer than the rule its lacking parts may be together, before the rule is said to lack as a whole.
-const MOST_LONGER: usize = 64;
+const LACK_GROWTH_MAX: usize = 64;
 
 /// The part of `asked` that not all of `layers` cover.
 pub(crate) fn of_layers(asked: &Rule, layers: &[&Allowance]) -> Vec<Rule> {
@@ -31,7 +31,7 @@ pub(crate) fn of_rule(asked: &Rule, allowed: &Allowance) -> Vec<Rule> {
     let (groups, resources, namespaces) = (of(Dimension::Group), of(Dimension::Resource), of(Dimension::Namespace));
     let (names, verbs) = (of(Dimension::Name), of(Dimension::Verb));
     let sizes = [&groups, &resources, &namespaces, &names, &verbs].map(|classes| classes.len().max(1));
-    if sizes.into_iter().fold(1, usize::saturating_mul) > MOST_CELLS {
+    if sizes.into_iter().fold(1, usize::saturating_mul) > COMPARED_COMBINATIONS_MAX {
         return vec![asked.clone()];
     }
     let mut lacking: Vec<Rule> = Vec::new();
@@ -57,7 +57,7 @@ pub(crate) fn of_rule(asked: &Rule, allowed: &Allowance) -> Vec<Rule> {
         };
         length += entries(&part);
         lacking.push(part);
-        if length > MOST_LONGER * entries(asked) {
+        if length > LACK_GROWTH_MAX * entries(asked) {
             return vec![asked.clone()];
         }
     }
@@ -321,7 +321,7 @@ mod tests {
         for count in [20, 40] {
             let allowed = Allowance { rules: (0..count).map(at).collect(), ..Allowance::default() };
             let lacking = of_rule(&asked, &allowed);
-            assert!(lacking.iter().map(entries).sum::<usize>() <= MOST_LONGER * entries(&asked));
+            assert!(lacking.iter().map(entries).sum::<usize>() <= LACK_GROWTH_MAX * entries(&asked));
             assert_eq!(lacking[0], asked);
         }
     }

@@ -9,7 +9,7 @@ use super::document::VERBS;
 use super::lack;
 
 /// Namespaces that are tried for one rule: as many as a host narrows a watch to.
-const MOST_NAMESPACES: usize = 256;
+const WATCHED_NAMESPACES_MAX: usize = 256;
 /// Verbs of requests about all objects of a place, which no rule with names allows.
 const OF_COLLECTIONS: [&str; 3] = ["list", "watch", "deletecollection"];
 
@@ -23,7 +23,7 @@ pub(crate) fn missing(asked: &Rule, layers: &[&Allowance]) -> Vec<Rule> {
         return everywhere;
     }
     let mut least = everywhere;
-    for namespace in namespaces(asked, &layers).into_iter().take(MOST_NAMESPACES) {
+    for namespace in namespaces(asked, &layers).into_iter().take(WATCHED_NAMESPACES_MAX) {
         let there = lack::of_layers(&Rule { namespaces: vec![namespace], ..asked.clone() }, &layers);
         if there.is_empty() {
             return there;

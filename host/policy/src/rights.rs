@@ -16,7 +16,7 @@ pub use derive::{HostRights, RightsError, RightsOptions, RightsSource, asked, de
 
 /// Rules that are compared with each other. More than anyone writes, and what a stranger's manifest may multiply out to stays
 /// as it is.
-const MOST_RULES: usize = 4_096;
+const COMPARED_RULES_MAX: usize = 4_096;
 
 /// Where a right holds.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -132,7 +132,7 @@ impl Rights {
     #[must_use]
     pub fn simplified(&self) -> Self {
         let pairs = self.0.values().flatten().map(RoleRule::pairs).fold(0, usize::saturating_add);
-        if pairs > MOST_RULES {
+        if pairs > COMPARED_RULES_MAX {
             return self.clone();
         }
         let mut single = Self::default();

@@ -12,9 +12,9 @@ use crate::document::{RecordedImport, RecordedSurroundings};
 use crate::encode;
 
 /// Imports of one call that are noted. A call with more is not recorded: it would be too long to replay.
-const MOST_IMPORTS: usize = 20_000;
+const RECORDED_IMPORTS_MAX: usize = 20_000;
 /// The same of readings of clocks.
-const MOST_READINGS: usize = 20_000;
+const RECORDED_CLOCK_READINGS_MAX: usize = 20_000;
 /// The bytes of one call that are noted.
 const CALL_BYTES_MAX: usize = 32 << 20;
 
@@ -75,7 +75,7 @@ impl Capture {
 impl Listener for Capture {
     fn asked(&self, _: &CallContext, asked: Asked<'_>) -> Option<usize> {
         let mut noted = self.noted();
-        noted.is_too_large |= noted.imports.len() >= MOST_IMPORTS || noted.bytes > CALL_BYTES_MAX;
+        noted.is_too_large |= noted.imports.len() >= RECORDED_IMPORTS_MAX || noted.bytes > CALL_BYTES_MAX;
         if noted.is_too_large {
             return None;
         }
@@ -119,7 +119,7 @@ fn nanoseconds(time: Duration) -> u64 {
 impl Surroundings for Capture {
     fn now(&self, really: Duration) -> Duration {
         let mut noted = self.noted();
-        noted.is_too_large |= noted.surroundings.now.len() >= MOST_READINGS;
+        noted.is_too_large |= noted.surroundings.now.len() >= RECORDED_CLOCK_READINGS_MAX;
         if !noted.is_too_large {
             noted.surroundings.now.push(nanoseconds(really));
         }
@@ -128,7 +128,7 @@ impl Surroundings for Capture {
 
     fn monotonic(&self, really: Duration) -> Duration {
         let mut noted = self.noted();
-        noted.is_too_large |= noted.surroundings.monotonic.len() >= MOST_READINGS;
+        noted.is_too_large |= noted.surroundings.monotonic.len() >= RECORDED_CLOCK_READINGS_MAX;
         if !noted.is_too_large {
             noted.surroundings.monotonic.push(nanoseconds(really));
         }

@@ -27,9 +27,9 @@ use crate::redact::Redactor;
 use crate::writing::{self, WriteOrder};
 
 /// Calls that may wait for the writer.
-const MOST_WAITING: usize = 1_024;
+const RECORDED_CALLS_WAITING_MAX: usize = 1_024;
 /// And their bytes.
-const MOST_WAITING_BYTES: usize = 64 << 20;
+const RECORDED_CALLS_WAITING_BYTES_MAX: usize = 64 << 20;
 /// How long the writer has for what is left when the host ends.
 const RECORDER_END_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -56,7 +56,7 @@ struct SharedRecordings {
 impl Recordings {
     /// Starts the writer, a thread. `host` is the version of this program.
     pub fn start(options: RecordOptions, host: &str) -> std::io::Result<Self> {
-        let (queue, written) = sync_channel(MOST_WAITING);
+        let (queue, written) = sync_channel(RECORDED_CALLS_WAITING_MAX);
         let waiting = Arc::new(AtomicUsize::new(0));
         let redactor = Redactor::new(options.redact.clone());
         let process = windlass_world::random();
@@ -223,7 +223,7 @@ impl CallRecording {
         let secrets = self.call.config.secrets().to_vec();
         let at = timestamp(self.now);
         let written = WriteOrder::Call { call: Box::new(call), secrets, at, bytes, counts: counts.clone() };
-        let is_full = shared.waiting.fetch_add(bytes, Ordering::Relaxed) > MOST_WAITING_BYTES;
+        let is_full = shared.waiting.fetch_add(bytes, Ordering::Relaxed) > RECORDED_CALLS_WAITING_BYTES_MAX;
         if is_full || shared.queue.try_send(written).is_err() {
             shared.waiting.fetch_sub(bytes, Ordering::Relaxed);
             counts.count_dropped();

@@ -34,7 +34,7 @@ const EXCEPTION_REPORT_SECONDS: u64 = 60;
 const NO_SECOND_REPORT: u64 = u64::MAX;
 
 /// Of a source map, which may have the text of all files of a program.
-const MOST_MAP_BYTES: u64 = 256 << 20;
+const SOURCE_MAP_BYTES_MAX: u64 = 256 << 20;
 
 /// Where the lines of a stack begin: below the text of their line. A line of the log begins with its time.
 const INDENT: &str = "                 ";
@@ -63,7 +63,7 @@ impl Brief {
     /// The line of an event at `now`. None: it says nothing new.
     fn told(&self, target: &str, level: Level, fields: &BTreeMap<&'static str, String>, now: u64) -> Option<BriefLine> {
         let read_map = || {
-            let text = read_text(self.options.source_map.as_ref()?, MOST_MAP_BYTES).ok()?;
+            let text = read_text(self.options.source_map.as_ref()?, SOURCE_MAP_BYTES_MAX).ok()?;
             SourceMap::read(&text)
         };
         if self.options.verbose {

@@ -17,7 +17,7 @@ use crate::script::Step;
 pub const CASE_OPERATIONS_MAX: usize = 8;
 
 /// The most members of an object that one operation sets.
-const MOST_EDITS: usize = 3;
+const EDITS_PER_OPERATION_MAX: usize = 3;
 
 const VERSION: &str = "/metadata/resourceVersion";
 
@@ -149,7 +149,7 @@ fn choice() -> impl Strategy<Value = StepChoice> {
         2 => Just(RandomVerb::Delete),
         1 => Just(RandomVerb::DeleteAll),
     ];
-    let edits = vec(any::<(Index, Index)>(), 0..=MOST_EDITS);
+    let edits = vec(any::<(Index, Index)>(), 0..=EDITS_PER_OPERATION_MAX);
     (any::<Index>(), any::<Index>(), verb, any::<Index>(), edits, any::<Index>())
         .prop_map(|(kind, name, verb, option, edits, variant)| StepChoice { kind, name, verb, option, edits, variant })
 }

@@ -14,7 +14,7 @@ use crate::status_error::ApiError;
 use crate::warnings::Warnings;
 
 /// The longest name of a field manager.
-const LONGEST_MANAGER: usize = 128;
+const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
 /// The verb whose options they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,8 +135,8 @@ fn causes(kind: WriteKind, query: &Query) -> Vec<Cause> {
         }
         _ => {}
     }
-    if manager.len() > LONGEST_MANAGER {
-        causes.push(Cause::too_long("fieldManager", LONGEST_MANAGER));
+    if manager.len() > FIELD_MANAGER_BYTES_MAX {
+        causes.push(Cause::too_long("fieldManager", FIELD_MANAGER_BYTES_MAX));
     }
     if let Some((place, odd)) = manager.char_indices().find(|(_, character)| character.is_control()) {
         let why = format!("invalid character U+{:04X} (at position {place})", u32::from(odd));

@@ -15,7 +15,7 @@ use super::draft::field_changes;
 use super::{Scenario, Step};
 
 /// The most scenarios that are made.
-const MOST_SCENARIOS: usize = 8;
+const RECORDED_SCENARIOS_MAX: usize = 8;
 /// The most states of one object that become steps: each takes a round of the world.
 const RECORDED_STATES_MAX: usize = 24;
 /// The most objects that are there beside one from the beginning.
@@ -190,7 +190,7 @@ fn made(call: &RecordedCall) -> Vec<ObjectName> {
 fn richest(histories: &BTreeMap<ObjectName, ObjectHistory>) -> Vec<ObjectName> {
     let mut left: Vec<_> = histories.iter().map(|(name, history)| (name, history, history.values())).collect();
     let (mut chosen, mut had) = (Vec::new(), BTreeSet::new());
-    while chosen.len() < MOST_SCENARIOS {
+    while chosen.len() < RECORDED_SCENARIOS_MAX {
         let worth = |(_, history, values): &(_, &ObjectHistory, BTreeSet<String>)| {
             let states = if chosen.is_empty() { history.states.len() } else { 0 };
             (states, values.difference(&had).count())

@@ -53,7 +53,7 @@ const WAIT_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const STEP_WAIT_MAX: Duration = Duration::from_hours(1);
 
 /// More changes of a spec than that are not compared with a spec that was so from the beginning.
-const MOST_HISTORIES: usize = 8;
+const COMPARED_HISTORIES_MAX: usize = 8;
 
 /// Why a scenario cannot be run at all.
 #[derive(Debug, thiserror::Error)]
@@ -157,7 +157,7 @@ impl World {
     pub(crate) fn changes(&self) -> Vec<usize> {
         let steps = self.scenario.steps.iter().enumerate();
         let changes = steps.filter(|(_, step)| matches!(step, Step::Patch(patch) if patch.subresource.is_none()));
-        changes.map(|(index, _)| index).take(MOST_HISTORIES).collect()
+        changes.map(|(index, _)| index).take(COMPARED_HISTORIES_MAX).collect()
     }
 
     /// Two runs: with all steps up to one that changes an object, and with an object that is so from the beginning. None: the object

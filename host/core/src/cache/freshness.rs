@@ -68,7 +68,7 @@ pub enum Finding {
 /// Probes that are silent before a list is compared, where that is long: what hides the newest changes may be passing.
 const SILENT_PROBES_MAX: u32 = 3;
 /// A list that is short enough for host and server not to notice it.
-const SHORT_LIST_OBJECTS_MAX: usize = 500;
+const UNNOTICED_LIST_OBJECTS_MAX: usize = 500;
 /// How often the cache may lack something before it is made to list again.
 const LACKS_BEFORE_RELIST: u32 = 2;
 
@@ -86,7 +86,7 @@ impl Course {
     #[must_use]
     pub fn new(comparable: bool, objects: usize) -> Self {
         let step = if comparable { ProofStep::Probe } else { ProofStep::Compare };
-        Self { step, probes: if objects > SHORT_LIST_OBJECTS_MAX { SILENT_PROBES_MAX } else { 1 }, behind: 0 }
+        Self { step, probes: if objects > UNNOTICED_LIST_OBJECTS_MAX { SILENT_PROBES_MAX } else { 1 }, behind: 0 }
     }
 
     /// The next thing to try.

@@ -27,7 +27,7 @@ pub use self::dry::{DryState, carried_out};
 /// Delays that differ by no more than one part in this many are the same: a plugin may add some chance to them.
 const DELAY_TOLERANCE: u32 = 10;
 /// The longest text about how a call ended, in bytes.
-const LONGEST_END: usize = 200;
+const CALL_END_TEXT_BYTES_MAX: usize = 200;
 
 /// A difference between what two versions would have done about one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -281,6 +281,6 @@ fn told(result: &CallResult) -> String {
         CallResult::Trapped { message, .. } => format!("traps: {message}"),
         CallResult::NotCalled { .. } => "not called".to_owned(),
     };
-    text.truncate(text.floor_char_boundary(LONGEST_END));
+    text.truncate(text.floor_char_boundary(CALL_END_TEXT_BYTES_MAX));
     text
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The most spans of one call, its root and its waits apart: a plugin that asks for much must not take the room of others.
-pub const MOST_SPANS: u32 = 1_000;
+pub const SPANS_PER_CALL_MAX: u32 = 1_000;
 /// How a span has failed whose work was dropped before its end.
 const CUT_OFF: &str = "cut off: nobody waits for it any more, as when its call was stopped";
 
@@ -31,7 +31,7 @@ pub trait SpanSink: Debug + Send + Sync {
     /// Takes a span that has ended. It may be dropped.
     fn take(&self, span: EndedSpan);
 
-    /// A call has more spans than [`MOST_SPANS`], and one more was left out.
+    /// A call has more spans than [`SPANS_PER_CALL_MAX`], and one more was left out.
     fn left_out(&self);
 }
 
@@ -197,7 +197,7 @@ impl CallTrace {
     }
 
     fn begin(&self, place: &SpanPlace, id: u64, kind: SpanKind, name: &'static str) -> OpenSpan {
-        if place.begun.fetch_add(1, Ordering::Relaxed) >= MOST_SPANS {
+        if place.begun.fetch_add(1, Ordering::Relaxed) >= SPANS_PER_CALL_MAX {
             place.sink.left_out();
             return OpenSpan::without(self.clone());
         }
@@ -224,11 +224,11 @@ impl CallTrace {
         });
     }
 
-    /// How many spans of the call were left out so far, as it has more than [`MOST_SPANS`].
+    /// How many spans of the call were left out so far, as it has more than [`SPANS_PER_CALL_MAX`].
     #[must_use]
     pub fn left_out(&self) -> u32 {
         match &self.0 {
-            TraceChoice::Sampled(place) => place.begun.load(Ordering::Relaxed).saturating_sub(MOST_SPANS),
+            TraceChoice::Sampled(place) => place.begun.load(Ordering::Relaxed).saturating_sub(SPANS_PER_CALL_MAX),
             TraceChoice::Untraced | TraceChoice::NotSampled => 0,
         }
     }

@@ -14,9 +14,9 @@ use crate::object::ObjectKind;
 /// How many fields are named. More are only counted.
 const NAMED_FIELDS_MAX: usize = 20;
 /// The longest value that is shown, in bytes.
-const LONGEST_VALUE: usize = 64;
+const SHOWN_VALUE_BYTES_MAX: usize = 64;
 /// The longest path that is shown, in bytes.
-const LONGEST_PATH: usize = 200;
+const SHOWN_PATH_BYTES_MAX: usize = 200;
 /// The fields of `metadata` that name the object or are the server's own.
 const SYSTEM_METADATA: [&str; 11] = [
     "name",
@@ -103,7 +103,8 @@ impl Difference {
         let mut found = Self::default();
         for operation in patch.as_array().into_iter().flatten().filter(|operation| operation["op"] != "test") {
             let text = |field: &str| operation[field].as_str().unwrap_or_default();
-            let mut said = format!("{} {}", cut(text("op"), LONGEST_VALUE), cut(text("path"), LONGEST_PATH));
+            let mut said =
+                format!("{} {}", cut(text("op"), SHOWN_VALUE_BYTES_MAX), cut(text("path"), SHOWN_PATH_BYTES_MAX));
             if let Some(value) = operation.get("value").filter(|_| disclosure == Disclosure::Values) {
                 said = format!("{said}: {}", shown(Some(value)));
             }
@@ -240,7 +241,7 @@ impl Walk {
         }
         if self.found == said {
             let exact = format!("{path}: {}", Value::from(after));
-            self.found.push(format!("{}: another order", cut(path, LONGEST_PATH)), &exact);
+            self.found.push(format!("{}: another order", cut(path, SHOWN_PATH_BYTES_MAX)), &exact);
         }
     }
 
@@ -269,7 +270,7 @@ impl Walk {
         };
         let exact = |value: Option<&Value>| value.map_or_else(String::new, Value::to_string);
         let exact = format!("{path}: {} → {}", exact(before), exact(after));
-        self.found.push(format!("{}: {what}", cut(path, LONGEST_PATH)), &exact);
+        self.found.push(format!("{}: {what}", cut(path, SHOWN_PATH_BYTES_MAX)), &exact);
     }
 }
 
@@ -302,7 +303,7 @@ fn by<'a>(key: &str, items: &'a [Value]) -> Option<BTreeMap<&'a str, &'a Value>>
 }
 
 fn shown(value: Option<&Value>) -> String {
-    value.map_or_else(|| "none".to_owned(), |value| cut(&value.to_string(), LONGEST_VALUE))
+    value.map_or_else(|| "none".to_owned(), |value| cut(&value.to_string(), SHOWN_VALUE_BYTES_MAX))
 }
 
 fn cut(text: &str, longest: usize) -> String {
@@ -385,7 +386,7 @@ mod tests {
             json!({"metadata": {"ownerReferences": [owner]}})
         };
         assert!(!between(&owned("u"), &owned("none")).is_empty(), "its collector would delete it");
-        let long = |end: char| json!({"data": {"a": format!("{}{end}", "x".repeat(LONGEST_VALUE))}});
+        let long = |end: char| json!({"data": {"a": format!("{}{end}", "x".repeat(SHOWN_VALUE_BYTES_MAX))}});
         let many =
             |last: u32| json!((0..=NAMED_FIELDS_MAX).map(|at| (format!("f{at:02}"), last)).collect::<BTreeMap<_, _>>());
         for (one, other) in [(long('a'), long('b')), (many(1), many(2))] {

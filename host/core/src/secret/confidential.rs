@@ -10,7 +10,7 @@ use crate::secret::known_secrets::{KnownSecrets, REDACTED, SecretForms};
 
 /// A longer text is not looked through, but withheld as a whole, in bytes. Messages, log lines and labels are shown in at most
 /// some kilobytes; a search through this much with one secret takes about a millisecond, on a thread of plugins.
-const LONGEST_REDACTED: usize = 256 << 10;
+const SEARCHED_TEXT_BYTES_MAX: usize = 256 << 10;
 /// Nor is a text that is more work: see [`SecretForms::work`]. With the most secrets that are looked for, that leaves texts as long
 /// as a line of the log, which take some tens of milliseconds.
 const TEXT_WORK_MAX: usize = 96 << 20;
@@ -45,10 +45,10 @@ impl Confidential {
     }
 
     /// The words of a plugin, with [`REDACTED`] in the place of each secret that stands in this text and has at least
-    /// [`SHORTEST_SECRET`](crate::secret::known_secrets::SHORTEST_SECRET) bytes. To be called before `said` is cut.
+    /// [`SECRET_BYTES_MIN`](crate::secret::known_secrets::SECRET_BYTES_MIN) bytes. To be called before `said` is cut.
     #[must_use]
     pub fn redact<'a>(&self, said: &'a str) -> Cow<'a, str> {
-        let is_too_much = said.len() > LONGEST_REDACTED || self.forms.work(said.len()) > TEXT_WORK_MAX;
+        let is_too_much = said.len() > SEARCHED_TEXT_BYTES_MAX || self.forms.work(said.len()) > TEXT_WORK_MAX;
         if self.has_secrets() && is_too_much {
             return REDACTED.into();
         }
@@ -121,11 +121,16 @@ mod tests {
         let tokens = (0..900).map(|index| Confidential::from(format!("token-{index}")));
         let many = Confidential::holding("{}", tokens);
         let text = |length: usize| "a".repeat(length);
-        for (config, shown, withheld) in [(&one, LONGEST_REDACTED, LONGEST_REDACTED + 1), (&many, 8 << 10, 64 << 10)] {
+        for (config, shown, withheld) in
+            [(&one, SEARCHED_TEXT_BYTES_MAX, SEARCHED_TEXT_BYTES_MAX + 1), (&many, 8 << 10, 64 << 10)]
+        {
             assert!(!config.stands_in(&text(shown)), "{shown}");
             assert!(config.redact(&text(withheld)) == REDACTED, "{withheld}");
         }
-        assert_eq!(Confidential::from("{}").redact(&text(LONGEST_REDACTED + 1)).len(), LONGEST_REDACTED + 1);
+        assert_eq!(
+            Confidential::from("{}").redact(&text(SEARCHED_TEXT_BYTES_MAX + 1)).len(),
+            SEARCHED_TEXT_BYTES_MAX + 1
+        );
     }
 
     #[test]

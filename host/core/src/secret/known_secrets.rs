@@ -13,12 +13,12 @@ use std::collections::BTreeSet;
 pub use forms::SecretForms;
 
 /// The shortest value that is looked for, in bytes. Shorter ones, such as `a` or `true`, stand in most texts by chance.
-pub const SHORTEST_SECRET: usize = 6;
+pub const SECRET_BYTES_MIN: usize = 6;
 
 /// The most values that are looked for. Each has about ten forms, which take memory and are looked for one by one; the secrets
 /// of a configuration, and of a call, are some tens. With more than that, every text is hidden whole: a part of a text that
 /// was not looked for may be a secret.
-pub const MOST_SECRETS: usize = 1_000;
+pub const SECRETS_MAX: usize = 1_000;
 
 /// The text in the place of a secret that need not be told from other secrets.
 pub const REDACTED: &str = "<redacted>";
@@ -28,7 +28,7 @@ pub const REDACTED: &str = "<redacted>";
 pub struct KnownSecrets {
     values: Vec<(String, String)>,
     seen: BTreeSet<String>,
-    /// There were more than [`MOST_SECRETS`].
+    /// There were more than [`SECRETS_MAX`].
     is_overfull: bool,
 }
 
@@ -43,7 +43,7 @@ impl KnownSecrets {
         self.is_overfull = found.is_overfull;
         for secret in found.secrets {
             // A marker must stay whole, even if a secret has its letters.
-            if secret.len() < SHORTEST_SECRET || REDACTED.contains(&secret) || self.seen.contains(&secret) {
+            if secret.len() < SECRET_BYTES_MIN || REDACTED.contains(&secret) || self.seen.contains(&secret) {
                 continue;
             }
             if let Some(marker) = marker(&secret) {
@@ -51,7 +51,7 @@ impl KnownSecrets {
                 self.values.push((secret, marker));
             }
         }
-        self.is_overfull |= self.values.len() > MOST_SECRETS;
+        self.is_overfull |= self.values.len() > SECRETS_MAX;
     }
 
     /// Number of values.
@@ -66,7 +66,7 @@ impl KnownSecrets {
         self.values.is_empty()
     }
 
-    /// Whether there were more than [`MOST_SECRETS`], and some are not known.
+    /// Whether there were more than [`SECRETS_MAX`], and some are not known.
     #[must_use]
     pub fn is_overfull(&self) -> bool {
         self.is_overfull

@@ -15,9 +15,9 @@ use serde_json::{Map, Value};
 use crate::object::Object;
 
 /// The most places that are remembered: a plugin invents as many fields as it likes.
-const MOST_PLACES: usize = 1_000;
+const KNOWN_PLACES_MAX: usize = 1_000;
 /// The longest place that is remembered, in bytes, and so are the names of fields that a plugin invents.
-const LONGEST_PLACE: usize = 512;
+const KNOWN_PLACE_BYTES_MAX: usize = 512;
 /// The longest list whose items are looked for, each among all: a list of all that an object can hold would take minutes.
 const COMPARED_ITEMS_MAX: usize = 256;
 /// Between the names of a place.
@@ -48,7 +48,7 @@ impl Atomic {
     /// Knows what `other` knows, too.
     pub fn merge(&mut self, other: Self) {
         for place in other.0 {
-            if self.0.len() < MOST_PLACES {
+            if self.0.len() < KNOWN_PLACES_MAX {
                 self.0.insert(place);
             }
         }
@@ -57,7 +57,7 @@ impl Atomic {
     /// Every map and list of `body` that has something in it and is owned as a leaf is atomic.
     fn walk(&mut self, body: &Value, owned: &Map<String, Value>, place: &mut String) {
         if owned.is_empty() {
-            if !is_plain(body) && self.0.len() < MOST_PLACES && place.len() <= LONGEST_PLACE {
+            if !is_plain(body) && self.0.len() < KNOWN_PLACES_MAX && place.len() <= KNOWN_PLACE_BYTES_MAX {
                 self.0.insert(place.clone());
             }
             return;

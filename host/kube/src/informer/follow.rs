@@ -38,10 +38,10 @@ const WATCH_START_TIMEOUT: Duration = Duration::from_secs(30);
 const WATCH_GRACE: Duration = Duration::from_secs(30);
 /// A watch that the server ends sooner, and that told nothing, counts as a failure, or it would be begun again without
 /// pause (client-go: `handleAnyWatch`).
-const VERY_SHORT_WATCH_MAX: Duration = Duration::from_secs(1);
+const FRUITLESS_WATCH_MAX: Duration = Duration::from_secs(1);
 
 /// How often a version that the server has not come to is asked for: it may lag behind the one that told of it.
-const TOO_LARGE_VERSION_RETRIES: u32 = 2;
+const VERSION_AHEAD_RETRIES: u32 = 2;
 
 /// Fills a feed.
 pub(crate) struct Follower {
@@ -232,7 +232,7 @@ impl Follower {
     /// A watch that brought the store to `version` has failed.
     fn broken(&mut self, version: Version, error: InformerError) -> FollowEnd {
         self.ahead = if error.is_ahead() { self.ahead + 1 } else { 0 };
-        let resumes = can_resume(&error) && self.ahead < TOO_LARGE_VERSION_RETRIES;
+        let resumes = can_resume(&error) && self.ahead < VERSION_AHEAD_RETRIES;
         FollowEnd::failed(resumes.then_some(version), error)
     }
 
@@ -298,8 +298,8 @@ impl Follower {
                 Ok(Ok(Ok(NextNotice::End))) | Err(_) => break,
             }
         }
-        let is_failure = !told && began.elapsed() < VERY_SHORT_WATCH_MAX;
-        let failure = is_failure.then_some(InformerError::TooShort { within: VERY_SHORT_WATCH_MAX });
+        let is_failure = !told && began.elapsed() < FRUITLESS_WATCH_MAX;
+        let failure = is_failure.then_some(InformerError::TooShort { within: FRUITLESS_WATCH_MAX });
         FollowEnd { resume: Some(version), failure }
     }
 

@@ -17,7 +17,7 @@ use super::Writer;
 use super::refusal::unreadable;
 use crate::client::api_error::{Fate, Subject};
 use crate::client::request::{self, MUTATION_LIFETIME_MAX, MutationAnswer};
-use crate::offload::LARGE_TEXT_BYTES;
+use crate::offload::READ_IN_PLACE_BYTES_MAX;
 use crate::target::judged;
 use crate::writer::answer::{self, Answered};
 use crate::writer::audit::{self, Audit, WriteOutcome};
@@ -64,7 +64,7 @@ pub(super) struct Progress {
 impl Progress {
     /// Of `operation`, which begins.
     pub(super) fn of(operation: &Operation, withheld: bool) -> Self {
-        let offloaded = operation.body_bytes() > LARGE_TEXT_BYTES;
+        let offloaded = operation.body_bytes() > READ_IN_PLACE_BYTES_MAX;
         Self {
             offloaded,
             away: offloaded,
@@ -103,7 +103,7 @@ impl Writer {
             };
             let candidate = self.skips.as_ref().and_then(|skips| Some((skips, skips.candidate(call, &plan)?)));
             if !progress.offloaded
-                && candidate.as_ref().is_some_and(|(_, object)| object.whole_footprint() > LARGE_TEXT_BYTES)
+                && candidate.as_ref().is_some_and(|(_, object)| object.whole_footprint() > READ_IN_PLACE_BYTES_MAX)
             {
                 return Stage::TakesLong(Progress { offloaded: true, away: true, ..progress });
             }

@@ -30,7 +30,7 @@ const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// The random characters of a generated name (`apiserver/pkg/storage/names/generate.go`, `randomLength`).
 pub(super) const RANDOM_LENGTH: usize = 5;
 /// The part of a prefix that a generated name keeps: it has 63 characters at most, as many names may have no more.
-const MOST_GENERATED: usize = 63 - RANDOM_LENGTH;
+const NAME_PREFIX_KEPT_BYTES_MAX: usize = 63 - RANDOM_LENGTH;
 
 /// A mutation that may be sent.
 #[derive(Debug)]
@@ -252,7 +252,7 @@ impl Planner<'_> {
     /// lost can then be looked up.
     fn generate_name(&self, body: &mut Body) -> Result<bool, ApiError> {
         let (None, Some(prefix)) = (body.name(), body.generate_name()) else { return Ok(false) };
-        let kept: String = prefix.chars().take(MOST_GENERATED).collect();
+        let kept: String = prefix.chars().take(NAME_PREFIX_KEPT_BYTES_MAX).collect();
         let random =
             (0..RANDOM_LENGTH).map(|_| char::from(NAME_ALPHABET[windlass_world::random_range(0..NAME_ALPHABET.len())]));
         let name: String = kept.chars().chain(random).collect();

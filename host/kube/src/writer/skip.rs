@@ -15,15 +15,15 @@ use windlass_core::object::{Object, ObjectKey, ObjectKind};
 use windlass_core::write::PatchType;
 use windlass_core::write::no_op::{self, Atomic, Manager};
 
-use crate::offload::LARGE_TEXT_BYTES;
+use crate::offload::READ_IN_PLACE_BYTES_MAX;
 use crate::reader::Readable;
 use crate::reader::overlaid::newer;
 use crate::writer::plan::{How, Plan};
 
 /// The most kinds of which atomic fields are remembered.
-const MOST_KINDS: usize = 256;
+const LEARNED_KINDS_MAX: usize = 256;
 /// The most applies of a kind that wait to be learned from. A kind's objects have mostly the same fields.
-const MOST_LESSONS: usize = 4;
+const WAITING_LESSONS_PER_KIND_MAX: usize = 4;
 
 /// Whether a change of an object runs a key.
 pub type Runs = Arc<dyn Fn(&Object, &ObjectKey) -> bool + Send + Sync>;
@@ -120,7 +120,7 @@ impl Learned {
     /// Keeps `lesson` for who asks, in the place of the oldest of many.
     fn keep(&self, lesson: Lesson) {
         let mut lessons = locked(&self.lessons);
-        if lessons.len() == MOST_LESSONS {
+        if lessons.len() == WAITING_LESSONS_PER_KIND_MAX {
             lessons.pop_front();
         }
         lessons.push_back(lesson);
@@ -243,14 +243,14 @@ impl Skips {
         let kind = &plan.resource.kind;
         let learned = {
             let mut learned = locked(&self.learned);
-            if learned.len() >= MOST_KINDS && !learned.contains_key(kind) {
+            if learned.len() >= LEARNED_KINDS_MAX && !learned.contains_key(kind) {
                 return;
             }
             learned.entry(kind.clone()).or_default().clone()
         };
         let (subresource, body) = (plan.subresource.clone(), plan.mutation.body.clone());
         let lesson = Lesson { manager: plan.manager.clone(), subresource, body, left: left.clone() };
-        let is_small = lesson.body.len() + left.whole_footprint() <= LARGE_TEXT_BYTES;
+        let is_small = lesson.body.len() + left.whole_footprint() <= READ_IN_PLACE_BYTES_MAX;
         let asks = |followed: &Followed| followed.readable.spec.kind == *kind && followed.runs.is_some();
         if is_small && self.followed.iter().any(asks) {
             learned.keep(lesson);

@@ -4,7 +4,7 @@ use windlass_core::object::path_segment;
 use windlass_core::rights::grants::Cidr;
 use windlass_wasm::manifest::{is_dns_label, nearest};
 
-use super::MOST_ENTRIES;
+use super::POLICY_LIST_ENTRIES_MAX;
 use super::shape::{HttpDocument, RuleDocument};
 /// The verbs that a rule may allow.
 pub const VERBS: [&str; 9] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*"];
@@ -21,8 +21,8 @@ pub(super) fn check_rule(rule: &RuleDocument, problem: &mut impl FnMut(String)) 
         if needed && list.is_empty() {
             problem(format!("`{field}` is empty, so the rule allows nothing"));
         }
-        if list.len() > MOST_ENTRIES {
-            problem(format!("`{field}` has {} entries, at most {MOST_ENTRIES} are allowed", list.len()));
+        if list.len() > POLICY_LIST_ENTRIES_MAX {
+            problem(format!("`{field}` has {} entries, at most {POLICY_LIST_ENTRIES_MAX} are allowed", list.len()));
         }
         if !needed && list.iter().any(|item| item == "*") {
             problem(format!("`{field}` knows no `*`: leave `{field}` out for all of them"));

@@ -12,7 +12,7 @@ use crate::PolicyError;
 use crate::problem::Problem;
 
 /// Problems that a message lists.
-const MOST_PROBLEMS: usize = 10;
+const LISTED_PROBLEMS_MAX: usize = 10;
 /// The field of a [`Spanned`] that has what was written. No document has a field of this name.
 const WRITTEN: &str = "value";
 
@@ -52,9 +52,9 @@ impl DocumentProblems {
 
     /// The document that was `read` from `path`, or all problems that were found in it.
     pub fn or<T>(mut self, path: &Path, read: Option<T>) -> Result<T, PolicyError> {
-        let more = self.0.len().saturating_sub(MOST_PROBLEMS);
+        let more = self.0.len().saturating_sub(LISTED_PROBLEMS_MAX);
         if more > 0 {
-            self.0.truncate(MOST_PROBLEMS);
+            self.0.truncate(LISTED_PROBLEMS_MAX);
             self.whole(format!("and {more} more problems"));
         }
         match read {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{MOST_RULES, Rights, RightsScope, RoleRule};
+use super::{COMPARED_RULES_MAX, Rights, RightsScope, RoleRule};
 
 /// Resources that everybody may use who is authenticated: questions about oneself.
 const OF_EVERYBODY: [&str; 3] = ["selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"];
@@ -61,7 +61,7 @@ pub fn superfluous(expected: &Rights, namespace: &str, held: &[RoleRule]) -> Vec
     let scope = RightsScope::Namespace(namespace.to_owned());
     let pairs = held.iter().map(RoleRule::pairs).fold(0, usize::saturating_add);
     let parts: Vec<RoleRule> =
-        if pairs > MOST_RULES { held.to_vec() } else { held.iter().flat_map(RoleRule::split).collect() };
+        if pairs > COMPARED_RULES_MAX { held.to_vec() } else { held.iter().flat_map(RoleRule::split).collect() };
     let is_everybodys = |rule: &RoleRule| rule.resources.iter().all(|resource| OF_EVERYBODY.contains(&&**resource));
     let beyond = parts.into_iter().filter(|rule| !is_everybodys(rule)).map(|rule| {
         let more = |verb: &&String| verb.as_str() == "*" || !expected.allow(&scope, &rule, verb);

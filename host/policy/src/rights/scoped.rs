@@ -5,7 +5,7 @@ use windlass_core::rights::grants::{Access, Grants, Rule};
 use windlass_wasm::Manifest;
 use windlass_wasm::manifest::{Watch, is_dns_label};
 
-use super::{MOST_RULES, RightsScope, RoleRule};
+use super::{COMPARED_RULES_MAX, RightsScope, RoleRule};
 use crate::asks::{ClusterNames, ResourceName};
 use crate::document::VERBS;
 
@@ -95,7 +95,7 @@ impl Granted<'_> {
             verbs: verbs.map(str::to_owned).collect(),
         };
         let mut scoped = ScopedRules::default();
-        if whole.pairs() > MOST_RULES {
+        if whole.pairs() > COMPARED_RULES_MAX {
             self.place(rule, &whole, None, &mut scoped);
             return scoped;
         }

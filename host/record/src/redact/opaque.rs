@@ -1,7 +1,7 @@
 //! Texts that are no JSON, such as YAML or the parts of a form: whether one may have a Secret in it.
 
 /// The punctuation between a name and its value: `kind: "Secret"`, `\"kind\":\"Secret\"`.
-const MOST_BETWEEN: usize = 16;
+const NAME_TO_VALUE_BYTES_MAX: usize = 16;
 
 /// Whether `text` has a Secret, a token or a copy of an object in it, however it is written.
 pub(super) fn speaks_of_secrets(text: &str) -> bool {
@@ -24,7 +24,7 @@ fn behind<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
     text.match_indices(name).filter_map(move |(at, _)| {
         let rest = &text[at + name.len()..];
         let value = rest.find(|it: char| it.is_ascii_alphanumeric())?;
-        (1..=MOST_BETWEEN).contains(&value).then(|| &rest[value..])
+        (1..=NAME_TO_VALUE_BYTES_MAX).contains(&value).then(|| &rest[value..])
     })
 }
 

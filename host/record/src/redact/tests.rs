@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use windlass_core::secret::known_secrets::MOST_SECRETS;
+use windlass_core::secret::known_secrets::SECRETS_MAX;
 
 use super::*;
 
@@ -211,7 +211,7 @@ fn bodies_of_bytes_are_looked_at_as_the_texts_that_they_are() {
 #[test]
 fn a_call_with_more_values_than_can_be_looked_for_is_not_told() {
     let data: serde_json::Map<_, _> =
-        (0..=MOST_SECRETS).map(|it| (it.to_string(), STANDARD.encode(format!("value-{it}")).into())).collect();
+        (0..=SECRETS_MAX).map(|it| (it.to_string(), STANDARD.encode(format!("value-{it}")).into())).collect();
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, "data": data});
     let mut call = call(vec![reads(&secret.to_string())]);
     assert!(!Redactor::new(vec![]).redact(&mut call, &[]));
@@ -219,7 +219,7 @@ fn a_call_with_more_values_than_can_be_looked_for_is_not_told() {
 
 #[test]
 fn a_call_that_takes_too_long_to_look_through_is_not_told() {
-    let secrets: Vec<Arc<str>> = (0..MOST_SECRETS).map(|it| format!("value-{it:08}").into()).collect();
+    let secrets: Vec<Arc<str>> = (0..SECRETS_MAX).map(|it| format!("value-{it:08}").into()).collect();
     let says = |length: usize| call(vec![json!({"import": "log", "args": {"message": "a".repeat(length)}})]);
     assert!(Redactor::new(vec![]).redact(&mut says(100), &secrets));
     assert!(!Redactor::new(vec![]).redact(&mut says(8 << 20), &secrets));
@@ -245,7 +245,7 @@ fn what_is_not_told_is_not_told_when_it_is_redacted_again() {
     };
     let redactor = Redactor::of_replay(vec![]);
     assert!(redactor.redact_again(&recorded(1)).is_some());
-    assert_eq!(redactor.redact_again(&recorded(MOST_SECRETS + 1)), None);
+    assert_eq!(redactor.redact_again(&recorded(SECRETS_MAX + 1)), None);
 }
 
 #[test]

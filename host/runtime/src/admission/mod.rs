@@ -23,7 +23,7 @@ use crate::admission::reviews::{Reviewer, WatchRefusal, until_refused};
 use crate::policies::{Bounds, Changes, Policies, Standing};
 
 /// Informers that one watch may become, as many as a manifest may ask for.
-const MOST_NAMESPACES: usize = 256;
+const WATCHED_NAMESPACES_MAX: usize = 256;
 /// The verbs that a watch needs.
 const VERBS: [&str; 2] = ["list", "watch"];
 /// Watches that are not granted and are told with their rules.
@@ -109,7 +109,7 @@ fn narrow(grants: &Grants, resource: &Arc<Resource>, spec: &WatchSpec) -> Vec<Wa
     }
     let places = grants.named_namespaces().into_iter();
     let places = places.map(|namespace| WatchSpec { namespace: Some(namespace.into()), ..spec.clone() });
-    let granted: Vec<_> = places.filter(is_granted).take(MOST_NAMESPACES).collect();
+    let granted: Vec<_> = places.filter(is_granted).take(WATCHED_NAMESPACES_MAX).collect();
     if granted.is_empty() { vec![spec.clone()] } else { granted }
 }
 

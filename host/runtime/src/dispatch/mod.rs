@@ -73,7 +73,7 @@ use crate::traces::{Tracer, trace_text};
 const LOG: &str = "windlass::dispatch";
 
 /// An outage that was over sooner puts off nobody for long.
-const SHORT_OUTAGE_MAX: Duration = Duration::from_secs(1);
+const OUTAGE_WITHOUT_RETRY_MAX: Duration = Duration::from_secs(1);
 
 /// All that a worker of one controller needs.
 pub(crate) struct Dispatch {
@@ -159,7 +159,7 @@ impl Dispatch {
     /// After a short one they wait all the same: its failures have earned short delays only. A server that answers when it
     /// is asked for, and breaks every write, is in one short outage after the other, and must not be stormed.
     pub(crate) fn recover(&self, began: Instant) {
-        if began.elapsed() < SHORT_OUTAGE_MAX {
+        if began.elapsed() < OUTAGE_WITHOUT_RETRY_MAX {
             return;
         }
         let keys = self.memory().setbacks.take(began);

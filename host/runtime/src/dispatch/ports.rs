@@ -17,14 +17,14 @@ use crate::observe::metrics::{PortCounts, counted};
 /// address space; what they use of memory has a budget of its own.
 const CALL_SLOTS_OF_PERMIT: u32 = 8;
 /// The fewest calls that may have begun, however few processors there are.
-const LEAST_CALL_SLOTS: u32 = 64;
+const CALL_SLOTS_MIN: u32 = 64;
 /// The most, however many there are: each takes gigabytes of address space.
-const MOST_CALL_SLOTS: u32 = 512;
+const CALL_SLOTS_MAX: u32 = 512;
 
 /// How many calls may have begun where `cpu_permits` may be at work.
 #[must_use]
 pub fn call_slots(cpu_permits: u32) -> u32 {
-    cpu_permits.saturating_mul(CALL_SLOTS_OF_PERMIT).clamp(LEAST_CALL_SLOTS, MOST_CALL_SLOTS).max(cpu_permits)
+    cpu_permits.saturating_mul(CALL_SLOTS_OF_PERMIT).clamp(CALL_SLOTS_MIN, CALL_SLOTS_MAX).max(cpu_permits)
 }
 
 /// `ports` of a plugin with the layers that all its calls share. From the inside:

@@ -587,7 +587,7 @@ async fn keys_that_an_outage_set_back_run_once_when_it_ends() {
     assert!(stage.is_quiet().await, "all wait for their backoff");
     stage.switch.begin();
     let began = Instant::now();
-    tokio::time::sleep(SHORT_OUTAGE_MAX).await;
+    tokio::time::sleep(OUTAGE_WITHOUT_RETRY_MAX).await;
     stage.switch.end();
     stage.dispatch.recover(began);
     let mut called = Vec::new();

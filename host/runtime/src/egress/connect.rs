@@ -17,7 +17,7 @@ use super::{EgressInner, HttpPermit, failed};
 /// How long the API server's addresses are cached.
 const KNOWN_FOR: Duration = Duration::from_mins(1);
 /// The most addresses of one name that are checked.
-const MOST_ADDRESSES: usize = 16;
+const ADDRESSES_PER_NAME_MAX: usize = 16;
 
 /// Finds the addresses of a name: the system, or a test.
 pub(crate) trait Resolve: Send + Sync {
@@ -115,7 +115,7 @@ impl EgressInner {
         if found.is_empty() {
             return Err(dns(&"it has no address"));
         }
-        Ok(found.into_iter().take(MOST_ADDRESSES).map(canonical).collect())
+        Ok(found.into_iter().take(ADDRESSES_PER_NAME_MAX).map(canonical).collect())
     }
 }
 

@@ -42,7 +42,7 @@ pub enum TrustError {
 }
 
 /// Of a file of authorities. That of a distribution has a few hundred KiB.
-const MOST_CA_BYTES: u64 = 16 << 20;
+const CA_FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// The platform's authorities, which are read when they are first needed, and the operator's.
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ impl Trust {
     /// The same with the file at `path`, which the flag or variable `name` names.
     pub(crate) fn named(path: &Path, name: &'static str) -> Result<Self, TrustError> {
         let unreadable = |reason: String| TrustError::Unreadable { name, path: path.to_owned(), reason };
-        let pem = read_whole(path, MOST_CA_BYTES).map_err(|error| unreadable(error.to_string()))?;
+        let pem = read_whole(path, CA_FILE_BYTES_MAX).map_err(|error| unreadable(error.to_string()))?;
         let added: Vec<_> = CertificateDer::pem_slice_iter(&pem)
             .collect::<Result<_, _>>()
             .map_err(|error| unreadable(error.to_string()))?;

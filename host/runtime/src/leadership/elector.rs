@@ -18,7 +18,7 @@ use windlass_kube::{LeaseError, LeaseKind, Leases};
 
 use super::fence::{LeaseFence, TermReach};
 use super::pulse::{BEAT_INTERVAL, Pulse};
-use super::settings::MOST_OFFER_BYTES;
+use super::settings::OFFER_BYTES_MAX;
 use super::{LeaseStanding, PluginTerm};
 use crate::phases::HAND_OVER_TIMEOUT;
 
@@ -205,7 +205,7 @@ impl Elector {
                 }
             }
             ElectionStep::Write { over, record, limit, .. } => {
-                let serves = self.offer.borrow().as_ref().and_then(|offer| offer.text(MOST_OFFER_BYTES));
+                let serves = self.offer.borrow().as_ref().and_then(|offer| offer.text(OFFER_BYTES_MAX));
                 leases.write(lease, self.kind, over.as_ref(), &record, serves.as_deref(), limit).await
             }
         };

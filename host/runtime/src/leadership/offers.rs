@@ -11,7 +11,7 @@ use windlass_kube::Leases;
 use windlass_wasm::Plugin;
 use windlass_wasm::manifest::is_dns_label;
 
-use super::settings::MOST_OFFER_BYTES;
+use super::settings::OFFER_BYTES_MAX;
 use super::slots::LeaseSlots;
 use super::{Leadership, LeaseMode, LeaseSettings};
 use crate::observe::status::ReplicasView;
@@ -62,10 +62,10 @@ impl Leadership {
     /// This replica can serve these `plugins` and no others: the rest is missing something here.
     pub(crate) fn offer(&self, plugins: StartedPlugins) {
         let offer = Offer::of(plugins, |plugin| self.settings.lease_of(plugin));
-        let offer = offer.text(MOST_OFFER_BYTES).is_some().then(|| Arc::new(offer));
+        let offer = offer.text(OFFER_BYTES_MAX).is_some().then(|| Arc::new(offer));
         if offer.is_none() {
             tracing::warn!(
-                "the names of this replica's plugins are longer than {MOST_OFFER_BYTES} bytes: other replicas are not told \
+                "the names of this replica's plugins are longer than {OFFER_BYTES_MAX} bytes: other replicas are not told \
                  what it can serve, and take it to be everything"
             );
         }

@@ -8,7 +8,7 @@ use windlass_core::life::lease::Timing;
 
 /// The longest offer that is written. Each replica writes its own every retry period, and all others read it; an object
 /// has 256 KiB for annotations.
-pub(super) const MOST_OFFER_BYTES: usize = 64 << 10;
+pub(super) const OFFER_BYTES_MAX: usize = 64 << 10;
 
 /// How long replicas must be the same before plugins move between them: longer than a Pod of a rolling update takes to
 /// become ready.

@@ -44,14 +44,14 @@ use self::connections::{Connection, Connections};
 use self::keys::KeysRefusal;
 use self::security::AdminSecurity;
 use self::stall::StallGuard;
-use self::streams::{MOST_STREAMS, PluginStreams};
+use self::streams::{CONCURRENT_STREAMS_MAX, PluginStreams};
 use windlass_core::deceptive;
 
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
 
 /// Connections at the same time. Of more, those that ask stay.
-const MOST_CONNECTIONS: usize = 64;
+const ADMIN_CONNECTIONS_MAX: usize = 64;
 /// How long a request's headers or a TLS handshake may take to arrive, and how long a connection may be idle between
 /// two requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -104,8 +104,8 @@ impl Admin {
     /// Answers on `listener` until `stop`, whom `security` lets ask.
     pub(crate) async fn serve(self, listener: &TcpListener, security: &Arc<AdminSecurity>, stop: &CancellationToken) {
         let connections = match &security.tls {
-            Some(_) => Connections::with_grace(MOST_CONNECTIONS, HANDSHAKE_GRACE),
-            None => Connections::new(MOST_CONNECTIONS),
+            Some(_) => Connections::with_grace(ADMIN_CONNECTIONS_MAX, HANDSHAKE_GRACE),
+            None => Connections::new(ADMIN_CONNECTIONS_MAX),
         };
         let asked = Arc::new(Asked::new(self, security.clone()));
         let accepting = async {
@@ -138,7 +138,8 @@ impl Admin {
         match request.uri().path() {
             "/" => page::answer(),
             "/watch" => streams.open(self, until).unwrap_or_else(|| {
-                let why = format!("{MOST_STREAMS} status pages are open, and there may be no more: close one\n");
+                let why =
+                    format!("{CONCURRENT_STREAMS_MAX} status pages are open, and there may be no more: close one\n");
                 respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, why)
             }),
             "/healthz" => respond(StatusCode::OK, TEXT, "ok\n".to_owned()),

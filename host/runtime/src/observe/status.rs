@@ -23,7 +23,7 @@ pub(crate) use self::plugin::{LeaseView, LeftBehind, NextView, NotTaken, PluginH
 pub(crate) use windlass_core::life::plugin_state::{ControllerState, PluginPhase, PluginState};
 
 /// An error as it is shown; the log has all of it.
-const MOST_ERROR_BYTES: usize = 1024;
+const SHOWN_ERROR_BYTES_MAX: usize = 1024;
 
 /// The status of everything. Clones share it.
 #[derive(Clone)]
@@ -182,8 +182,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn shortened(mut text: String) -> String {
-    if text.len() > MOST_ERROR_BYTES {
-        text.truncate(text.floor_char_boundary(MOST_ERROR_BYTES));
+    if text.len() > SHOWN_ERROR_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(SHOWN_ERROR_BYTES_MAX));
         text.push('…');
     }
     text
@@ -343,6 +343,6 @@ mod tests {
             controller.gave_up(&ObjectKey::cluster(format!("a{index}")), &"long".repeat(1000));
         }
         assert_eq!(controller.given_up(), 1_000 + 1);
-        assert!(status.to_json().to_string().len() < (MOST_ERROR_BYTES + 100) * (1_000 + 2));
+        assert!(status.to_json().to_string().len() < (SHOWN_ERROR_BYTES_MAX + 100) * (1_000 + 2));
     }
 }

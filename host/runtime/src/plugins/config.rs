@@ -42,10 +42,10 @@ const SECRET_PLACE_DEPTH_MAX: usize = 32;
 const CONFIG_CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Patterns of a schema, and what each may take when it is compiled: a few letters, such as `(.{99}){99}`, can take
 /// megabytes.
-const MOST_PATTERNS: usize = 100;
+const SCHEMA_PATTERNS_MAX: usize = 100;
 const PATTERN_BYTES: usize = 1 << 20;
 /// Problems that a message lists.
-const MOST_PROBLEMS: usize = 10;
+const LISTED_PROBLEMS_MAX: usize = 10;
 
 /// Why a configuration cannot be taken. No case holds the value of a Secret.
 #[derive(Debug, thiserror::Error)]
@@ -198,8 +198,10 @@ impl Schema {
             return Err(format!("config.schema: {problem}"));
         }
         let patterns = patterns(&schema);
-        if patterns > MOST_PATTERNS {
-            return Err(format!("config.schema: it has {patterns} patterns, at most {MOST_PATTERNS} are compiled"));
+        if patterns > SCHEMA_PATTERNS_MAX {
+            return Err(format!(
+                "config.schema: it has {patterns} patterns, at most {SCHEMA_PATTERNS_MAX} are compiled"
+            ));
         }
         let patterns = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
         let options = jsonschema::options().with_pattern_options(patterns);
@@ -235,7 +237,7 @@ impl Schema {
             return if empty { vec![] } else { vec![what.to_owned()] };
         };
         let mut problems = Vec::new();
-        for error in validator.iter_errors(document).take(MOST_PROBLEMS) {
+        for error in validator.iter_errors(document).take(LISTED_PROBLEMS_MAX) {
             let at = error.instance_path().to_string();
             let at = if at.is_empty() { "config".to_owned() } else { format!("config{at}") };
             let what = if confidential { error.masked().to_string() } else { error.to_string() };

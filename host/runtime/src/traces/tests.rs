@@ -4,7 +4,7 @@ use std::future::pending;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use windlass_core::call::trace::MOST_SPANS;
+use windlass_core::call::trace::SPANS_PER_CALL_MAX;
 
 use super::encode::ATTRIBUTE_BYTES_MAX;
 use super::export::{ExportError, PartialRefusal};
@@ -141,7 +141,7 @@ async fn a_text_of_a_span_is_tamed_before_it_waits() {
 async fn spans_that_a_call_has_too_many_of_are_counted_as_dropped() {
     let (tracer, mut heard) = start(false, []);
     let root = tracer.root(&trace_text(1), tracer.now());
-    for _ in 0..MOST_SPANS + 5 {
+    for _ in 0..SPANS_PER_CALL_MAX + 5 {
         root.trace().span("live.get").ends(|_| {});
     }
     drop(root);
@@ -149,7 +149,7 @@ async fn spans_that_a_call_has_too_many_of_are_counted_as_dropped() {
         heard.recv().await.expect("a batch");
     }
     tracer.end().await;
-    assert_eq!(totals(&tracer), (u64::from(MOST_SPANS) + 1, 5));
+    assert_eq!(totals(&tracer), (u64::from(SPANS_PER_CALL_MAX) + 1, 5));
 }
 
 #[tokio::test(start_paused = true)]

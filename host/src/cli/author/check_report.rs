@@ -7,7 +7,7 @@ use std::time::Duration;
 use windlass_check::{AcceptedFinding, Finding, Report, Rule, Tried, told};
 
 /// The details of a finding, beyond which they are counted.
-const MOST_DETAILS: usize = 8;
+const FINDING_DETAILS_SHOWN_MAX: usize = 8;
 
 /// The report, for people.
 pub(crate) fn text(report: &Report, took: Duration, files: &[PathBuf]) -> String {
@@ -43,7 +43,7 @@ pub(crate) fn text(report: &Report, took: Duration, files: &[PathBuf]) -> String
     let _ = writeln!(text, "  found           {}", report.findings.len());
     for (index, found) in report.findings.iter().enumerate() {
         text.push('\n');
-        text.push_str(&finding(found, files.get(index), MOST_DETAILS));
+        text.push_str(&finding(found, files.get(index), FINDING_DETAILS_SHOWN_MAX));
     }
     text
 }

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use windlass_apiserver::{ApiServer, Authorization, Config, ServerCertificate, StandIns, StandaloneOptions, Tls};
 use windlass_files::read_argument_text;
 
-use crate::cli::watching::admin_client::MOST_CA_BYTES;
+use crate::cli::watching::admin_client::CA_FILE_BYTES_MAX;
 
 /// Where the embedded API server listens, what it begins with, and whom it lets do what.
 #[derive(Debug, Args)]
@@ -118,7 +118,7 @@ impl EmbeddedArgs {
             AuthorizationMode::Rbac => Authorization::Rbac,
         };
         let client_authority = self.client_ca_file.as_ref().map(|path| {
-            read_argument_text(path, MOST_CA_BYTES)
+            read_argument_text(path, CA_FILE_BYTES_MAX)
                 .with_context(|| format!("cannot read the certificates of --client-ca-file {}", path.display()))
         });
         let client_authority = client_authority.transpose()?;

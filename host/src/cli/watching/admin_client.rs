@@ -29,9 +29,9 @@ use windlass_files::{read_argument, read_argument_text};
 /// The most that a host answers: ten thousand plugins are a tenth of it.
 const ADMIN_ANSWER_BYTES_MAX: usize = 128 << 20;
 /// Of the file of a token.
-const MOST_TOKEN_BYTES: u64 = 64 << 10;
+const TOKEN_FILE_BYTES_MAX: u64 = 64 << 10;
 /// Of a file of certificates.
-pub(crate) const MOST_CA_BYTES: u64 = 16 << 20;
+pub(crate) const CA_FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// The credentials for a host that asks for some, and those that it must have itself: kubectl's flags.
 #[derive(Clone, Debug, Default, Args)]
@@ -107,7 +107,7 @@ impl AdminClientArgs {
             (None, Some(path)) => {
                 let source = format!("{} (--token-file)", path.display());
                 let text =
-                    read_argument_text(path, MOST_TOKEN_BYTES).with_context(|| format!("cannot read {source}"))?;
+                    read_argument_text(path, TOKEN_FILE_BYTES_MAX).with_context(|| format!("cannot read {source}"))?;
                 (text, source)
             }
             (None, None) => return Ok(None),
@@ -156,7 +156,7 @@ fn advice(error: &str) -> &'static str {
 
 fn authorities(path: &Path) -> anyhow::Result<RootCertStore> {
     let source = || format!("{} (--certificate-authority)", path.display());
-    let pem = read_argument(path, MOST_CA_BYTES).with_context(|| format!("cannot read {}", source()))?;
+    let pem = read_argument(path, CA_FILE_BYTES_MAX).with_context(|| format!("cannot read {}", source()))?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         let certificate = certificate.with_context(|| format!("{} is no PEM", source()))?;

@@ -29,7 +29,7 @@ fn most_answered(component: usize) -> usize {
 /// The most that is kept of its words beside the answer.
 const KEPT_WORDS_BYTES_MAX: usize = 4096;
 /// More share a machine badly: with the guests, and with each other in what they allocate.
-const MOST_THREADS: usize = 4;
+const COMPILE_THREADS_MAX: usize = 4;
 /// How often a process that has closed its pipes is looked after.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -80,7 +80,9 @@ pub(super) fn run(
 
 fn start(program: &Path, arguments: &[OsString], haste: Haste) -> std::io::Result<Child> {
     let threads = match haste {
-        Haste::Awaited => std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MOST_THREADS),
+        Haste::Awaited => {
+            std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(COMPILE_THREADS_MAX)
+        }
         Haste::Unhurried => 1,
     };
     Command::new(program)

@@ -8,7 +8,7 @@ use windlass_sdk::{Error, Failures, ObjectRef, Outcome, cache, clock, info, live
 use crate::Buggy;
 
 /// After so many, an error is called final.
-const MOST_ATTEMPTS: u32 = 5;
+const CALLS_UNTIL_FINAL: u32 = 5;
 
 /// Does what `spec.bug` says, for the `attempt`th time since it went well.
 pub(crate) fn reconcile(object: &Buggy, attempt: u32) -> Result<Outcome, Failures> {
@@ -21,7 +21,7 @@ pub(crate) fn reconcile(object: &Buggy, attempt: u32) -> Result<Outcome, Failure
         "swallows-errors" => drop(object.apply()),
         "gives-up" => object.apply().map_err(|error| Failures::terminal(error.to_string()))?,
         "loses-patience" => object.apply().map_err(|error| match attempt {
-            0..MOST_ATTEMPTS => Failures::from(error),
+            0..CALLS_UNTIL_FINAL => Failures::from(error),
             _ => Failures::terminal(error.to_string()),
         })?,
         "never-shrinks" => never_shrinks(object)?,

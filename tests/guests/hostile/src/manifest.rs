@@ -3,9 +3,9 @@
 use crate::marker;
 
 /// The deadline of a call that does not end: short, because a test waits for it.
-const SHORT_DEADLINE_MS: u32 = 400;
+const ENDLESS_CALL_DEADLINE_MS: u32 = 400;
 /// The deadline of a call that tries many things.
-const LONG_DEADLINE_MS: u32 = 20_000;
+const ATTACK_DEADLINE_MS: u32 = 20_000;
 
 /// The manifest of `mode`.
 pub(crate) fn of(mode: &str) -> String {
@@ -40,7 +40,7 @@ pub(crate) fn with(name: &str, primary: &str, rest: &str) -> String {
         ),
         name = name,
         primary = primary,
-        deadline = if never_ends { SHORT_DEADLINE_MS } else { LONG_DEADLINE_MS },
+        deadline = if never_ends { ENDLESS_CALL_DEADLINE_MS } else { ATTACK_DEADLINE_MS },
         all = all,
         rest = rest,
     )

@@ -7,7 +7,7 @@ use windlass_proxy::{Match, Proxy, Weather};
 
 use crate::support::{CONFIG_MAPS, Setup, client};
 
-const SHORT_DELAY: Duration = Duration::from_millis(1);
+const SLOW_ANSWER_DELAY: Duration = Duration::from_millis(1);
 
 /// The answers to a client's writes, one after the other; each by a connection of its own, so that none is broken by another.
 async fn seen(proxy: &Proxy, writes: usize) -> Vec<Option<StatusCode>> {
@@ -24,7 +24,8 @@ async fn a_seed_reproduces_the_weather_and_every_fault_is_seen() {
     let mut all = Vec::new();
     for seed in [5, 5, 6] {
         let it = Setup::start(seed).await;
-        let spell = it.proxy.begin(&Weather::new(0.15).slow(SHORT_DELAY..=2 * SHORT_DELAY).agent("faults/"));
+        let spell =
+            it.proxy.begin(&Weather::new(0.15).slow(SLOW_ANSWER_DELAY..=2 * SLOW_ANSWER_DELAY).agent("faults/"));
         let answers = seen(&it.proxy, 60).await;
         for what in ["500 before", "500 after", "cut after", "409", "429", "slow"] {
             assert!(spell.fired(what) > 0, "{what}: {spell}");
@@ -53,7 +54,7 @@ async fn the_weather_cuts_watches_and_ends_with_its_spell() {
     it.create_directly(&["a"]).await;
     let mut lines = it.watch().await;
     assert_eq!(lines.names(1).await, ["a"]);
-    let spell = it.proxy.begin(&Weather::new(1.0).slow(Duration::ZERO..=SHORT_DELAY));
+    let spell = it.proxy.begin(&Weather::new(1.0).slow(Duration::ZERO..=SLOW_ANSWER_DELAY));
     it.create_directly(&["b"]).await;
     let half = lines.next().await.expect("a half line").expect("the body ends properly");
     assert!(half.starts_with('{') && serde_json::from_str::<serde_json::Value>(&half).is_err(), "{half}");

@@ -64,7 +64,7 @@ pub(super) struct Owners {
 }
 
 /// How many updaters are kept apart (`DefaultMaxUpdateManagers`), and who holds the fields of the oldest beyond that.
-const MOST_UPDATERS: usize = 10;
+const UPDATE_MANAGERS_MAX: usize = 10;
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
 impl Owners {
@@ -165,7 +165,7 @@ impl Owners {
             .map(|(identity, owner)| (owner.time.clone(), identity.clone()))
             .collect();
         updaters.sort();
-        let mut beyond = updaters.len().saturating_sub(MOST_UPDATERS);
+        let mut beyond = updaters.len().saturating_sub(UPDATE_MANAGERS_MAX);
         let mut oldest_of: BTreeMap<String, Identity> = BTreeMap::new();
         for (_, identity) in updaters {
             if beyond == 0 {

@@ -11,7 +11,7 @@ use crate::object::{self, names, strings, text};
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const URL_FORM: &str = "; desired format: https://host[/path]";
-const MOST_CONDITIONS: usize = 64;
+const MATCH_CONDITIONS_MAX: usize = 64;
 
 /// A `ValidatingWebhookConfiguration` or `MutatingWebhookConfiguration`.
 pub(super) fn webhooks(configuration: &Value, report: &mut Report) {
@@ -199,8 +199,8 @@ fn validate_url(field: &str, url: &str, report: &mut Report) {
 
 pub(super) fn match_conditions(field: &str, from: &Value, has_params: bool, report: &mut Report) {
     let conditions = object::items(from, "/matchConditions");
-    if conditions.len() > MOST_CONDITIONS {
-        report.too_many(field, conditions.len(), MOST_CONDITIONS);
+    if conditions.len() > MATCH_CONDITIONS_MAX {
+        report.too_many(field, conditions.len(), MATCH_CONDITIONS_MAX);
     }
     let mut known = BTreeSet::new();
     for (index, condition) in conditions.iter().enumerate() {

@@ -11,9 +11,9 @@ use crate::object::{self, text};
 const CONDITION_STATUSES: &[&str] = &["False", "True", "Unknown"];
 const ACTIONS: &[&str] = &["Count", "FailIndex", "FailJob", "Ignore"];
 /// The most rules of a policy, and the most conditions of a rule.
-const POLICY_MOST: usize = 20;
-const EXIT_CODES_MOST: usize = 255;
-const SUCCEEDED_INDEXES_MOST_BYTES: usize = 64 * 1024;
+const POLICY_RULES_MAX: usize = 20;
+const EXIT_CODES_MAX: usize = 255;
+const SUCCEEDED_INDEXES_BYTES_MAX: usize = 64 * 1024;
 
 fn listed(values: &[&str]) -> String {
     let quoted: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
@@ -34,7 +34,7 @@ pub(super) fn failure_policy(spec: &Value, field: &str, report: &mut Report) {
     });
     let containers: BTreeSet<&str> = containers.collect();
     let rules = object::items(spec, "/podFailurePolicy/rules");
-    at_most(POLICY_MOST, rules, &format!("{field}.rules"), report);
+    at_most(POLICY_RULES_MAX, rules, &format!("{field}.rules"), report);
     for (index, rule) in rules.iter().enumerate() {
         let place = format!("{field}.rules[{index}]");
         if rule["action"] != "FailIndex" {
@@ -47,7 +47,7 @@ pub(super) fn failure_policy(spec: &Value, field: &str, report: &mut Report) {
         if codes.is_object() {
             exit_codes(codes, &format!("{place}.onExitCodes"), &containers, report);
         }
-        at_most(POLICY_MOST, conditions, &format!("{place}.onPodConditions"), report);
+        at_most(POLICY_RULES_MAX, conditions, &format!("{place}.onPodConditions"), report);
         for (index, pattern) in conditions.iter().enumerate() {
             let place = format!("{place}.onPodConditions[{index}]");
             report.qualified(&format!("{place}.type"), text(pattern, "/type"));
@@ -78,7 +78,7 @@ fn exit_codes(codes: &Value, field: &str, containers: &BTreeSet<&str>, report: &
     if values.is_empty() {
         report.invalid(format!("{field}.values"), &codes["values"], "at least one value is required");
     }
-    at_most(EXIT_CODES_MOST, values, &format!("{field}.values"), report);
+    at_most(EXIT_CODES_MAX, values, &format!("{field}.values"), report);
     let mut seen = HashSet::new();
     for (index, value) in values.iter().enumerate() {
         let place = format!("{field}.values[{index}]");
@@ -118,7 +118,7 @@ pub(super) fn success_policy(spec: &Value, field: &str, report: &mut Report) {
         let why = "at least one rules must be specified when the successPolicy is specified";
         report.required_because(format!("{field}.rules"), why);
     }
-    at_most(POLICY_MOST, rules, &format!("{field}.rules"), report);
+    at_most(POLICY_RULES_MAX, rules, &format!("{field}.rules"), report);
     let completions = spec["completions"].as_i64().unwrap_or(0);
     for (index, rule) in rules.iter().enumerate() {
         let place = format!("{field}.rules[{index}]");
@@ -127,8 +127,8 @@ pub(super) fn success_policy(spec: &Value, field: &str, report: &mut Report) {
             let why = "at least one of succeededCount or succeededIndexes must be specified";
             report.required_because(&place, why);
         }
-        if indexes.as_str().is_some_and(|text| text.len() > SUCCEEDED_INDEXES_MOST_BYTES) {
-            report.too_long(&format!("{place}.succeededIndexes"), SUCCEEDED_INDEXES_MOST_BYTES);
+        if indexes.as_str().is_some_and(|text| text.len() > SUCCEEDED_INDEXES_BYTES_MAX) {
+            report.too_long(&format!("{place}.succeededIndexes"), SUCCEEDED_INDEXES_BYTES_MAX);
         }
         let total = indexes.as_str().map(|text| count_indexes(text, completions));
         if let Some(Err(why)) = &total {

@@ -23,7 +23,7 @@ const SPEC: &[FieldRule] = &[
 const TIME_ZONES: &str = include_str!("../../../kubernetes/zones.txt");
 /// Above this, a job with a backoff limit for each index has less of everything.
 const COMPLETIONS_SOFT_LIMIT: i64 = 100_000;
-const HIGH_COMPLETIONS_MOST: i64 = 10_000;
+const HIGH_COMPLETIONS_PARALLELISM_MAX: i64 = 10_000;
 
 pub(super) fn job(object: &Value, previous: Option<&Value>, report: &mut Report) {
     let spec = &object["spec"];
@@ -163,9 +163,9 @@ fn high_completions(spec: &Value, field: &str, report: &mut Report) {
         report.required_because(format!("{field}.maxFailedIndexes"), &why);
     }
     for name in ["parallelism", "maxFailedIndexes"] {
-        if spec[name].as_i64().is_some_and(|count| count > HIGH_COMPLETIONS_MOST) {
+        if spec[name].as_i64().is_some_and(|count| count > HIGH_COMPLETIONS_PARALLELISM_MAX) {
             let why = format!(
-                "must be less than or equal to {HIGH_COMPLETIONS_MOST} when completions are above \
+                "must be less than or equal to {HIGH_COMPLETIONS_PARALLELISM_MAX} when completions are above \
                  {COMPLETIONS_SOFT_LIMIT} and used with backoff limit per index"
             );
             report.invalid(format!("{field}.{name}"), &spec[name], &why);

@@ -17,7 +17,7 @@ const SPEC: &[FieldRule] = &[
     ("internalTrafficPolicy", Check::OneOf(&["Cluster", "Local"])),
     ("trafficDistribution", Check::OneOf(&["PreferClose", "PreferSameZone", "PreferSameNode"])),
 ];
-const MOST_AFFINITY_SECONDS: i64 = 86_400;
+const SESSION_AFFINITY_SECONDS_MAX: i64 = 86_400;
 const BALANCED: &str = "may only be used when `type` is 'LoadBalancer'";
 
 pub(super) const NOT_AN_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
@@ -101,9 +101,9 @@ fn affinity(spec: &Value, report: &mut Report) {
     }
     let seconds = &config["clientIP"]["timeoutSeconds"];
     if spec["sessionAffinity"] == "ClientIP" {
-        let why = format!("must be greater than 0 and less than {MOST_AFFINITY_SECONDS}");
+        let why = format!("must be greater than 0 and less than {SESSION_AFFINITY_SECONDS_MAX}");
         let field = "spec.sessionAffinityConfig.clientIP.timeoutSeconds";
-        report.range(field, seconds, 1, MOST_AFFINITY_SECONDS, &why);
+        report.range(field, seconds, 1, SESSION_AFFINITY_SECONDS_MAX, &why);
     }
 }
 

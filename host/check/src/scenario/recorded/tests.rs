@@ -130,7 +130,7 @@ fn the_object_with_the_most_states_comes_first_and_then_those_with_the_most_that
     let names = |calls: &[RecordedCall]| made_of(calls).into_iter().map(|it| it.scenario.name).collect::<Vec<_>>();
     assert_eq!(names(&calls), ["shop-prod-moving", "shop-prod-other", "shop-prod-third"]);
     calls.extend((0..20).map(|number| of(&format!("n{number}"), json!({"number": number}))));
-    assert_eq!(names(&calls).len(), MOST_SCENARIOS);
+    assert_eq!(names(&calls).len(), RECORDED_SCENARIOS_MAX);
     assert_eq!(from("shop", &[], &calls).expect("scenarios").objects, 25);
 }
 

@@ -103,16 +103,16 @@ fn a_span_whose_work_is_dropped_before_its_end_was_cut_off() {
 fn a_call_that_asks_for_much_has_a_bounded_number_of_spans() {
     let kept = Arc::new(Kept::default());
     let root = kept.root();
-    for _ in 0..MOST_SPANS {
+    for _ in 0..SPANS_PER_CALL_MAX {
         // A request within an import, for each of which there would be a span.
         let import = root.trace().span("live.get");
         let request = import.trace().request_as(7);
         assert!(request.trace().parent().is_some(), "what it sends still names a span of the trace");
     }
-    assert_eq!(root.trace().left_out(), MOST_SPANS);
+    assert_eq!(root.trace().left_out(), SPANS_PER_CALL_MAX);
     drop(root);
     let spans = u32::try_from(kept.told().len()).expect("few");
-    assert_eq!((spans, kept.left_out.load(Ordering::Relaxed)), (MOST_SPANS + 1, u64::from(MOST_SPANS)));
+    assert_eq!((spans, kept.left_out.load(Ordering::Relaxed)), (SPANS_PER_CALL_MAX + 1, u64::from(SPANS_PER_CALL_MAX)));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use serde_json::Value;
 
-use super::{MOST_SECRETS, SHORTEST_SECRET};
+use super::{SECRET_BYTES_MIN, SECRETS_MAX};
 use crate::secret::credentials::{hide_in_urls, is_confidential};
 
 /// How deep a secret is looked into: a kubeconfig in Base64 has a key in Base64, which is PEM.
@@ -15,9 +15,9 @@ const SECRET_DEPTH_MAX: usize = 4;
 /// All secrets inside a secret, in bytes: each level may have a copy of the level above. A Secret of Kubernetes has at most 1 MiB.
 const DERIVED_SECRETS_BYTES_MAX: usize = 16 << 20;
 /// The shortest line of a PEM key that is looked for by itself.
-const SHORTEST_LINE: usize = 16;
+const PEM_LINE_BYTES_MIN: usize = 16;
 /// The shortest text in Base64 that is decoded: many shorter words are Base64 of something.
-const SHORTEST_BASE64: usize = 12;
+const DECODED_BASE64_BYTES_MIN: usize = 12;
 
 /// `value` and all secrets inside it, up to a bound.
 pub(super) fn secrets_of(value: &str) -> FoundSecrets {
@@ -30,18 +30,18 @@ pub(super) fn secrets_of(value: &str) -> FoundSecrets {
 #[derive(Default)]
 pub(super) struct FoundSecrets {
     pub(super) secrets: BTreeSet<String>,
-    /// There are more than [`MOST_SECRETS`], or they are too long together. Further ones were not kept.
+    /// There are more than [`SECRETS_MAX`], or they are too long together. Further ones were not kept.
     pub(super) is_overfull: bool,
     bytes: usize,
 }
 
 impl FoundSecrets {
     fn push(&mut self, secret: &str) {
-        if secret.len() < SHORTEST_SECRET || self.is_overfull || self.secrets.contains(secret) {
+        if secret.len() < SECRET_BYTES_MIN || self.is_overfull || self.secrets.contains(secret) {
             return;
         }
         self.bytes += secret.len();
-        self.is_overfull = self.secrets.len() >= MOST_SECRETS || self.bytes > DERIVED_SECRETS_BYTES_MAX;
+        self.is_overfull = self.secrets.len() >= SECRETS_MAX || self.bytes > DERIVED_SECRETS_BYTES_MAX;
         if !self.is_overfull {
             self.secrets.insert(secret.to_owned());
         }
@@ -107,7 +107,7 @@ fn of_json(value: &Value, is_secret: bool, depth: usize, found: &mut FoundSecret
 fn assigned(line: &str, depth: usize, found: &mut FoundSecrets) {
     let Some((name, value)) = line.split_once([':', '=']) else { return };
     let value = value.trim().trim_end_matches(',').trim_matches(['"', '\'']);
-    if is_confidential(name) && value.len() >= SHORTEST_SECRET {
+    if is_confidential(name) && value.len() >= SECRET_BYTES_MIN {
         whole(value, depth - 1, found);
     }
 }
@@ -122,7 +122,7 @@ fn pem_keys(value: &str, found: &mut FoundSecrets) {
             found.push(&body.take().unwrap_or_default());
         } else if let Some(body) = &mut body {
             body.push_str(line);
-            if line.len() >= SHORTEST_LINE {
+            if line.len() >= PEM_LINE_BYTES_MIN {
                 found.push(line);
             }
         }
@@ -133,7 +133,7 @@ fn pem_keys(value: &str, found: &mut FoundSecrets) {
 
 /// The text that `value` is in Base64.
 fn decoded(value: &str) -> Option<String> {
-    if value.len() < SHORTEST_BASE64 {
+    if value.len() < DECODED_BASE64_BYTES_MIN {
         return None;
     }
     let folded: String = value.split_ascii_whitespace().collect();

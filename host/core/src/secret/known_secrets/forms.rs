@@ -8,7 +8,7 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 use memchr::memmem;
 
 use super::view::{self, Reading};
-use super::{KnownSecrets, REDACTED, SHORTEST_SECRET};
+use super::{KnownSecrets, REDACTED, SECRET_BYTES_MIN};
 
 /// How texts are read, beside as they are.
 const READINGS: [&[Reading]; 6] = [
@@ -21,7 +21,7 @@ const READINGS: [&[Reading]; 6] = [
 ];
 /// The shortest form that is looked for across white space, in bytes. Shorter ones are not broken into lines, and two words
 /// could make one by chance.
-const SHORTEST_FOLDED: usize = 16;
+const FOLDED_SECRET_BYTES_MIN: usize = 16;
 
 /// The forms of known secrets, by which they are taken out of texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl SecretForms {
     #[must_use]
     pub fn replace<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.is_overfull {
-            return if text.len() < SHORTEST_SECRET { text.into() } else { REDACTED.into() };
+            return if text.len() < SECRET_BYTES_MIN { text.into() } else { REDACTED.into() };
         }
         let mut told = Cow::Borrowed(text);
         // First: where only a line of a key is replaced, the rest of the key is not found any more.
@@ -129,7 +129,7 @@ impl SecretForms {
 impl Form {
     fn new(text: String, marker: String) -> Self {
         let folded = view::read(text.as_bytes(), &[Reading::Folded]).unwrap_or_else(|| text.clone().into_bytes());
-        Self { folded: (folded.len() >= SHORTEST_FOLDED).then_some(folded), text, marker }
+        Self { folded: (folded.len() >= FOLDED_SECRET_BYTES_MIN).then_some(folded), text, marker }
     }
 }
 
@@ -139,7 +139,7 @@ fn base64_at(value: &str, place: usize) -> [String; 2] {
     let (from, to) = ((place * 8).div_ceil(6), bytes.len() * 8 / 6);
     let encoded = STANDARD_NO_PAD.encode(bytes);
     let part = encoded[from..to].to_owned();
-    debug_assert!(part.len() >= SHORTEST_SECRET, "values have at least {SHORTEST_SECRET} bytes");
+    debug_assert!(part.len() >= SECRET_BYTES_MIN, "values have at least {SECRET_BYTES_MIN} bytes");
     let in_urls = part.replace('+', "-").replace('/', "_");
     [part, in_urls]
 }

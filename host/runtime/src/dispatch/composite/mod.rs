@@ -29,7 +29,7 @@ pub(crate) use observed_state::{ObservedState, OwnedWatch, RelatedWatch};
 /// When to ask again for what waits for something that no watch tells of.
 const UNWATCHED_LOOK_DELAY: Duration = Duration::from_secs(5);
 /// Flaws of an answer that a message lists.
-const MOST_FLAWS: usize = 20;
+const LISTED_FLAWS_MAX: usize = 20;
 
 /// A plugin that composes, or a test's stand-in for one.
 pub(crate) trait Compose: Send + Sync {
@@ -223,9 +223,9 @@ fn is_the_collectors(object: &Object) -> bool {
 /// A wrong answer. The plugin depends on nothing but what it is asked, so it would be the same again: it is asked again
 /// when something has changed.
 fn wrong(flaws: &[Flaw]) -> Failure {
-    let mut listed: Vec<String> = flaws.iter().take(MOST_FLAWS).map(ToString::to_string).collect();
-    if flaws.len() > MOST_FLAWS {
-        listed.push(format!("and {} more", flaws.len() - MOST_FLAWS));
+    let mut listed: Vec<String> = flaws.iter().take(LISTED_FLAWS_MAX).map(ToString::to_string).collect();
+    if flaws.len() > LISTED_FLAWS_MAX {
+        listed.push(format!("and {} more", flaws.len() - LISTED_FLAWS_MAX));
     }
     Failure::Terminal(format!("the plugin's answer is wrong, so nothing of it was applied: {}", listed.join("; ")))
 }

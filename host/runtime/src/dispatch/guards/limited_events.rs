@@ -28,7 +28,7 @@ const HOST_EVENTS_BURST: u32 = 500;
 /// How long Events are summed up before that is told.
 const EVENTS_SUMMED_FOR: Duration = Duration::from_secs(2);
 /// How many reasons are summed up apart. The Events of further ones are only counted.
-const MOST_REASONS: usize = 16;
+const SUMMED_REASONS_MAX: usize = 16;
 
 /// The budgets of one plugin.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl EventBudgets {
         let key = (event.event_type == EventType::Warning, event.reason.clone());
         if let Some(sum) = self.sums.get_mut(&key) {
             sum.count += 1;
-        } else if self.sums.len() < MOST_REASONS {
+        } else if self.sums.len() < SUMMED_REASONS_MAX {
             let mut event = event.clone();
             event.regarding.get_or_insert_with(|| call.primary_ref());
             self.sums.insert(key, Sum { count: 1, call: outlives(call), event });
@@ -239,6 +239,6 @@ mod tests {
         (0..2_000).for_each(|number| events.emit(&call, event(&number.to_string())));
         let sums =
             guards.with_events(&call.principal.plugin, |budgets, _| (budgets.take_sums().len(), budgets.dropped()));
-        assert_eq!(sums, (MOST_REASONS, 1_900));
+        assert_eq!(sums, (SUMMED_REASONS_MAX, 1_900));
     }
 }

@@ -18,7 +18,7 @@ const DIFFERING_KEYS_MAX: usize = 100;
 /// The most differences of one key.
 const KEY_DIFFERENCES_MAX: usize = 10;
 /// The longest text of a difference, in bytes: the next version has made it.
-const LONGEST_TEXT: usize = 1_000;
+const DIFFERENCE_TEXT_BYTES_MAX: usize = 1_000;
 
 /// The calls that were compared, of one next version and one current one.
 #[derive(Debug, Default)]
@@ -72,7 +72,7 @@ impl ShadowLedger {
         }
         found.truncate(if compared.differing_keys < DIFFERING_KEYS_MAX { KEY_DIFFERENCES_MAX } else { 1 });
         for text in found.iter_mut().flat_map(|it| [&mut it.about, &mut it.text]) {
-            text.truncate(text.floor_char_boundary(LONGEST_TEXT));
+            text.truncate(text.floor_char_boundary(DIFFERENCE_TEXT_BYTES_MAX));
         }
         let of = (controller.clone(), key.clone());
         let has_room = compared.keys.len() < REMEMBERED_KEYS_MAX || compared.keys.contains_key(&of);
@@ -212,14 +212,14 @@ mod tests {
     #[test]
     fn however_much_the_next_version_says_little_is_kept() {
         let ledger = ShadowLedger::default();
-        let long = "ä".repeat(LONGEST_TEXT);
+        let long = "ä".repeat(DIFFERENCE_TEXT_BYTES_MAX);
         (0..=DIFFERING_KEYS_MAX).for_each(|key| {
             let found = vec![IntentDifference { about: long.clone(), text: long.clone() }; 50];
             ledger.compared(&"shops".into(), &ObjectKey::namespaced("prod", &*key.to_string()), found, true);
         });
         let compared = ledger.lock();
         let kept: usize = compared.keys.values().flatten().map(|it| it.about.len() + it.text.len()).sum();
-        assert!(kept <= 2 * LONGEST_TEXT * (DIFFERING_KEYS_MAX * KEY_DIFFERENCES_MAX + 1), "{kept}");
+        assert!(kept <= 2 * DIFFERENCE_TEXT_BYTES_MAX * (DIFFERING_KEYS_MAX * KEY_DIFFERENCES_MAX + 1), "{kept}");
     }
 
     #[tokio::test(start_paused = true)]

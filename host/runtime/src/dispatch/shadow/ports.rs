@@ -45,9 +45,9 @@ pub(super) struct ShadowIntents {
 const NOT_SENT: &str = "a shadow sends no HTTP request: it gets the responses to those that the current version sends";
 
 /// The most refused requests that are told.
-const MOST_REFUSED: usize = 10;
+const SHADOW_REFUSALS_LISTED_MAX: usize = 10;
 /// The longest text of one, in bytes.
-const LONGEST_REQUEST: usize = 200;
+const SHADOW_REFUSAL_BYTES_MAX: usize = 200;
 
 impl ShadowIntents {
     /// Whether it wanted to write more than is kept of the current version's call.
@@ -68,9 +68,9 @@ impl ShadowIntents {
     }
 
     fn refuse(&mut self, request: &HttpRequest) {
-        if self.refused.len() < MOST_REFUSED {
+        if self.refused.len() < SHADOW_REFUSALS_LISTED_MAX {
             let mut told = format!("{} {}", request.method, without_secrets(&request.url));
-            told.truncate(told.floor_char_boundary(LONGEST_REQUEST));
+            told.truncate(told.floor_char_boundary(SHADOW_REFUSAL_BYTES_MAX));
             self.refused.push(told);
         }
     }

@@ -65,7 +65,7 @@ async fn the_keys_that_an_outage_has_put_off_run_as_retries() {
     stage.triggers(unreachable_server()).await;
     assert!(stage.is_quiet().await);
     let began = Instant::now();
-    tokio::time::advance(SHORT_OUTAGE_MAX).await;
+    tokio::time::advance(OUTAGE_WITHOUT_RETRY_MAX).await;
     stage.dispatch.recover(began);
     assert_eq!(stage.triggers(CallResult::Done).await, "Retry");
 }

@@ -16,13 +16,13 @@ pub(super) const YES_FOR: Duration = Duration::from_mins(1);
 /// How long a no holds.
 const NO_FOR: Duration = Duration::from_secs(10);
 /// How many answers are kept.
-const MOST_ANSWERS: usize = 1024;
+const REVIEW_ANSWERS_MAX: usize = 1024;
 /// How many yes answers about one user are kept. A user can have any number of tokens made, and must not push out others.
-const MOST_ANSWERS_OF_A_USER: usize = 32;
+const REVIEW_ANSWERS_PER_USER_MAX: usize = 32;
 /// How many questions are on their way to the API server at once, of those that strangers ask and of the others.
-const MOST_ASKED: usize = 8;
+const CONCURRENT_REVIEWS_MAX: usize = 8;
 /// How long a question counts as on its way after its answer, unless its last answer was a yes: so new questions come to
-/// at most [`MOST_ASKED`] a second, however they end.
+/// at most [`CONCURRENT_REVIEWS_MAX`] a second, however they end.
 const QUESTION_COSTS: Duration = Duration::from_secs(1);
 /// How long a question waits until it may be asked.
 const PERMIT_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -64,7 +64,7 @@ struct KeptAnswer<T> {
 
 impl<T> Default for ReviewAnswers<T> {
     fn default() -> Self {
-        let permits = || Arc::new(Semaphore::new(MOST_ASKED));
+        let permits = || Arc::new(Semaphore::new(CONCURRENT_REVIEWS_MAX));
         Self { kept: Mutex::default(), familiar: permits(), strange: permits(), answered: Notify::new() }
     }
 }
@@ -125,10 +125,11 @@ impl<T: OfUser + Clone + Send + 'static> ReviewAnswers<T> {
         let mut all = self.all();
         if !all.contains_key(&key) {
             let of_user = |kept: &KeptAnswer<T>| kept.yes.as_ref().map(OfUser::user) == yes.as_ref().map(OfUser::user);
-            let is_full = yes.is_some() && all.values().filter(|kept| of_user(kept)).count() >= MOST_ANSWERS_OF_A_USER;
+            let is_full =
+                yes.is_some() && all.values().filter(|kept| of_user(kept)).count() >= REVIEW_ANSWERS_PER_USER_MAX;
             if is_full {
                 remove_least(&mut all, of_user);
-            } else if all.len() >= MOST_ANSWERS {
+            } else if all.len() >= REVIEW_ANSWERS_MAX {
                 remove_least(&mut all, |_| true);
             }
         }

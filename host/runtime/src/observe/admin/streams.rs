@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use super::{Admin, AdminAnswer};
 
 /// Pages that are told at the same time.
-pub(super) const MOST_STREAMS: usize = 16;
+pub(super) const CONCURRENT_STREAMS_MAX: usize = 16;
 /// The shortest time between two looks at the plugins.
 const LOOKS_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// The longest time without an event: by them a page sees that the host is there.
@@ -78,7 +78,7 @@ impl PluginStreams {
             plugins: BTreeMap::new(),
             gone: 0,
         };
-        Self { places: Arc::new(Semaphore::new(MOST_STREAMS)), latest: Arc::new(Mutex::new(latest)) }
+        Self { places: Arc::new(Semaphore::new(CONCURRENT_STREAMS_MAX)), latest: Arc::new(Mutex::new(latest)) }
     }
 
     /// A stream of what `admin` shows, until then. None: as many are open as there may be.
@@ -284,8 +284,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn so_many_streams_are_open_at_most_and_one_that_ends_makes_room() {
         let (admin, streams) = (admin(), PluginStreams::new());
-        let mut pages: Vec<_> = (0..MOST_STREAMS).filter_map(|_| Page::open(&streams, &admin)).collect();
-        assert!(pages.len() == MOST_STREAMS && Page::open(&streams, &admin).is_none());
+        let mut pages: Vec<_> = (0..CONCURRENT_STREAMS_MAX).filter_map(|_| Page::open(&streams, &admin)).collect();
+        assert!(pages.len() == CONCURRENT_STREAMS_MAX && Page::open(&streams, &admin).is_none());
         pages.pop();
         let mut last = Page::open(&streams, &admin).expect("there is room again");
         let began = Instant::now();

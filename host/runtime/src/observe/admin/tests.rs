@@ -74,7 +74,7 @@ async fn a_probe_is_answered_whatever_number_of_connections_is_silent() {
     let stop = CancellationToken::new();
     let address = serving(&stop).await;
     let mut silent = Vec::new();
-    for number in 0..3 * MOST_CONNECTIONS {
+    for number in 0..3 * ADMIN_CONNECTIONS_MAX {
         let mut stream = TcpStream::connect(address).await.expect("it listens");
         // Some begin a request that never ends, and some have had an answer and stay.
         let sent = ["", "GET /healthz HTTP/1.1\r\n", "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"][number % 3];
@@ -158,12 +158,12 @@ async fn a_stream_begins_at_once_is_one_of_a_few_and_ends_with_the_host() {
     let stop = CancellationToken::new();
     let address = serving(&stop).await;
     // To ask for the headers alone takes no place.
-    for _ in 0..=MOST_STREAMS {
+    for _ in 0..=CONCURRENT_STREAMS_MAX {
         let head = asked(address, "HEAD /watch").await;
         assert!(head.contains("content-type: text/event-stream") && head.ends_with("\r\n\r\n"), "{head}");
     }
     let mut pages = Vec::new();
-    for _ in 0..MOST_STREAMS {
+    for _ in 0..CONCURRENT_STREAMS_MAX {
         let (stream, first) = watching(address).await;
         assert!(first.starts_with("HTTP/1.1 200 OK") && first.contains("content-type: text/event-stream"), "{first}");
         assert!(first.contains("event: state\ndata: {") && first.contains(r#""plugins":[]}"#), "{first}");

@@ -16,13 +16,13 @@ use windlass_core::deceptive::is_deceptive;
 use windlass_wasm::manifest::{Metric, MetricType as Declared};
 
 /// Series of one metric.
-const MOST_SERIES: usize = 200;
+const SERIES_PER_METRIC_MAX: usize = 200;
 /// Lines that all metrics of one plugin may fill: a histogram's series fills one for each bucket.
 const METRIC_LINES_MAX: usize = 10_000;
 /// Labels of one value. A manifest may declare as many.
-const MOST_LABELS: usize = 256;
+const METRIC_LABELS_MAX: usize = 256;
 /// The value of a label, before and after its secrets are taken out.
-const MOST_LABEL_BYTES: usize = 128;
+const METRIC_LABEL_BYTES_MAX: usize = 128;
 /// client-go's, for histograms that declare no buckets.
 const DEFAULT_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
@@ -134,7 +134,8 @@ impl Metrics for PluginMetrics {
     fn record(&self, call: &CallContext, change: MetricChange, name: &str, value: f64, labels: &[(String, String)]) {
         let plugin = &call.principal.plugin;
         // First, as it bounds the search for secrets.
-        let fits = labels.len() <= MOST_LABELS && labels.iter().all(|(_, value)| value.len() <= MOST_LABEL_BYTES);
+        let fits =
+            labels.len() <= METRIC_LABELS_MAX && labels.iter().all(|(_, value)| value.len() <= METRIC_LABEL_BYTES_MAX);
         // A label is shown to whoever scrapes the host.
         let redacted = |(name, value): &(String, String)| (name.clone(), call.config.redact(value).into_owned());
         let labels = fits.then(|| labels.iter().map(redacted).collect::<Vec<_>>());
@@ -179,7 +180,7 @@ impl PluginSeries {
         let labels = labels.and_then(|labels| series.label_values(labels)).ok_or(Misfit::Labels)?;
         let lines = series.lines();
         if !series.values.contains_key(&labels) {
-            if series.values.len() >= MOST_SERIES || self.lines + lines > METRIC_LINES_MAX {
+            if series.values.len() >= SERIES_PER_METRIC_MAX || self.lines + lines > METRIC_LINES_MAX {
                 return Err(Misfit::TooManySeries);
             }
             self.lines += lines;
@@ -229,7 +230,7 @@ impl Series {
 
     /// The values in the order of the declared labels. None: they are others, or one cannot be.
     fn label_values(&self, labels: &[(String, String)]) -> Option<Vec<String>> {
-        let can_be = |value: &str| value.len() <= MOST_LABEL_BYTES && !value.contains(is_deceptive);
+        let can_be = |value: &str| value.len() <= METRIC_LABEL_BYTES_MAX && !value.contains(is_deceptive);
         if labels.len() != self.labels.len() || !labels.iter().all(|(_, value)| can_be(value)) {
             return None;
         }

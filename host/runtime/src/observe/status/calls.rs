@@ -27,7 +27,7 @@ const KEY_CALLS_MAX: usize = 10;
 /// The calls of keys that are done, over all of them.
 const RECENT_DONE_CALLS_MAX: usize = 16;
 /// The objects that a call has written, of which it is remembered that it did.
-const MOST_WRITTEN: usize = 3;
+const WRITTEN_OBJECTS_SHOWN_MAX: usize = 3;
 /// The error of one call, in bytes; that of a key's last failure is longer.
 const CALL_ERROR_BYTES: usize = 256;
 
@@ -116,7 +116,7 @@ impl KeyCalls {
         let Some(running) = calls.running.iter_mut().find(|running| running.key == *key) else { return };
         running.writes = running.writes.saturating_add(1);
         let is_new = !running.written.iter().any(|it| it.kind == object.kind && it.key == object.key);
-        if is_new && running.written.len() < MOST_WRITTEN {
+        if is_new && running.written.len() < WRITTEN_OBJECTS_SHOWN_MAX {
             running.written.push(ObjectRef { uid: None, ..object.clone() });
         }
     }
@@ -368,7 +368,7 @@ mod tests {
         assert!(calls.to_json(&key("0")).is_empty(), "it was called longest ago");
         assert!(
             calls.glance(&key("1")).failure.expect("one").error.len()
-                <= super::super::MOST_ERROR_BYTES + '…'.len_utf8()
+                <= super::super::SHOWN_ERROR_BYTES_MAX + '…'.len_utf8()
         );
         assert!(calls.to_json(&key("1"))[0]["error"].as_str().expect("one").len() <= 256);
     }

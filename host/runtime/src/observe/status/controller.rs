@@ -32,9 +32,9 @@ use crate::observe::metrics::ControllerMetrics;
 /// Lines about failed calls that a controller logs each minute. Further ones are summed up.
 const CALL_FAILURES_A_MINUTE: u32 = 10;
 /// Keys of one controller that are listed as given up. More are only counted.
-pub(super) const MOST_GIVEN_UP: usize = 1000;
+pub(super) const LISTED_GIVEN_UP_KEYS_MAX: usize = 1000;
 /// Errors of different keys that are listed, the latest.
-const MOST_ERRORS: usize = 10;
+const LISTED_ERRORS_MAX: usize = 10;
 
 /// The guards that each call of a controller passes, as status and metrics show them.
 pub(crate) trait CallGuards: Send + Sync {
@@ -345,7 +345,7 @@ impl ControllerStatus {
     pub(crate) fn gave_up(&self, key: &ObjectKey, error: &str) {
         self.count_error();
         let mut doing = locked(&self.doing);
-        if doing.given_up.len() < MOST_GIVEN_UP || doing.given_up.contains_key(key) {
+        if doing.given_up.len() < LISTED_GIVEN_UP_KEYS_MAX || doing.given_up.contains_key(key) {
             doing.given_up.insert(key.clone(), shortened(error.to_owned()));
         } else {
             doing.unlisted += 1;
@@ -366,7 +366,7 @@ impl ControllerStatus {
         let (queue, held) = (self.queue().map(|queue| queue.metrics()), self.held());
         let failing = self.failing(queue.map_or(0, |queue| queue.failing));
         let settling = self.settling.count();
-        let last_errors = self.calls.last_failures(MOST_ERRORS).into_iter().map(|(key, failure)| {
+        let last_errors = self.calls.last_failures(LISTED_ERRORS_MAX).into_iter().map(|(key, failure)| {
             let mut shown = failure.to_json();
             shown["key"] = key.to_string().into();
             shown

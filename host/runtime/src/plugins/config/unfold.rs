@@ -15,7 +15,7 @@ const PLACE_CHECKS_MAX: u64 = 10_000;
 /// How deep references and combinations may be nested at one place of a document.
 const SCHEMA_DEPTH_MAX: usize = 128;
 /// Schemas that are referred to. Who follows references has them all on the stack at the worst.
-const MOST_TARGETS: usize = 500;
+const REFERRED_SCHEMAS_MAX: usize = 500;
 
 /// The keywords that refer to another schema.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
@@ -115,8 +115,8 @@ impl<'a> Measured<'a> {
             self.targets.insert(std::ptr::from_ref(target).addr());
             targets.push(target);
         }
-        if self.targets.len() > MOST_TARGETS {
-            return Err(format!("it refers to more than {MOST_TARGETS} schemas"));
+        if self.targets.len() > REFERRED_SCHEMAS_MAX {
+            return Err(format!("it refers to more than {REFERRED_SCHEMAS_MAX} schemas"));
         }
         Ok(targets)
     }

@@ -9,7 +9,7 @@ use windlass_check::scenario::Scenario;
 use windlass_check::{Finding, Report};
 
 /// The most bytes of a scenario's name in the name of a file, which the rule and a number follow. File systems take 255.
-const MOST_OF_NAME: usize = 150;
+const SCENARIO_NAME_BYTES_MAX: usize = 150;
 
 /// The files of the findings of all scenarios of a check.
 pub(super) struct FindingFiles {
@@ -43,7 +43,7 @@ impl FindingFiles {
     fn stem(&mut self, scenario: &str) -> String {
         let is_plain = |it: char| it.is_alphanumeric() || "._-".contains(it);
         let plain: String = scenario.chars().map(|it| if is_plain(it) { it } else { '-' }).collect();
-        let cut = &plain[..plain.floor_char_boundary(MOST_OF_NAME)];
+        let cut = &plain[..plain.floor_char_boundary(SCENARIO_NAME_BYTES_MAX)];
         let is_hidden = plain.is_empty() || plain.starts_with('.');
         let mut stem = if cut == scenario && !is_hidden { cut.to_owned() } else { hashed(cut, scenario, 0) };
         for again in 1.. {

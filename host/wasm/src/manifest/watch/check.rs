@@ -7,7 +7,7 @@ use crate::abi::v0_2_0::convert::object_kind;
 use crate::manifest::validate::{Problems, quoted};
 
 /// How deep predicates may be nested, the outermost included.
-const MOST_NESTED: usize = 8;
+const PREDICATE_DEPTH_MAX: usize = 8;
 
 impl Watch {
     pub(in crate::manifest) fn check(&self, path: &str, problems: &mut Problems) {
@@ -147,9 +147,10 @@ fn check_reference(base: &str, namespace: Option<&str>, name: &str, path: &str, 
 
 impl Predicate {
     fn check(&self, path: &str, depth: usize, problems: &mut Problems) {
-        if depth > MOST_NESTED {
-            let what =
-                format!("predicates may be nested {MOST_NESTED} deep, and this is deeper: say the same with fewer");
+        if depth > PREDICATE_DEPTH_MAX {
+            let what = format!(
+                "predicates may be nested {PREDICATE_DEPTH_MAX} deep, and this is deeper: say the same with fewer"
+            );
             problems.add(path, what);
             return;
         }

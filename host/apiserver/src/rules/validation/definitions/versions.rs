@@ -12,7 +12,7 @@ use crate::schema::{Schema, SchemaError};
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
-const MOST_SELECTABLE_FIELDS: usize = 8;
+const SELECTABLE_FIELDS_MAX: usize = 8;
 
 pub(super) fn validate(definition: &Value, causes: &mut Vec<Cause>) {
     let versions = versions(definition);
@@ -241,8 +241,8 @@ fn validate_selectable(fields: &[Value], schema: &Value, place: &str, causes: &m
             causes.push(Cause::duplicate(field, &format!("{path:?}")));
         }
     }
-    if distinct.len() > MOST_SELECTABLE_FIELDS {
-        causes.push(Cause::too_many(place, distinct.len(), MOST_SELECTABLE_FIELDS));
+    if distinct.len() > SELECTABLE_FIELDS_MAX {
+        causes.push(Cause::too_many(place, distinct.len(), SELECTABLE_FIELDS_MAX));
     }
 }
 

@@ -40,8 +40,8 @@ const RULES: &[FieldRule] = &[
     ("resourceClaims[].resourceClaimName", Text(names::check_subdomain)),
     ("resourceClaims[].resourceClaimTemplateName", Text(names::check_subdomain)),
 ];
-const MOST_NAMESERVERS: usize = 3;
-const MOST_HOSTNAME: usize = 64;
+const NAMESERVERS_MAX: usize = 3;
+const HOSTNAME_BYTES_MAX: usize = 64;
 
 /// A pod spec, with what the rules about its parts ask for.
 struct Pod<'a> {
@@ -241,8 +241,8 @@ fn names_and_addresses(spec: &Value, field: &str, report: &mut Report) {
         if spec["hostNetwork"] == json!(true) {
             report.forbidden(&place, "may not be specified when hostNetwork is true");
         }
-        if text.len() > MOST_HOSTNAME {
-            report.too_long(&place, MOST_HOSTNAME);
+        if text.len() > HOSTNAME_BYTES_MAX {
+            report.too_long(&place, HOSTNAME_BYTES_MAX);
         }
     }
     for (index, alias) in object::items(spec, "/hostAliases").iter().enumerate() {
@@ -257,8 +257,8 @@ fn names_and_addresses(spec: &Value, field: &str, report: &mut Report) {
         let why = "must provide at least one DNS nameserver when `dnsPolicy` is None";
         return report.required_because(format!("{place}.nameservers"), why);
     }
-    if servers.len() > MOST_NAMESERVERS {
-        let why = format!("must not have more than {MOST_NAMESERVERS} nameservers");
+    if servers.len() > NAMESERVERS_MAX {
+        let why = format!("must not have more than {NAMESERVERS_MAX} nameservers");
         report.invalid(format!("{place}.nameservers"), &dns["nameservers"], &why);
     }
     for (index, server) in servers.iter().enumerate() {

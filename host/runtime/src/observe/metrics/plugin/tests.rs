@@ -95,7 +95,7 @@ fn what_does_not_fit_is_dropped_for_a_reason() {
 fn a_metric_has_so_many_series_and_no_more() {
     let all = declared("a", &[metric("n", Declared::Counter, &["kind"])]);
     let add = |kind: &str| record(&all, "a", MetricChange::Add, "n", 1.0, &[("kind", kind)]);
-    for index in 0..MOST_SERIES {
+    for index in 0..SERIES_PER_METRIC_MAX {
         add(&index.to_string()).expect("there is room");
     }
     assert_eq!(add("one more"), Err(Misfit::TooManySeries));
@@ -146,7 +146,7 @@ fn a_new_generation_keeps_the_values_of_metrics_that_stayed_the_same() {
 #[test]
 fn a_label_has_no_secret_of_the_configuration() {
     let all = declared("a", &[metric("logins_total", Declared::Counter, &["with"])]);
-    let too_long = "hunter22".repeat(MOST_LABEL_BYTES / 8 + 1);
+    let too_long = "hunter22".repeat(METRIC_LABEL_BYTES_MAX / 8 + 1);
     let config = Confidential::holding("{}", ["hunter22", &too_long].map(Confidential::from));
     let (_, context) = crate::tests::played::call(None);
     let call = CallContext { config, ..(*context).clone() };

@@ -10,7 +10,7 @@ use super::super::{locked, shortened};
 use super::ControllerStatus;
 
 /// Keys of one controller that are listed as held, those that have waited for the longest. More are only counted.
-const MOST_HELD: usize = 10;
+const LISTED_HELD_KEYS_MAX: usize = 10;
 
 /// The caches that a gate waits for, by their places in it.
 pub(crate) trait GateCaches: Send + Sync {
@@ -26,7 +26,7 @@ impl ControllerStatus {
     pub(super) fn held(&self) -> Vec<Value> {
         let Some((gate, caches)) = locked(&self.doing).gate.clone() else { return vec![] };
         let Some(gate) = gate.upgrade() else { return vec![] };
-        let (waiting, now) = gate.waiting(MOST_HELD);
+        let (waiting, now) = gate.waiting(LISTED_HELD_KEYS_MAX);
         let held = waiting.into_iter().map(|it| {
             let seconds = |since: Moment| now.0.saturating_sub(since.0).as_secs();
             json!({
