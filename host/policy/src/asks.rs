@@ -11,8 +11,7 @@ use windlass_core::grants::Rule;
 use windlass_core::object::{ObjectKind, plural};
 use windlass_kube::Discovery;
 use windlass_kube::discovery::SweepError;
-use windlass_wasm::Manifest;
-use windlass_wasm::manifest::{Controller, Watch};
+use windlass_manifest::{Controller, Manifest, Watch};
 
 use super::document::VERBS;
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde_saphyr::Spanned;
 use windlass_core::grants::Allowance;
 use windlass_core::principal::ServiceAccount;
-use windlass_wasm::manifest::{API_VERSION, is_dns_label};
+use windlass_manifest::{API_VERSION, is_dns_label};
 
 pub use self::check::VERBS;
 use self::check::{check_http, check_rule, is_definition, is_finalizer, is_subdomain};

@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 
 use windlass_core::grants::{Allowance, HttpRule, Rule};
+use windlass_manifest::API_VERSION;
 use windlass_wasm::Plugin;
-use windlass_wasm::manifest::API_VERSION;
 
 use super::asks::Ask;
 use super::document::POLICY;

@@ -6,7 +6,8 @@ use std::fmt;
 
 use serde_json::Value;
 use windlass_core::grants::Rule;
-use windlass_wasm::{EntryPoint, Manifest, Plugin};
+use windlass_manifest::{EntryPoint, Manifest};
+use windlass_wasm::Plugin;
 
 /// The subresources that a definition can declare, each with an example of how.
 const DECLARATIONS: [(&str, &str); 2] = [

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use windlass_core::error::explained;
-use windlass_wasm::manifest::Watch;
-use windlass_wasm::{EntryPoint, Limits, Manifest, Plugin, Sandbox, SandboxOptions};
+use windlass_manifest::{EntryPoint, Manifest, Watch};
+use windlass_wasm::{Limits, Plugin, Sandbox, SandboxOptions};
 
 use super::limits::LimitArgs;
 use windlass_author::build::{self, BuildRequest, Built};
@@ -130,7 +130,7 @@ fn controllers(manifest: &Manifest) -> Vec<String> {
     let kinds = |watches: &[Watch]| -> String {
         watches.iter().map(|watch| watch.object_kind().to_string()).collect::<Vec<_>>().join(", ")
     };
-    let line = |controller: &windlass_wasm::manifest::Controller| {
+    let line = |controller: &windlass_manifest::Controller| {
         let mut line = format!("{}: {}", controller.name, controller.primary.object_kind());
         for (what, watches) in [("owns", &controller.owns), ("watches", &controller.watches)] {
             if !watches.is_empty() {

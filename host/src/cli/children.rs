@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass_core::compose::CREATED_BY;
 use windlass_kube::sweep::{Carrier, Parent, Sought, SweepScope};
-use windlass_wasm::EntryPoint;
+use windlass_manifest::EntryPoint;
 
 use super::examine::{self, CacheArgs};
 use super::limits::LimitArgs;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use windlass_kube::Discovery;
 use windlass_kube::client::{self, ConnectError, ConnectOptions};
-use windlass_wasm::{Manifest, Plugin, Sandbox, SandboxOptions};
+use windlass_manifest::Manifest;
+use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
 
 use super::limits::LimitArgs;
 use super::settings::cache_dir;

@@ -12,7 +12,8 @@ use clap::Args;
 use serde_json::{Value, json};
 use windlass_core::error::explained;
 use windlass_core::grants::{Allowance, HttpRule, Rule, resource_name};
-use windlass_wasm::{Contents, EntryPoint, Need, Plugin};
+use windlass_manifest::EntryPoint;
+use windlass_wasm::{Contents, Need, Plugin};
 
 use super::OutputFormat;
 use super::examine::{self, CacheArgs, ClusterArgs};

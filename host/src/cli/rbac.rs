@@ -11,6 +11,7 @@ use windlass_apiserver::{ApiServer, Config};
 use windlass_core::error::explained;
 use windlass_core::principal::ServiceAccount;
 use windlass_kube::{Connection, Discovery, OwnReviews};
+use windlass_manifest::is_dns_label;
 use windlass_policy::asks::ClusterNames;
 use windlass_policy::rights::role::{self, RoleObject};
 use windlass_policy::rights::{HostRights, RightsOptions, RightsSource, asked, derive};
@@ -18,7 +19,6 @@ use windlass_runtime::{
     AdminAuth, GrantMode, LeaseMode, PolicySettings, Standing, is_plugin_file, named_secrets, standings,
 };
 use windlass_wasm::Plugin;
-use windlass_wasm::manifest::is_dns_label;
 
 use super::examine::{self, CacheArgs, ClusterArgs};
 use super::limits::LimitArgs;

@@ -12,15 +12,14 @@ use windlass_core::mapping::Target;
 use windlass_core::outcome::CallResult;
 use windlass_core::ports::{CallContext, Ports};
 use windlass_core::related::RelatedRule;
+use windlass_manifest::{EntryPoint, Manifest};
 
 use crate::abi::{AbiVersion, v0_2_0};
 use crate::artefacts::Pinned;
 use crate::call::{self, Callee};
 use crate::counters::{Counters, PluginStats};
 use crate::cpu::CpuTime;
-use crate::entry::EntryPoint;
 use crate::load_error::LoadProblem;
-use crate::manifest::Manifest;
 use crate::memory::Held;
 use crate::obtain::{Obtained, Unimproved, improve};
 use crate::request::{CallLimits, ChangeBatch, CompositionRequest, Request};

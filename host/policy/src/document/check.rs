@@ -2,7 +2,7 @@
 
 use windlass_core::grants::Cidr;
 use windlass_core::path_segment;
-use windlass_wasm::manifest::{is_dns_label, nearest};
+use windlass_manifest::{is_dns_label, nearest};
 
 use super::MOST_ENTRIES;
 use super::shape::{HttpDocument, RuleDocument};

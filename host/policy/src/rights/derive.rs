@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::grants::{Allowance, Grants, Rule, resource_name};
 use windlass_core::principal::{Role, ServiceAccount};
-use windlass_wasm::Manifest;
-use windlass_wasm::manifest::{Controller, Watch};
+use windlass_manifest::{Controller, Manifest, Watch};
 
 use super::scoped::{Granted, ScopedRule, WATCH};
 use super::{Rights, RightsScope, RoleRule};

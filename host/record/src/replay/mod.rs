@@ -16,7 +16,8 @@ use windlass_core::ports::CallContext;
 use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::Hold;
 use windlass_core::trigger::{Trigger, TriggerReason, Triggers};
-use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, EntryPoint, Plugin, Replay, Request};
+use windlass_manifest::EntryPoint;
+use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Plugin, Replay, Request};
 
 use self::answers::Answers;
 pub use self::answers::Stuck;

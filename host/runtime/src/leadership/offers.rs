@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_core::sharing::{Membership, Offer, Unserved};
 use windlass_kube::Leases;
+use windlass_manifest::is_dns_label;
 use windlass_wasm::Plugin;
-use windlass_wasm::manifest::is_dns_label;
 
 use super::settings::MOST_OFFER_BYTES;
 use super::slots::LeaseSlots;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::grants::{Allowance, Forbidden, Grants, Layer};
 use windlass_core::principal::ServiceAccount;
-use windlass_wasm::Manifest;
+use windlass_manifest::Manifest;
 
 use super::{Policies, PoliciesError, PolicySettings};
 

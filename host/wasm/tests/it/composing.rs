@@ -13,9 +13,8 @@ use windlass_core::compose::Composition;
 use windlass_core::mapping::Target;
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::{CallResult, Failure};
-use windlass_wasm::{
-    CallLimits, ChangeBatch, CompositionRequest, EntryPoint, Instances, Limits, ObjectChange, Plugin, Request,
-};
+use windlass_manifest::EntryPoint;
+use windlass_wasm::{CallLimits, ChangeBatch, CompositionRequest, Instances, Limits, ObjectChange, Plugin, Request};
 
 fn request(plugin: &Plugin, uid: &str, spec: &Value) -> CompositionRequest {
     let parent = json!({

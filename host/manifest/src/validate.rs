@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use std::fmt::Display;
 
 use serde_json::{Map, Value};
+use windlass_core::deceptive::single_line;
 
 use super::{Controller, HttpHost, Manifest, Metric, MetricType, Permission, Watch};
-use crate::text::single_line;
 
 /// How many of anything: far beyond what makes sense, far below what hurts.
 const MAX_ENTRIES: usize = 256;

@@ -10,7 +10,7 @@ use windlass_core::predicate::Predicate;
 use windlass_core::queue::Limiter as _;
 use windlass_core::reference::ReferencePath;
 use windlass_core::watch::{IndexSource, Projection, SelectorForm};
-use windlass_wasm::{Manifest, ManifestError};
+use windlass_manifest::{Manifest, ManifestError};
 
 fn minimal() -> Value {
     json!({
