@@ -33,6 +33,7 @@ pub mod grants;
 pub mod hot_loop;
 pub mod http;
 pub mod index;
+pub mod instances;
 pub mod intent;
 pub mod key_state;
 pub mod known_secrets;

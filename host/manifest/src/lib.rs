@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use windlass_core::grants::Scheme;
 
 pub use access::ImpliedAccess;
 pub use entry::EntryPoint;
@@ -235,14 +236,4 @@ pub struct HttpHost {
     pub port: Option<u16>,
     /// Such as `GET`.
     pub methods: Vec<String>,
-}
-
-/// The scheme of a URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Scheme {
-    /// With TLS.
-    Https,
-    /// In the clear.
-    Http,
 }

@@ -139,7 +139,8 @@ fn check_crd(crd: &Map<String, Value>, path: &str, problems: &mut Problems) {
 }
 
 impl Controller {
-    pub(super) fn all_watches(&self) -> impl Iterator<Item = &Watch> {
+    /// The primary, what it owns, and what else it watches, in this order.
+    pub fn all_watches(&self) -> impl Iterator<Item = &Watch> {
         std::iter::once(&self.primary).chain(&self.owns).chain(&self.watches)
     }
 

@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use windlass_core::grants::Allowance;
+use windlass_core::instances::Instances;
 use windlass_core::principal::ServiceAccount;
-use windlass_wasm::Instances;
 
 pub use problem::PolicyError;
 

@@ -13,8 +13,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use windlass_core::instances::Instances;
 use windlass_core::ports::{CallContext, Ports};
-use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Instances, Plugin, Request};
+use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Plugin, Request};
 
 use crate::capture::{Capture, microseconds};
 use crate::counts::RecordingCounts;

@@ -21,7 +21,7 @@ use super::limits::LimitArgs;
 use windlass_author::documents;
 use windlass_policy::Policy;
 use windlass_policy::review::{PolicyReview, Reviewed, review};
-use windlass_policy::unserved::{self, Unserved};
+use windlass_policy::unserved::Unserved;
 use windlass_runtime::{POLICY_SUFFIX, read_ceiling, read_policy};
 
 /// Exit code: the plugin lacks something.
@@ -122,11 +122,11 @@ impl InspectArgs {
         let ceiling = self.ceiling.as_deref().map(read_ceiling).transpose().map_err(anyhow::Error::msg)?;
         let asks = self.cluster.asks(&plugin).await?;
         // `asks` has said so if they cannot be read.
-        made.unserved = unserved::of_plugin(&plugin, &documents::definitions_of(plugin.path()).unwrap_or_default());
+        made.unserved = examine::unserved(&plugin, &documents::definitions_of(plugin.path()).unwrap_or_default());
         let nothing = Allowance::default();
         let granted: &Allowance = policy.as_ref().map_or(&nothing, |policy| &*policy.allowance);
         let layers: Vec<&Allowance> = std::iter::once(granted).chain(ceiling.as_deref()).collect();
-        let review = review(&plugin, asks, &layers);
+        let review = review(plugin.manifest(), asks, &layers);
         let given = PolicyLayers { file, policy, ceiling, require_all: self.require_all };
         match self.output {
             OutputFormat::Text => super::print(&text(&plugin, &made, &given, &review)),

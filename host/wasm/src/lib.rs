@@ -60,7 +60,7 @@ pub use limits::{Limit, Limits, Metering, SetLimitError, Setting, Unit};
 pub use load_error::{LoadError, LoadProblem};
 pub use memory::Held;
 pub use plugin::{Called, Composed, Customized, Mapped, Plugin};
-pub use request::{CallLimits, ChangeBatch, CompositionRequest, Instances, ObjectChange, Replay, Request};
+pub use request::{CallLimits, ChangeBatch, CompositionRequest, ObjectChange, Replay, Request};
 pub use sandbox::{Sandbox, SandboxError, SandboxOptions, SandboxStats};
 pub use script::joined;
 pub use wasi::met_at as wasi_met_at;

@@ -185,6 +185,13 @@ impl Plugin {
         &self.imports
     }
 
+    /// Whether it may write: a composer by its answer, and a reconciler by the import.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        let is_writes = |import: &String| import.starts_with("windlass:plugin/writes");
+        self.entry == EntryPoint::Composer || self.imports.iter().any(is_writes)
+    }
+
     /// The functions that it imports of the plugin interfaces, such as `cache.get`: of an interpreter, all that there are.
     #[must_use]
     pub fn functions(&self) -> &[String] {

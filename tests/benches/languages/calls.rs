@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::instances::Instances;
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
 use windlass_core::ports::Ports;
-use windlass_wasm::{CallLimits, Instances, Plugin};
+use windlass_wasm::{CallLimits, Plugin};
 
 use crate::support::ports::{FakePorts, quiet};
 use crate::support::{call_of, call_with};

@@ -2,8 +2,8 @@
 
 use windlass_core::egress::{self, HttpTarget, NetworkFacts, UrlHost};
 use windlass_core::grants::{Access, Grants, HttpRule, Layer, LiveGrants, Rule, Scheme};
+use windlass_core::instances::Instances;
 use windlass_core::object::ObjectKey;
-use windlass_wasm::Instances;
 
 use super::*;
 

@@ -7,13 +7,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::fence::Fenced;
 use windlass_core::grants::LiveGrants;
+use windlass_core::instances::Instances;
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::overlay::Overlay;
 use windlass_core::ports::CallContext;
 use windlass_core::principal::{Principal, Role};
 use windlass_core::settle::Hold;
 use windlass_core::trigger::Triggers;
-use windlass_wasm::{CallLimits, Instances, Plugin, Replay, Request};
+use windlass_wasm::{CallLimits, Plugin, Replay, Request};
 
 use crate::languages::RUNTIME;
 use crate::ports::{Answers, Recorder};

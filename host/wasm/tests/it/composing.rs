@@ -10,11 +10,12 @@ use support::guests::{chameleon, composer};
 use support::ports::quiet;
 use support::{call_of, load, sandbox, trapped};
 use windlass_core::compose::Composition;
+use windlass_core::instances::Instances;
 use windlass_core::mapping::Target;
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::{CallResult, Failure};
 use windlass_manifest::EntryPoint;
-use windlass_wasm::{CallLimits, ChangeBatch, CompositionRequest, Instances, Limits, ObjectChange, Plugin, Request};
+use windlass_wasm::{CallLimits, ChangeBatch, CompositionRequest, Limits, ObjectChange, Plugin, Request};
 
 fn request(plugin: &Plugin, uid: &str, spec: &Value) -> CompositionRequest {
     let parent = json!({

@@ -16,10 +16,11 @@ use support::{call_of, call_with, called, limits, load, load_error, patient, rec
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
 };
+use windlass_core::instances::Instances;
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
 use windlass_core::ports::{Ports, Surroundings};
-use windlass_wasm::{CallLimits, Instances, Limits, Plugin, Replay};
+use windlass_wasm::{CallLimits, Limits, Plugin, Replay};
 
 /// The adapter of stock toolchains, from wasip1 to WASI 0.2.
 const ADAPTER: (&str, &[u8]) = (WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER);
