@@ -26,6 +26,8 @@ mod limits;
 mod log;
 mod marked;
 mod new;
+mod own_review;
+mod pod_proxy;
 mod pods;
 mod rbac;
 mod rbac_check;

@@ -10,7 +10,7 @@ use serde_json::json;
 use windlass_apiserver::{ApiServer, Config};
 use windlass_core::error::explained;
 use windlass_core::principal::ServiceAccount;
-use windlass_kube::{Connection, Discovery, OwnReviews};
+use windlass_kube::{Connection, Discovery};
 use windlass_manifest::is_dns_label;
 use windlass_policy::asks::ClusterNames;
 use windlass_policy::rights::role::{self, RoleObject};
@@ -22,6 +22,7 @@ use windlass_wasm::Plugin;
 
 use super::examine::{self, CacheArgs, ClusterArgs};
 use super::limits::LimitArgs;
+use super::own_review::OwnReviews;
 use super::rbac_check;
 use super::settings::DEFAULTS;
 
@@ -150,7 +151,7 @@ impl RbacArgs {
                 eprintln!("windlass: plugins act as {account} too, which is another user: --as {}", account.user());
             }
         }
-        let reviews = OwnReviews::new(connection.client, self.user.clone());
+        let reviews = OwnReviews::new(connection, self.user.clone());
         let checked = rbac_check::check(&reviews, expected, &self.host_namespace).await?;
         match self.output {
             RoleFormat::Yaml => super::print(&checked.text()),

@@ -1,8 +1,8 @@
 //! Puts together what several replicas of a host say of the same plugins.
 
 use serde_json::Value;
-use windlass_kube::FoundPod;
 
+use super::pod_proxy::FoundPod;
 use super::view::text;
 
 /// The plugins of one host, as it shows them.
