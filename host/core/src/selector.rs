@@ -1,14 +1,21 @@
 //! Label selectors in Kubernetes' syntax, evaluated in the host: `app=web,tier in (front,back),!canary,shard>3`.
 //!
 //! The whole grammar of the API server's parser, the same validity rules for keys and values, and the same answers for
-//! labels that are absent. Selectors that objects carry are read by `selector/label_selector.rs`.
+//! labels that are absent. Selectors that objects carry are read by `selector/label_selector.rs`, field selectors by
+//! `selector/field_selector.rs`. `selector/parsed.rs` has what watches keep of either.
 
+mod field_selector;
 mod label_selector;
+mod parsed;
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use crate::labels::Labels;
+
+pub(crate) use self::field_selector::unescaped_field;
+pub use self::field_selector::{FieldSelector, FieldSelectorError};
+pub use self::parsed::ParsedSelector;
 
 /// Why a text is not a label selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

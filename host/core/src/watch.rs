@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::deceptive::is_deceptive;
 use crate::object::ObjectKind;
 use crate::reference::ReferencePath;
+use crate::selector::{FieldSelector, ParsedSelector, Selector, unescaped_field};
 
 /// One list+watch: compared exactly, so that sharing is never a guess.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -16,10 +17,10 @@ pub struct WatchSpec {
     pub kind: ObjectKind,
     /// None: all namespaces, or a cluster-scoped kind.
     pub namespace: Option<Arc<str>>,
-    /// In Kubernetes' syntax, evaluated by the server.
-    pub label_selector: Option<Arc<str>>,
-    /// In Kubernetes' syntax, evaluated by the server.
-    pub field_selector: Option<Arc<str>>,
+    /// Evaluated by the server.
+    pub label_selector: Option<ParsedSelector<Selector>>,
+    /// Evaluated by the server.
+    pub field_selector: Option<ParsedSelector<FieldSelector>>,
     /// The part of each object to keep.
     pub projection: Projection,
 }
@@ -83,28 +84,9 @@ impl WatchSpec {
     /// The name of the only object that it can select. None: it may select others.
     #[must_use]
     pub fn only_name(&self) -> Option<Cow<'_, str>> {
-        let name = self.field_selector.as_deref()?.strip_prefix("metadata.name=")?;
+        let name = self.field_selector.as_ref()?.text().strip_prefix("metadata.name=")?;
         unescaped_field(name).filter(|_| !name.contains('!'))
     }
-}
-
-/// The text for which `value` stands in a field selector, in which a backslash stands before a comma, an equals sign and a
-/// backslash. `None` if it is no value. As `UnescapeValue` of `k8s.io/apimachinery/pkg/fields`.
-#[must_use]
-pub fn unescaped_field(value: &str) -> Option<Cow<'_, str>> {
-    if !value.contains(['\\', ',', '=']) {
-        return Some(value.into());
-    }
-    let mut text = String::with_capacity(value.len());
-    let mut letters = value.chars();
-    while let Some(letter) = letters.next() {
-        text.push(match letter {
-            '\\' => letters.next().filter(|escaped| matches!(escaped, '\\' | ',' | '='))?,
-            ',' | '=' => return None,
-            letter => letter,
-        });
-    }
-    Some(text.into())
 }
 
 impl fmt::Display for WatchSpec {
@@ -181,8 +163,8 @@ mod tests {
     #[test]
     fn a_watch_of_one_name_knows_it_unescaped() {
         let only = |selector: &str| {
-            let spec =
-                WatchSpec { field_selector: Some(selector.into()), ..WatchSpec::all(ObjectKind::new("v1", "Pod")) };
+            let field_selector = Some(selector.parse().expect("a selector"));
+            let spec = WatchSpec { field_selector, ..WatchSpec::all(ObjectKind::new("v1", "Pod")) };
             spec.only_name().map(Cow::into_owned)
         };
         assert_eq!(only("metadata.name=a b"), Some("a b".to_owned()));

@@ -20,6 +20,7 @@ use windlass_core::lease::{ElectionAnswer, FoundLease, LeaseRecord, LeaseVersion
 use windlass_core::object::ObjectKind;
 use windlass_core::principal::{Principal, Role};
 use windlass_core::progress::Stamp;
+use windlass_core::selector::{ParsedSelector, Selector, SelectorError};
 use windlass_core::watch::WatchSpec;
 
 use crate::client::headers;
@@ -83,7 +84,7 @@ pub enum LeaseError {
         /// The error.
         source: serde_json::Error,
     },
-    /// The role or the replica cannot be named in a request.
+    /// The role, the replica or the instance cannot be named in a request.
     #[error("no request can be made: {0}")]
     Unnameable(String),
 }
@@ -97,6 +98,8 @@ pub struct Leases {
     headers: HeaderMap,
     namespace: Arc<str>,
     instance: Arc<str>,
+    /// Selects the leases of the instance.
+    selector: ParsedSelector<Selector>,
     /// Hears what version each write has left.
     restores: Restores,
 }
@@ -151,7 +154,9 @@ impl Leases {
         debug_assert_eq!(role.role, Role::Lease);
         let headers = headers::of_principal(&role).map_err(|error| LeaseError::Unnameable(error.to_string()))?;
         let (role, namespace, instance) = (Arc::new(role), namespace.into(), instance.into());
-        Ok(Self { client, role, headers, namespace, instance, restores: Restores::default() })
+        let selector = format!("{INSTANCE_LABEL}={instance}").parse();
+        let selector = selector.map_err(|error: SelectorError| LeaseError::Unnameable(error.to_string()))?;
+        Ok(Self { client, role, headers, namespace, instance, selector, restores: Restores::default() })
     }
 
     /// The same, which report to `restores` what their writes show of the server.
@@ -166,7 +171,7 @@ impl Leases {
         let kind = ObjectKind::new("coordination.k8s.io/v1", "Lease");
         WatchSpec {
             namespace: Some(self.namespace.clone()),
-            label_selector: Some(format!("{INSTANCE_LABEL}={}", self.instance).into()),
+            label_selector: Some(self.selector.clone()),
             ..WatchSpec::all(kind)
         }
     }

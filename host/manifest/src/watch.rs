@@ -6,6 +6,7 @@ mod check;
 mod convert;
 
 use serde::Deserialize;
+use windlass_core::selector::{FieldSelector, ParsedSelector, Selector};
 
 /// A kind that is watched.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -20,10 +21,10 @@ pub struct Watch {
     /// Empty: all namespaces, or a cluster-scoped kind.
     #[serde(default)]
     pub namespaces: Vec<String>,
-    /// In Kubernetes' syntax.
-    pub label_selector: Option<String>,
-    /// In Kubernetes' syntax.
-    pub field_selector: Option<String>,
+    /// Left out or empty: all objects.
+    pub label_selector: Option<ParsedSelector<Selector>>,
+    /// Left out or empty: all objects. Which fields a kind has only the server knows.
+    pub field_selector: Option<ParsedSelector<FieldSelector>>,
     /// The part of the objects that is kept.
     #[serde(default)]
     pub projection: Projection,

@@ -9,7 +9,8 @@ use windlass_core::object::ObjectKind;
 use windlass_core::predicate::Predicate;
 use windlass_core::queue::Limiter as _;
 use windlass_core::reference::ReferencePath;
-use windlass_core::watch::{IndexSource, Projection, SelectorForm};
+use windlass_core::selector::ParsedSelector;
+use windlass_core::watch::{IndexSource, Projection, SelectorForm, WatchSpec};
 use windlass_manifest::{Manifest, ManifestError};
 
 fn minimal() -> Value {
@@ -375,6 +376,47 @@ fn a_mapping_by_selectors_wants_an_index_of_selectors() {
     assert!(message.contains("watches[0].mapping.index") && message.contains("map by `selectedBy`"), "{message}");
     let message = error(&mapped("selectedBy", &json!({"type": "label", "key": "app"})));
     assert!(message.contains("is not of selectors") && message.contains("map by `referencedBy`"), "{message}");
+}
+
+#[test]
+fn a_selector_that_no_server_reads_is_refused_with_its_place() {
+    let watching = |field: &str, selector: &str| {
+        let mut pods = json!({"apiVersion": "v1", "kind": "Pod", "mapping": {"type": "all"}});
+        let (mut secrets, all) = (pods.clone(), pods.clone());
+        secrets["kind"] = "Secret".into();
+        pods[field] = selector.into();
+        watches(json!([secrets, all, pods]))
+    };
+    for (field, selector, problem) in [
+        ("labelSelector", "app in front", r#"in the label selector "app in front": expected '(', found "front""#),
+        ("labelSelector", "a=b,", r#"in the label selector "a=b,": expected a label key"#),
+        ("fieldSelector", "phase", r#"in the field selector "phase": "phase" is not like field=value"#),
+    ] {
+        let message = error(&watching(field, selector));
+        assert!(message.starts_with(&format!("controllers[0].watches[2].{field}: {problem}")), "{message}");
+    }
+    for (place, selector) in [("primary", "a in"), ("owns[0]", "=")] {
+        let kind = json!({"apiVersion": "v1", "kind": "Secret", "labelSelector": selector});
+        let field = if place == "primary" { ("primary", kind) } else { ("owns", json!([kind])) };
+        let message = error(&with(&format!("/controllers/0/{}", field.0), field.1));
+        assert!(message.starts_with(&format!("controllers[0].{place}.labelSelector: ")), "{message}");
+    }
+}
+
+#[test]
+fn selectors_of_a_manifest_reach_the_watch_byte_for_byte() {
+    let primary = |labels: &str, fields: &str| json!({"apiVersion": "v1", "kind": "Pod", "labelSelector": labels, "fieldSelector": fields});
+    let spec = |labels: &str, fields: &str| {
+        let manifest = read(&with("/controllers/0/primary", primary(labels, fields))).expect("valid");
+        manifest.controllers[0].primary.specs().remove(0)
+    };
+    let written = spec("tier in ( front,back ),  app = web", "status.phase!=Failed,,spec.nodeName=a");
+    let texts = (
+        written.label_selector.as_ref().map(ParsedSelector::text),
+        written.field_selector.as_ref().map(ParsedSelector::text),
+    );
+    assert_eq!(texts, (Some("tier in ( front,back ),  app = web"), Some("status.phase!=Failed,,spec.nodeName=a")));
+    assert_eq!(spec("", ""), WatchSpec::all(ObjectKind::new("v1", "Pod")), "empty ones are none");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use windlass_core::compact::Version;
 use windlass_core::object::Object;
+use windlass_core::selector::ParsedSelector;
 use windlass_core::watch::{Projection, WatchSpec};
 
 use crate::client::request::{self, ListError, Query, ReadList, WatchStream};
@@ -94,8 +95,8 @@ pub(crate) struct PageMetadata {
 /// The parameters that lists and watches of `spec` share.
 pub(super) fn query(spec: &WatchSpec) -> Query {
     let mut query = Query::default();
-    query.add_some("labelSelector", spec.label_selector.as_deref());
-    query.add_some("fieldSelector", spec.field_selector.as_deref());
+    query.add_some("labelSelector", spec.label_selector.as_ref().map(ParsedSelector::text));
+    query.add_some("fieldSelector", spec.field_selector.as_ref().map(ParsedSelector::text));
     query
 }
 

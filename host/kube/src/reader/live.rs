@@ -18,13 +18,12 @@ use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::ports::{Answer, Ask, CallContext, ListPage, LiveGet, LiveQuery, Port, ServedKind, View, Written};
 use windlass_core::queue::TokenBucket;
-use windlass_core::selector::{Selector, SelectorError};
+use windlass_core::selector::{FieldSelector, FieldSelectorError, Selector, SelectorError};
 
 use crate::client::api_error::Subject;
 use crate::client::headers;
 use crate::client::request::{self, MUTATION_ANSWER_BYTES_MAX, Query, READ_TIMEOUT, RequestError};
 use crate::discovery::{Discovery, DiscoveryError, Resource};
-use crate::field_selector;
 use crate::informer::listing;
 use crate::informer::parse::{ObjectParser, ParseError};
 use crate::offload::Offload;
@@ -214,15 +213,16 @@ impl LiveReaderInner {
 
 /// All that can be wrong with a query before anybody is asked. The name of the only object that it can match, if it names
 /// one.
-fn check<'a>(subject: &Subject, query: &'a LiveQuery) -> Result<Option<Cow<'a, str>>, ApiError> {
+fn check(subject: &Subject, query: &LiveQuery) -> Result<Option<String>, ApiError> {
     let invalid = |message: String| subject.refuse(ApiReason::Invalid, message);
     if query.limit == 0 {
         return Err(invalid("a page must hold at least one object: limit is 0".to_owned()));
     }
     let labels = query.label_selector.as_deref().unwrap_or_default().parse::<Selector>();
     labels.map_err(|error: SelectorError| invalid(error.to_string()))?;
-    let fields = query.field_selector.as_deref().unwrap_or_default();
-    field_selector::only_name(fields).map_err(|error| invalid(error.to_string()))
+    let fields = query.field_selector.as_deref().unwrap_or_default().parse::<FieldSelector>();
+    let fields = fields.map_err(|error: FieldSelectorError| invalid(error.to_string()))?;
+    Ok(fields.only_name().map(Cow::into_owned))
 }
 
 fn page(

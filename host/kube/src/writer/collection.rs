@@ -22,7 +22,7 @@ use windlass_core::finalizer;
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::ports::{CallContext, Deleted};
 use windlass_core::principal::Role;
-use windlass_core::selector::{Selector, SelectorError};
+use windlass_core::selector::{FieldSelector, FieldSelectorError, Selector, SelectorError};
 use windlass_core::settle::{Ending, Settlement};
 use windlass_core::withheld::{WithheldEffect, WithheldWrite};
 use windlass_core::write::{Collection, DeleteOptions, Propagation};
@@ -35,7 +35,6 @@ use crate::client::api_error::{Fate, Subject};
 use crate::client::headers;
 use crate::client::request::{self, Mutation, MutationAnswer, Query, RequestError, SERVER_TIMEOUT_QUERY};
 use crate::discovery::Resource;
-use crate::field_selector;
 use crate::informer::parse::ParseError;
 use crate::target::{Resolver, Target, judged};
 use crate::writer::answer;
@@ -311,17 +310,17 @@ impl Deletion {
 
 /// All that can be wrong before anybody is asked. The label selector, and the name of the only object that can be meant, if
 /// there is one.
-fn check<'a>(
+fn check(
     subject: &Subject,
-    collection: &'a Collection,
+    collection: &Collection,
     options: &DeleteOptions,
-) -> Result<(Selector, Option<Cow<'a, str>>), ApiError> {
+) -> Result<(Selector, Option<String>), ApiError> {
     let invalid = |message: String| subject.refuse(ApiReason::Invalid, message);
     let labels = collection.label_selector.as_deref().unwrap_or_default().parse::<Selector>();
     let labels = labels.map_err(|error: SelectorError| invalid(error.to_string()))?;
-    let fields = collection.field_selector.as_deref().unwrap_or_default();
-    let name = field_selector::only_name(fields).map_err(|error| invalid(error.to_string()))?;
-    if !collection.all && labels.is_empty() && field_selector::is_empty(fields) {
+    let fields = collection.field_selector.as_deref().unwrap_or_default().parse::<FieldSelector>();
+    let fields = fields.map_err(|error: FieldSelectorError| invalid(error.to_string()))?;
+    if !collection.all && labels.is_empty() && fields.is_empty() {
         let kind = &collection.kind;
         return Err(invalid(format!(
             "without a selector every {kind} would be deleted: select, or say that all are meant"
@@ -330,7 +329,7 @@ fn check<'a>(
     if options.resource_version.is_some() {
         return Err(invalid("a collection cannot be locked to a resource version: each object has its own".to_owned()));
     }
-    Ok((labels, name))
+    Ok((labels, fields.only_name().map(Cow::into_owned)))
 }
 
 /// The objects that an answer names. None: it is no list.

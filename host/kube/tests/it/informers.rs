@@ -340,7 +340,7 @@ async fn a_list_that_nobody_can_afford_is_not_read_to_its_end_and_leaves_nothing
     let narrow = Script::default().lists([list(10, &[pod("a", "u", 5)])]);
     let informers = informers_with(&narrow, InformerOptions::default());
     let options = SubscribeOptions { budget: Some(budget), ..SubscribeOptions::default() };
-    let narrow = WatchSpec { label_selector: Some("app=a".into()), ..pods() };
+    let narrow = WatchSpec { label_selector: Some("app=a".parse().expect("a selector")), ..pods() };
     assert!(informers.subscribe_with(narrow, options).expect("no indexes").synced().await);
 }
 

@@ -20,12 +20,11 @@ impl Watch {
     /// One watch for each namespace, or one for all.
     #[must_use]
     pub fn specs(&self) -> Vec<WatchSpec> {
-        let shared = |text: &Option<String>| text.as_deref().filter(|text| !text.is_empty()).map(Arc::from);
         let spec = |namespace: Option<&String>| WatchSpec {
             kind: self.object_kind(),
             namespace: namespace.map(|namespace| Arc::from(&**namespace)),
-            label_selector: shared(&self.label_selector),
-            field_selector: shared(&self.field_selector),
+            label_selector: self.label_selector.clone().filter(|it| !it.text().is_empty()),
+            field_selector: self.field_selector.clone().filter(|it| !it.text().is_empty()),
             projection: self.core_projection(),
         };
         if self.namespaces.is_empty() {

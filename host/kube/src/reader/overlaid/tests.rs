@@ -68,11 +68,11 @@ impl Random {
             1 => Projection::Metadata,
             _ => Projection::fields(["/data/tier".into()]),
         };
-        let sometimes = |random: &mut Self, text: &str| random.0.random_bool(0.4).then(|| Arc::from(text));
+        let mut sometimes = || self.0.random_bool(0.4);
         WatchSpec {
-            namespace: sometimes(self, "prod"),
-            label_selector: sometimes(self, "app=x"),
-            field_selector: sometimes(self, "metadata.name!=b"),
+            namespace: sometimes().then(|| "prod".into()),
+            label_selector: sometimes().then(|| "app=x".parse().expect("a selector")),
+            field_selector: sometimes().then(|| "metadata.name!=b".parse().expect("a selector")),
             projection,
             ..WatchSpec::all(kind())
         }

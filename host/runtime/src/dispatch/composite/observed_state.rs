@@ -12,7 +12,6 @@ use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::outcome::{CallResult, Failure};
 use windlass_core::ports::{CallContext, ListQuery, Ports};
 use windlass_core::related::RelatedRule;
-use windlass_core::selector::Selector;
 use windlass_kube::{Readable, Store};
 
 use super::carry_out::ChildWriter;
@@ -64,10 +63,8 @@ impl OwnedWatch {
     fn hides(&self, labels: &BTreeMap<String, String>) -> Option<&str> {
         let labels = labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect();
         self.watches.iter().find_map(|watch| {
-            let text = watch.spec.label_selector.as_deref()?;
-            // One that cannot be read has been refused when the plugin was loaded.
-            let selector: Selector = text.parse().ok()?;
-            (!selector.matches(&labels)).then_some(text)
+            let selector = watch.spec.label_selector.as_ref()?;
+            (!selector.matches(&labels)).then(|| selector.text())
         })
     }
 }
