@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use windlass_wasm::Manifest;
+use windlass_manifest::Manifest;
 
 fuzz_target!(|text: &str| {
     if let Err(error) = Manifest::from_json(text) {

@@ -1,11 +1,23 @@
-//! The crates that are built upon, held against the lists of deny.toml. What needs a network, advisories, is `tools/deny`'s.
+//! The crates that are built upon: those of others, held against the lists of deny.toml, and our own, held against the order
+//! of docs/architecture.md. What needs a network, advisories, is `tools/deny`'s.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 use spdx::{Expression, Licensee, ParseMode};
 use toml_edit::{DocumentMut, Item};
+
+/// The lower crates of the host, each with all of our own crates that it may be built on, directly or not.
+const FOUNDATIONS: [(&str, &[&str]); 6] = [
+    ("windlass-core", &[]),
+    ("windlass-manifest", &["windlass-core"]),
+    ("windlass-policy", &["windlass-core", "windlass-manifest"]),
+    ("windlass-kube", &["windlass-core", "windlass-files", "windlass-world"]),
+    ("windlass-wasm", &["windlass-core", "windlass-files", "windlass-manifest", "windlass-world"]),
+    ("windlass-apiserver", &["windlass-files"]),
+];
 
 /// The lists of deny.toml.
 pub(crate) struct Rules {
@@ -98,6 +110,28 @@ pub(crate) fn packages(manifest: &Path, target: &str) -> Result<Vec<Value>, Stri
     }
 }
 
+/// The crates of [`FOUNDATIONS`] that are built on others of ours than those listed there. Tests may use any.
+pub(crate) fn above_themselves(packages: &[Value]) -> Vec<String> {
+    let breaches = |(name, allowed): &(&str, &[&str])| {
+        let ours = built_on(packages, name);
+        let others = ours.into_iter().filter(|it| !allowed.contains(it));
+        others.map(|other| format!("{name} is built on {other}, which is not below it")).collect::<Vec<_>>()
+    };
+    FOUNDATIONS.iter().flat_map(breaches).collect()
+}
+
+/// Our own crates that `name` is built on, directly or not.
+fn built_on<'a>(packages: &'a [Value], name: &'a str) -> BTreeSet<&'a str> {
+    let (mut found, mut waiting) = (BTreeSet::new(), vec![name]);
+    while let Some(next) = waiting.pop() {
+        let package = packages.iter().find(|package| package["name"] == next);
+        let dependencies = package.and_then(|it| it["dependencies"].as_array()).into_iter().flatten();
+        let built_upon = dependencies.filter(|it| it["kind"] != "dev").filter_map(|it| it["name"].as_str());
+        waiting.extend(built_upon.filter(|it| it.starts_with("windlass-")).filter(|it| found.insert(*it)));
+    }
+    found
+}
+
 fn list<'a>(rules: &'a DocumentMut, table: &str, key: &str) -> impl Iterator<Item = &'a toml_edit::Value> {
     rules.get(table).and_then(|table| table.get(key)?.as_array()).into_iter().flatten()
 }
@@ -155,6 +189,21 @@ mod tests {
             "Cargo.lock: openssl is banned by deny.toml",
         ];
         assert_eq!(rules().locked("Cargo.lock", lock), expected);
+    }
+
+    #[test]
+    fn a_crate_is_not_built_on_one_above_it_by_way_of_a_third() {
+        let package =
+            |name: &str, on: &str, kind: &Value| json!({"name": name, "dependencies": [{"name": on, "kind": kind}]});
+        let packages = |kind: Value| {
+            [package("windlass-policy", "windlass-helper", &kind), package("windlass-helper", "windlass-kube", &kind)]
+        };
+        let expected = [
+            "windlass-policy is built on windlass-helper, which is not below it",
+            "windlass-policy is built on windlass-kube, which is not below it",
+        ];
+        assert_eq!(above_themselves(&packages(Value::Null)), expected);
+        assert_eq!(above_themselves(&packages(json!("dev"))), [""; 0]);
     }
 
     #[test]

@@ -154,6 +154,11 @@ fn dependencies() -> Vec<String> {
     rules.licences(&packages).into_iter().chain(rules.needless_licences(&packages)).chain(of_locks).collect()
 }
 
+fn crates_above_themselves() -> Vec<String> {
+    let packages = dependencies::packages(&paths::root().join("Cargo.toml"), "host-tuple");
+    dependencies::above_themselves(&packages.expect("cargo knows the packages"))
+}
+
 /// Fails with the breaches of a rule, if there are any.
 #[track_caller]
 fn holds(rule: &str, breaches: &[String]) {
@@ -248,4 +253,9 @@ fn types_of_the_glossary_are_there() {
 #[test]
 fn crates_have_the_licences_and_sources_that_deny_toml_allows() {
     holds("no crates but those that deny.toml allows", &dependencies());
+}
+
+#[test]
+fn crates_are_built_on_those_below_them() {
+    holds("no crates that are built on crates above them", &crates_above_themselves());
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_saphyr::Spanned;
-use windlass_wasm::manifest::{is_dns_label, nearest};
+use windlass_manifest::{is_dns_label, nearest};
 
 use windlass_files::read_whole;
 use windlass_policy::document::problems::DocumentProblems;

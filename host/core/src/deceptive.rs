@@ -48,6 +48,28 @@ pub fn escape_line(text: &str) -> Cow<'_, str> {
     if text.contains('\n') { escape(text).replace('\n', "\\n").into() } else { escape(text) }
 }
 
+/// `text` on one line, control and direction characters escaped, and at most `limit` bytes long; what is cut off is
+/// counted.
+#[must_use]
+pub fn single_line(text: &str, limit: usize) -> String {
+    let mut line = String::with_capacity(text.len().min(limit));
+    for (at, character) in text.char_indices() {
+        let before = line.len();
+        if is_deceptive(character) {
+            // Writing to a String cannot fail.
+            let _ = write!(line, "{}", character.escape_default());
+        } else {
+            line.push(character);
+        }
+        if line.len() > limit {
+            line.truncate(before);
+            let _ = write!(line, "… ({} more bytes)", text.len() - at);
+            break;
+        }
+    }
+    line
+}
+
 fn escape_with(text: &str, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
     let must_go = |character: char| is_deceptive(character) && character != '\n';
     if !text.contains(must_go) {
@@ -67,6 +89,21 @@ fn escape_with(text: &str, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_cannot_be_forged() {
+        assert_eq!(
+            single_line("ok\n2026 ERROR \u{1b}[2J\u{202e}x\u{2028}", 100),
+            "ok\\n2026 ERROR \\u{1b}[2J\\u{202e}x\\u{2028}"
+        );
+    }
+
+    #[test]
+    fn a_long_line_is_cut_between_characters_and_says_so() {
+        assert_eq!(single_line("grüße", 3), "gr… (5 more bytes)");
+        assert_eq!(single_line("short", 5), "short");
+        assert_eq!(single_line("\n\n\n", 5), "\\n\\n… (1 more bytes)");
+    }
 
     #[test]
     fn what_is_escaped_reads_the_same_to_a_program_and_cannot_move_anything_for_people() {

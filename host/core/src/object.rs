@@ -21,10 +21,26 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::deceptive::single_line;
 use crate::object::compact::{Uid, Version};
 use crate::object::conditions::Conditions;
 use crate::object::labels::Labels;
 use crate::object::text::{Dictionary, Text};
+
+/// As long as Kubernetes' names get.
+const API_VERSION_BYTES_MAX: usize = 253;
+const KIND_BYTES_MAX: usize = 63;
+
+/// Why a text names no kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KindError {
+    /// The first part is no group and version.
+    #[error("`{}` is not an apiVersion, which is like `apps/v1`", single_line(.0, 80))]
+    ApiVersion(String),
+    /// The second part is no kind.
+    #[error("`{}` is not a kind, which is like `Deployment`", single_line(.0, 80))]
+    Kind(String),
+}
 
 /// A kind of object as a manifest names it: `apps/v1` and `Deployment`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,6 +55,18 @@ impl ObjectKind {
     /// The kind `kind` of `api_version`.
     pub fn new(api_version: impl Into<Arc<str>>, kind: impl Into<Arc<str>>) -> Self {
         Self { api_version: api_version.into(), kind: kind.into() }
+    }
+
+    /// The kind `kind` of `api_version`, if both are texts that can become parts of a URL.
+    pub fn checked(api_version: String, kind: String) -> Result<Self, KindError> {
+        let parts = api_version.split('/').count();
+        if parts > 2 || !api_version.split('/').all(is_dns_name) || api_version.len() > API_VERSION_BYTES_MAX {
+            return Err(KindError::ApiVersion(api_version));
+        }
+        if kind.is_empty() || kind.len() > KIND_BYTES_MAX || !kind.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return Err(KindError::Kind(kind));
+        }
+        Ok(Self::new(api_version, kind))
     }
 
     /// The API group; empty for the core group.
@@ -62,6 +90,11 @@ impl ObjectKind {
             && self.group().len() <= 253
             && self.group().bytes().all(is_of_groups)
     }
+}
+
+fn is_dns_name(name: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
+    !name.is_empty() && !name.starts_with(['.', '-']) && !name.contains("..") && name.bytes().all(inner)
 }
 
 /// The resource that a kind probably has, in the plural that people form: `Policy` → `policies`, `Ingress` → `ingresses`,

@@ -5,9 +5,11 @@ mod connect;
 pub(crate) mod failure;
 pub(crate) mod headers;
 pub(crate) mod observer;
+mod person;
 pub(crate) mod reachability;
 pub(crate) mod request;
 pub(crate) mod restores;
 mod transport;
 
 pub use self::connect::{ConnectError, ConnectOptions, Connection, ServerVersion, check, connect};
+pub use self::headers::{HeaderError, of_user};

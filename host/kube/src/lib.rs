@@ -17,8 +17,6 @@ mod field_selector;
 mod informer;
 mod lease;
 mod offload;
-mod own_review;
-mod pod_proxy;
 mod port;
 mod reader;
 mod review;
@@ -48,8 +46,6 @@ pub use crate::informer::{
     OverBudget,
 };
 pub use crate::lease::{LeaseError, LeaseKind, Leases, Notes};
-pub use crate::own_review::{AskedAccess, HeldRule, HeldRules, OwnReviewError, OwnReviews};
-pub use crate::pod_proxy::{FoundPod, FoundPods, PodProxy, PodProxyError};
 pub use crate::port::ApiPort;
 pub use crate::reader::live::{LiveBudget, LiveReader};
 pub use crate::reader::{Readable, Reader};

@@ -9,10 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use windlass_core::object::{ObjectKind, plural};
 use windlass_core::rights::grants::Rule;
-use windlass_kube::Discovery;
-use windlass_kube::discovery::SweepError;
-use windlass_wasm::Manifest;
-use windlass_wasm::manifest::{Controller, Watch};
+use windlass_manifest::{Controller, Manifest, Watch};
 
 use super::document::VERBS;
 
@@ -95,25 +92,15 @@ pub struct ClusterNames {
 }
 
 impl ClusterNames {
-    /// Asks the cluster about the kinds of the manifest's controllers, and, if it has permissions, what else there is. Fails if
-    /// the cluster does not tell.
-    pub async fn asked(manifest: &Manifest, cluster: &Discovery) -> Result<Self, SweepError> {
-        let mut names = Self::default();
-        for watch in manifest.controllers.iter().flat_map(watches) {
-            let kind = watch.object_kind();
-            // What is not served yet is named by the manifest's definitions, the table or a guess.
-            let Ok(resource) = cluster.resolve(&kind).await else { continue };
-            let name =
-                ResourceName { plural: resource.plural.clone(), namespaced: resource.namespaced, guessed: false };
-            names.kinds.insert(kind.to_string(), name);
-        }
-        // Permissions name resources without a version, so no question about a kind would find them.
-        if !manifest.permissions.is_empty() {
-            let (resources, _silent) = cluster.everything().await?;
-            let scopes = resources.iter().map(|it| ((it.group().to_owned(), it.plural.clone()), it.namespaced));
-            names.scopes.extend(scopes);
-        }
-        Ok(names)
+    /// The names that a cluster serves: those of `kinds`, and for each group and plural of `scopes` whether its objects live
+    /// in namespaces.
+    #[must_use]
+    pub fn served(
+        kinds: impl IntoIterator<Item = (ObjectKind, ResourceName)>,
+        scopes: impl IntoIterator<Item = ((String, String), bool)>,
+    ) -> Self {
+        let kinds = kinds.into_iter().map(|(kind, name)| (kind.to_string(), name)).collect();
+        Self { kinds, scopes: scopes.into_iter().collect(), definitions: vec![] }
     }
 
     /// The same names, and those of `definitions` where no cluster knows better: objects of kind `CustomResourceDefinition`.
@@ -129,7 +116,7 @@ impl ClusterNames {
         let defined =
             || self.defined(manifest).find(|it| (it.group, it.plural) == (group, plural)).map(|it| it.namespaced);
         let watched = || {
-            let kinds = manifest.controllers.iter().flat_map(watches).map(Watch::object_kind);
+            let kinds = manifest.controllers.iter().flat_map(Controller::all_watches).map(Watch::object_kind);
             let named = kinds.filter(|kind| kind.group() == group).map(|kind| self.name(manifest, &kind));
             named.filter(|name| name.plural == plural && !name.guessed).map(|name| name.namespaced).next()
         };
@@ -181,10 +168,6 @@ impl<'a> Definition<'a> {
     }
 }
 
-pub(crate) fn watches(controller: &Controller) -> impl Iterator<Item = &Watch> {
-    std::iter::once(&controller.primary).chain(&controller.owns).chain(&controller.watches)
-}
-
 /// All rules that the manifest asks for, those of one resource and place as one.
 #[must_use]
 pub fn asks(manifest: &Manifest, names: &ClusterNames) -> Vec<Ask> {
@@ -229,7 +212,7 @@ fn scope(manifest: &Manifest, rule: &Rule, names: &ClusterNames) -> (bool, bool)
             scopes.entry((group, plural)).or_insert(namespaced);
         }
     }
-    for watch in manifest.controllers.iter().flat_map(watches) {
+    for watch in manifest.controllers.iter().flat_map(Controller::all_watches) {
         let kind = watch.object_kind();
         let Some(name) = names.kinds.get(&kind.to_string()).filter(|name| !name.guessed) else { continue };
         if let (Some(group), Some(plural)) = (groups.get(kind.group()), resources.get(name.plural.as_str())) {
@@ -283,9 +266,6 @@ pub fn in_one_line(manifest: &Manifest) -> String {
 
 #[cfg(test)]
 mod tests {
-    use windlass_apiserver::{ApiServer, Config};
-    use windlass_kube::client::{self, ConnectOptions};
-
     use super::*;
 
     fn manifest() -> Manifest {
@@ -376,7 +356,7 @@ mod tests {
             resources: vec!["widgets/status".to_owned()],
             ..Rule::default()
         };
-        let names = manifest.controllers.iter().flat_map(watches).map(|watch| {
+        let names = manifest.controllers.iter().flat_map(Controller::all_watches).map(|watch| {
             (
                 watch.object_kind().to_string(),
                 ResourceName { plural: "widgets".to_owned(), namespaced: true, guessed: false },
@@ -386,49 +366,5 @@ mod tests {
         let names = ClusterNames { kinds, ..ClusterNames::default() };
         assert_eq!(scope(&manifest, &asked("example.com"), &names), (false, true), "another group's");
         assert_eq!(scope(&manifest, &asked("other.com"), &names), (false, false));
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_cluster_knows_the_scope_of_what_a_permission_names_and_of_its_namesake_in_another_group() {
-        let server = ApiServer::start(Config::default()).await.expect("loopback");
-        let directory = tempfile::tempdir().expect("a directory");
-        let kubeconfig = directory.path().join("kubeconfig");
-        std::fs::write(&kubeconfig, server.kubeconfig()).expect("it can be written");
-        let options = ConnectOptions { kubeconfig: Some(kubeconfig), ..ConnectOptions::default() };
-        let client = client::connect(&options).await.expect("it answers").client;
-        let definition = serde_json::json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": "pods.example.com"},
-            "spec": {
-                "group": "example.com", "scope": "Cluster", "names": {"kind": "Pod", "plural": "pods"},
-                "versions": [{
-                    "name": "v1", "served": true, "storage": true,
-                    "schema": {"openAPIV3Schema": {"type": "object"}},
-                }],
-            },
-        });
-        let request = http::Request::post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
-            .header("content-type", "application/json")
-            .body(definition.to_string().into_bytes());
-        let _: serde_json::Value = client.request(request.expect("a request")).await.expect("it is created");
-
-        let manifest = serde_json::json!({
-            "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
-            "controllers": [{"name": "a", "primary": {"apiVersion": "v1", "kind": "ConfigMap"}}],
-            "permissions": [
-                {"apiGroups": ["example.com"], "resources": ["pods"], "verbs": ["get"]},
-                {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
-                {"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]},
-            ],
-        });
-        let manifest = Manifest::from_json(&manifest.to_string()).expect("valid");
-        let scopes = |names: &ClusterNames| {
-            let asks = asks(&manifest, names);
-            let asks = asks.iter().filter(|ask| ask.why == "a permission of the manifest");
-            asks.map(|ask| (ask.rule.cluster, ask.guessed)).collect::<Vec<_>>()
-        };
-        assert_eq!(scopes(&ClusterNames::default()), [(false, true), (false, false), (false, true)]);
-        let asked = ClusterNames::asked(&manifest, &Discovery::new(client)).await.expect("it tells");
-        assert_eq!(scopes(&asked), [(true, false), (false, false), (false, true)]);
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde_saphyr::Spanned;
 use windlass_core::rights::grants::Allowance;
 use windlass_core::rights::principal::ServiceAccount;
-use windlass_wasm::manifest::{API_VERSION, is_dns_label};
+use windlass_manifest::{API_VERSION, is_dns_label};
 
 pub use self::check::VERBS;
 use self::check::{check_http, check_rule, is_definition, is_finalizer, is_subdomain};
@@ -48,7 +48,7 @@ pub fn policy(path: &Path, text: &[u8], plugin: &str) -> Result<Policy, PolicyEr
         }
         Policy {
             plugin: plugin.to_owned(),
-            instances: document.instances.as_ref().map(|instances| instances.value.into()).unwrap_or_default(),
+            instances: document.instances.as_ref().map(|instances| instances.value).unwrap_or_default(),
             paused: document.paused.as_ref().is_some_and(|paused| paused.value),
             impersonate: document.impersonate.as_ref().and_then(|text| service_account(text, &mut problems)),
             rollout: document.rollout.as_ref().map(|rollout| strategy(rollout, &mut problems)).unwrap_or_default(),

@@ -6,18 +6,16 @@
 use std::fmt::Write as _;
 
 use windlass_core::rights::grants::{Allowance, HttpRule, Rule};
-use windlass_wasm::Plugin;
-use windlass_wasm::manifest::API_VERSION;
+use windlass_manifest::{API_VERSION, Manifest};
 
 use super::asks::Ask;
 use super::document::POLICY;
 use super::sensitive;
 
-/// The policy that grants all of `asks` and of what else `plugin` asks for; paused unless `in_force`, since a host may read it
-/// before anybody has.
+/// The policy that grants all of `asks` and of what else the plugin with this manifest asks for. It is paused unless
+/// `in_force`, because a host may read it before a person has. `digest` tells the reader which file it was written for.
 #[must_use]
-pub fn draft(plugin: &Plugin, asks: &[Ask], in_force: bool) -> String {
-    let manifest = plugin.manifest();
+pub fn draft(manifest: &Manifest, digest: &str, asks: &[Ask], in_force: bool) -> String {
     let asked = manifest.asked(vec![]);
     let mut text = format!(
         "# What the plugin {name} asks for, as `windlass grant` wrote it for review: version {version}, sha256 {digest}.\n\
@@ -35,7 +33,6 @@ pub fn draft(plugin: &Plugin, asks: &[Ask], in_force: bool) -> String {
         },
         name = manifest.name,
         version = manifest.version,
-        digest = plugin.short_digest(),
     );
     text.push_str(if asks.is_empty() { "rules: []\n" } else { "rules:\n" });
     for ask in asks {

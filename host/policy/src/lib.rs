@@ -20,9 +20,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
+use windlass_core::life::instances::Instances;
 use windlass_core::rights::grants::Allowance;
 use windlass_core::rights::principal::ServiceAccount;
-use windlass_wasm::Instances;
 
 pub use problem::PolicyError;
 

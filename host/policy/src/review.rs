@@ -1,7 +1,7 @@
 //! A plugin's requests beside its grants: the answer of `windlass inspect`, as a value.
 
 use windlass_core::rights::grants::{Allowance, HttpRule, Rule};
-use windlass_wasm::Plugin;
+use windlass_manifest::Manifest;
 
 use super::asks::Ask;
 use super::draft::{push_http, push_rule};
@@ -48,11 +48,11 @@ impl LackingRules {
     }
 }
 
-/// Compares what `plugin` asks for with what the layers of the operator all allow; none allow nothing.
+/// Compares what the plugin with this manifest asks for with what the layers of the operator all allow; none allow nothing.
 #[must_use]
-pub fn review(plugin: &Plugin, asks: Vec<Ask>, layers: &[&Allowance]) -> PolicyReview {
-    let rest = plugin.manifest().asked(vec![]);
-    let own = plugin.manifest().finalizer();
+pub fn review(manifest: &Manifest, asks: Vec<Ask>, layers: &[&Allowance]) -> PolicyReview {
+    let rest = manifest.asked(vec![]);
+    let own = manifest.finalizer();
     let nothing = [&Allowance::default()];
     let layers = if layers.is_empty() { &nothing[..] } else { layers };
     let lacks_name = |name: &String, of: fn(&Allowance) -> &[String]| {

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde_json::Value;
 use windlass_core::rights::grants::Rule;
-use windlass_wasm::{EntryPoint, Manifest, Plugin};
+use windlass_manifest::Manifest;
 
 /// The subresources that a definition can declare, each with an example of how.
 const DECLARATIONS: [(&str, &str); 2] = [
@@ -44,16 +44,10 @@ impl fmt::Display for Unserved {
     }
 }
 
-/// The subresources that `plugin` may write, and that neither its own definitions declare nor those `beside` it, in the
-/// folder's `crd.yaml`.
+/// The subresources that a plugin with this manifest may write, if it writes at all, and that neither its own definitions
+/// declare nor those `beside` it, in the folder's `crd.yaml`.
 #[must_use]
-pub fn of_plugin(plugin: &Plugin, beside: &[Value]) -> Vec<Unserved> {
-    let is_writes = |import: &String| import.starts_with("windlass:plugin/writes");
-    let writes = plugin.entry() == EntryPoint::Composer || plugin.imports().iter().any(is_writes);
-    if writes { of_manifest(plugin.manifest(), beside) } else { vec![] }
-}
-
-fn of_manifest(manifest: &Manifest, beside: &[Value]) -> Vec<Unserved> {
+pub fn of_manifest(manifest: &Manifest, beside: &[Value]) -> Vec<Unserved> {
     let own = manifest.crds.iter().filter_map(|crd| CrdSpec::of("the manifest", crd.get("spec")?));
     let beside = beside.iter().filter_map(|crd| CrdSpec::of("crd.yaml", crd.get("spec")?));
     // The host installs its own, so they go before what is beside.

@@ -14,7 +14,8 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use windlass_core::call::ports::{CallContext, Ports};
-use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Instances, Plugin, Request};
+use windlass_core::life::instances::Instances;
+use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Plugin, Request};
 
 use crate::capture::{Capture, microseconds};
 use crate::counts::RecordingCounts;

@@ -81,7 +81,7 @@ enum OutputFormat {
 }
 
 fn namespace(text: &str) -> Result<String, String> {
-    if windlass_wasm::manifest::is_dns_label(text) {
+    if windlass_manifest::is_dns_label(text) {
         Ok(text.to_owned())
     } else {
         Err("a namespace has up to 63 lower-case letters, digits and dashes".to_owned())

@@ -7,6 +7,7 @@ pub(crate) mod children;
 pub(crate) mod finalizers;
 pub(crate) mod keys;
 pub(crate) mod marked;
+pub(crate) mod pod_proxy;
 pub(crate) mod pods;
 pub(crate) mod replica_views;
 pub(crate) mod resume;

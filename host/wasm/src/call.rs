@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use wasmtime::{Store, UpdateDeadline};
 use windlass_core::budget::fair::CpuPermit;
+use windlass_core::life::instances::Instances;
 use windlass_core::queue::outcome::CallResult;
 
 use crate::abi::v0_2_0::{self, Instance};
@@ -22,7 +23,7 @@ use crate::limits::{Limit, Limits, Overrun};
 use crate::memory::Account;
 use crate::meter::Meter;
 use crate::parked::{Parked, Service, Terms};
-use crate::request::{Instances, Request};
+use crate::request::Request;
 use crate::sandbox::Shared;
 use crate::state::{CallState, DescribeWorld, ReconcileWorld, World};
 use crate::timing::CallTime;

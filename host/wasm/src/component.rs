@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
+use windlass_manifest::EntryPoint;
 
 use crate::abi::AbiVersion;
-use crate::entry::EntryPoint;
 use crate::text::single_line;
 use crate::wasi::met_at;
 

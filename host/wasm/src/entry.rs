@@ -1,13 +1,4 @@
-//! The two kinds of plugins, by the function that the host calls.
-
-/// The function that the host calls in a plugin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EntryPoint {
-    /// `reconcile`: the plugin brings about what should be.
-    Reconciler,
-    /// `compose`: the plugin says what should be, and the host brings it about.
-    Composer,
-}
+//! The exports of plugins that the host calls.
 
 /// An export that is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

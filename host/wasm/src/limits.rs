@@ -28,11 +28,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use windlass_core::queue::outcome;
+use windlass_manifest::CALL_DEADLINE_DEFAULT;
 
 use crate::machine;
-
-/// How long a call may take whose manifest does not say: as long as the host waits for one read.
-pub(crate) const CALL_DEADLINE_DEFAULT: Duration = Duration::from_secs(30);
 
 /// How many times the processor time of a call its clock may show where fuel is what stops it.
 const CLOCK_BEYOND_FUEL_FACTOR: u32 = 60;

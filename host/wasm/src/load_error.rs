@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use windlass_manifest::ManifestError;
+
 use crate::abi::AbiVersion;
 use crate::compile::CompileFailure;
 use crate::component::ComponentError;
-use crate::manifest::ManifestError;
 use crate::text::single_line;
 
 /// A file that is not a plugin.

@@ -8,11 +8,11 @@ use std::time::Duration;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use serde_json::Value;
+use windlass_manifest::{Manifest, ManifestError, is_dns_label};
 
 use crate::abi::v0_2_0;
 use crate::component::{check_imports, entry, functions, imports};
 use crate::load_error::{LoadError, LoadProblem, explained};
-use crate::manifest::{Manifest, ManifestError, is_dns_label};
 use crate::obtain::{Obtained, cached, obtain};
 use crate::plugin::{Code, Plugin};
 use crate::sandbox::{Sandbox, Shared, TaskError};

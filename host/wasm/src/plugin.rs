@@ -12,15 +12,14 @@ use windlass_core::cache::related::RelatedRule;
 use windlass_core::call::compose::Composition;
 use windlass_core::call::ports::{CallContext, Ports};
 use windlass_core::queue::outcome::CallResult;
+use windlass_manifest::{EntryPoint, Manifest};
 
 use crate::abi::{AbiVersion, v0_2_0};
 use crate::artefacts::Pinned;
 use crate::call::{self, Callee};
 use crate::counters::{Counters, PluginStats};
 use crate::cpu::CpuTime;
-use crate::entry::EntryPoint;
 use crate::load_error::LoadProblem;
-use crate::manifest::Manifest;
 use crate::memory::Held;
 use crate::obtain::{Obtained, Unimproved, improve};
 use crate::request::{CallLimits, ChangeBatch, CompositionRequest, Request};
@@ -184,6 +183,13 @@ impl Plugin {
     #[must_use]
     pub fn imports(&self) -> &[String] {
         &self.imports
+    }
+
+    /// Whether it may write: a composer by its answer, and a reconciler by the import.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        let is_writes = |import: &String| import.starts_with("windlass:plugin/writes");
+        self.entry == EntryPoint::Composer || self.imports.iter().any(is_writes)
     }
 
     /// The functions that it imports of the plugin interfaces, such as `cache.get`: of an interpreter, all that there are.

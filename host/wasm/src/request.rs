@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::life::instances::Instances;
 use windlass_core::object::ObjectKey;
 use windlass_core::secret::confidential::Confidential;
 
@@ -78,15 +79,4 @@ pub struct Replay {
     pub now: Duration,
     /// The seed of randomness. In `compose` it follows from the request in any case.
     pub seed: [u8; 32],
-}
-
-/// Where calls of a plugin take place.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Instances {
-    /// Each in an instance of its own, which is gone when the call has ended.
-    #[default]
-    Fresh,
-    /// In one that has served calls before, if one is free: quicker, and what the plugin keeps in its memory is still
-    /// there.
-    Reuse,
 }

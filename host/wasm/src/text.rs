@@ -2,30 +2,8 @@
 //! a terminal's cursor, hide what it wrote, or fill a disk.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
-use windlass_core::deceptive::is_deceptive;
-
-/// `text` on one line, control and direction characters escaped, and at most `limit` bytes long; what is cut off is
-/// counted.
-pub(crate) fn single_line(text: &str, limit: usize) -> String {
-    let mut line = String::with_capacity(text.len().min(limit));
-    for (at, character) in text.char_indices() {
-        let before = line.len();
-        if is_deceptive(character) {
-            // Writing to a String cannot fail.
-            let _ = write!(line, "{}", character.escape_default());
-        } else {
-            line.push(character);
-        }
-        if line.len() > limit {
-            line.truncate(before);
-            let _ = write!(line, "… ({} more bytes)", text.len() - at);
-            break;
-        }
-    }
-    line
-}
+pub(crate) use windlass_core::deceptive::single_line;
 
 /// `fields`, each `redacted` and on one line, and at most about `limit` bytes long together. Those that are left out are not
 /// redacted, as that takes time.
@@ -69,21 +47,6 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-
-    #[test]
-    fn a_line_cannot_be_forged() {
-        assert_eq!(
-            single_line("ok\n2026 ERROR \u{1b}[2J\u{202e}x\u{2028}", 100),
-            "ok\\n2026 ERROR \\u{1b}[2J\\u{202e}x\\u{2028}"
-        );
-    }
-
-    #[test]
-    fn a_long_line_is_cut_between_characters_and_says_so() {
-        assert_eq!(single_line("grüße", 3), "gr… (5 more bytes)");
-        assert_eq!(single_line("short", 5), "short");
-        assert_eq!(single_line("\n\n\n", 5), "\\n\\n… (1 more bytes)");
-    }
 
     #[test]
     fn a_field_cannot_pass_for_another() {

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use serde_json::value::RawValue;
 use support::guests::{Core, chameleon, composer, webapp};
 use support::{PluginDir, load, options, sandbox};
-use windlass_wasm::{Limits, Manifest, Sandbox, SandboxOptions};
+use windlass_manifest::Manifest;
+use windlass_wasm::{Limits, Sandbox, SandboxOptions};
 
 /// Larger ones are compiled too slowly to be of use.
 const SEED_BYTES_MAX: usize = 32 << 10;

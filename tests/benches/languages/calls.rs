@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::call::ports::Ports;
+use windlass_core::life::instances::Instances;
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::outcome::CallResult;
-use windlass_wasm::{CallLimits, Instances, Plugin};
+use windlass_wasm::{CallLimits, Plugin};
 
 use crate::support::ports::{FakePorts, quiet};
 use crate::support::{call_of, call_with};

@@ -22,7 +22,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use windlass_wasm::{Instances, Limits, Plugin, Sandbox, SandboxOptions};
+use windlass_core::life::instances::Instances;
+use windlass_wasm::{Limits, Plugin, Sandbox, SandboxOptions};
 
 /// A language, and the plugins that stand for it.
 struct Language {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use windlass_wasm::Instances;
+use windlass_core::life::instances::Instances;
 
 use crate::{Size, built, calls, compiled, sandbox};
 

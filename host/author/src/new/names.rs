@@ -1,6 +1,6 @@
 //! The names that follow from a plugin's own.
 
-use windlass_wasm::manifest::is_dns_label;
+use windlass_manifest::is_dns_label;
 
 use windlass_core::object::plural;
 

@@ -134,7 +134,7 @@ fn the_build_file_and_the_policy_are_read_by_their_own_readers() {
         assert!(policy.allowance.rules.iter().any(|rule| rule.resources == ["mypolicies/status"]));
         assert!(!policy.paused);
         let is_fresh = matches!(language, "rust" | "c");
-        assert_eq!(policy.instances == windlass_wasm::Instances::Fresh, is_fresh, "{language}");
+        assert_eq!(policy.instances == windlass_core::life::instances::Instances::Fresh, is_fresh, "{language}");
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) const HOST_AGENT: &str = concat!("windlass/", env!("CARGO_PKG_VERSION
 /// A name that no header can carry. The request must not be sent without it: it would be somebody else's.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} {text:?} cannot stand in a header of a request: {source}")]
-pub(crate) struct HeaderError {
+pub struct HeaderError {
     what: &'static str,
     text: String,
     source: InvalidHeaderValue,
@@ -73,8 +73,8 @@ pub(crate) fn of_principal(principal: &Principal) -> Result<HeaderMap, HeaderErr
     Ok(headers)
 }
 
-/// The headers of a request in the name of another user, who may be an `account`.
-pub(crate) fn of_user(user: &str, account: Option<&ServiceAccount>) -> Result<HeaderMap, HeaderError> {
+/// The headers of a request in the name of another user, who may be an `account`. Fails if no header can carry the name.
+pub fn of_user(user: &str, account: Option<&ServiceAccount>) -> Result<HeaderMap, HeaderError> {
     let mut headers = HeaderMap::new();
     match account {
         Some(account) => impersonate(&mut headers, account)?,

@@ -2,7 +2,7 @@
 
 use windlass_core::object::path_segment;
 use windlass_core::rights::grants::Cidr;
-use windlass_wasm::manifest::{is_dns_label, nearest};
+use windlass_manifest::{is_dns_label, nearest};
 
 use super::POLICY_LIST_ENTRIES_MAX;
 use super::shape::{HttpDocument, RuleDocument};

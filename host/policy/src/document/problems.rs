@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_path_to_error::{Path as FieldPath, Segment, Track};
 use serde_saphyr::{Location, Spanned};
-use windlass_wasm::manifest::did_you_mean;
+use windlass_manifest::did_you_mean;
 
 use crate::PolicyError;
 use crate::problem::Problem;

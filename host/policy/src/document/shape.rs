@@ -6,8 +6,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_saphyr::Spanned;
+use windlass_core::life::instances::Instances;
 use windlass_core::rights::grants::{HttpRule, Rule, Scheme};
-use windlass_wasm::Instances;
 
 use crate::RolloutStrategy;
 
@@ -20,7 +20,7 @@ pub(super) struct PolicyDocument {
     pub(super) kind: String,
     pub(super) plugin: Option<Spanned<String>>,
     pub(super) paused: Option<Spanned<bool>>,
-    pub(super) instances: Option<Spanned<InstancesDocument>>,
+    pub(super) instances: Option<Spanned<Instances>>,
     pub(super) impersonate: Option<Spanned<String>>,
     pub(super) rollout: Option<Spanned<RolloutDocument>>,
     #[serde(default)]
@@ -73,35 +73,12 @@ pub(super) struct RuleDocument {
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct HttpDocument {
-    pub(super) scheme: SchemeDocument,
+    pub(super) scheme: Scheme,
     pub(super) host: String,
     pub(super) port: Option<u16>,
     pub(super) methods: Vec<String>,
     #[serde(default)]
     pub(super) addresses: Vec<String>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) enum SchemeDocument {
-    Https,
-    Http,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) enum InstancesDocument {
-    Fresh,
-    Reuse,
-}
-
-impl From<InstancesDocument> for Instances {
-    fn from(instances: InstancesDocument) -> Self {
-        match instances {
-            InstancesDocument::Fresh => Self::Fresh,
-            InstancesDocument::Reuse => Self::Reuse,
-        }
-    }
 }
 
 impl<'de> Deserialize<'de> for RolloutDocument {
@@ -151,10 +128,7 @@ impl From<RuleDocument> for Rule {
 impl From<HttpDocument> for HttpRule {
     fn from(rule: HttpDocument) -> Self {
         Self {
-            scheme: match rule.scheme {
-                SchemeDocument::Https => Scheme::Https,
-                SchemeDocument::Http => Scheme::Http,
-            },
+            scheme: rule.scheme,
             host: rule.host.to_lowercase(),
             port: rule.port,
             methods: rule.methods.iter().map(|method| method.to_uppercase()).collect(),

@@ -1,9 +1,9 @@
 //! Policies and ceilings: what is read, what is refused, and what their published schema says.
 
+use windlass_core::life::instances::Instances;
 use windlass_core::object::ObjectKey;
 use windlass_core::rights::egress::{self, HttpTarget, NetworkFacts, UrlHost};
 use windlass_core::rights::grants::{Access, Grants, HttpRule, Layer, LiveGrants, Rule, Scheme};
-use windlass_wasm::Instances;
 
 use super::*;
 

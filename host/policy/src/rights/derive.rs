@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::rights::grants::{Allowance, Grants, Rule, resource_name};
 use windlass_core::rights::principal::{Role, ServiceAccount};
-use windlass_wasm::Manifest;
-use windlass_wasm::manifest::{Controller, Watch};
+use windlass_manifest::{Controller, Manifest, Watch};
 
 use super::scoped::{Granted, ScopedRule, WATCH};
 use super::{Rights, RightsScope, RoleRule};
-use crate::asks::{ClusterNames, ResourceName, watches};
+use crate::asks::{ClusterNames, ResourceName};
 
 const AUTHORIZATION: &str = "authorization.k8s.io";
 const ACCESS_REVIEWS: &str = "subjectaccessreviews";
@@ -254,7 +253,7 @@ impl PluginWork<'_> {
             let resource = names.name(manifest, &kind);
             (self.granted.scopes_of(watch, &resource), kind, resource)
         };
-        let watched: Vec<_> = watches(controller).map(of_watch).collect();
+        let watched: Vec<_> = controller.all_watches().map(of_watch).collect();
         let ungranted: BTreeSet<_> =
             watched.iter().filter(|(scopes, ..)| scopes.is_empty()).map(|(_, kind, _)| kind.to_string()).collect();
         if !ungranted.is_empty() {

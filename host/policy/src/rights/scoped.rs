@@ -2,8 +2,7 @@
 
 use windlass_core::object::ObjectKey;
 use windlass_core::rights::grants::{Access, Grants, Rule};
-use windlass_wasm::Manifest;
-use windlass_wasm::manifest::{Watch, is_dns_label};
+use windlass_manifest::{Manifest, Watch, is_dns_label};
 
 use super::{COMPARED_RULES_MAX, RightsScope, RoleRule};
 use crate::asks::{ClusterNames, ResourceName};

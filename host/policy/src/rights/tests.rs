@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use windlass_core::rights::grants::{Allowance, Forbidden, ForeignKind, Layer, Rule};
 use windlass_core::rights::principal::ServiceAccount;
-use windlass_wasm::Manifest;
+use windlass_manifest::Manifest;
 
 use super::role::{RoleContent, objects};
 use super::*;

@@ -16,7 +16,8 @@ use windlass_core::rights::fence::Fenced;
 use windlass_core::rights::grants::LiveGrants;
 use windlass_core::rights::principal::{Principal, Role};
 use windlass_core::write::settle::Hold;
-use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, EntryPoint, Plugin, Replay, Request};
+use windlass_manifest::EntryPoint;
+use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Plugin, Replay, Request};
 
 use self::answers::Answers;
 pub use self::answers::Stuck;

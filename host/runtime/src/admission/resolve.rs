@@ -8,8 +8,7 @@ use windlass_core::object::ObjectKind;
 use windlass_core::rights::grants::{Allowance, Grants, Rule};
 use windlass_core::rights::principal::Role;
 use windlass_kube::{Discovery, DiscoveryError, Resource};
-use windlass_wasm::Manifest;
-use windlass_wasm::manifest::{Controller, Watch};
+use windlass_manifest::{Controller, Manifest, Watch};
 
 use crate::admission::kinds;
 use crate::dispatch::route::Route;

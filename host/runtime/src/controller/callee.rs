@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use windlass_kube::Readable;
+use windlass_manifest::{Controller as Declared, EntryPoint};
 use windlass_record::PluginRecorder;
-use windlass_wasm::manifest::Controller as Declared;
-use windlass_wasm::{EntryPoint, Plugin};
+use windlass_wasm::Plugin;
 
 use crate::dispatch::composite::{Compose, Composite, ObservedState, OwnedWatch, RelatedWatch};
 use crate::dispatch::reconcile::Reconcile;

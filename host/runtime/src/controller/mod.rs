@@ -27,8 +27,8 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use windlass_core::budget::fair::CpuShare;
 use windlass_core::queue::trigger::TriggerReason;
 use windlass_kube::{Budget, LiveReader};
+use windlass_manifest::Controller as Declared;
 use windlass_wasm::Plugin;
-use windlass_wasm::manifest::Controller as Declared;
 
 pub(crate) use self::handover::kept::Handover;
 use self::handover::kept::{ActiveRound, InheritedRound};

@@ -16,7 +16,7 @@ use windlass_core::object::progress::Stamp;
 use windlass_core::write::expectations::{Due, HeldKey};
 use windlass_core::write::gate::{Gate, ParkedAudit};
 use windlass_kube::Informers;
-use windlass_wasm::manifest::ExpectationTimeout;
+use windlass_manifest::ExpectationTimeout;
 
 /// The time between two looks for parked keys that nothing would wake.
 const PARKED_AUDIT_INTERVAL: Duration = Duration::from_secs(15);

@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_core::life::sharing::{Membership, Offer, Unserved};
 use windlass_kube::Leases;
+use windlass_manifest::is_dns_label;
 use windlass_wasm::Plugin;
-use windlass_wasm::manifest::is_dns_label;
 
 use super::settings::OFFER_BYTES_MAX;
 use super::slots::LeaseSlots;

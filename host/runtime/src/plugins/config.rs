@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use windlass_core::secret::confidential::Confidential;
 use windlass_kube::SecretError;
-use windlass_wasm::Manifest;
+use windlass_manifest::Manifest;
 
 use windlass_files::read_whole;
 

@@ -17,7 +17,7 @@ use windlass_core::retry::{Retries, RetryPolicy};
 use windlass_core::rights::grants::{Allowance, Grants};
 use windlass_core::rights::principal::Principal;
 use windlass_kube::{Definition, DefinitionError};
-use windlass_wasm::Manifest;
+use windlass_manifest::Manifest;
 
 use crate::admission::kinds;
 use crate::host::Host;

@@ -12,8 +12,8 @@ use std::time::Duration;
 use windlass_core::object::ObjectKind;
 use windlass_core::rights::grants::resource_name;
 use windlass_kube::sweep::{self, Carrier, Sought, SweepScope, Swept};
-use windlass_wasm::manifest::Manifest;
-use windlass_wasm::{EntryPoint, Plugin};
+use windlass_manifest::{EntryPoint, Manifest};
+use windlass_wasm::Plugin;
 
 use crate::host::Host;
 use crate::observe::status::LeftBehind;

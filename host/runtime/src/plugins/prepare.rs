@@ -12,7 +12,8 @@ use windlass_core::object::selector::Selector;
 use windlass_core::rights::fence::Fenced;
 use windlass_core::rights::grants::{DenialCount, LiveGrants};
 use windlass_core::rights::principal::{Principal, Role};
-use windlass_wasm::{LoadError, Manifest, Plugin, Sandbox};
+use windlass_manifest::Manifest;
+use windlass_wasm::{LoadError, Plugin, Sandbox};
 
 use crate::controller::Ready;
 use crate::dispatch::configured::Configured;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tokio::sync::watch;
-use windlass_wasm::Instances;
+use windlass_core::life::instances::Instances;
 
 use super::PoliciesInForce;
 

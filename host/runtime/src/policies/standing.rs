@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::rights::grants::{Allowance, Forbidden, Grants, Layer};
 use windlass_core::rights::principal::ServiceAccount;
-use windlass_wasm::Manifest;
+use windlass_manifest::Manifest;
 
 use super::{Policies, PoliciesError, PolicySettings};
 

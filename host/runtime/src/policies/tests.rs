@@ -9,10 +9,11 @@ use futures::future::{BoxFuture, ready};
 use tracing::subscriber::with_default;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use windlass_core::call::ports::Absent;
+use windlass_core::life::instances::Instances;
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::outcome::CallResult;
 use windlass_core::rights::grants::{Access, Allowance, Rule};
-use windlass_wasm::{CallLimits, Called, Instances};
+use windlass_wasm::{CallLimits, Called};
 
 use super::*;
 use crate::dispatch::middleware::reuse::Reusable;

@@ -8,16 +8,17 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use windlass_core::error::explained;
-use windlass_wasm::manifest::Watch;
-use windlass_wasm::{EntryPoint, Limits, Manifest, Plugin, Sandbox, SandboxOptions};
+use windlass_manifest::{EntryPoint, Manifest, Watch};
+use windlass_wasm::{Limits, Plugin, Sandbox, SandboxOptions};
 
 use crate::cli::flags::limits::LimitArgs;
+use crate::cli::rights::examine;
 use windlass_author::build::{self, BuildRequest, Built};
 use windlass_author::documents;
 use windlass_policy::asks::{self, ClusterNames};
 use windlass_policy::draft::push_rule;
 use windlass_policy::review::review;
-use windlass_policy::{superfluous, unserved};
+use windlass_policy::superfluous;
 use windlass_runtime::{POLICY_SUFFIX, read_policy};
 
 /// Exit code: the sources do not make a plugin.
@@ -138,7 +139,7 @@ fn controllers(manifest: &Manifest) -> Vec<String> {
     let kinds = |watches: &[Watch]| -> String {
         watches.iter().map(|watch| watch.object_kind().to_string()).collect::<Vec<_>>().join(", ")
     };
-    let line = |controller: &windlass_wasm::manifest::Controller| {
+    let line = |controller: &windlass_manifest::Controller| {
         let mut line = format!("{}: {}", controller.name, controller.primary.object_kind());
         for (what, watches) in [("owns", &controller.owns), ("watches", &controller.watches)] {
             if !watches.is_empty() {
@@ -163,7 +164,7 @@ fn imports(plugin: &Plugin) -> String {
 /// Warns about subresources that the plugin may write and the folder's definitions lack.
 fn unserved(plugin: &Plugin, folder: &Path) -> Vec<String> {
     match documents::definitions(folder) {
-        Ok(definitions) => unserved::of_plugin(plugin, &definitions).iter().map(ToString::to_string).collect(),
+        Ok(definitions) => examine::unserved(plugin, &definitions).iter().map(ToString::to_string).collect(),
         Err(error) => vec![format!("whether the API server will serve what the plugin writes is not known: {error}")],
     }
 }
@@ -189,7 +190,7 @@ fn rights(plugin: &Plugin, folder: &Path) -> String {
     for rule in superfluous::of_policy(&policy.allowance, &asks) {
         push_rule(&mut superfluous, &rule);
     }
-    let review = review(plugin, asks, &[&policy.allowance]);
+    let review = review(plugin.manifest(), asks, &[&policy.allowance]);
     let mut text = match review.missing() {
         missing if !missing.is_empty() => format!("{file} lacks, of what it asks for:{}", indented(&missing)),
         _ if review.is_narrowed() => format!("{file} grants what it asks for, narrowed to fewer namespaces or names"),

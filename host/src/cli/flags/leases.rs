@@ -64,7 +64,7 @@ impl LeaseArgs {
 }
 
 fn instance(text: &str) -> Result<String, String> {
-    if windlass_wasm::manifest::is_dns_label(text) && text.len() <= INSTANCE_BYTES_MAX {
+    if windlass_manifest::is_dns_label(text) && text.len() <= INSTANCE_BYTES_MAX {
         Ok(text.to_owned())
     } else {
         Err(format!("the name of an installation has up to {INSTANCE_BYTES_MAX} lower-case letters, digits and dashes"))

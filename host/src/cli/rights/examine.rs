@@ -5,14 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use serde_json::Value;
 use windlass_kube::Discovery;
 use windlass_kube::client::{self, ConnectError, ConnectOptions};
-use windlass_wasm::{Manifest, Plugin, Sandbox, SandboxOptions};
+use windlass_kube::discovery::SweepError;
+use windlass_manifest::{Controller, Manifest};
+use windlass_wasm::{Plugin, Sandbox, SandboxOptions};
 
 use crate::cli::flags::limits::LimitArgs;
 use crate::cli::flags::settings::cache_dir;
 use windlass_author::documents;
-use windlass_policy::asks::{self, Ask, ClusterNames};
+use windlass_policy::asks::{self, Ask, ClusterNames, ResourceName};
+use windlass_policy::unserved::{self, Unserved};
 use windlass_runtime::POLICY_SUFFIX;
 
 /// The time to answer for a cluster that no flag names.
@@ -83,7 +87,7 @@ pub(crate) fn beside(plugin: &Plugin) -> PathBuf {
 /// How the kinds of `plugin` are called, by a cluster if there is one, and by the definitions beside the plugin.
 pub(crate) async fn names_of(plugin: &Plugin, cluster: Option<&Discovery>) -> anyhow::Result<ClusterNames> {
     let names = match cluster {
-        Some(cluster) => ClusterNames::asked(plugin.manifest(), cluster).await?,
+        Some(cluster) => served_names(plugin.manifest(), cluster).await?,
         None => ClusterNames::default(),
     };
     let definitions = documents::definitions_of(plugin.path()).unwrap_or_else(|error| {
@@ -91,6 +95,31 @@ pub(crate) async fn names_of(plugin: &Plugin, cluster: Option<&Discovery>) -> an
         vec![]
     });
     Ok(names.with_definitions(definitions))
+}
+
+/// Asks the cluster about the kinds of the manifest's controllers, and, if it has permissions, what else there is. Fails if
+/// the cluster does not tell.
+async fn served_names(manifest: &Manifest, cluster: &Discovery) -> Result<ClusterNames, SweepError> {
+    let mut kinds = Vec::new();
+    for watch in manifest.controllers.iter().flat_map(Controller::all_watches) {
+        let kind = watch.object_kind();
+        // What is not served yet is named by the manifest's definitions, the table or a guess.
+        let Ok(resource) = cluster.resolve(&kind).await else { continue };
+        let name = ResourceName { plural: resource.plural.clone(), namespaced: resource.namespaced, guessed: false };
+        kinds.push((kind, name));
+    }
+    let mut scopes = Vec::new();
+    // Permissions name resources without a version, so no question about a kind would find them.
+    if !manifest.permissions.is_empty() {
+        let (resources, _silent) = cluster.everything().await?;
+        scopes.extend(resources.iter().map(|it| ((it.group().to_owned(), it.plural.clone()), it.namespaced)));
+    }
+    Ok(ClusterNames::served(kinds, scopes))
+}
+
+/// The subresources that `plugin` may write, and that neither its own definitions declare nor `definitions`.
+pub(crate) fn unserved(plugin: &Plugin, definitions: &[Value]) -> Vec<Unserved> {
+    if plugin.writes() { unserved::of_manifest(plugin.manifest(), definitions) } else { vec![] }
 }
 
 impl ClusterArgs {
@@ -137,6 +166,7 @@ impl ClusterArgs {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use windlass_apiserver::{ApiServer, Config};
 
     use super::*;
 
@@ -161,5 +191,49 @@ mod tests {
         assert_eq!(accepted(json!([{"name": "v1", "served": true, "storage": true}])), Ok(()));
         let refused = accepted(json!([])).expect_err("no versions");
         assert!(refused.starts_with("plugins/a.wasm: ") && refused.contains("no versions"), "{refused}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_cluster_knows_the_scope_of_what_a_permission_names_and_of_its_namesake_in_another_group() {
+        let server = ApiServer::start(Config::default()).await.expect("loopback");
+        let directory = tempfile::tempdir().expect("a directory");
+        let kubeconfig = directory.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, server.kubeconfig()).expect("it can be written");
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig), ..ConnectOptions::default() };
+        let client = client::connect(&options).await.expect("it answers").client;
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "pods.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Cluster", "names": {"kind": "Pod", "plural": "pods"},
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object"}},
+                }],
+            },
+        });
+        let request = http::Request::post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+            .header("content-type", "application/json")
+            .body(definition.to_string().into_bytes());
+        let _: Value = client.request(request.expect("a request")).await.expect("it is created");
+
+        let manifest = json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
+            "controllers": [{"name": "a", "primary": {"apiVersion": "v1", "kind": "ConfigMap"}}],
+            "permissions": [
+                {"apiGroups": ["example.com"], "resources": ["pods"], "verbs": ["get"]},
+                {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
+                {"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]},
+            ],
+        });
+        let manifest = Manifest::from_json(&manifest.to_string()).expect("valid");
+        let scopes = |names: &ClusterNames| {
+            let asks = asks::asks(&manifest, names);
+            let asks = asks.iter().filter(|ask| ask.why == "a permission of the manifest");
+            asks.map(|ask| (ask.rule.cluster, ask.guessed)).collect::<Vec<_>>()
+        };
+        assert_eq!(scopes(&ClusterNames::default()), [(false, true), (false, false), (false, true)]);
+        let asked = served_names(&manifest, &Discovery::new(client)).await.expect("it tells");
+        assert_eq!(scopes(&asked), [(true, false), (false, false), (false, true)]);
     }
 }

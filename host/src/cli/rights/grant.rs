@@ -49,7 +49,7 @@ impl GrantArgs {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         let plugin = examine::load(&self.plugin, &self.limits, self.cache).await?;
         let asks = self.cluster.asks(&plugin).await?;
-        let text = draft(&plugin, &asks, self.in_force);
+        let text = draft(plugin.manifest(), plugin.short_digest(), &asks, self.in_force);
         let output = self.output.unwrap_or_else(|| examine::beside(&plugin));
         if output == Path::new("-") {
             crate::cli::print(&text).context("cannot write to standard output")?;
@@ -60,7 +60,7 @@ impl GrantArgs {
             let mut is_narrowed = false;
             let news = match read_policy(&output, plugin.name()) {
                 Ok(policy) => {
-                    let review = review(&plugin, asks, &[&policy.allowance]);
+                    let review = review(plugin.manifest(), asks, &[&policy.allowance]);
                     is_narrowed = review.is_narrowed();
                     // What replaces it is as wide as the plugin asks.
                     if self.force { review.lacking() } else { review.missing() }

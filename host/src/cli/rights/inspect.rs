@@ -12,7 +12,8 @@ use clap::Args;
 use serde_json::{Value, json};
 use windlass_core::error::explained;
 use windlass_core::rights::grants::{Allowance, HttpRule, Rule, resource_name};
-use windlass_wasm::{Contents, EntryPoint, Need, Plugin};
+use windlass_manifest::EntryPoint;
+use windlass_wasm::{Contents, Need, Plugin};
 
 use crate::cli::OutputFormat;
 use crate::cli::flags::limits::LimitArgs;
@@ -20,7 +21,7 @@ use crate::cli::rights::examine::{self, CacheArgs, ClusterArgs};
 use windlass_author::documents;
 use windlass_policy::Policy;
 use windlass_policy::review::{PolicyReview, Reviewed, review};
-use windlass_policy::unserved::{self, Unserved};
+use windlass_policy::unserved::Unserved;
 use windlass_runtime::{POLICY_SUFFIX, read_ceiling, read_policy};
 
 /// Exit code: the plugin lacks something.
@@ -128,11 +129,11 @@ impl InspectArgs {
         let ceiling = self.ceiling.as_deref().map(read_ceiling).transpose().map_err(anyhow::Error::msg)?;
         let asks = self.cluster.asks(&plugin).await?;
         // `asks` has said so if they cannot be read.
-        made.unserved = unserved::of_plugin(&plugin, &documents::definitions_of(plugin.path()).unwrap_or_default());
+        made.unserved = examine::unserved(&plugin, &documents::definitions_of(plugin.path()).unwrap_or_default());
         let nothing = Allowance::default();
         let granted: &Allowance = policy.as_ref().map_or(&nothing, |policy| &*policy.allowance);
         let layers: Vec<&Allowance> = std::iter::once(granted).chain(ceiling.as_deref()).collect();
-        let review = review(&plugin, asks, &layers);
+        let review = review(plugin.manifest(), asks, &layers);
         let given = PolicyLayers { file, policy, ceiling, require_all: self.require_all };
         match self.output {
             OutputFormat::Text => crate::cli::print(&text(&plugin, &made, &given, &review)),

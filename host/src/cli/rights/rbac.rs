@@ -10,7 +10,8 @@ use serde_json::json;
 use windlass_apiserver::{ApiServer, Config};
 use windlass_core::error::explained;
 use windlass_core::rights::principal::ServiceAccount;
-use windlass_kube::{Connection, Discovery, OwnReviews};
+use windlass_kube::{Connection, Discovery};
+use windlass_manifest::is_dns_label;
 use windlass_policy::asks::ClusterNames;
 use windlass_policy::rights::role::{self, RoleObject};
 use windlass_policy::rights::{HostRights, RightsOptions, RightsSource, asked, derive};
@@ -18,11 +19,11 @@ use windlass_runtime::{
     AdminAuth, GrantMode, LeaseMode, PolicySettings, Standing, is_plugin_file, named_secrets, standings,
 };
 use windlass_wasm::Plugin;
-use windlass_wasm::manifest::is_dns_label;
 
 use crate::cli::flags::limits::LimitArgs;
 use crate::cli::flags::settings::DEFAULTS;
 use crate::cli::rights::examine::{self, CacheArgs, ClusterArgs};
+use crate::cli::rights::own_review::OwnReviews;
 use crate::cli::rights::rbac_check;
 
 /// Exit code: something is missing.
@@ -159,7 +160,7 @@ impl RbacArgs {
                 eprintln!("windlass: plugins act as {account} too, which is another user: --as {}", account.user());
             }
         }
-        let reviews = OwnReviews::new(connection.client, self.user.clone());
+        let reviews = OwnReviews::new(connection, self.user.clone());
         let checked = rbac_check::check(&reviews, expected, &self.host_namespace).await?;
         match self.output {
             RoleFormat::Yaml => crate::cli::print(&checked.text()),

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use windlass_core::rights::grants::resource_name;
-use windlass_kube::{AskedAccess, HeldRule, OwnReviewError, OwnReviews};
 use windlass_policy::rights::held::{RightsQuestion, questions, superfluous};
 use windlass_policy::rights::role::in_order;
 use windlass_policy::rights::{Rights, RightsScope, RoleRule};
 
+use crate::cli::rights::own_review::{AskedAccess, HeldRule, OwnReviewError, OwnReviews};
 use crate::cli::view;
 
 /// The rights that a user lacks, and those beyond what it should have.

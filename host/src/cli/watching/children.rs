@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass_core::call::compose::CREATED_BY;
 use windlass_kube::sweep::{Carrier, Parent, Sought, SweepScope};
-use windlass_wasm::EntryPoint;
+use windlass_manifest::EntryPoint;
 
 use crate::cli::flags::limits::LimitArgs;
 use crate::cli::rights::examine::{self, CacheArgs};

@@ -7,9 +7,9 @@ use tokio::sync::OnceCell;
 use windlass_core::deceptive;
 use windlass_core::error::explained;
 use windlass_kube::client::{self, ConnectOptions};
-use windlass_kube::{FoundPod, PodProxy, PodProxyError};
 
 use crate::cli::watching::admin::{AdminFailure, ShownPlugins, document, names_what_is_not_there, no_such_plugin};
+use crate::cli::watching::pod_proxy::{FoundPod, PodProxy, PodProxyError};
 use crate::cli::watching::replica_views::{HostPlugins, ReplicaView, runs_at, together};
 
 /// The label that the chart gives to the host's Pods.
@@ -71,7 +71,7 @@ impl PodArgs {
             };
             let said = "no --admin-address is given, so the host is looked for in a cluster";
             let connection = client::connect(&options).await.map_err(|error| anyhow::anyhow!(error).context(said));
-            Ok(PodProxy::new(&connection.map_err(AdminFailure::Unknown)?))
+            Ok(PodProxy::new(connection.map_err(AdminFailure::Unknown)?))
         };
         self.proxy.get_or_try_init(connect).await
     }

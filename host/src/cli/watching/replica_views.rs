@@ -1,9 +1,9 @@
 //! Puts together what several replicas of a host say of the same plugins.
 
 use serde_json::Value;
-use windlass_kube::FoundPod;
 
 use crate::cli::view::text;
+use crate::cli::watching::pod_proxy::FoundPod;
 
 /// The plugins of one host, as it shows them.
 #[derive(Debug, PartialEq)]

@@ -14,9 +14,10 @@ use windlass_core::cache::mapping::Target;
 use windlass_core::cache::related::RelatedRule;
 use windlass_core::call::compose::Composition;
 use windlass_core::queue::outcome::CallResult;
+use windlass_manifest::EntryPoint;
 
 use self::optional::{customize_bindings, mapper_bindings};
-use crate::entry::{EntryPoint, Export};
+use crate::entry::Export;
 use crate::request::{ChangeBatch, CompositionRequest, Request};
 use crate::state::CallState;
 use crate::wasi;

@@ -7,13 +7,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::cache::overlay::Overlay;
 use windlass_core::call::ports::CallContext;
+use windlass_core::life::instances::Instances;
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::queue::trigger::Triggers;
 use windlass_core::rights::fence::Fenced;
 use windlass_core::rights::grants::LiveGrants;
 use windlass_core::rights::principal::{Principal, Role};
 use windlass_core::write::settle::Hold;
-use windlass_wasm::{CallLimits, Instances, Plugin, Replay, Request};
+use windlass_wasm::{CallLimits, Plugin, Replay, Request};
 
 use crate::languages::RUNTIME;
 use crate::ports::{Answers, Recorder};

@@ -7,7 +7,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use windlass_wasm::{Limits, Manifest, Plugin, Sandbox, SandboxOptions};
+use windlass_manifest::Manifest;
+use windlass_wasm::{Limits, Plugin, Sandbox, SandboxOptions};
 
 /// Every language with a probe, and whether it has a composing one.
 const LANGUAGES: [(&str, bool); 7] =

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use windlass_wasm::{Instances, Plugin, Sandbox};
+use windlass_core::life::instances::Instances;
+use windlass_wasm::{Plugin, Sandbox};
 
 use crate::call::Call;
 use crate::case::{Case, cases};

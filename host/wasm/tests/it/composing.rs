@@ -11,11 +11,11 @@ use support::ports::quiet;
 use support::{call_of, load, sandbox, trapped};
 use windlass_core::cache::mapping::Target;
 use windlass_core::call::compose::Composition;
+use windlass_core::life::instances::Instances;
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::outcome::{CallResult, Failure};
-use windlass_wasm::{
-    CallLimits, ChangeBatch, CompositionRequest, EntryPoint, Instances, Limits, ObjectChange, Plugin, Request,
-};
+use windlass_manifest::EntryPoint;
+use windlass_wasm::{CallLimits, ChangeBatch, CompositionRequest, Limits, ObjectChange, Plugin, Request};
 
 fn request(plugin: &Plugin, uid: &str, spec: &Value) -> CompositionRequest {
     let parent = json!({

@@ -11,7 +11,6 @@ mod fuel;
 mod hostile;
 mod limits;
 mod loading;
-mod manifest;
 mod memory;
 mod mutants;
 mod outside;

@@ -9,10 +9,11 @@ use support::guests::{CLAIM, CLAIM_IMPORT, Core};
 use support::ports::quiet;
 use support::{call_of, call_with, load, sandbox, until};
 use windlass_core::call::ports::CallContext;
+use windlass_core::life::instances::Instances;
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::outcome::CallResult;
 use windlass_core::rights::grants::{Grants, Rule};
-use windlass_wasm::{CallLimits, Instances, Limits, Plugin, Sandbox};
+use windlass_wasm::{CallLimits, Limits, Plugin, Sandbox};
 
 /// A guest that counts its calls in its memory, and traps in the third.
 fn counting() -> Core {

@@ -6,9 +6,10 @@ use crate::support;
 use support::guests::stock;
 use support::ports::quiet;
 use support::{call_of, call_with, load, sandbox};
+use windlass_core::life::instances::Instances;
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::outcome::CallResult;
-use windlass_wasm::{CallLimits, Instances, Limits};
+use windlass_wasm::{CallLimits, Limits};
 
 /// Each allocates some two kilobytes, and the collector runs for the first time at four mebibytes.
 const ALLOCATING_CALLS: usize = 5_000;

@@ -17,9 +17,10 @@ use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
 };
 use windlass_core::call::ports::{Ports, Surroundings};
+use windlass_core::life::instances::Instances;
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::outcome::CallResult;
-use windlass_wasm::{CallLimits, Instances, Limits, Plugin, Replay};
+use windlass_wasm::{CallLimits, Limits, Plugin, Replay};
 
 /// The adapter of stock toolchains, from wasip1 to WASI 0.2.
 const ADAPTER: (&str, &[u8]) = (WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER);

@@ -5,8 +5,11 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// The scheme of a URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+use serde::Deserialize;
+
+/// The scheme of a URL. Manifests and policies write it as URLs do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Scheme {
     /// With TLS.
     Https,

@@ -13,7 +13,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use windlass_core::call::ports::{CallContext, MetricChange, Metrics};
 use windlass_core::deceptive::is_deceptive;
-use windlass_wasm::manifest::{Metric, MetricType as Declared};
+use windlass_manifest::{Metric, MetricType as Declared};
 
 /// Series of one metric.
 const SERIES_PER_METRIC_MAX: usize = 200;

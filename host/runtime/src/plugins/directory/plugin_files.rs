@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use windlass_wasm::manifest::is_dns_label;
+use windlass_manifest::is_dns_label;
 
 use crate::files::Content;
 

@@ -11,9 +11,9 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_saphyr::Spanned;
 use windlass_files::read_whole;
+use windlass_manifest::{API_VERSION, nearest};
 use windlass_policy::PolicyError;
 use windlass_policy::document::problems::DocumentProblems;
-use windlass_wasm::manifest::{API_VERSION, nearest};
 
 use super::keys::{ConfigKey, HOST, KeyForm, KeyKind, of_host};
 

@@ -142,8 +142,8 @@ fn tell(file: &str, restart: &[String]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{read, write, written};
     use super::*;
+    use crate::cli::run::config::tests::{read, write, written};
 
     #[test]
     fn a_new_file_says_what_changes_now_and_what_with_a_restart() {

@@ -1,7 +1,7 @@
 //! The schema of a configuration file, from the flags. `docs/schema/host-configuration.schema.json` is its output.
 
 use serde_json::{Map, Value, json};
-use windlass_wasm::manifest::API_VERSION;
+use windlass_manifest::API_VERSION;
 
 use super::file::KIND;
 use super::keys::{ConfigKey, KeyForm, KeyKind};

@@ -15,10 +15,10 @@ use windlass_core::queue::trigger::Trigger;
 use windlass_core::write::{
     DeleteOptions, FieldValidation, Operation, PatchType, Propagation, Subresource, WriteOptions,
 };
+use windlass_manifest::is_dns_label;
 
 use super::bindings::exports::windlass::plugin::reconciler::Outcome;
 use super::bindings::windlass::plugin::{cache, triggers, types as wit, writes};
-use crate::manifest::is_dns_label;
 use crate::request::Request;
 use crate::text::{shortened, single_line};
 
@@ -198,19 +198,7 @@ pub(crate) fn object_ref(target: wit::ObjectRef) -> Result<ObjectRef, Malformed>
 }
 
 pub(crate) fn object_kind(api_version: String, kind: String) -> Result<ObjectKind, Malformed> {
-    let parts = api_version.split('/').count();
-    if parts > 2 || !api_version.split('/').all(is_dns_name) || api_version.len() > MAX_NAME {
-        return Err(format!("{} is not an apiVersion, which is like `apps/v1`", quoted(&api_version)));
-    }
-    if kind.is_empty() || kind.len() > 63 || !kind.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        return Err(format!("{} is not a kind, which is like `Deployment`", quoted(&kind)));
-    }
-    Ok(ObjectKind::new(api_version, kind))
-}
-
-fn is_dns_name(name: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
-    !name.is_empty() && !name.starts_with(['.', '-']) && !name.contains("..") && name.bytes().all(inner)
+    ObjectKind::checked(api_version, kind).map_err(|error| error.to_string())
 }
 
 /// A name that can be a step of a path, of a length that logs can take (ADR 34).

@@ -1,4 +1,4 @@
-//! Checks the fields that make sense for a composer and not for a reconciler, and the other way round.
+//! The two kinds of plugins, and the fields that make sense for one of them and not for the other.
 
 use std::collections::HashSet;
 
@@ -7,11 +7,19 @@ use windlass_core::object::ObjectKind;
 
 use super::watch::Mapping;
 use super::{Controller, Manifest, ManifestError, Projection, UpdateStrategy, Watch};
-use crate::entry::EntryPoint;
+
+/// The function that the host calls in a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EntryPoint {
+    /// `reconcile`: the plugin brings about what should be.
+    Reconciler,
+    /// `compose`: the plugin says what should be, and the host brings it about.
+    Composer,
+}
 
 impl Manifest {
     /// Refuses what a plugin with this entry cannot mean; `has_optional`: it exports what a watch may be given over to, too.
-    pub(crate) fn check_entry(&self, entry: EntryPoint, has_optional: bool) -> Result<(), ManifestError> {
+    pub fn check_entry(&self, entry: EntryPoint, has_optional: bool) -> Result<(), ManifestError> {
         let mut problems = Vec::new();
         for (index, controller) in self.controllers.iter().enumerate() {
             let path = format!("controllers[{index}]");

@@ -1,5 +1,9 @@
 //! A plugin's manifest: the document that `describe` answers, as `wit/manifest.schema.json` describes it.
 //!
+//! It is read and checked here, without the engine that runs plugins: what a plugin asks for follows from it alone. The
+//! sandbox (`windlass-wasm`) reads it when it loads a plugin, policies (`windlass-policy`) are drafted from it, and the
+//! host starts controllers by it.
+//!
 //! Reading it is strict. A field that is not known is an error with a hint, because a misspelt `workers` that is quietly
 //! ignored is found out in production.
 //!
@@ -17,10 +21,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-
-use crate::limits::CALL_DEADLINE_DEFAULT;
+use windlass_core::rights::grants::Scheme;
 
 pub use access::ImpliedAccess;
+pub use entry::EntryPoint;
 pub use read::{ManifestError, did_you_mean, nearest};
 pub use validate::is_dns_label;
 pub use watch::{Index, IndexSource, Mapping, Predicate, Projection, SelectorForm, UpdateStrategy, Watch};
@@ -29,6 +33,9 @@ pub use watch::{Index, IndexSource, Mapping, Predicate, Projection, SelectorForm
 pub const API_VERSION: &str = "windlass.dev/v1alpha1";
 /// The only `kind` of manifests.
 pub const KIND: &str = "PluginManifest";
+
+/// How long a call may take whose manifest does not say: as long as the host waits for one read.
+pub const CALL_DEADLINE_DEFAULT: Duration = Duration::from_secs(30);
 
 /// How often every primary runs without a change: controller-runtime's `defaultSyncPeriod` (`pkg/cache/cache.go`).
 const RESYNC_PERIOD_DEFAULT: Duration = Duration::from_hours(10);
@@ -229,14 +236,4 @@ pub struct HttpHost {
     pub port: Option<u16>,
     /// Such as `GET`.
     pub methods: Vec<String>,
-}
-
-/// The scheme of a URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Scheme {
-    /// With TLS.
-    Https,
-    /// In the clear.
-    Http,
 }

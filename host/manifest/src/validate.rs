@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use std::fmt::Display;
 
 use serde_json::{Map, Value};
+use windlass_core::deceptive::single_line;
 
 use super::{Controller, HttpHost, Manifest, Metric, MetricType, Permission, Watch};
-use crate::text::single_line;
 
 /// How many of anything: far beyond what makes sense, far below what hurts.
 const MAX_ENTRIES: usize = 256;
@@ -139,7 +139,8 @@ fn check_crd(crd: &Map<String, Value>, path: &str, problems: &mut Problems) {
 }
 
 impl Controller {
-    pub(super) fn all_watches(&self) -> impl Iterator<Item = &Watch> {
+    /// The primary, what it owns, and what else it watches, in this order.
+    pub fn all_watches(&self) -> impl Iterator<Item = &Watch> {
         std::iter::once(&self.primary).chain(&self.owns).chain(&self.watches)
     }
 

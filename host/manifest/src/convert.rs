@@ -6,9 +6,9 @@ use windlass_core::object::ObjectKind;
 use windlass_core::queue::{
     ITEM_BACKOFF_MAX, ITEM_BACKOFF_MIN, ItemExponential, Limiter, MaxOf, RETRIES_BURST, RETRIES_PER_SECOND, TokenBucket,
 };
-use windlass_core::rights::grants::{self, Allowance, HttpRule, Rule};
+use windlass_core::rights::grants::{Allowance, HttpRule, Rule};
 
-use super::{Backoff, Controller, HttpHost, LimiterKind, Manifest, Options, Permission, Scheme, Watch};
+use super::{Backoff, Controller, HttpHost, LimiterKind, Manifest, Options, Permission, Watch};
 
 impl Manifest {
     /// The explicit permissions as rules. What the watches imply is in
@@ -45,10 +45,7 @@ impl Manifest {
 impl HttpHost {
     fn rule(&self) -> HttpRule {
         HttpRule {
-            scheme: match self.scheme {
-                Scheme::Https => grants::Scheme::Https,
-                Scheme::Http => grants::Scheme::Http,
-            },
+            scheme: self.scheme,
             host: self.host.to_lowercase(),
             port: self.port,
             methods: self.methods.iter().map(|method| method.to_uppercase()).collect(),

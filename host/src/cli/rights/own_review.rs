@@ -1,25 +1,15 @@
 //! Asks the API server what the user of a kubeconfig may do: for people, who check the rights of a host. Nothing is changed by
 //! it.
 
-use std::time::Duration;
-
-use bytes::Bytes;
-use http::Method;
-use kube::Client;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::rights::principal::ServiceAccount;
-
-use crate::client::headers;
-use crate::client::request::{self, Mutation, RequestError};
-
-const API: &str = "/apis/authorization.k8s.io/v1/";
-/// How long the server may take for a review: some ask an authorizer elsewhere.
-const REVIEW_TIMEOUT: Duration = Duration::from_secs(15);
+use windlass_kube::RequestError;
+use windlass_kube::client::{self, Connection, HeaderError};
 
 /// Why it is not known what a user may do.
 #[derive(Debug, thiserror::Error)]
-pub enum OwnReviewError {
+pub(crate) enum OwnReviewError {
     /// The server could not be asked, or refused to tell.
     #[error("cannot ask the API server what {user} may do: {source}")]
     Request {
@@ -38,46 +28,46 @@ pub enum OwnReviewError {
     },
     /// The user cannot be named in a request.
     #[error("no request can be made: {0}")]
-    User(String),
+    User(#[from] HeaderError),
 }
 
 /// A rule that somebody has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct HeldRule {
+pub(crate) struct HeldRule {
     /// The verbs; `*` for all.
-    pub verbs: Vec<String>,
+    pub(crate) verbs: Vec<String>,
     /// API groups; `*` for all.
-    pub api_groups: Vec<String>,
+    pub(crate) api_groups: Vec<String>,
     /// Resources and subresources; `*` for all.
-    pub resources: Vec<String>,
+    pub(crate) resources: Vec<String>,
     /// The names of objects. Empty: all.
-    pub resource_names: Vec<String>,
+    pub(crate) resource_names: Vec<String>,
 }
 
 /// The rules that somebody has in a namespace, those of the cluster included.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct HeldRules {
+pub(crate) struct HeldRules {
     /// About resources, as far as the server can tell.
-    pub resource_rules: Vec<HeldRule>,
+    pub(crate) resource_rules: Vec<HeldRule>,
     /// There may be more.
-    pub incomplete: bool,
+    pub(crate) incomplete: bool,
 }
 
 /// One request that somebody may or may not make.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AskedAccess<'a> {
+pub(crate) struct AskedAccess<'a> {
     /// The namespace. None: all, or an object without one.
-    pub namespace: Option<&'a str>,
+    pub(crate) namespace: Option<&'a str>,
     /// The API group.
-    pub group: &'a str,
+    pub(crate) group: &'a str,
     /// The resource, with its subresource: `deployments/scale`.
-    pub resource: &'a str,
+    pub(crate) resource: &'a str,
     /// The object. None: any.
-    pub name: Option<&'a str>,
+    pub(crate) name: Option<&'a str>,
     /// The verb.
-    pub verb: &'a str,
+    pub(crate) verb: &'a str,
 }
 
 #[derive(Deserialize)]
@@ -91,28 +81,27 @@ struct AccessAnswer {
     allowed: bool,
 }
 
-/// Asks as the client's user, or as another one that this user may impersonate.
-#[derive(Clone)]
-pub struct OwnReviews {
-    client: Client,
-    /// None: the client's own.
+/// Asks as the connection's user, or as another one that this user may impersonate.
+pub(crate) struct OwnReviews {
+    connection: Connection,
+    /// None: the connection's own.
     user: Option<String>,
 }
 
 impl OwnReviews {
     /// Nothing is asked yet. `user` may be a service account, as `system:serviceaccount:prod:deployer`.
     #[must_use]
-    pub fn new(client: Client, user: Option<String>) -> Self {
-        Self { client, user }
+    pub(crate) fn new(connection: Connection, user: Option<String>) -> Self {
+        Self { connection, user }
     }
 
     /// The rules that the user has in `namespace`.
-    pub async fn rules(&self, namespace: &str) -> Result<HeldRules, OwnReviewError> {
+    pub(crate) async fn rules(&self, namespace: &str) -> Result<HeldRules, OwnReviewError> {
         self.ask("SelfSubjectRulesReview", "selfsubjectrulesreviews", json!({"namespace": namespace})).await
     }
 
     /// Whether the user may do it.
-    pub async fn may(&self, access: AskedAccess<'_>) -> Result<bool, OwnReviewError> {
+    pub(crate) async fn may(&self, access: AskedAccess<'_>) -> Result<bool, OwnReviewError> {
         let AskedAccess { namespace, group, resource, name, verb } = access;
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
         let attributes = json!({
@@ -131,27 +120,19 @@ impl OwnReviews {
         spec: Value,
     ) -> Result<T, OwnReviewError> {
         let user = || self.user.clone().unwrap_or_else(|| "the kubeconfig's user".to_owned());
-        let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec});
         let headers = match &self.user {
             None => http::HeaderMap::new(),
             Some(name) => {
                 let account = name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
                 let account =
                     account.map(|(namespace, name)| ServiceAccount { namespace: namespace.into(), name: name.into() });
-                headers::of_user(name, account.as_ref()).map_err(|error| OwnReviewError::User(error.to_string()))?
+                client::of_user(name, account.as_ref())?
             }
         };
-        let mutation = Mutation {
-            method: Method::POST,
-            uri: format!("{API}{resource}"),
-            content_type: "application/json",
-            body: Bytes::from(review.to_string()),
-            headers: headers.into(),
-        };
-        let answer = request::mutate(&self.client, mutation, REVIEW_TIMEOUT).await;
-        let answer = answer.map_err(|source| OwnReviewError::Request { user: user(), source })?;
+        let answer = self.connection.review(kind, resource, &spec, headers).await;
+        let text = answer.map_err(|source| OwnReviewError::Request { user: user(), source })?;
         let answered: ReviewAnswer<T> =
-            serde_json::from_str(&answer.text).map_err(|source| OwnReviewError::Malformed { user: user(), source })?;
+            serde_json::from_str(&text).map_err(|source| OwnReviewError::Malformed { user: user(), source })?;
         Ok(answered.status)
     }
 }

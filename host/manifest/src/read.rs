@@ -1,9 +1,9 @@
 //! From the answer of `describe` to a [`Manifest`], with errors that say where and what was probably meant.
 
 use serde_json::Value;
+use windlass_core::deceptive::single_line;
 
 use super::{API_VERSION, KIND, Manifest};
-use crate::text::single_line;
 
 /// How much of the author's own words a message repeats.
 const QUOTED_BYTES: usize = 300;
@@ -46,7 +46,8 @@ impl Manifest {
         Self::from_value(serde_json::from_str(text).map_err(ManifestError::NotJson)?)
     }
 
-    pub(crate) fn from_value(value: Value) -> Result<Self, ManifestError> {
+    /// The same, from JSON.
+    pub fn from_value(value: Value) -> Result<Self, ManifestError> {
         check_kind(&value)?;
         let manifest: Self = serde_path_to_error::deserialize(value).map_err(|error| shape_error(&error))?;
         let problems = manifest.problems();

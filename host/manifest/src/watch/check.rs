@@ -1,17 +1,17 @@
 //! Whether a watch makes sense.
 
+use windlass_core::object::ObjectKind;
 use windlass_core::object::pointer::{EACH, has_each};
 
 use super::{Index, IndexSource, Mapping, Predicate, Projection, Watch};
-use crate::abi::v0_2_0::convert::object_kind;
-use crate::manifest::validate::{Problems, quoted};
+use crate::validate::{Problems, quoted};
 
 /// How deep predicates may be nested, the outermost included.
 const PREDICATE_DEPTH_MAX: usize = 8;
 
 impl Watch {
-    pub(in crate::manifest) fn check(&self, path: &str, problems: &mut Problems) {
-        if let Err(reason) = object_kind(self.api_version.clone(), self.kind.clone()) {
+    pub(crate) fn check(&self, path: &str, problems: &mut Problems) {
+        if let Err(reason) = ObjectKind::checked(self.api_version.clone(), self.kind.clone()) {
             problems.add(path, reason);
         }
         problems.count(format_args!("{path}.namespaces"), self.namespaces.len());
@@ -40,7 +40,7 @@ impl Watch {
     }
 
     /// For a primary.
-    pub(in crate::manifest) fn check_deletions_count(&self, path: &str, problems: &mut Problems) {
+    pub(crate) fn check_deletions_count(&self, path: &str, problems: &mut Problems) {
         if !self.deleted {
             let what = "a primary that goes always runs, since clean-up and what the host remembers of it end then: leave \
                         this out, and answer at once if the request has no object";
@@ -48,14 +48,14 @@ impl Watch {
         }
     }
 
-    pub(in crate::manifest) fn check_no_strategy(&self, path: &str, problems: &mut Problems) {
+    pub(crate) fn check_no_strategy(&self, path: &str, problems: &mut Problems) {
         if self.update_strategy.is_some() {
             problems.add(format_args!("{path}.updateStrategy"), "only entries of `owns` have an update strategy");
         }
     }
 
     /// For a watch that is mapped.
-    pub(in crate::manifest) fn check_mapping(&self, path: &str, primary_indexes: &[Index], problems: &mut Problems) {
+    pub(crate) fn check_mapping(&self, path: &str, primary_indexes: &[Index], problems: &mut Problems) {
         let Some(mapping) = &self.mapping else {
             problems.add(path, "needs a `mapping`, which says whom a change concerns");
             return;
@@ -69,7 +69,7 @@ impl Watch {
         }
     }
 
-    pub(in crate::manifest) fn check_no_mapping(&self, path: &str, problems: &mut Problems) {
+    pub(crate) fn check_no_mapping(&self, path: &str, problems: &mut Problems) {
         if self.mapping.is_some() {
             problems.add(format_args!("{path}.mapping"), "only entries of `watches` have a mapping");
         }
@@ -92,7 +92,7 @@ impl IndexSource {
 
 impl Mapping {
     /// Whether the plugin's own code maps.
-    pub(in crate::manifest) fn is_code(&self) -> bool {
+    pub(crate) fn is_code(&self) -> bool {
         matches!(self, Self::Mapper {} | Self::Customize {})
     }
 

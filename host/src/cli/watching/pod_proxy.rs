@@ -5,13 +5,10 @@ use std::fmt;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
-use http::header::{HeaderMap, HeaderName, HeaderValue, USER_AGENT};
-use kube::Client;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
-
-use crate::client::Connection;
-use crate::client::headers::HOST_AGENT;
-use crate::client::request::{self, Query, RequestError, encode};
+use windlass_core::object::path_segment::encode;
+use windlass_kube::{Connection, RequestError};
 
 /// So many Pods are looked at. A host has a few replicas.
 const PODS_MAX: usize = 100;
@@ -29,7 +26,7 @@ const TYPED: HeaderValue = HeaderValue::from_static("none");
 
 /// Why a Pod was not asked, or what became of it.
 #[derive(Debug, thiserror::Error)]
-pub enum PodProxyError {
+pub(crate) enum PodProxyError {
     /// The user may not do that.
     #[error(
         "your user may not {verb} {resource} in the namespace {namespace}: the API server says: {message}. A Role there needs \
@@ -66,36 +63,34 @@ pub enum PodProxyError {
 
 /// The way to the Pods of one namespace.
 #[derive(Clone)]
-pub struct PodProxy {
-    client: Client,
-    namespace: String,
-    source: String,
+pub(crate) struct PodProxy {
+    connection: Connection,
 }
 
 impl fmt::Debug for PodProxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PodProxy").field("namespace", &self.namespace).finish_non_exhaustive()
+        f.debug_struct("PodProxy").field("namespace", &self.namespace()).finish_non_exhaustive()
     }
 }
 
 /// A Pod that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FoundPod {
+pub(crate) struct FoundPod {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// It is being deleted, and may still answer.
-    pub is_ending: bool,
+    pub(crate) is_ending: bool,
     /// `NAME:PORT` or `https:NAME:PORT`, as the path of a request has it. Err: why it cannot be asked.
     target: Result<String, String>,
 }
 
 /// The Pods that were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FoundPods {
+pub(crate) struct FoundPods {
     /// By name. None of them has ended.
-    pub pods: Vec<FoundPod>,
+    pub(crate) pods: Vec<FoundPod>,
     /// There are more than are looked at.
-    pub has_more: bool,
+    pub(crate) has_more: bool,
 }
 
 #[derive(Deserialize)]
@@ -171,10 +166,11 @@ struct ProbeRequest {
     scheme: Option<String>,
 }
 
+#[cfg(test)]
 impl FoundPod {
     /// The Pod `name`, to be asked at `port` without TLS.
     #[must_use]
-    pub fn at(name: &str, port: u16) -> Self {
+    pub(crate) fn at(name: &str, port: u16) -> Self {
         Self { name: name.to_owned(), is_ending: false, target: Ok(format!("{name}:{port}")) }
     }
 }
@@ -212,29 +208,26 @@ impl PodContainer {
 impl PodProxy {
     /// The Pods of the namespace that `connection` means. Nothing is asked yet.
     #[must_use]
-    pub fn new(connection: &Connection) -> Self {
-        let Connection { client, default_namespace, source, .. } = connection;
-        Self { client: client.clone(), namespace: default_namespace.clone(), source: source.clone() }
+    pub(crate) fn new(connection: Connection) -> Self {
+        Self { connection }
     }
 
     /// The namespace.
     #[must_use]
-    pub fn namespace(&self) -> &str {
-        &self.namespace
+    pub(crate) fn namespace(&self) -> &str {
+        &self.connection.default_namespace
     }
 
     /// Where the way to the cluster was found, for messages.
     #[must_use]
-    pub fn source(&self) -> &str {
-        &self.source
+    pub(crate) fn source(&self) -> &str {
+        &self.connection.source
     }
 
     /// Finds the Pods with the labels that `selector` wants, to be asked at their port of the name `port`.
-    pub async fn find(&self, selector: &str, port: &str) -> Result<FoundPods, PodProxyError> {
-        let mut query = Query::default();
-        query.add("labelSelector", selector);
-        query.add("limit", &PODS_MAX.to_string());
-        let text = self.get(&query.onto(&self.path())).await.map_err(|error| self.refused(error, "list", "pods"))?;
+    pub(crate) async fn find(&self, selector: &str, port: &str) -> Result<FoundPods, PodProxyError> {
+        let query = [("labelSelector", selector), ("limit", &PODS_MAX.to_string())];
+        let text = self.get(&self.path(), &query).await.map_err(|error| self.refused(error, "list", "pods"))?;
         let PodList { metadata, items } = serde_json::from_str(&text)?;
         let mut pods: Vec<_> = items.into_iter().filter(|pod| !pod.has_ended()).map(|pod| pod.found(port)).collect();
         pods.sort_by(|one, other| one.name.cmp(&other.name));
@@ -242,28 +235,28 @@ impl PodProxy {
     }
 
     /// Asks `pod` for `path`, which may have a query.
-    pub async fn ask(&self, pod: &FoundPod, path: &str) -> Result<String, PodProxyError> {
+    pub(crate) async fn ask(&self, pod: &FoundPod, path: &str) -> Result<String, PodProxyError> {
         let target = pod.target.as_ref().map_err(|why| PodProxyError::NotAsked(why.clone()))?;
         let uri = format!("{}/{target}/proxy{path}", self.path());
-        self.get(&uri).await.map_err(|error| self.refused(error, "get", "pods/proxy"))
+        self.get(&uri, &[]).await.map_err(|error| self.refused(error, "get", "pods/proxy"))
     }
 
     /// Asks all `pods` the same, and returns their answers in the same order. One that does not answer holds none of the others
     /// up for longer than ten seconds.
-    pub async fn ask_all(&self, pods: &[FoundPod], path: &str) -> Vec<Result<String, PodProxyError>> {
+    pub(crate) async fn ask_all(&self, pods: &[FoundPod], path: &str) -> Vec<Result<String, PodProxyError>> {
         stream::iter(pods.iter().map(|pod| self.ask(pod, path))).buffered(CONCURRENT_PODS_MAX).collect().await
     }
 
     fn path(&self) -> String {
         let mut path = String::from("/api/v1/namespaces/");
-        encode(&mut path, &self.namespace);
+        encode(&mut path, self.namespace());
         path.push_str("/pods");
         path
     }
 
-    async fn get(&self, uri: &str) -> Result<String, RequestError> {
-        let headers = HeaderMap::from_iter([(USER_AGENT, HeaderValue::from_static(HOST_AGENT)), (SITE, TYPED)]);
-        request::get_as(&self.client, uri, headers.into(), POD_ANSWER_BYTES_MAX, POD_ANSWER_TIMEOUT).await
+    async fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<String, RequestError> {
+        let headers = HeaderMap::from_iter([(SITE, TYPED)]);
+        self.connection.get(path, query, headers, POD_ANSWER_BYTES_MAX, POD_ANSWER_TIMEOUT).await
     }
 
     /// Tells the API server's refusals from the Pod's: only the server's are objects of the kind Status.
@@ -272,7 +265,7 @@ impl PodProxy {
         let message = status.message.clone();
         match (status.code, status.status.is_some()) {
             (code, false) => PodProxyError::Answered { code, body: message },
-            (403, true) => PodProxyError::Forbidden { verb, resource, namespace: self.namespace.clone(), message },
+            (403, true) => PodProxyError::Forbidden { verb, resource, namespace: self.namespace().to_owned(), message },
             _ => error.into(),
         }
     }
@@ -342,7 +335,7 @@ mod tests {
             async { Ok::<_, std::convert::Infallible>(response) }
         });
         let server = "http://server/".parse().expect("a URL");
-        (PodProxy::new(&Connection::in_process(service, &server)), asked)
+        (PodProxy::new(Connection::in_process(service, &server)), asked)
     }
 
     fn found(name: &str) -> FoundPod {

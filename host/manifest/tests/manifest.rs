@@ -10,7 +10,7 @@ use windlass_core::clock::Moment;
 use windlass_core::object::ObjectKind;
 use windlass_core::object::reference::ReferencePath;
 use windlass_core::queue::Limiter as _;
-use windlass_wasm::{Manifest, ManifestError};
+use windlass_manifest::{Manifest, ManifestError};
 
 fn minimal() -> Value {
     json!({
