@@ -1,4 +1,4 @@
-//! The program does as docs/operating.md shows, and has the commands of docs/authoring.md.
+//! The program does as the pages in docs/operating show, and has the commands of docs/authoring.md.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -6,16 +6,48 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use windlass_tests::host::Host;
-use windlass_tests::markdown::{Snippet, snippets};
+use windlass_tests::markdown::snippets;
 use windlass_tests::paths;
 
 const AUTHORING: &str = include_str!("../../docs/authoring.md");
-const OPERATING: &str = include_str!("../../docs/operating.md");
 
-fn of(info: &str) -> Vec<Snippet> {
-    let found: Vec<_> = snippets(OPERATING).into_iter().filter(|snippet| snippet.info == info).collect();
+/// The pages for operators, by their names in docs/operating.
+const PAGES: [(&str, &str); 6] = [
+    ("run.md", include_str!("../../docs/operating/run.md")),
+    ("policies.md", include_str!("../../docs/operating/policies.md")),
+    ("replicas.md", include_str!("../../docs/operating/replicas.md")),
+    ("watching.md", include_str!("../../docs/operating/watching.md")),
+    ("trouble.md", include_str!("../../docs/operating/trouble.md")),
+    ("threat-model.md", include_str!("../../docs/operating/threat-model.md")),
+];
+
+/// A fenced block of a page for operators.
+struct Shown {
+    info: String,
+    text: String,
+    /// The page and the line of the opening fence.
+    place: String,
+}
+
+fn shown() -> Vec<Shown> {
+    let mut found = Vec::new();
+    for (name, page) in PAGES {
+        for block in snippets(page) {
+            found.push(Shown { info: block.info, text: block.text, place: format!("{name}:{}", block.line) });
+        }
+    }
+    found
+}
+
+fn of(info: &str) -> Vec<Shown> {
+    let found: Vec<_> = shown().into_iter().filter(|block| block.info == info).collect();
     assert!(!found.is_empty(), "there is no ```{info}");
     found
+}
+
+/// The text of all pages for operators.
+fn operating() -> String {
+    PAGES.map(|(_, page)| page).concat()
 }
 
 /// Runs `windlass` with `arguments` and returns what it says, if it does not complain.
@@ -58,10 +90,10 @@ fn flags(text: &str) -> BTreeSet<&str> {
 
 #[test]
 fn every_snippet_is_one_that_a_test_checks() {
-    for Snippet { info, line, .. } in snippets(OPERATING) {
+    for Shown { info, place, .. } in shown() {
         assert!(
             ["sh", "json log", "yaml rbac", "yaml policy", "yaml config", "yaml host"].contains(&info.as_str()),
-            "line {line}: nothing checks ```{info}"
+            "{place}: nothing checks ```{info}"
         );
     }
 }
@@ -69,11 +101,11 @@ fn every_snippet_is_one_that_a_test_checks() {
 #[test]
 fn the_log_lines_are_json_with_the_fields_that_every_line_has() -> anyhow::Result<()> {
     let mut seen = 0;
-    for Snippet { text, line, .. } in of("json log") {
+    for Shown { text, place, .. } in of("json log") {
         for logged in text.lines() {
-            let logged: serde_json::Value = serde_json::from_str(logged).with_context(|| format!("line {line}"))?;
+            let logged: serde_json::Value = serde_json::from_str(logged).with_context(|| format!("{place}"))?;
             for field in ["timestamp", "level", "target", "message"] {
-                ensure!(logged[field].is_string(), "line {line}: no {field}");
+                ensure!(logged[field].is_string(), "{place}: no {field}");
             }
             seen += 1;
         }
@@ -84,13 +116,13 @@ fn the_log_lines_are_json_with_the_fields_that_every_line_has() -> anyhow::Resul
 
 #[test]
 fn the_commands_are_ones_that_the_program_has() -> anyhow::Result<()> {
-    for Snippet { text, line, .. } in of("sh") {
+    for Shown { text, place, .. } in of("sh") {
         for command in text.lines() {
             let mut words = command.split_whitespace();
-            ensure!(words.next() == Some("windlass"), "line {line}: only the program's own commands are checked");
+            ensure!(words.next() == Some("windlass"), "{place}: only the program's own commands are checked");
             // It reads the rest before it comes to the wish for help, and refuses what it does not know.
             let words: Vec<_> = words.chain(["--help"]).collect();
-            said(&words).with_context(|| format!("line {line}"))?;
+            said(&words).with_context(|| format!("{place}"))?;
         }
     }
     Ok(())
@@ -131,9 +163,10 @@ fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
     }
     // What every program has.
     let common = BTreeSet::from(["help", "version"]);
-    // The only flag of kubectl that the page shows.
+    // The only flag of kubectl that the pages show.
     let kubectls = BTreeSet::from(["overwrite"]);
-    let described: BTreeSet<_> = flags(OPERATING).difference(&kubectls).copied().collect();
+    let pages = operating();
+    let described: BTreeSet<_> = flags(&pages).difference(&kubectls).copied().collect();
     let known: BTreeSet<_> = flags(&help).difference(&common).copied().collect();
     assert_eq!(known.difference(&described).collect::<Vec<_>>(), [&""; 0], "these are not described");
     assert_eq!(described.difference(&flags(&help)).collect::<Vec<_>>(), [&""; 0], "these do not exist");
@@ -145,10 +178,10 @@ fn the_roles_are_what_kubernetes_reads_and_the_program_prints() -> anyhow::Resul
     let nothing = tempfile::tempdir()?;
     let plugins = nothing.path().to_str().context("a path of UTF-8")?;
     let printed = said(&["rbac", "--plugins", plugins])?;
-    for Snippet { text, line, .. } in of("yaml rbac") {
-        let role: ClusterRole = serde_saphyr::from_str(&text).with_context(|| format!("line {line}"))?;
-        ensure!(role.rules.is_some_and(|rules| !rules.is_empty()), "line {line}: it has no rules");
-        ensure!(printed.contains(&text), "line {line}: it is not in: {printed}");
+    for Shown { text, place, .. } in of("yaml rbac") {
+        let role: ClusterRole = serde_saphyr::from_str(&text).with_context(|| format!("{place}"))?;
+        ensure!(role.rules.is_some_and(|rules| !rules.is_empty()), "{place}: it has no rules");
+        ensure!(printed.contains(&text), "{place}: it is not in: {printed}");
     }
     Ok(())
 }
@@ -165,7 +198,7 @@ fn the_policies_are_ones_that_the_program_reads() -> anyhow::Result<()> {
     /// The exit code of `inspect` if something cannot be read.
     const UNREADABLE_EXIT_CODE: i32 = 2;
     let directory = webapp()?;
-    for Snippet { text, line, .. } in of("yaml policy") {
+    for Shown { text, place, .. } in of("yaml policy") {
         let flag = if text.contains("kind: PluginCeiling") { "--ceiling" } else { "--policy" };
         let file = directory.path().join("document.yaml");
         std::fs::write(&file, &text)?;
@@ -174,14 +207,14 @@ fn the_policies_are_ones_that_the_program_reads() -> anyhow::Result<()> {
         // No cluster: there the kinds are guessed.
         let output = inspect.env("KUBECONFIG", directory.path().join("none")).output()?;
         let complaint = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.code().is_some_and(|code| code != UNREADABLE_EXIT_CODE), "line {line}: {complaint}");
+        ensure!(output.status.code().is_some_and(|code| code != UNREADABLE_EXIT_CODE), "{place}: {complaint}");
     }
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_configurations_are_ones_that_the_program_reads() -> anyhow::Result<()> {
-    for Snippet { text, .. } in of("yaml config") {
+    for Shown { text, .. } in of("yaml config") {
         let directory = webapp()?;
         std::fs::write(directory.path().join("webapp.config.yaml"), &text)?;
         let kubeconfig = directory.path().join("kubeconfig");
@@ -200,14 +233,14 @@ fn the_configuration_files_of_hosts_are_ones_that_the_program_reads() -> anyhow:
     let directory = tempfile::tempdir()?;
     let file = directory.path().join("windlass.yaml");
     let path = file.to_str().context("a path of UTF-8")?;
-    for Snippet { text, line, .. } in of("yaml host") {
+    for Shown { text, place, .. } in of("yaml host") {
         std::fs::write(&file, &text)?;
         let printed =
-            said(&["config", "print", "--config", path, "--output", "json"]).with_context(|| format!("line {line}"))?;
+            said(&["config", "print", "--config", path, "--output", "json"]).with_context(|| format!("{place}"))?;
         let printed: serde_json::Value = serde_json::from_str(&printed)?;
         let settings = printed["settings"].as_array().context("a list")?;
         let of_file = settings.iter().filter(|setting| setting["source"] == "file").count();
-        ensure!(of_file >= 10, "line {line}: only {of_file} settings come from it: {printed}");
+        ensure!(of_file >= 10, "{place}: only {of_file} settings come from it: {printed}");
     }
     Ok(())
 }
@@ -233,19 +266,20 @@ fn metrics(text: &str) -> BTreeSet<&str> {
 #[test]
 fn alerts_and_dashboard_use_metrics_that_are_described_and_each_alert_has_its_line() -> anyhow::Result<()> {
     let files = paths::root().join("deploy/chart/files");
-    let described = metrics(OPERATING);
+    let pages = operating();
+    let described = metrics(&pages);
     for (file, least) in [("alerts.yaml", 15), ("dashboard.json", 15)] {
         let text = std::fs::read_to_string(files.join(file))?;
         let used = metrics(&text);
         ensure!(used.len() >= least, "{file} uses {used:?}");
         let unknown: Vec<_> = used.difference(&described).collect();
-        ensure!(unknown.is_empty(), "{file} uses {unknown:?}, which docs/operating.md does not describe");
+        ensure!(unknown.is_empty(), "{file} uses {unknown:?}, which docs/operating does not describe");
     }
     let rules: serde_json::Value = serde_saphyr::from_str(&std::fs::read_to_string(files.join("alerts.yaml"))?)?;
     let rules = rules["groups"][0]["rules"].as_array().context("rules")?;
     let names: BTreeSet<_> = rules.iter().filter_map(|rule| rule["alert"].as_str()).collect();
     ensure!(names.len() == rules.len() && names.len() >= 15, "each has a name of its own: {names:?}");
-    let (_, runbook) = OPERATING.split_once("\n## Alerts\n").context("a chapter about alerts")?;
+    let (_, runbook) = pages.split_once("\n## Alerts\n").context("a chapter about alerts")?;
     let lines = runbook.lines().take_while(|line| !line.starts_with("## "));
     let told: BTreeSet<_> = lines.filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
     ensure!(told == names, "told, or there, only: {:?}", told.symmetric_difference(&names).collect::<Vec<_>>());

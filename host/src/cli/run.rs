@@ -204,13 +204,14 @@ mod tests {
 
     #[test]
     fn the_page_for_operators_and_the_chart_name_the_same_defaults() {
-        const PAGE: &str = include_str!("../../../docs/operating.md");
+        const PAGES: [&str; 2] =
+            [include_str!("../../../docs/operating/run.md"), include_str!("../../../docs/operating/replicas.md")];
         const CHART: &str = include_str!("../../../deploy/chart/values.yaml");
         let rows = |flag: &str| {
             let flag = format!("--{flag}");
             let names =
                 |line: &&str| line.split('|').nth(1).is_some_and(|it| it.split(['`', ' ']).any(|word| word == flag));
-            PAGE.lines().filter(names).collect::<Vec<_>>()
+            PAGES.iter().flat_map(|page| page.lines()).filter(names).collect::<Vec<_>>()
         };
         for flag in [
             "writes-per-second",

@@ -1,4 +1,5 @@
-//! The spans of a key's way from the event that queued it to the outcome of its call. See `docs/operating.md`, Traces.
+//! The spans of a key's way from the event that queued it to the outcome of its call. See `docs/operating/watching.md`,
+//! Traces.
 
 use std::time::Duration;
 

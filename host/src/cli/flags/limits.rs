@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn the_page_for_operators_lists_the_limits_with_their_defaults() {
-        let page = include_str!("../../../../docs/operating.md");
+        let page = include_str!("../../../../docs/operating/policies.md");
         let table = page.split("\n| limit | default | what it bounds |\n").nth(1).expect("a table");
         let rows = table.lines().skip(1).take_while(|line| line.starts_with('|'));
         let mut listed = 0;

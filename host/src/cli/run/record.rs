@@ -12,7 +12,8 @@ use crate::cli::flags::size::ByteSize;
 #[derive(Debug, Args)]
 pub(crate) struct RecordArgs {
     /// Record calls of plugins below this directory, for `windlass replay`: each call's request, what it asked and was told, and
-    /// how it ended. Values of Secrets are redacted, everything else is told: see docs/operating.md. Default: not recorded.
+    /// how it ended. Values of Secrets are redacted, everything else is told: see
+    /// docs/operating/watching.md. Default: not recorded.
     #[arg(long, value_name = "DIR", env = "WINDLASS_RECORD")]
     record: Option<PathBuf>,
     /// The share of calls that is recorded, from 0 to 1.

@@ -1,5 +1,5 @@
 //! All feature gates, in the order of their names. Whoever adds one adds it to [`Feature`](super::Feature) too, at the same
-//! place; docs/operating.md refers to `windlass features` and need not change.
+//! place; docs/operating/run.md refers to `windlass features` and need not change.
 
 use super::{FeatureGate, FeatureSpec, FeatureStage};
 
