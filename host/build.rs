@@ -1,5 +1,5 @@
-//! Tells the program what it is built from, for `windlass version`. Nothing here depends on the time or the machine, so that the
-//! same sources give the same bytes.
+//! Tells the program what it is built from, for `windlass version`. Nothing here depends on the time or the machine, so
+//! that the same sources give the same bytes.
 
 use std::path::Path;
 

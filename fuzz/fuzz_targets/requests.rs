@@ -1,6 +1,6 @@
-//! Clients' requests: any body for each kind of endpoint of the embedded API server. An input is up to eight requests with
-//! the byte 0x1e between them; the first three bytes of each choose method, path and media type. Each is answered, and a
-//! refusal is a `Status`. A panic ends the target, also one of a controller, and so does what takes too long.
+//! Clients' requests: any body for each kind of endpoint of the embedded API server. An input is up to eight requests
+//! with the byte 0x1e between them; the first three bytes of each choose method, path and media type. Each is answered,
+//! and a refusal is a `Status`. A panic ends the target, also one of a controller, and so does what takes too long.
 #![no_main]
 
 use std::time::{Duration, SystemTime};

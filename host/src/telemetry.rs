@@ -45,7 +45,8 @@ impl LogFilter {
 /// A part of logging.
 type LogLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// Starts logging. `filter` is in `tracing`'s syntax, such as `info` or `windlass=debug,info`. `audit`: the file of mutations.
+/// Starts logging. `filter` is in `tracing`'s syntax, such as `info` or `windlass=debug,info`. `audit`: the file of
+/// mutations.
 pub(crate) fn start(
     format: LogFormat,
     filter: &str,
@@ -92,13 +93,13 @@ fn env_filter(filter: &str) -> anyhow::Result<EnvFilter> {
     if let Some(word) = no_level(filter) {
         bail!("{}: {word:?} is not a level", no_filter());
     }
-    // kube's own layer would log an error for each answer that the host handles, and the crate for WASI what guests exchange
-    // with it, random numbers included. A filter that names them still wins.
+    // kube's own layer would log an error for each answer that the host handles, and the crate for WASI what guests
+    // exchange with it, random numbers included. A filter that names them still wins.
     EnvFilter::try_new(format!("kube_client=off,wasmtime_wasi=off,{filter}")).with_context(no_filter)
 }
 
-/// A part of `filter` that stands alone and is not a level. `EnvFilter` takes it for a module, so `warning` would silence the
-/// whole host.
+/// A part of `filter` that stands alone and is not a level. `EnvFilter` takes it for a module, so `warning` would
+/// silence the whole host.
 fn no_level(filter: &str) -> Option<&str> {
     let alone = filter.split(',').map(str::trim).filter(|part| !part.contains(['=', '[', '{', '}', ']']));
     alone.into_iter().find(|part| part.parse::<LevelFilter>().is_err())

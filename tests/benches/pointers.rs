@@ -1,7 +1,8 @@
-//! The saving of JSON pointers against whole objects, for a guest: 1,000 Pods, listed by pages, three fields of each read.
+//! The saving of JSON pointers against whole objects, for a guest: 1,000 Pods, listed by pages, three fields of each
+//! read.
 //!
-//! The guest `probe` does it (`cache.walk`), as any plugin would: it parses each object that it gets. The host's reads are
-//! the real ones, over a store that an informer has filled from the embedded API server. `make bench`;
+//! The guest `probe` does it (`cache.walk`), as any plugin would: it parses each object that it gets. The host's reads
+//! are the real ones, over a store that an informer has filled from the embedded API server. `make bench`;
 //! docs/benchmarks.md has recorded results.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]

@@ -1,7 +1,7 @@
 //! An author's way: a new folder, a build, and a plugin that is changed while it runs.
 //!
-//! Rust plugins are built in a target directory of their own beside the host's, which the next run finds: the SDK takes most of
-//! the time.
+//! Rust plugins are built in a target directory of their own beside the host's, which the next run finds: the SDK takes
+//! most of the time.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,8 @@ use windlass_tests::{busy, paths, server};
 /// How long the build of a plugin may take beside other tests: Rust builds wait for each other.
 pub(crate) const BUILD_TIMEOUT: Duration = Duration::from_mins(8);
 
-/// Cargo's settings for an author's build: all that it needs was fetched for the workspace, and the plugin need not be small.
+/// Cargo's settings for an author's build: all that it needs was fetched for the workspace, and the plugin need not be
+/// small.
 pub(crate) fn for_cargo() -> anyhow::Result<Vec<(&'static str, PathBuf)>> {
     let target = paths::windlass()?.with_file_name("author");
     Ok(vec![

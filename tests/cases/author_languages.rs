@@ -1,5 +1,5 @@
-//! An author's way in each language, for both kinds of plugins: a new folder, its own tests as its README runs them, the running
-//! plugin, a change that takes over, and a mistake that is reported.
+//! An author's way in each language, for both kinds of plugins: a new folder, its own tests as its README runs them,
+//! the running plugin, a change that takes over, and a mistake that is reported.
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -159,7 +159,8 @@ impl Folder {
     fn installed(&self) -> anyhow::Result<()> {
         let folder = self.at.path();
         if self.language.name == "rust" {
-            // The versions that were fetched for the workspace, and the compiler that has a standard library for plugins.
+            // The versions that were fetched for the workspace, and the compiler that has a standard library for
+            // plugins.
             for file in ["Cargo.lock", "rust-toolchain.toml"] {
                 std::fs::copy(paths::root().join(file), folder.join(file))?;
             }

@@ -1,4 +1,5 @@
-//! An author's way without a toolchain: a script that is wrong is told by one message, which says what, where and what to do.
+//! An author's way without a toolchain: a script that is wrong is told by one message, which says what, where and what
+//! to do.
 
 use std::path::Path;
 use std::process::Stdio;

@@ -208,7 +208,8 @@ async fn a_plugin_that_caches_too_much_is_suspended_and_a_narrower_watch_brings_
 /// So many objects of about a megabyte each have many times the limit together.
 const LARGE_OBJECTS: usize = 100;
 
-/// The anonymous memory of the host may grow by this: the limit, what is on its way, and what the allocator keeps of both.
+/// The anonymous memory of the host may grow by this: the limit, what is on its way, and what the allocator keeps of
+/// both.
 const LIST_GROWTH_MAX: u64 = 64 << 20;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,5 @@
-//! deploy/chart: what Helm makes of it, what a real kube-apiserver says to that, and whether its rights are enough and no more.
+//! deploy/chart: what Helm makes of it, what a real kube-apiserver says to that, and whether its rights are enough and
+//! no more.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -286,8 +287,8 @@ async fn a_pod_of_the_chart(cluster: &Cluster, audit: &Path, namespaced: bool) -
     ensure!(host.terminate().await?.success(), "it stops in order");
 
     let user = format!("system:serviceaccount:{release}:host-windlass");
-    // `create` is part of an apply that makes the object, and the audit log calls that a patch. The host takes its lease by an
-    // update, and `delete`s the lease of a replica that is gone.
+    // `create` is part of an apply that makes the object, and the audit log calls that a patch. The host takes its
+    // lease by an update, and `delete`s the lease of a replica that is gone.
     let seen_otherwise = |(verb, resource): &Right| {
         verb == "create" && !resource.starts_with("leases.") && !resource.starts_with("events.")
             || resource.starts_with("leases.")

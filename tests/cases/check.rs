@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use windlass_tests::{busy, paths};
 
-/// Runs `windlass check` with these arguments. Answers the exit code, what it prints, and what it says on standard error.
+/// Runs `windlass check` with these arguments. Answers the exit code, what it prints, and what it says on standard
+/// error.
 async fn check<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> anyhow::Result<(i32, String, String)> {
     let _turn = busy::turn().await?;
     let mut command = Command::new(paths::windlass()?);
@@ -142,7 +143,8 @@ async fn replicaset(more: &[&str]) -> anyhow::Result<(i32, Value)> {
     example(&paths::plugins()?.join("replicaset.wasm"), "replicaset", more).await
 }
 
-/// A standby that takes over with a cache which does not show the last write makes it again, unless the host proves its caches.
+/// A standby that takes over with a cache which does not show the last write makes it again, unless the host proves its
+/// caches.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_proof_of_freshness_the_replicaset_makes_too_many_after_a_failover() -> anyhow::Result<()> {
     let failovers = ["--runs", "60", "--faults", "failover"];

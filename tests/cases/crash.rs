@@ -1,8 +1,9 @@
 //! A crash at every write: the host is killed just before and just after its k-th write, for one k after the other, and
-//! started again. Each time all children are there that are wanted, and none was created or deleted that should not have been.
+//! started again. Each time all children are there that are wanted, and none was created or deleted that should not
+//! have been.
 //!
-//! The proxy stops the host at that write: either nothing that the host sends from there on comes through, or the write does and
-//! its answer does not. Then the host is killed, so that neither clean-up nor retry interferes.
+//! The proxy stops the host at that write: either nothing that the host sends from there on comes through, or the write
+//! does and its answer does not. Then the host is killed, so that neither clean-up nor retry interferes.
 //!
 //! Short by default. `WINDLASS_CRASHES=full` goes on until there is no k-th write.
 
@@ -94,8 +95,8 @@ impl Scene {
         Ok(Self { kind, server, proxy, plugins, recorder, host, crashes: 0, begun })
     }
 
-    /// Carries a change through until nothing more happens, with a crash on the way if the host reaches that write. Returns whether
-    /// it did.
+    /// Carries a change through until nothing more happens, with a crash on the way if the host reaches that write.
+    /// Returns whether it did.
     async fn see_through(&mut self, trap: Trap, parent: &str, rest: impl Fn(&Parent) -> bool) -> anyhow::Result<bool> {
         let host = self.host.take().context("a host runs")?;
         let resting = self.recorder.until("the host comes to rest", parent, wait::CONDITION_TIMEOUT, &rest);

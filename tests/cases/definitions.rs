@@ -1,5 +1,5 @@
-//! Definitions that a plugin brings: installed before its controllers look for their kinds, when the operator lets it, and never
-//! so that objects are lost.
+//! Definitions that a plugin brings: installed before its controllers look for their kinds, when the operator lets it,
+//! and never so that objects are lost.
 
 use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};

@@ -11,8 +11,8 @@ const CALLS_MADE: usize = 6;
 /// News of children comes this late. The next call would come after milliseconds.
 const NEWS_DELAY: std::ops::RangeInclusive<Duration> = Duration::from_millis(300)..=Duration::from_millis(700);
 
-/// Each call counts the children that the cache shows, of which it hears by way of a `fault`, creates one more, and asks to run again
-/// at once. Returns what each call has counted.
+/// Each call counts the children that the cache shows, of which it hears by way of a `fault`, creates one more, and
+/// asks to run again at once. Returns what each call has counted.
 async fn counted(lab: &Lab, fault: Fault) -> anyhow::Result<Vec<usize>> {
     let _late = lab.proxy.add(fault.on(Match::watches("configmaps")));
     let query = json!({"kind": {"apiVersion": "v1", "kind": "ConfigMap"}, "owned": true, "fields": []});

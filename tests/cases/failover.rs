@@ -1,8 +1,8 @@
-//! Replicas that are killed, paused and cut off while objects change, on a real kube-apiserver: each time another one takes
-//! over, nobody writes out of turn, and in the end everything is as it should be, once.
+//! Replicas that are killed, paused and cut off while objects change, on a real kube-apiserver: each time another one
+//! takes over, nobody writes out of turn, and in the end everything is as it should be, once.
 //!
-//! What happened is read from the server's audit log (`audited`), not from what the hosts say. The short form, with scaled
-//! lease times, is for every run of the tests; `WINDLASS_FAILOVER=full` for `docs/soak`, with the default times.
+//! What happened is read from the server's audit log (`audited`), not from what the hosts say. The short form, with
+//! scaled lease times, is for every run of the tests; `WINDLASS_FAILOVER=full` for `docs/soak`, with the default times.
 
 mod audited;
 

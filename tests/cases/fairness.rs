@@ -12,11 +12,11 @@ use crate::webapp::plugin_directory;
 
 /// Keys that ask to run again all the time: enough to keep all of the hungry plugin's 64 workers busy.
 const HUNGRY_KEYS: usize = 300;
-/// The most calls to wait for: the running one, and those that begin before the machine gets round to waking the key's worker.
-/// A plugin without a share of its own would wait for all of the other's workers.
+/// The most calls to wait for: the running one, and those that begin before the machine gets round to waking the key's
+/// worker. A plugin without a share of its own would wait for all of the other's workers.
 const CALLS_WAITED_FOR_MAX: usize = 24;
-/// How often the other plugin has a key to call. The machine may hold up its worker for hundreds of calls, but not most times;
-/// the hungry plugin would hold it up each time.
+/// How often the other plugin has a key to call. The machine may hold up its worker for hundreds of calls, but not most
+/// times; the hungry plugin would hold it up each time.
 const CALLS_OF_OTHER_PLUGIN: usize = 5;
 
 /// How many calls of the hungry plugin began after the event that queued `key` and before its own first call.

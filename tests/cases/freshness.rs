@@ -17,7 +17,8 @@ use windlass_tests::objects::Objects;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::wait::{CONDITION_TIMEOUT, until};
 
-/// How far the cache is ahead of the backup: more than the server writes when it starts. So many writers write so often.
+/// How far the cache is ahead of the backup: more than the server writes when it starts. So many writers write so
+/// often.
 const WRITERS: usize = 8;
 const WRITES_OF_WRITER: usize = 100;
 

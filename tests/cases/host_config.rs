@@ -1,4 +1,5 @@
-//! The configuration file of a host: it stands for flags, flags and the environment override it, and what is wrong in it is told.
+//! The configuration file of a host: it stands for flags, flags and the environment override it, and what is wrong in
+//! it is told.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

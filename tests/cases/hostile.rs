@@ -1,5 +1,6 @@
-//! One host with everything that attacks it in its directory, all at once, beside a plugin that does its work; and what became
-//! of the host, of the neighbour, and of what the attackers were after. `tests/guests/hostile/README.md` has the table.
+//! One host with everything that attacks it in its directory, all at once, beside a plugin that does its work; and what
+//! became of the host, of the neighbour, and of what the attackers were after. `tests/guests/hostile/README.md` has the
+//! table.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -272,7 +273,8 @@ impl Inside {
         self.asked.lock().expect("not poisoned").clone()
     }
 
-    /// A policy that grants every host by its name, and the address of none but `127.0.0.1`: only there is asked at all.
+    /// A policy that grants every host by its name, and the address of none but `127.0.0.1`: only there is asked at
+    /// all.
     fn rules(&self) -> String {
         let hosts =
             ["localhost", "\"[::1]\"", "\"[::ffff:127.0.0.1]\"", "\"[::ffff:7f00:1]\"", "0.0.0.0", "169.254.169.254"];

@@ -1,5 +1,5 @@
-//! Replicas that share out plugins by leases: who runs what when one of them crashes, stops, stands still or is cut off, and
-//! that none writes for a plugin when another may.
+//! Replicas that share out plugins by leases: who runs what when one of them crashes, stops, stands still or is cut
+//! off, and that none writes for a plugin when another may.
 //!
 //! The times are scaled; `Match` counts each replica's requests at a proxy of its own.
 
@@ -319,7 +319,8 @@ fn in_use() -> usize {
     ["chameleon", "probe", "webapp"].map(shard_of).into_iter().collect::<BTreeSet<_>>().len()
 }
 
-/// Waits until each lease is held by the replica that the hash prefers, and checks that no lease was held by two meanwhile.
+/// Waits until each lease is held by the replica that the hash prefers, and checks that no lease was held by two
+/// meanwhile.
 async fn shared_out(objects: &Objects, replicas: &[&Replica]) -> anyhow::Result<()> {
     let what = format!("plugins are shared out over {} replicas", replicas.len());
     let turns = until(&what, || async {
@@ -340,8 +341,8 @@ async fn shared_out(objects: &Objects, replicas: &[&Replica]) -> anyhow::Result<
     Ok(())
 }
 
-/// A holder logs the loss of a lease before it releases it, and the next holder logs its win after that. So the times in their
-/// logs are in that order, though the test may read them in another.
+/// A holder logs the loss of a lease before it releases it, and the next holder logs its win after that. So the times
+/// in their logs are in that order, though the test may read them in another.
 fn assert_apart(turns: &[Vec<Turn>]) {
     let mut all: Vec<_> =
         turns.iter().enumerate().flat_map(|(who, turns)| turns.iter().map(move |it| (it, who))).collect();

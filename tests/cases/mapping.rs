@@ -1,5 +1,5 @@
-//! Mappings by a plugin's own code, told with the guest `chameleon`: whom a change concerns, and what happens when the code is
-//! wrong.
+//! Mappings by a plugin's own code, told with the guest `chameleon`: whom a change concerns, and what happens when the
+//! code is wrong.
 
 use serde_json::{Value, json};
 use windlass_tests::chameleon;

@@ -1,5 +1,6 @@
-//! The page `/metrics` of a host: its names are those that Prometheus and users of controller-runtime expect, and it has
-//! all that alerts and dashboard ask for. Prometheus' own code checks expressions, rules and names (tools/promlint).
+//! The page `/metrics` of a host: its names are those that Prometheus and users of controller-runtime expect, and it
+//! has all that alerts and dashboard ask for. Prometheus' own code checks expressions, rules and names
+//! (tools/promlint).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Seek, Write};

@@ -1,5 +1,5 @@
-//! The status page at the admin address: what it tells as it changes, what a plugin can write into it, and, in a browser, all
-//! of it.
+//! The status page at the admin address: what it tells as it changes, what a plugin can write into it, and, in a
+//! browser, all of it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,7 +22,8 @@ use windlass_tests::{chameleon, paths};
 
 use crate::admin::watched;
 
-/// A text that the author of a plugin would write into the page: markup, the end of an event, and a text that reads backwards.
+/// A text that the author of a plugin would write into the page: markup, the end of an event, and a text that reads
+/// backwards.
 const HOSTILE: &str = "</script><img src=x onerror=\"window.pwned = true\">\n\nevent: state\ndata: {}\n\n\u{202e}evil";
 
 /// The stream of the page, and what it has told of each plugin so far.

@@ -1,7 +1,7 @@
 //! `windlass status`, `keys`, `top` and `rollout` without an address: by the API server's proxy to the host's Pods.
 //!
-//! The embedded API server has no such proxy, and a real one refuses loopback addresses. So a front before the embedded one
-//! answers these paths as kube-apiserver does, and passes all else on.
+//! The embedded API server has no such proxy, and a real one refuses loopback addresses. So a front before the embedded
+//! one answers these paths as kube-apiserver does, and passes all else on.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

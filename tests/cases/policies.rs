@@ -362,7 +362,8 @@ async fn what_is_outside_of_the_granted_namespaces_is_denied_once_and_is_no_fail
     Ok(())
 }
 
-/// The withheld writes of the plugin's controller: how many objects it would create and change, and the last of the news.
+/// The withheld writes of the plugin's controller: how many objects it would create and change, and the last of the
+/// news.
 async fn withheld(host: &Host) -> anyhow::Result<(u64, u64, Value)> {
     let plugins: Value = serde_json::from_str(&admin::get(admin::address(host).await?, "/plugins").await?.1)?;
     let withheld = &plugins["plugins"][0]["controllers"][0]["withheld"];

@@ -1,4 +1,5 @@
-//! The plugin directory while the host runs: files come, change, break and go, as an operator or a `ConfigMap` brings them about.
+//! The plugin directory while the host runs: files come, change, break and go, as an operator or a `ConfigMap` brings
+//! them about.
 
 use std::net::SocketAddr;
 use std::path::Path;

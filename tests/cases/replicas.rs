@@ -1,6 +1,6 @@
-//! Never one child too many created or deleted, counted at the server: the plugin `replicaset`, which has no expectations of its
-//! own, behind a proxy that delays the events of its Pods by up to two seconds and loses answers to its creations and
-//! deletions, while sets are scaled and Pods are deleted at random. `audit` says how it is counted.
+//! Never one child too many created or deleted, counted at the server: the plugin `replicaset`, which has no
+//! expectations of its own, behind a proxy that delays the events of its Pods by up to two seconds and loses answers to
+//! its creations and deletions, while sets are scaled and Pods are deleted at random. `audit` says how it is counted.
 //!
 //! `WINDLASS_REPLICAS=full` is 200 operations; `WINDLASS_SEED=N` is another course of things.
 
@@ -271,7 +271,8 @@ async fn tell(kind: Kind, form: Form, arguments: &[&str]) -> anyhow::Result<Told
     Ok(told)
 }
 
-/// Each Pod of the namespace is a set's, and the record has missed none; without expectations one may just have been made.
+/// Each Pod of the namespace is a set's, and the record has missed none; without expectations one may just have been
+/// made.
 async fn nothing_is_left_over(stage: &Stage<'_>) -> anyhow::Result<()> {
     wait::until("the record knows all", || async {
         for pod in &stage.server.objects().list("Pod", "").await? {
@@ -306,7 +307,8 @@ async fn orphans_and_strangers(kind: Kind) -> anyhow::Result<()> {
     let host = Host::run(server.kubeconfig(), objects.namespace(), plugins.path())?;
     host.says("controller started").await?;
     let recorder = Recorder::start(objects, "PodSet", &["Pod"]).await?;
-    // Another host, whose first lists show them: what its caches did not show yet when the set comes would be made once more.
+    // Another host, whose first lists show them: what its caches did not show yet when the set comes would be made once
+    // more.
     ensure!(host.terminate().await?.success(), "it ends cleanly");
     for name in ["first", "second"] {
         let template = pod_set("web", 3)["spec"]["template"].clone();

@@ -1,5 +1,5 @@
-//! A real etcd is restored from a backup under a host at work: nothing is written before its caches show that, and nothing
-//! comes back that the backup does not have.
+//! A real etcd is restored from a backup under a host at work: nothing is written before its caches show that, and
+//! nothing comes back that the backup does not have.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};

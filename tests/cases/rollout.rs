@@ -1,5 +1,5 @@
-//! A next version beside the one that runs, as its operator sees it: what it would do otherwise is told and never done, and
-//! by the command line it is promoted or given up.
+//! A next version beside the one that runs, as its operator sees it: what it would do otherwise is told and never done,
+//! and by the command line it is promoted or given up.
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;

@@ -1,5 +1,6 @@
-//! Replicas of two versions of the host side by side, as during an upgrade, with one API server, one plugin directory and one
-//! cache directory. `make soak STORIES=skew` tells this with a host of another commit; `make test` with twice the same.
+//! Replicas of two versions of the host side by side, as during an upgrade, with one API server, one plugin directory
+//! and one cache directory. `make soak STORIES=skew` tells this with a host of another commit; `make test` with twice
+//! the same.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -206,8 +207,8 @@ async fn knows(replica: &Replica, bad: &Value) -> anyhow::Result<()> {
     .await
 }
 
-/// `first` rolls a file back. The other version knows it, also when it takes over, and so does the first one after a new start;
-/// the other forgets it for both when another file comes.
+/// `first` rolls a file back. The other version knows it, also when it takes over, and so does the first one after a
+/// new start; the other forgets it for both when another file comes.
 async fn rollback(first: Version) -> anyhow::Result<()> {
     let plugins = tempfile::tempdir()?;
     put("steady-0", plugins.path())?;

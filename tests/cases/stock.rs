@@ -1,5 +1,5 @@
-//! Plugins by stock toolchains, without an SDK or an adapter of ours: each prints, reads the clock, draws a random number, is refused
-//! a file, and brings a `WebApp` its `ConfigMap` (`tests/stock`).
+//! Plugins by stock toolchains, without an SDK or an adapter of ours: each prints, reads the clock, draws a random
+//! number, is refused a file, and brings a `WebApp` its `ConfigMap` (`tests/stock`).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

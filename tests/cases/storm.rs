@@ -1,9 +1,9 @@
 //! Informers under a storm, in this process, behind a proxy that spoils their way to the server: afterwards stores and
 //! indexes equal live lists, and every subscriber was told all that happened, once.
 //!
-//! Several writers change `ConfigMap`s past the proxy and keep a ledger; subscribers come and go meanwhile. The short form
-//! is for every run of the tests, `WINDLASS_STORM=full` for `docs/soak`; `WINDLASS_SEED` is another seed than the usual.
-//! The seed decides what writers, proxy and subscribers do, but not in which order that meets on a busy machine.
+//! Several writers change `ConfigMap`s past the proxy and keep a ledger; subscribers come and go meanwhile. The short
+//! form is for every run of the tests, `WINDLASS_STORM=full` for `docs/soak`; `WINDLASS_SEED` is another seed than the
+//! usual. The seed decides what writers, proxy and subscribers do, but not in which order that meets on a busy machine.
 
 mod crowd;
 mod ledger;

@@ -1,6 +1,6 @@
-//! A plugin whose file is overwritten again and again while it runs: by good generations, by ones that trap, by files that are no
-//! plugins, and by ones with other primaries. No key is lost, none is in two calls at once, nothing is listed a second time, and
-//! a generation that does not prove itself is rolled back.
+//! A plugin whose file is overwritten again and again while it runs: by good generations, by ones that trap, by files
+//! that are no plugins, and by ones with other primaries. No key is lost, none is in two calls at once, nothing is
+//! listed a second time, and a generation that does not prove itself is rolled back.
 //!
 //! `WINDLASS_SWAP=full` is 200 swaps of a plugin with 1,000 keys.
 
@@ -202,8 +202,8 @@ async fn no_swap_loses_a_key_doubles_a_call_or_lists_anew_and_what_fails_is_roll
         ensure!(doubled.is_empty(), "swap {number}: in two calls at once: {doubled:#?}");
     }
     ensure!(locked(&stage.ledger).rollbacks == rollbacks, "rolled back more often than {rollbacks} times");
-    // The labelled ConfigMaps are listed once, and so are all. A replacement that comes back to a kept cache has it prove that it
-    // is fresh, by a list of one object; if the cache was given up meanwhile, the new list is the proof.
+    // The labelled ConfigMaps are listed once, and so are all. A replacement that comes back to a kept cache has it
+    // prove that it is fresh, by a list of one object; if the cache was given up meanwhile, the new list is the proof.
     let all = Match::verb(Verb::List).resource("configmaps").first_pages();
     let (all, proofs) = (stage.proxy.count(&all), stage.proxy.count(&all.clone().limit(1)));
     ensure!(all == replacements + 1, "{all} lists and proofs for {replacements} replacements");

@@ -1,5 +1,5 @@
-//! Generations that do not prove themselves, and who is informed of it; and swaps in the midst of which something else happens: a
-//! lease is lost, calls run, the next generation is delivered.
+//! Generations that do not prove themselves, and who is informed of it; and swaps in the midst of which something else
+//! happens: a lease is lost, calls run, the next generation is delivered.
 
 use std::path::Path;
 
@@ -27,8 +27,8 @@ pub(crate) fn put(mode: &str, plugins: &Path) -> anyhow::Result<()> {
     delivery::replace(&plugins.join("chameleon.wasm"), |next| chameleon::write(mode, next))
 }
 
-/// Has another host compile the plugin in `mode`, so that all stories' hosts find it compiled: for stories in which a time would
-/// run out meanwhile.
+/// Has another host compile the plugin in `mode`, so that all stories' hosts find it compiled: for stories in which a
+/// time would run out meanwhile.
 async fn compile(mode: &str) -> anyhow::Result<()> {
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
     put(mode, plugins.path())?;
@@ -328,8 +328,8 @@ async fn a_controller_that_waits_before_and_after_a_swap_says_so_and_the_host_is
     Ok(())
 }
 
-/// If the new generation reads other caches, it is called only after the former one's calls have ended, so that it sees what
-/// they wrote.
+/// If the new generation reads other caches, it is called only after the former one's calls have ended, so that it sees
+/// what they wrote.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_generation_with_other_caches_calls_nothing_before_the_calls_of_the_former_one_have_ended()
 -> anyhow::Result<()> {

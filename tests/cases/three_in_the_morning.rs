@@ -1,6 +1,6 @@
-//! The questions of an operator at three in the morning, each answered by one command, and the two ways to have something tried again:
-//! `docs/operating/trouble.md` has them in a table. The answer about a lease is in `pods`, about a rollback in `swap_judged`, and about a
-//! forbidden write in `policies`.
+//! The questions of an operator at three in the morning, each answered by one command, and the two ways to have
+//! something tried again: `docs/operating/trouble.md` has them in a table. The answer about a lease is in `pods`, about
+//! a rollback in `swap_judged`, and about a forbidden write in `policies`.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,11 +1,13 @@
-//! Bad weather for minutes: every answer of the server may fail, watches lag, replicas are killed, the server goes away and comes
-//! back, plugins are swapped for versions with other watches, some of which trap and are rolled back, children are edited and
-//! deleted by hand, and users go on changing things. In the middle of the full form etcd goes back to a backup. Then it ends, soon
-//! all is as it should be, and every primary is edited once more, which must be reconciled soon: no key is lost.
+//! Bad weather for minutes: every answer of the server may fail, watches lag, replicas are killed, the server goes away
+//! and comes back, plugins are swapped for versions with other watches, some of which trap and are rolled back,
+//! children are edited and deleted by hand, and users go on changing things. In the middle of the full form etcd goes
+//! back to a backup. Then it ends, soon all is as it should be, and every primary is edited once more, which must be
+//! reconciled soon: no key is lost.
 //!
-//! Short by default. `WINDLASS_WEATHER=full` is a quarter of an hour of it, `WINDLASS_WEATHER=SECONDS` as full but shorter;
-//! `WINDLASS_SEED=N` is other weather, and `WINDLASS_WEATHER_LOGS=1` keeps the replicas' logs though all is well. The seed decides
-//! the fate of the n-th write and of the n-th read, and what users do; in which order that meets is up to the machine.
+//! Short by default. `WINDLASS_WEATHER=full` is a quarter of an hour of it, `WINDLASS_WEATHER=SECONDS` as full but
+//! shorter; `WINDLASS_SEED=N` is other weather, and `WINDLASS_WEATHER_LOGS=1` keeps the replicas' logs though all is
+//! well. The seed decides the fate of the n-th write and of the n-th read, and what users do; in which order that meets
+//! is up to the machine.
 
 mod alive;
 mod fleet;
@@ -148,7 +150,8 @@ impl Scene {
         self.judge_lines()
     }
 
-    /// How many changes are reconciled while one write of a plugin in twenty has an unknown outcome, and while none has.
+    /// How many changes are reconciled while one write of a plugin in twenty has an unknown outcome, and while none
+    /// has.
     async fn compare_throughput(&self) -> anyhow::Result<()> {
         let kind = self.server.kind;
         let fair = self.throughput(2).await?;
@@ -187,8 +190,8 @@ impl Scene {
         Ok(began.elapsed())
     }
 
-    /// How many changes a second are reconciled if all `WebApp`s are scaled at once. What counts is the time until four in five
-    /// are: a change whose outcome is unknown waits until it is known, and must not hold up the others.
+    /// How many changes a second are reconciled if all `WebApp`s are scaled at once. What counts is the time until four
+    /// in five are: a change whose outcome is unknown waits until it is known, and must not hold up the others.
     async fn throughput(&self, replicas: u64) -> anyhow::Result<f64> {
         let objects = self.server.objects();
         self.watched.take();

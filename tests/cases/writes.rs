@@ -1,5 +1,5 @@
-//! Writes whose answers are lost on the way, on both servers: whatever the plugin was told, its key waits until the server
-//! has told what became of them.
+//! Writes whose answers are lost on the way, on both servers: whatever the plugin was told, its key waits until the
+//! server has told what became of them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,11 +1,12 @@
 //! Names of bounds: constants and statics that hold a number, a time, a period or a backoff, or a list of times.
 //!
-//! A reader who meets `LIMIT` or `PATIENCE` has to look up what is limited and who waits. So one name has one value in all
-//! Rust of the checkout, tests included, and no name says only how much or how soon. The same bound may stand in several
-//! crates, with one value.
+//! A reader who meets `LIMIT` or `PATIENCE` has to look up what is limited and who waits. So one name has one value in
+//! all Rust of the checkout, tests included, and no name says only how much or how soon. The same bound may stand in
+//! several crates, with one value.
 //!
 //! Constants of other types are exempt, and so are lists of numbers, which are tables. A text such as `KIND` or
-//! `API_VERSION` is read beside what it names, and each module has its own; `ALL` of an enum lists that enum's variants.
+//! `API_VERSION` is read beside what it names, and each module has its own; `ALL` of an enum lists that enum's
+//! variants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -92,8 +93,8 @@ pub(crate) fn bounds(source: &Source) -> Vec<Bound> {
     named.collect()
 }
 
-/// Whether it is the type of a number, a time, a period or a backoff, or a range, tuple or option of such, or an array of
-/// times.
+/// Whether it is the type of a number, a time, a period or a backoff, or a range, tuple or option of such, or an array
+/// of times.
 fn is_of_a_bound(of_type: &str) -> bool {
     const TIME_TYPES: &str = "Duration|SignedDuration|Period|RetryPolicy";
     static NAME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?:\w+::)*(\w+)").expect("it is one"));

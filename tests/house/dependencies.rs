@@ -1,5 +1,5 @@
-//! The crates that are built upon: those of others, held against the lists of deny.toml, and our own, held against the order
-//! of docs/architecture.md. What needs a network, advisories, is `tools/deny`'s.
+//! The crates that are built upon: those of others, held against the lists of deny.toml, and our own, held against the
+//! order of docs/architecture.md. What needs a network, advisories, is `tools/deny`'s.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -68,7 +68,8 @@ impl Rules {
         needless.map(|(_, (name, _))| format!("deny.toml: no crate needs that {name} is allowed")).collect()
     }
 
-    /// The packages of the Cargo.lock `text` at `path` that come from elsewhere than an allowed registry, or are banned.
+    /// The packages of the Cargo.lock `text` at `path` that come from elsewhere than an allowed registry, or are
+    /// banned.
     pub(crate) fn locked(&self, path: &str, text: &str) -> Vec<String> {
         let lock: DocumentMut = match text.parse() {
             Ok(lock) => lock,

@@ -6,8 +6,8 @@ use regex::Regex;
 
 use crate::source::Source;
 
-/// The warnings and errors without a second clause, which says what follows or what to do: `cannot watch; it will be tried
-/// again until it works`. A message that begins with a value has its text elsewhere.
+/// The warnings and errors without a second clause, which says what follows or what to do: `cannot watch; it will be
+/// tried again until it works`. A message that begins with a value has its text elsewhere.
 pub(crate) fn without_a_second_clause(source: &Source) -> Vec<String> {
     static LINE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\btracing::(?:warn|error)!\(").expect("it is one"));
     let found = LINE.find_iter(&source.code).filter(|line| {

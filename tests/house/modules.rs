@@ -203,8 +203,8 @@ impl Module {
     }
 }
 
-/// A path from the root of the crate, if it begins in it: `names` as they are written in `module`, in so many modules inside
-/// its file.
+/// A path from the root of the crate, if it begins in it: `names` as they are written in `module`, in so many modules
+/// inside its file.
 fn absolute(names: &[String], module: &[String], inner: usize) -> Option<ModulePath> {
     let first = names.first()?.as_str();
     if first == "crate" {

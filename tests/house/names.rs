@@ -18,7 +18,8 @@ pub(crate) struct Definition {
     pub(crate) place: String,
 }
 
-/// The types that a source defines: structs, enums, unions, traits and aliases, without the types that belong to a trait.
+/// The types that a source defines: structs, enums, unions, traits and aliases, without the types that belong to a
+/// trait.
 pub(crate) fn definitions(source: &Source) -> Vec<Definition> {
     static TYPE: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?:^|\]|\n|\s)(?:struct|enum|union|trait|type)\s+([A-Z]\w*)").expect("it is one")

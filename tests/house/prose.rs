@@ -29,7 +29,8 @@ pub(crate) fn doc_comments(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// The lines of Markdown that are too wide. Tables, code, the targets of links and lines of one piece may be as wide as they are.
+/// The lines of Markdown that are too wide. Tables, code, the targets of links and lines of one piece may be as wide as
+/// they are.
 pub(crate) fn wide_lines(path: &str, text: &str) -> Vec<String> {
     static TARGET: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"\]\([^)]*\)|^\[[^\]]*\]:.*$|<?https?://\S+").expect("it is one"));

@@ -29,8 +29,8 @@ pub async fn get(address: SocketAddr, path: &str) -> anyhow::Result<(u16, String
     Ok((status, body.to_owned()))
 }
 
-/// Waits until the host calls no plugin and is about to call none. Before its server is taken away: a write whose answer an outage
-/// swallows is waited for, and its call fails.
+/// Waits until the host calls no plugin and is about to call none. Before its server is taken away: a write whose
+/// answer an outage swallows is waited for, and its call fails.
 pub async fn at_rest(address: SocketAddr) -> anyhow::Result<()> {
     let before = Mutex::new(None);
     until("no call runs, none is queued, and none has run since the last look", || async {

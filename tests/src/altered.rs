@@ -1,5 +1,5 @@
-//! Other versions of a plugin, made of its built component: with another manifest, or with calls that trap. Everything else that it
-//! does stays the same.
+//! Other versions of a plugin, made of its built component: with another manifest, or with calls that trap. Everything
+//! else that it does stays the same.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,8 @@ pub fn trapping(component: &[u8]) -> anyhow::Result<Vec<u8>> {
     })
 }
 
-/// `component` with another body for the function that it exports from one of the plugin's interfaces under a name with this end.
+/// `component` with another body for the function that it exports from one of the plugin's interfaces under a name with
+/// this end.
 fn altered(
     component: &[u8],
     end: &str,
@@ -134,8 +135,8 @@ impl<'a> CoreModule<'a> {
     }
 }
 
-/// The body of a function that returns the JSON `text` as the canonical ABI has it: the address of its address and its length. The
-/// text is allocated, because the caller has it freed.
+/// The body of a function that returns the JSON `text` as the canonical ABI has it: the address of its address and its
+/// length. The text is allocated, because the caller has it freed.
 fn returns(text: &str, realloc: u32) -> anyhow::Result<Function> {
     const TEXT: u32 = 0;
     const RESULT: u32 = 1;

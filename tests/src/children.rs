@@ -1,5 +1,5 @@
-//! The history of parents and their children, as the API server itself tells it: by watches that go past every proxy, in the
-//! order of the server's versions.
+//! The history of parents and their children, as the API server itself tells it: by watches that go past every proxy,
+//! in the order of the server's versions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -25,7 +25,8 @@ pub struct Host {
 pub type Listener = Box<dyn Fn(&str) + Send>;
 
 impl Host {
-    /// Starts `windlass run` on `plugins` for one namespace of the server behind `kubeconfig`. Each plugin has what it asks for.
+    /// Starts `windlass run` on `plugins` for one namespace of the server behind `kubeconfig`. Each plugin has what it
+    /// asks for.
     pub fn run(kubeconfig: &Path, namespace: &str, plugins: &Path) -> anyhow::Result<Self> {
         Self::run_with(kubeconfig, namespace, plugins, &["--grants=manifest", "--leases=none"])
     }
@@ -181,8 +182,8 @@ impl Host {
         Ok(status)
     }
 
-    /// Waits until its log is read to the end, which may be after its own. A process that it left behind with its standard error would
-    /// keep that from ever being over: an error, for the host gives it to none that it starts.
+    /// Waits until its log is read to the end, which may be after its own. A process that it left behind with its
+    /// standard error would keep that from ever being over: an error, for the host gives it to none that it starts.
     async fn is_read(&mut self) -> anyhow::Result<()> {
         if let Some(reader) = &mut self.reader {
             let read = tokio::time::timeout(wait::CONDITION_TIMEOUT, reader).await;

@@ -20,8 +20,8 @@ pub fn windlass() -> anyhow::Result<PathBuf> {
     existing(built, "the windlass binary", "make build")
 }
 
-/// A `windlass` of another version: `WINDLASS_SKEW_BIN`, from the root. Without it, the same binary, so that the story is told of
-/// one version.
+/// A `windlass` of another version: `WINDLASS_SKEW_BIN`, from the root. Without it, the same binary, so that the story
+/// is told of one version.
 pub fn other_windlass() -> anyhow::Result<PathBuf> {
     match std::env::var_os("WINDLASS_SKEW_BIN") {
         Some(binary) => {

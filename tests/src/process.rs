@@ -70,7 +70,8 @@ impl Process {
     pub fn cpu(self) -> anyhow::Result<Duration> {
         const TICKS_PER_SECOND: f64 = 100.0;
         let stat = self.read("stat")?;
-        // The name before may have anything in it; after it, the twelfth and thirteenth are of the user and of the system.
+        // The name before may have anything in it; after it, the twelfth and thirteenth are of the user and of the
+        // system.
         let (_, after) = stat.rsplit_once(')').context("a process has a name")?;
         let mut times = after.split_whitespace().skip(11).map(str::parse::<u32>);
         let mut next = || times.next().context("it has times")?.context("which are numbers");

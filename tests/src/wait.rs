@@ -9,8 +9,8 @@ use anyhow::bail;
 /// How long a condition may take on a machine that does other things too.
 pub const CONDITION_TIMEOUT: Duration = Duration::from_mins(3);
 
-/// The pause before the next look, after so long a wait: a tenth of it. What comes soon is seen at once, and what takes long is not
-/// kept from coming by our asking.
+/// The pause before the next look, after so long a wait: a tenth of it. What comes soon is seen at once, and what takes
+/// long is not kept from coming by our asking.
 fn pause(waited: Duration) -> Duration {
     (waited / 10).clamp(Duration::from_millis(25), Duration::from_millis(500))
 }

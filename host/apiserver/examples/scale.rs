@@ -6,9 +6,10 @@
 //! cargo run --release -p windlass-apiserver --features tls --example scale -- 20000 0 KUBECONFIG PID
 //! ```
 //!
-//! The first measures the embedded server, in a process of its own; the second a real one, with its kubeconfig and process.
-//! The numbers are objects and watchers. Eight connections create `ConfigMaps`, each one after the other. Each watcher reads
-//! all events and checks their content byte by byte: no object of a connection is missing, double, or out of order.
+//! The first measures the embedded server, in a process of its own; the second a real one, with its kubeconfig and
+//! process. The numbers are objects and watchers. Eight connections create `ConfigMaps`, each one after the other. Each
+//! watcher reads all events and checks their content byte by byte: no object of a connection is missing, double, or out
+//! of order.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read};
@@ -227,8 +228,8 @@ async fn create(server: Arc<Server>, creator: usize, count: usize) -> Result<(),
     Ok(())
 }
 
-/// The events of all watchers, which begin at one version and select the same: so each gets the same bytes. The first that
-/// gets them parses and checks them, and the others compare theirs, which costs a hundredth.
+/// The events of all watchers, which begin at one version and select the same: so each gets the same bytes. The first
+/// that gets them parses and checks them, and the others compare theirs, which costs a hundredth.
 struct Expected {
     objects: usize,
     stream: Mutex<CheckedStream>,

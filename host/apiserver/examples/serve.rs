@@ -5,9 +5,9 @@
 //! KUBECONFIG=/tmp/kubeconfig kubectl get namespaces
 //! ```
 //!
-//! All arguments may be left out: a free port, and `windlass.kubeconfig` in the temporary directory. A third argument `rbac`
-//! has requests authorized by roles. `LOAD`, `STATE` and `REACTORS` in the environment name manifests to begin with, a file that keeps the state, and a file of reactors; `STAND_INS` names
-//! the stand-ins.
+//! All arguments may be left out: a free port, and `windlass.kubeconfig` in the temporary directory. A third argument
+//! `rbac` has requests authorized by roles. `LOAD`, `STATE` and `REACTORS` in the environment name manifests to begin
+//! with, a file that keeps the state, and a file of reactors; `STAND_INS` names the stand-ins.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};

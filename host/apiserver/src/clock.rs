@@ -1,5 +1,5 @@
-//! The time and the chance that the server runs on. The one place of the crate that reads the wall clock or the system's
-//! randomness; both can be given instead, and then two runs are alike.
+//! The time and the chance that the server runs on. The one place of the crate that reads the wall clock or the
+//! system's randomness; both can be given instead, and then two runs are alike.
 //!
 //! Timers are tokio's: whoever pauses its clock (`tokio::time::pause`) drives them.
 

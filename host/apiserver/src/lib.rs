@@ -1,10 +1,11 @@
 //! Windlass's embedded Kubernetes API server: real HTTP on loopback, state in memory.
 //!
-//! For `windlass dev`, demos and tests: `kubectl` and any client work against it. It is not a cluster; README.md says what it
-//! lacks. A request goes this way: `server` (HTTP, `server/route`) → `request` (what is asked) → `verbs` (one verb a file,
-//! under one lock), which follow the `rules` and call `merge` and `schema` → `storage` (the state and its history) → the rest
-//! of `server` (`watch`, `respond`, `represent`, `table`), which answers. Where `admission` or a conversion needs a webhook,
-//! `server/consulted` calls it and begins again. `controllers` follow the changes as a cluster's controllers do.
+//! For `windlass dev`, demos and tests: `kubectl` and any client work against it. It is not a cluster; README.md says
+//! what it lacks. A request goes this way: `server` (HTTP, `server/route`) → `request` (what is asked) → `verbs` (one
+//! verb a file, under one lock), which follow the `rules` and call `merge` and `schema` → `storage` (the state and its
+//! history) → the rest of `server` (`watch`, `respond`, `represent`, `table`), which answers. Where `admission` or a
+//! conversion needs a webhook, `server/consulted` calls it and begins again. `controllers` follow the changes as a
+//! cluster's controllers do.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), windlass_apiserver::StartError> {
@@ -88,7 +89,8 @@ pub struct Config {
     pub address: SocketAddr,
     /// The controllers, and the parts of a node, that the server plays.
     pub stand_ins: StandIns,
-    /// Whether dependents go with their owners. Without this, `namespace_deletion` and `stand_ins` it is bare, as envtest's is.
+    /// Whether dependents go with their owners. Without this, `namespace_deletion` and `stand_ins` it is bare, as
+    /// envtest's is.
     pub garbage_collection: bool,
     /// Whether a deleted namespace is emptied and goes. Otherwise it stays, terminating.
     pub namespace_deletion: bool,
@@ -184,8 +186,9 @@ impl ApiServer {
         Ok(Transport::Plain)
     }
 
-    /// Serves requests of this process only, through [`ApiServer::service`], and listens nowhere. Its work runs on the current tokio
-    /// runtime; on one of one thread with its time paused, a told clock and a seed, two runs are alike to the byte, but for webhooks.
+    /// Serves requests of this process only, through [`ApiServer::service`], and listens nowhere. Its work runs on the
+    /// current tokio runtime; on one of one thread with its time paused, a told clock and a seed, two runs are alike to
+    /// the byte, but for webhooks.
     #[must_use]
     pub fn in_process(config: &Config) -> ApiServer {
         ApiServer::new(config, config.address, None)
@@ -246,8 +249,9 @@ impl ApiServer {
         snapshot.restore(&self.context.shared);
     }
 
-    /// Applies the manifests of a folder (`*.yaml`, `*.yml`, `*.json`, also in folders of it) or of one file: namespaces, definitions,
-    /// then the rest, by name and document. Statuses are not loaded. Answers how many objects there were.
+    /// Applies the manifests of a folder (`*.yaml`, `*.yml`, `*.json`, also in folders of it) or of one file:
+    /// namespaces, definitions, then the rest, by name and document. Statuses are not loaded. Answers how many objects
+    /// there were.
     ///
     /// # Errors
     /// Says which document of which file is wrong; then none of them is loaded.
@@ -273,7 +277,8 @@ impl ApiServer {
         files::write(&state, path)
     }
 
-    /// Reads the state from a file, and keeps it there: a second after each change, and at the end. False if there is no such file.
+    /// Reads the state from a file, and keeps it there: a second after each change, and at the end. False if there is
+    /// no such file.
     ///
     /// # Errors
     /// As those of [`ApiServer::read_state`]; nothing is written then.
@@ -336,8 +341,8 @@ impl ApiServer {
         self.token.as_deref()
     }
 
-    /// A kubeconfig (YAML) with the context `windlass`: the administrator's, over HTTPS with a client certificate, as envtest's has one,
-    /// and over HTTP with its token if there is authorization.
+    /// A kubeconfig (YAML) with the context `windlass`: the administrator's, over HTTPS with a client certificate, as
+    /// envtest's has one, and over HTTP with its token if there is authorization.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
         let credentials = Credentials { token: self.token.as_deref(), certificate: self.administrator.as_ref() };
@@ -350,7 +355,8 @@ impl ApiServer {
         self.context.shared.counts.all()
     }
 
-    /// Forgets the watch history and unfinished paged lists: running watches and requests for older versions end with 410.
+    /// Forgets the watch history and unfinished paged lists: running watches and requests for older versions end with
+    /// 410.
     pub fn compact(&self) {
         self.context.shared.lock().store.compact();
     }

@@ -19,8 +19,9 @@ pub(crate) struct Pattern {
 /// that. Most patterns fit in the first, and compiling in vain costs less than the next step does.
 const STEPS: [usize; 5] = [16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
 
-/// The patterns of one definition, each compiled once: a definition repeats a few patterns hundreds of times, and one takes
-/// about 10 KiB. Together they may take so much memory; compiling takes time in proportion, and keeps other requests waiting.
+/// The patterns of one definition, each compiled once: a definition repeats a few patterns hundreds of times, and one
+/// takes about 10 KiB. Together they may take so much memory; compiling takes time in proportion, and keeps other
+/// requests waiting.
 #[derive(Debug)]
 pub(crate) struct PatternBudget {
     left: Cell<usize>,

@@ -3,8 +3,8 @@
 /// Bytes in a row.
 pub(crate) type Pieces = Vec<Vec<u8>>;
 
-/// A piece is closed once it has so many bytes. The allocator keeps larger blocks for good when they are freed, and then
-/// holds the longest answer that there ever was, twice.
+/// A piece is closed once it has so many bytes. The allocator keeps larger blocks for good when they are freed, and
+/// then holds the longest answer that there ever was, twice.
 const PIECE_BYTES: usize = 128 << 10;
 
 /// How many bytes they are.

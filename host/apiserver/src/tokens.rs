@@ -1,6 +1,6 @@
-//! Tokens of service accounts: JSON web tokens that this server signs (HS256) and alone can check. `serviceaccounts/token`
-//! issues them, authentication and token reviews verify them. Nothing is stored: a token says what it is for, and whether
-//! its account still exists is for the reader to see.
+//! Tokens of service accounts: JSON web tokens that this server signs (HS256) and alone can check.
+//! `serviceaccounts/token` issues them, authentication and token reviews verify them. Nothing is stored: a token says
+//! what it is for, and whether its account still exists is for the reader to see.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,5 +1,5 @@
-//! Built-in kinds are what their schemas say: what is unknown, mistyped or zero, how quantities are written, and what the
-//! documents show. The answers are those of a real 1.36.3.
+//! Built-in kinds are what their schemas say: what is unknown, mistyped or zero, how quantities are written, and what
+//! the documents show. The answers are those of a real 1.36.3.
 
 mod support;
 

@@ -1,4 +1,5 @@
-//! Custom resources whose versions a webhook converts: `v1` is stored, and has host and port; `v2` has an address of both.
+//! Custom resources whose versions a webhook converts: `v1` is stored, and has host and port; `v2` has an address of
+//! both.
 
 mod support;
 

@@ -1,4 +1,5 @@
-//! Anything that a client sends is answered with a `Status`, and the next request on the same connection is answered too.
+//! Anything that a client sends is answered with a `Status`, and the next request on the same connection is answered
+//! too.
 
 mod support;
 

@@ -1,4 +1,5 @@
-//! Roles and bindings as objects: what makes them invalid, what defaults they get, and how cluster roles are aggregated.
+//! Roles and bindings as objects: what makes them invalid, what defaults they get, and how cluster roles are
+//! aggregated.
 
 mod support;
 

@@ -57,8 +57,9 @@ const KARPENTER: [&str; 1] = ["pkg/apis/v1"];
 
 const FLUX_RUNTIME: [&str; 3] = ["cel", "events", "patch"];
 
-/// Specs that pass or fail by chance on any server. Two cancel a read and expect it to fail, but now and then a fast server has
-/// answered before. The third expects no conflict, and another controller of its suite writes the same object.
+/// Specs that pass or fail by chance on any server. Two cancel a read and expect it to fail, but now and then a fast
+/// server has answered before. The third expects no conflict, and another controller of its suite writes the same
+/// object.
 const RACES: [&str; 2] = ["should return an error when context is cancelled", "TestMachineSetReconciler_syncMachines"];
 
 /// The results of the specs of a suite, by their names.
@@ -95,8 +96,8 @@ impl Results {
         results
     }
 
-    /// Names are made unique: a table of Ginkgo may have entries that are alike. A seed in a name, as in `random(1795)`, is another
-    /// one in each run, and is left out.
+    /// Names are made unique: a table of Ginkgo may have entries that are alike. A seed in a name, as in
+    /// `random(1795)`, is another one in each run, and is left out.
     fn add(&mut self, name: &str, state: &str) {
         let seed = Regex::new(r"\brandom\(\d+\)").expect("a pattern");
         let name = &*seed.replace_all(name, "random");
@@ -119,8 +120,8 @@ fn folder(project: &str) -> PathBuf {
         .into()
 }
 
-/// Runs a suite against the server of a kubeconfig; again if envtest has lost the port of its webhooks. It finds a free port before it
-/// listens there, and any connection on this machine may get that port in between.
+/// Runs a suite against the server of a kubeconfig; again if envtest has lost the port of its webhooks. It finds a free
+/// port before it listens there, and any connection on this machine may get that port in between.
 async fn run(project: &str, package: &str, on: &str, kubeconfig: &str) -> Results {
     for _ in 1..PORTS_LOST_MAX {
         let (results, text) = run_once(project, package, on, kubeconfig).await;
@@ -169,7 +170,8 @@ async fn run_once(project: &str, package: &str, on: &str, kubeconfig: &str) -> (
     (results, text)
 }
 
-/// On a bare API server, as envtest's is: no controller writes but the suites themselves, roles decide, and clients speak HTTPS.
+/// On a bare API server, as envtest's is: no controller writes but the suites themselves, roles decide, and clients
+/// speak HTTPS.
 async fn on_ours(project: &str, package: &str) -> Results {
     let config = Config {
         stand_ins: StandIns::NONE,

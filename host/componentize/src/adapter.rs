@@ -1,4 +1,5 @@
-//! The adapter: what languages that insist on an operating system find in the place of one. What it does is in `adapter.wat`.
+//! The adapter: what languages that insist on an operating system find in the place of one. What it does is in
+//! `adapter.wat`.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;

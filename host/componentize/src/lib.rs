@@ -50,8 +50,8 @@ pub enum ComponentizeError {
     Misfit(String),
 }
 
-/// Makes a component of a core module. What is a component already stays one: with the runtime of Python it is one that gives back
-/// its memory. None names its parts.
+/// Makes a component of a core module. What is a component already stays one: with the runtime of Python it is one that
+/// gives back its memory. None names its parts.
 ///
 /// A module without the section that describes its world (`wit-bindgen go` writes none) is given that of the interface
 /// which it exports.

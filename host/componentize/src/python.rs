@@ -1,12 +1,13 @@
 //! Has Python's interpreter give back the memory of what crosses the interface.
 //!
-//! The runtime of componentize-py keeps some of it for ever, so that an instance which serves many calls grows by each: what is
-//! allocated for an empty text or list, and the copy of bytes that a plugin hands out. The canonical ABI lets an allocation of
-//! nothing be any aligned address, and the interface between bindings and runtime (wit-dylib of wasm-tools) has a function for
-//! what is to be freed after a call. So three functions that the runtime exports get another one in front of them.
+//! The runtime of componentize-py keeps some of it for ever, so that an instance which serves many calls grows by each:
+//! what is allocated for an empty text or list, and the copy of bytes that a plugin hands out. The canonical ABI lets
+//! an allocation of nothing be any aligned address, and the interface between bindings and runtime (wit-dylib of
+//! wasm-tools) has a function for what is to be freed after a call. So three functions that the runtime exports get
+//! another one in front of them.
 //!
-//! They get it only where the code is the one that is known to need it: a runtime that frees by itself, as a later one may, would
-//! free twice. Any other stays as it is, and the host gives up an instance that has grown.
+//! They get it only where the code is the one that is known to need it: a runtime that frees by itself, as a later one
+//! may, would free twice. Any other stays as it is, and the host gives up an instance that has grown.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -25,9 +26,11 @@ const KNOWN: [u8; 32] = [
 
 /// An earlier address, its bytes, alignment, bytes: an address.
 const REALLOC: &str = "cabi_realloc";
-/// Arguments: the call, the type of a list that the plugin hands out, and where to put its address, else 0. Result: its length.
+/// Arguments: the call, the type of a list that the plugin hands out, and where to put its address, else 0. Result: its
+/// length.
 const POP_LIST: &str = "wit_dylib_pop_list";
-/// Arguments: the call, the type of a list that the plugin gets, its address and length. Result: whether the runtime took it.
+/// Arguments: the call, the type of a list that the plugin gets, its address and length. Result: whether the runtime
+/// took it.
 const PUSH_LIST: &str = "wit_dylib_push_list";
 /// Arguments: the call, an address, its bytes, alignment, and whether to free it only when the call is over.
 const DEALLOC: &str = "wit_dylib_dealloc_bytes";
@@ -191,8 +194,8 @@ fn pop_list(pop_list: u32, dealloc: u32) -> Function {
     body
 }
 
-/// The runtime frees the bytes that it takes, also where they are none, and so needs an address that it may free. What it does not
-/// take is freed by who has pushed it, but not if it is none.
+/// The runtime frees the bytes that it takes, also where they are none, and so needs an address that it may free. What
+/// it does not take is freed by who has pushed it, but not if it is none.
 fn push_list(push_list: u32, realloc: u32, dealloc: u32) -> Function {
     let [call, kind, address, length, is_taken] = [0, 1, 2, 3, 4];
     let [one, at_once] = [1, 0];
@@ -214,7 +217,8 @@ mod tests {
     use super::*;
     use wasmtime::{Engine, Instance, Store, WasmParams, WasmResults};
 
-    /// Counts what it allocates and frees. Lists of the type 0 are bytes, which it takes and frees, and hands out without freeing.
+    /// Counts what it allocates and frees. Lists of the type 0 are bytes, which it takes and frees, and hands out
+    /// without freeing.
     const RUNTIME: &str = r#"(module
         (memory (export "memory") 1)
         (global $allocated (export "allocated") (mut i32) (i32.const 0))

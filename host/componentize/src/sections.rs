@@ -5,11 +5,12 @@ use wasmparser::{BinaryReader, BinaryReaderError};
 
 use crate::python;
 
-/// The names of a component's types, instances and so on. A trap's backtrace has those of functions, which the modules have.
+/// The names of a component's types, instances and so on. A trap's backtrace has those of functions, which the modules
+/// have.
 const NAMES: &str = "component-name";
 
-/// The component without what names its parts, which is a hundredth of one in JavaScript, and with a runtime of Python that frees what
-/// it has. So are the components in it.
+/// The component without what names its parts, which is a hundredth of one in JavaScript, and with a runtime of Python
+/// that frees what it has. So are the components in it.
 pub(crate) fn finished(component: &[u8]) -> Result<Vec<u8>, reencode::Error> {
     const CUSTOM: u8 = ComponentSectionId::CoreCustom as u8;
     const MODULE: u8 = ComponentSectionId::CoreModule as u8;

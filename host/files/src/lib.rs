@@ -1,8 +1,9 @@
-//! Reads files that people name: regular ones, and no more of them than somebody would write. Replaces a file in one step.
+//! Reads files that people name: regular ones, and no more of them than somebody would write. Replaces a file in one
+//! step.
 //!
-//! To open a named pipe waits until somebody writes to it, and a device may have no end. Both are refused with a reason. Links
-//! are followed, as the kubelet mounts files as links. A file is judged before it is opened, as to open some devices does
-//! something, and again by what was opened, as it may have been replaced between.
+//! To open a named pipe waits until somebody writes to it, and a device may have no end. Both are refused with a
+//! reason. Links are followed, as the kubelet mounts files as links. A file is judged before it is opened, as to open
+//! some devices does something, and again by what was opened, as it may have been replaced between.
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{Error, ErrorKind, Read as _, Result};
@@ -35,8 +36,8 @@ pub fn open(path: &Path) -> Result<File> {
     open_with(path, Pipes::Refused)
 }
 
-/// Opens what a command was told to read once: a regular file, or a pipe that the shell has given to the command, such as
-/// `/dev/stdin` or `<(…)`. What reads from it should have a bound.
+/// Opens what a command was told to read once: a regular file, or a pipe that the shell has given to the command, such
+/// as `/dev/stdin` or `<(…)`. What reads from it should have a bound.
 pub fn open_argument(path: &Path) -> Result<File> {
     open_with(path, Pipes::OwnOnes)
 }

@@ -27,7 +27,8 @@ pub(crate) use self::flags::admin_serving::UsageError;
 use self::flags::log::LogArgs;
 use self::run::config::HostConfig;
 
-/// The first argument that makes this program the host's compiler. Users do not type it, so [`Command`] does not have it.
+/// The first argument that makes this program the host's compiler. Users do not type it, so [`Command`] does not have
+/// it.
 pub(crate) const COMPILER: &str = "compile-component";
 
 /// The host's compiler: this program as another process.
@@ -89,7 +90,8 @@ fn namespace(text: &str) -> Result<String, String> {
 }
 
 impl Cli {
-    /// Reads the command line. kubectl runs the program `kubectl-windlass` as its own command `windlass`: help then shows that.
+    /// Reads the command line. kubectl runs the program `kubectl-windlass` as its own command `windlass`: help then
+    /// shows that.
     pub(crate) fn from_command_line() -> Self {
         let mut command = Self::command();
         if is_kubectls(std::env::args_os().next().as_deref()) {
@@ -117,8 +119,8 @@ impl Cli {
             .enable_all()
             .thread_name("windlass")
             .worker_threads(processors() as usize)
-            // Guests run here, and a turn of one that spins takes half a millisecond: look at I/O, timers and what other threads
-            // have woken more often than after the usual sixty.
+            // Guests run here, and a turn of one that spins takes half a millisecond: look at I/O, timers and what
+            // other threads have woken more often than after the usual sixty.
             .event_interval(4)
             .global_queue_interval(4)
             .build()?;
@@ -153,8 +155,8 @@ fn is_kubectls(program: Option<&OsStr>) -> bool {
     program.is_some_and(|program| Path::new(program).file_stem() == Some(OsStr::new("kubectl-windlass")))
 }
 
-/// Writes to standard output, and escapes what a stranger's plugin or object could deceive a reader with. A reader that closes
-/// the pipe early, as `head` does, is not an error.
+/// Writes to standard output, and escapes what a stranger's plugin or object could deceive a reader with. A reader that
+/// closes the pipe early, as `head` does, is not an error.
 fn print(text: &str) -> std::io::Result<()> {
     print_as_is(&deceptive::escape(text))
 }
@@ -173,8 +175,8 @@ fn print_json(document: &Value) -> std::io::Result<()> {
     print(&deceptive::escape_json(&format!("{document:#}\n")))
 }
 
-/// Runs `work`, and then waits for nothing else. Dropping a runtime would wait for its blocking threads, and a DNS look-up can
-/// block one for as long as the resolver likes.
+/// Runs `work`, and then waits for nothing else. Dropping a runtime would wait for its blocking threads, and a DNS
+/// look-up can block one for as long as the resolver likes.
 fn run_to_end<T>(runtime: Runtime, work: impl Future<Output = T>) -> T {
     let result = runtime.block_on(work);
     runtime.shutdown_background();

@@ -19,21 +19,21 @@ use crate::cli::run::record::RecordArgs;
 
 /// Run plugins against a cluster.
 ///
-/// Loads each NAME.wasm in the plugin directory, starts the watches that its manifest declares, and calls the plugin for
-/// each object that changes. Follows the directory while it runs: add, replace or delete a file, and the host loads, swaps
-/// or stops that plugin. NAME.next.wasm beside it is called as a shadow; see `windlass rollout`. Finds the cluster as kubectl does: --kubeconfig, else KUBECONFIG, else ~/.kube/config, else the
-/// service account of the Pod.
+/// Loads each NAME.wasm in the plugin directory, starts the watches that its manifest declares, and calls the plugin
+/// for each object that changes. Follows the directory while it runs: add, replace or delete a file, and the host
+/// loads, swaps or stops that plugin. NAME.next.wasm beside it is called as a shadow; see `windlass rollout`. Finds the
+/// cluster as kubectl does: --kubeconfig, else KUBECONFIG, else ~/.kube/config, else the service account of the Pod.
 ///
-/// A plugin may do only what its policy grants: NAME.policy.yaml beside it. Without a policy the plugin waits, and the log
-/// says what it asks for. `windlass grant` writes a policy for review. --grants=manifest grants each plugin all that it asks
-/// for, unreviewed.
+/// A plugin may do only what its policy grants: NAME.policy.yaml beside it. Without a policy the plugin waits, and the
+/// log says what it asks for. `windlass grant` writes a policy for review. --grants=manifest grants each plugin all
+/// that it asks for, unreviewed.
 #[derive(Debug, Args)]
 #[command(mut_arg("plugins", |plugins| plugins.required(true)), mut_arg("limits", |it| it.long_help(limits::long_help())))]
 #[command(after_help = "Examples:\n  windlass run --plugins /etc/windlass/plugins --context staging\n  \
     windlass run --plugins target/plugins --namespace try-out --grants=manifest   # to try plugins out")]
 pub(super) struct RunArgs {
-    /// Read what flags can set from this file too, of kind `HostConfiguration`. Flags and environment variables override it.
-    /// `windlass config` shows what comes of it.
+    /// Read what flags can set from this file too, of kind `HostConfiguration`. Flags and environment variables
+    /// override it. `windlass config` shows what comes of it.
     #[arg(long, value_name = "FILE", env = "WINDLASS_CONFIG")]
     config: Option<PathBuf>,
     #[command(flatten)]

@@ -116,7 +116,8 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     if is_whole { kept } else { kept + "…" }
 }
 
-/// Whether a table of plugins says which replica shows each: a wide one where they are of replicas, and where two tell of one.
+/// Whether a table of plugins says which replica shows each: a wide one where they are of replicas, and where two tell
+/// of one.
 pub(super) fn shows_replica(plugins: &[Value], is_wide: bool) -> bool {
     let is_of_replicas = plugins.iter().any(|plugin| !plugin["replica"].is_null());
     is_of_replicas && (is_wide || plugins.windows(2).any(|two| two[0]["name"] == two[1]["name"]))

@@ -1,5 +1,5 @@
-//! Log lines for plugin authors: a short line for each call, write, log line and event, without the fields that only tell replicas or
-//! generations apart.
+//! Log lines for plugin authors: a short line for each call, write, log line and event, without the fields that only
+//! tell replicas or generations apart.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -119,8 +119,8 @@ fn time_of_day(seconds: u64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)
 }
 
-/// The failure of a plugin that an event tells of, as far as it is the same each time, and how often it may be told again.
-/// None: it tells of none.
+/// The failure of a plugin that an event tells of, as far as it is the same each time, and how often it may be told
+/// again. None: it tells of none.
 fn failure(target: &str, fields: &BTreeMap<&'static str, String>) -> Option<(String, u64)> {
     let field = |name| text_of(fields, name);
     let (what, every) = match (target, field("message")) {
@@ -223,7 +223,8 @@ fn line(
     BriefLine { what, colour, text: escaped(target, &text), stack }
 }
 
-/// `text` without what could forge a line: it quotes plugins, objects and their names. A tool's output has lines of its own.
+/// `text` without what could forge a line: it quotes plugins, objects and their names. A tool's output has lines of its
+/// own.
 fn escaped(target: &str, text: &str) -> String {
     let escaped = deceptive::escape(text);
     if target == "windlass::build" { escaped.into_owned() } else { escaped.replace('\n', "\\n") }

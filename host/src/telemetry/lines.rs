@@ -198,7 +198,8 @@ pub(crate) fn own_field((name, value): &(String, String)) -> String {
     if is_word(value) { format!("{name}={value}") } else { format!("{name}={}", json(value)) }
 }
 
-/// Whether every character of `text` stands for itself between quotes. Nearly all values are so, and each line has a dozen.
+/// Whether every character of `text` stands for itself between quotes. Nearly all values are so, and each line has a
+/// dozen.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\'))
 }

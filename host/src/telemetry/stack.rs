@@ -1,8 +1,8 @@
-//! Stacks of plugins for people: each frame on a line of its own, without those of the language's runtime and the SDK, which are
-//! counted.
+//! Stacks of plugins for people: each frame on a line of its own, without those of the language's runtime and the SDK,
+//! which are counted.
 //!
-//! A stack comes in the message of a trap, which the host wrote, or as the field `stack` of a line that an SDK logged, as its
-//! language writes stacks.
+//! A stack comes in the message of a trap, which the host wrote, or as the field `stack` of a line that an SDK logged,
+//! as its language writes stacks.
 
 use super::source_map::SourceMap;
 

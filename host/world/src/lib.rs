@@ -31,7 +31,8 @@ pub struct Told {
     _stays: PhantomData<Rc<()>>,
 }
 
-/// Tells this thread its chance, by a seed, and the time since 1970. Work that it hands to other threads has the system's.
+/// Tells this thread its chance, by a seed, and the time since 1970. Work that it hands to other threads has the
+/// system's.
 pub fn tell(seed: u64, now: impl Fn() -> Duration + 'static) -> Told {
     let told = ToldWorld { chance: Xoshiro256PlusPlus::seed_from_u64(seed), now: Box::new(now) };
     Told { before: TOLD.replace(Some(told)), _stays: PhantomData }
@@ -80,8 +81,8 @@ pub fn fill(bytes: &mut [u8]) {
     }
 }
 
-/// Runs `work` on a thread where it may block; where the world is told, in a task of this thread, so that nothing happens at
-/// the same time.
+/// Runs `work` on a thread where it may block; where the world is told, in a task of this thread, so that nothing
+/// happens at the same time.
 pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     if is_told() { tokio::spawn(async { work() }) } else { tokio::task::spawn_blocking(work) }
 }

@@ -2,8 +2,9 @@
 //!
 //! This file reads, writes and reports. Pure functions in `children` and `status` decide what to do.
 //!
-//! Kubernetes' own controller counts the creations and deletions that it expects to see before it looks at its cache again.
-//! Nothing here does: the host calls for a `PodSet` only when its caches show what the last call for it has done.
+//! Kubernetes' own controller counts the creations and deletions that it expects to see before it looks at its cache
+//! again. Nothing here does: the host calls for a `PodSet` only when its caches show what the last call for it has
+//! done.
 
 mod api;
 mod children;

@@ -211,9 +211,9 @@ impl Composition {
         self
     }
 
-    /// Says of a parent that is being deleted that it may go: the host takes the finalizer off once the rest of the answer has
-    /// been brought about. Only for controllers with [`finalizer`](crate::manifest::Controller::finalizer); without it, such a
-    /// parent is not composed.
+    /// Says of a parent that is being deleted that it may go: the host takes the finalizer off once the rest of the
+    /// answer has been brought about. Only for controllers with [`finalizer`](crate::manifest::Controller::finalizer);
+    /// without it, such a parent is not composed.
     pub fn finalized(mut self) -> Self {
         self.finalized = true;
         self

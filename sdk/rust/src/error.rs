@@ -91,8 +91,8 @@ pub struct ApiError {
     pub verb: String,
     /// Resource, group and subresource, such as `deployments.apps/scale`.
     pub resource: String,
-    /// The object, if the request was about a single one. An error of [`ApiReason::NotFound`] names it only if this object
-    /// is what does not exist, and not its kind, its namespace or a subresource of it.
+    /// The object, if the request was about a single one. An error of [`ApiReason::NotFound`] names it only if this
+    /// object is what does not exist, and not its kind, its namespace or a subresource of it.
     pub object: Option<ObjectRef>,
 }
 

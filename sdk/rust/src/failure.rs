@@ -73,8 +73,8 @@ impl Failures {
         Self::one(Failure::Transient(message.into()))
     }
 
-    /// A failure that is worth another attempt once so long has passed, if the backoff is not longer. At most ten minutes
-    /// count.
+    /// A failure that is worth another attempt once so long has passed, if the backoff is not longer. At most ten
+    /// minutes count.
     pub fn transient_after(message: impl Into<String>, after: Duration) -> Self {
         Self::one(Failure::TransientAfter { message: message.into(), after })
     }

@@ -1,7 +1,8 @@
 //! Reads JSON into a plugin's types, and says where it does not fit them.
 //!
-//! `serde_json` names a line and a column of a document that no author sees. They lead to the value's path, which is looked
-//! for only once a document does not fit: reading costs what it did, and no type of a plugin's brings code of its own.
+//! `serde_json` names a line and a column of a document that no author sees. They lead to the value's path, which is
+//! looked for only once a document does not fit: reading costs what it did, and no type of a plugin's brings code of
+//! its own.
 
 use serde::de::DeserializeOwned;
 
@@ -48,8 +49,8 @@ fn line_start(text: &str, line: usize) -> usize {
     ends.take(line - 1).last().unwrap_or(0)
 }
 
-/// The type that is there and the one that is wanted, if they differ: serde's words in those of JSON, and without the value, which
-/// may be a Secret's. (What searches for a text would make each component a kilobyte larger.)
+/// The type that is there and the one that is wanted, if they differ: serde's words in those of JSON, and without the
+/// value, which may be a Secret's. (What searches for a text would make each component a kilobyte larger.)
 fn type_mismatch(reason: &str) -> Option<(&str, &str)> {
     const EXPECTED: &str = ", expected ";
     const FOUND: [(&str, &str); 6] = [

@@ -34,8 +34,9 @@
 //!
 //! # Tests
 //!
-//! Plugins compile natively too, so that `cargo test` runs them: [`testing`] has a host in memory. Without one, log lines go to
-//! stderr, the clock is the system's, and events and metrics are dropped; any other call to the host panics and says which one.
+//! Plugins compile natively too, so that `cargo test` runs them: [`testing`] has a host in memory. Without one, log
+//! lines go to stderr, the clock is the system's, and events and metrics are dropped; any other call to the host panics
+//! and says which one.
 
 // The generated code names the crate by its name, from inside and from plugins alike.
 extern crate self as windlass_sdk;
@@ -98,8 +99,8 @@ pub trait Reconciler {
 /// A plugin that computes the desired children of an object by a pure function. The host applies the children, makes
 /// the parent their owner, prunes children that are no longer in the answer, and writes the status.
 ///
-/// It may call [`log`], [`clock`], [`random`] and [`config`](mod@config), and nothing else: the host refuses a component
-/// that imports more.
+/// It may call [`log`], [`clock`], [`random`] and [`config`](mod@config), and nothing else: the host refuses a
+/// component that imports more.
 ///
 /// ```
 /// use serde_json::{Value, json};
@@ -139,8 +140,8 @@ pub trait Composer {
 
 /// A reconciler's own mapping, for watches that no mapping of the manifest fits.
 ///
-/// It must depend on nothing but its arguments and [`config`](mod@config), and may call [`log`], [`clock`] and [`random`]
-/// besides.
+/// It must depend on nothing but its arguments and [`config`](mod@config), and may call [`log`], [`clock`] and
+/// [`random`] besides.
 ///
 /// ```
 /// use serde_json::Value;

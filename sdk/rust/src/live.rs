@@ -1,8 +1,8 @@
 //! Reads from the API server itself. Each costs a request and counts against the plugin's budget. So read from the
 //! [`cache`](crate::cache) what a watch shows, and from here only what is not worth a watch.
 //!
-//! A live read needs a permission in the manifest, to `get` or `list` the resource; a subresource needs its own, such as
-//! `deployments/scale` or `pods/log`.
+//! A live read needs a permission in the manifest, to `get` or `list` the resource; a subresource needs its own, such
+//! as `deployments/scale` or `pods/log`.
 
 mod log;
 
@@ -54,7 +54,8 @@ fn owned(pointers: &[&str]) -> Vec<String> {
     pointers.iter().map(|&pointer| pointer.to_owned()).collect()
 }
 
-/// The log of a Pod's only container, until it is told otherwise. Without a namespace, the Pod is meant beside the primary.
+/// The log of a Pod's only container, until it is told otherwise. Without a namespace, the Pod is meant beside the
+/// primary.
 ///
 /// ```no_run
 /// # use windlass_sdk::{Error, ObjectRef, live};
@@ -67,8 +68,8 @@ pub fn log(pod: ObjectRef) -> Log {
     Log::of(pod)
 }
 
-/// How the API server serves a kind, for plugins that adapt to the cluster. None: it does not. It needs no permission, and
-/// counts as a read.
+/// How the API server serves a kind, for plugins that adapt to the cluster. None: it does not. It needs no permission,
+/// and counts as a read.
 pub fn served(api_version: &str, kind: &str) -> Result<Option<ServedKind>, Error> {
     Ok(host::served(&ObjectKind::new(api_version, kind))?)
 }

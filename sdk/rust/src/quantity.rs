@@ -16,7 +16,8 @@ const QUANTITY_BYTES_MAX: usize = 64;
 
 /// An amount of a resource, as `resources.requests` has it: exact, to a billionth.
 ///
-/// Its text is the canonical one, as the API server returns it; but powers of ten, as in `1e3`, get a suffix. Two quantities are equal if their amounts are:
+/// Its text is the canonical one, as the API server returns it; but powers of ten, as in `1e3`, get a suffix. Two
+/// quantities are equal if their amounts are:
 ///
 /// ```
 /// use windlass_sdk::Quantity;

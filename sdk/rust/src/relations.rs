@@ -61,7 +61,8 @@ pub enum Target {
     Indexed {
         /// The name of an index that the manifest declares for the primary.
         index: String,
-        /// The value. Of an index of selectors: labels, as in `app=web,tier=front`, which finds the selectors that they match.
+        /// The value. Of an index of selectors: labels, as in `app=web,tier=front`, which finds the selectors that they
+        /// match.
         value: String,
     },
 }
@@ -103,7 +104,8 @@ pub struct RelatedRule {
 }
 
 impl RelatedRule {
-    /// The objects of the watch of this name, in the parent's namespace or in none; for a cluster-scoped parent: anywhere.
+    /// The objects of the watch of this name, in the parent's namespace or in none; for a cluster-scoped parent:
+    /// anywhere.
     pub fn new(watch: impl Into<String>) -> Self {
         Self { watch: watch.into(), namespace: None, names: Vec::new(), labels: None }
     }

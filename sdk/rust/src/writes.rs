@@ -63,8 +63,8 @@ struct Name<'a> {
     namespace: Option<&'a str>,
 }
 
-/// Creates an object. `metadata.generateName` is allowed. Where nothing is stored, as of a `SubjectAccessReview`, it needs
-/// no name, and what is returned is the answer.
+/// Creates an object. `metadata.generateName` is allowed. Where nothing is stored, as of a `SubjectAccessReview`, it
+/// needs no name, and what is returned is the answer.
 pub fn create<T: Serialize + ?Sized>(object: &T) -> Write {
     Write::new(Change::Create, object)
 }

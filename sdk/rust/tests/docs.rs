@@ -35,8 +35,8 @@ fn snippets() -> Vec<Snippet> {
 #[test]
 fn every_snippet_is_one_that_a_test_checks() {
     for Snippet { info, line, .. } in snippets() {
-        // The commands are checked where there is a program to ask: tests/docs. Scripts in Starlark, which are shown as the
-        // language that they look like, are read by the interpreter's own tests.
+        // The commands are checked where there is a program to ask: tests/docs. Scripts in Starlark, which are shown as
+        // the language that they look like, are read by the interpreter's own tests.
         assert!(
             ["rust", "json manifest", "console", "python"].contains(&info),
             "line {line}: nothing checks ```{info}"

@@ -1,4 +1,5 @@
-//! The prototype: wasmtime with a pool and copy-on-write images, a fresh store and instance for each call, and nothing else.
+//! The prototype: wasmtime with a pool and copy-on-write images, a fresh store and instance for each call, and nothing
+//! else.
 
 use wasmtime::component::{Component, HasSelf, Linker};
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store};
@@ -57,7 +58,8 @@ impl Prototype {
         Ok(Self { engine: engine.clone(), code })
     }
 
-    /// Half of so many on each of two threads of their own, at once: both processors busy are slower than one, where they are one core's.
+    /// Half of so many on each of two threads of their own, at once: both processors busy are slower than one, where
+    /// they are one core's.
     pub(crate) async fn calls_on_two_threads(&self, count: u32) -> anyhow::Result<()> {
         let halves = [(); 2].map(|()| {
             let this = self.clone();

@@ -1,8 +1,8 @@
 //! The same call in the host itself, as a process: from the queue's `get` to its `done`.
 //!
-//! The guest asks to be called again at once, so a key is always ready. With many keys, the processor time of the process a
-//! key is what the whole way costs, the addition of the key included; with a single one, the workqueue's own histogram tells
-//! how long the way takes, with two threads that have to be woken on it.
+//! The guest asks to be called again at once, so a key is always ready. With many keys, the processor time of the
+//! process a key is what the whole way costs, the addition of the key included; with a single one, the workqueue's own
+//! histogram tells how long the way takes, with two threads that have to be woken on it.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,9 +1,9 @@
-//! The cost of a call: a fresh instance with all limits and accounting on, a read of the cache, a hundred plugins in turn.
-//! It is compared with the prototype, bare wasmtime with a pool, without limits or a host around it, in the same rounds.
-//! And the whole way from the queue and back, in the host as a process, also with traces.
+//! The cost of a call: a fresh instance with all limits and accounting on, a read of the cache, a hundred plugins in
+//! turn. It is compared with the prototype, bare wasmtime with a pool, without limits or a host around it, in the same
+//! rounds. And the whole way from the queue and back, in the host as a process, also with traces.
 //!
-//! `make bench`, or `-- traces` for what traces cost alone; docs/benchmarks.md has recorded results. Times are of processors, of the whole process: whatever threads the
-//! host uses for a call are in them.
+//! `make bench`, or `-- traces` for what traces cost alone; docs/benchmarks.md has recorded results. Times are of
+//! processors, of the whole process: whatever threads the host uses for a call are in them.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
 
@@ -25,7 +25,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use self::guests::Core;
 
-/// Rounds, calls of each, and how long the host is watched; the best of the rounds counts, as in the prototype's own figures.
+/// Rounds, calls of each, and how long the host is watched; the best of the rounds counts, as in the prototype's own
+/// figures.
 const FULL_RUN: (usize, u32, Duration) = (9, 2_000, Duration::from_secs(5));
 /// The same with `--quick`, to see that it works.
 const QUICK_RUN: (usize, u32, Duration) = (2, 200, Duration::from_secs(1));
@@ -132,8 +133,8 @@ fn reading() -> Vec<u8> {
         "(loop $again {get} {check} (global.set $left (i32.sub (global.get $left) (i32.const 1)))
            (br_if $again (global.get $left)))"
     );
-    // At 3072 are the arguments: apiVersion and kind, as addresses and lengths, of the texts at 2048, then the namespace, which is
-    // there, and the name.
+    // At 3072 are the arguments: apiVersion and kind, as addresses and lengths, of the texts at 2048, then the
+    // namespace, which is there, and the name.
     let items = format!(
         r#"(global $left (mut i32) (i32.const {READS_OF_CALL})) (data (i32.const 3000) "prodshop")
            (data (i32.const 3084) "\00\08\00\00\02\00\00\00\02\08\00\00\09\00\00\00")

@@ -1,11 +1,11 @@
-//! Counts the instructions of the host's inner paths, and compares them with those recorded: `make bench-check`. Counts hardly
-//! depend on the machine's load, so that a path which has become dearer is seen where times say nothing.
+//! Counts the instructions of the host's inner paths, and compares them with those recorded: `make bench-check`. Counts
+//! hardly depend on the machine's load, so that a path which has become dearer is seen where times say nothing.
 //!
-//! Each path runs twice in a process of its own under callgrind, a few times and many times; the difference is that of so many
-//! operations, without all that leads there. `--record` writes the counts down, when a change of them is meant.
+//! Each path runs twice in a process of its own under callgrind, a few times and many times; the difference is that of
+//! so many operations, without all that leads there. `--record` writes the counts down, when a change of them is meant.
 //!
-//! `make test` counts what it has built anyway, without optimisation and without the call of a plugin, whose compiler would take
-//! minutes so; those counts are recorded beside the others.
+//! `make test` counts what it has built anyway, without optimisation and without the call of a plugin, whose compiler
+//! would take minutes so; those counts are recorded beside the others.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
 // Guests of a few lines.

@@ -1,7 +1,9 @@
-//! How long a good plugin's keys take, from the event to the end of the call, alone and beside plugins that take what they can get.
+//! How long a good plugin's keys take, from the event to the end of the call, alone and beside plugins that take what
+//! they can get.
 //!
-//! Two kinds of these: such as break a limit with each call, which the circuit breaker sees to, and such as stay just within all
-//! of them, for ever. The times are those of the host's own log, so that whoever makes the events is not in them.
+//! Two kinds of these: such as break a limit with each call, which the circuit breaker sees to, and such as stay just
+//! within all of them, for ever. The times are those of the host's own log, so that whoever makes the events is not in
+//! them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -218,8 +220,9 @@ fn write(name: &str, directory: &Path) -> anyhow::Result<()> {
     let manifest =
         MANIFEST.replacen(r#""name":"guest""#, &format!(r#""name":"{name}""#), 1).replacen(primary, &labelled, 1);
     let imports = r#"(import "windlass:plugin/cache@0.2.0" "get" (func $get (param i32 i32)))"#;
-    // It asks to be called again at once: in the answer at 512, after the byte of the result, stands that of the outcome.
-    // At 3072 are the arguments of its read: the kind and the name, as addresses and lengths, of the texts at 2048.
+    // It asks to be called again at once: in the answer at 512, after the byte of the result, stands that of the
+    // outcome. At 3072 are the arguments of its read: the kind and the name, as addresses and lengths, of the texts at
+    // 2048.
     let items = r#"(data (i32.const 516) "\01")
         (data (i32.const 3084) "\00\08\00\00\02\00\00\00\02\08\00\00\09\00\00\00")
         (data (i32.const 3112) "\00\08\00\00\04\00\00\00")"#;

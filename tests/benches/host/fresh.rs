@@ -1,5 +1,5 @@
-//! From a closed file that no cache knows to the first call, by language: what an author waits after each save, and an operator
-//! after each delivery. The debounce of 100 ms and the start of the watches are in it.
+//! From a closed file that no cache knows to the first call, by language: what an author waits after each save, and an
+//! operator after each delivery. The debounce of 100 ms and the start of the watches are in it.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The cost of idle plugins: a thousand different ones with one watch in common, and how soon all are ready if each has been
-//! compiled before.
+//! The cost of idle plugins: a thousand different ones with one watch in common, and how soon all are ready if each has
+//! been compiled before.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,7 +10,8 @@ use windlass_tests::server::{Kind, Server};
 
 use crate::support::process::Watched;
 
-/// How long an idle host's processor time is watched: longer than it takes until it looks at its directories without a reason.
+/// How long an idle host's processor time is watched: longer than it takes until it looks at its directories without a
+/// reason.
 const IDLE_WATCH_TIME: Duration = Duration::from_secs(20);
 
 pub(crate) async fn measure(count: usize) -> anyhow::Result<()> {

@@ -1,9 +1,9 @@
-//! Figures of the host as a whole: how soon a new file is at work (`swap`), what a thousand idle plugins cost (`idle`), how
-//! long a good plugin waits beside bad ones (`beside`), how soon a file of each language is at work that no cache knows (`fresh`),
-//! and how all that grows (`scale`).
+//! Figures of the host as a whole: how soon a new file is at work (`swap`), what a thousand idle plugins cost (`idle`),
+//! how long a good plugin waits beside bad ones (`beside`), how soon a file of each language is at work that no cache
+//! knows (`fresh`), and how all that grows (`scale`).
 //!
-//! `make bench`, or by name: `cargo bench --workspace --bench host -- swap`. The `windlass` binary beside this program is what is
-//! measured. docs/benchmarks.md has recorded results.
+//! `make bench`, or by name: `cargo bench --workspace --bench host -- swap`. The `windlass` binary beside this program
+//! is what is measured. docs/benchmarks.md has recorded results.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
 

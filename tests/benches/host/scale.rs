@@ -1,5 +1,5 @@
-//! A host as it grows: many plugins beside many cached Pods, and many objects at rest of which some change. The server is the
-//! embedded one, in this process: it and the load take their share of the same processors.
+//! A host as it grows: many plugins beside many cached Pods, and many objects at rest of which some change. The server
+//! is the embedded one, in this process: it and the load take their share of the same processors.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -49,7 +49,8 @@ pub(crate) async fn pods(plugins: usize, sizes: &[usize]) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// So many `WebApp`s that the host brings about; then another host that finds them done; then one of a hundred changes each second.
+/// So many `WebApp`s that the host brings about; then another host that finds them done; then one of a hundred changes
+/// each second.
 pub(crate) async fn objects(sizes: &[usize]) -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;

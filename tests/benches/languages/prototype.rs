@@ -1,5 +1,5 @@
-//! The prototype: bare wasmtime without a pool, a store and an instance for each call, and a guest on the bare bindings of its
-//! language that gets an object from the cache, parses it, and applies a Deployment that it has built of it.
+//! The prototype: bare wasmtime without a pool, a store and an instance for each call, and a guest on the bare bindings
+//! of its language that gets an object from the cache, parses it, and applies a Deployment that it has built of it.
 
 use std::path::Path;
 use std::time::Duration;

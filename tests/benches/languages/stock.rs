@@ -1,5 +1,5 @@
-//! The plugins of stock toolchains (`tests/stock`): the component, its compiling, a fresh and a reused call for a WebApp, in which
-//! each prints a line, tries to open a file and applies a `ConfigMap`.
+//! The plugins of stock toolchains (`tests/stock`): the component, its compiling, a fresh and a reused call for a
+//! WebApp, in which each prints a line, tries to open a file and applies a `ConfigMap`.
 
 use std::time::Duration;
 

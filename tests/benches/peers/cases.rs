@@ -1,4 +1,5 @@
-//! The cases, and the sessions that run them: a fresh server, a contender, and one case after the other on the same objects.
+//! The cases, and the sessions that run them: a fresh server, a contender, and one case after the other on the same
+//! objects.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
@@ -45,7 +46,8 @@ pub(crate) enum Case {
     Edit,
     /// A new version takes the place of the one that runs, while specs change: the time until each child has changed.
     Swap,
-    /// 10,000 objects with all their children, and 50,000 Pods, are cached and do not change: memory, and the time at rest.
+    /// 10,000 objects with all their children, and 50,000 Pods, are cached and do not change: memory, and the time at
+    /// rest.
     Steady,
     /// One operator with a kind of its own, which owns Pods and `ConfigMap`s: its memory.
     Density1,
@@ -74,7 +76,8 @@ pub(crate) struct Session {
     cases: Vec<Case>,
 }
 
-/// The sessions that the cases need. A case that needs objects has them created by `Converge`, which is measured then, too.
+/// The sessions that the cases need. A case that needs objects has them created by `Converge`, which is measured then,
+/// too.
 pub(crate) fn sessions(cases: &[Case], quick: bool) -> Vec<Session> {
     let is_small = |it: &Case| matches!(it, Case::Converge | Case::Noop | Case::Edit | Case::Swap);
     let small: Vec<_> = cases.iter().copied().filter(is_small).collect();
@@ -250,7 +253,8 @@ impl Bench {
         Ok((figures, counts))
     }
 
-    /// All `WebApp`s are created at once. The time runs from the first to the last child or status, whichever comes last.
+    /// All `WebApp`s are created at once. The time runs from the first to the last child or status, whichever comes
+    /// last.
     async fn converge(&mut self) -> anyhow::Result<(Figures, Counts)> {
         let before = self.before().await?;
         let began = Instant::now();
@@ -321,7 +325,8 @@ impl Bench {
         load::edit_each(&self.server.objects, &mut self.watches, count, pace, image).await
     }
 
-    /// Specs change at a pace, and in their midst a new version takes over: how long the change that waits longest waits.
+    /// Specs change at a pace, and in their midst a new version takes over: how long the change that waits longest
+    /// waits.
     async fn swap(mut self, ready: &Ready, occasion: &str) -> anyhow::Result<(Self, Figures, Counts)> {
         self.settle().await?;
         let counts = self.server.counts().await?;

@@ -126,8 +126,8 @@ pub(crate) struct Ready {
 }
 
 impl Prepared {
-    /// Finds all programs, gives each plugin a folder and the policy that `windlass grant` writes, and has every plugin compiled
-    /// once: a host finds it compiled then, as after its first start.
+    /// Finds all programs, gives each plugin a folder and the policy that `windlass grant` writes, and has every plugin
+    /// compiled once: a host finds it compiled then, as after its first start.
     pub(crate) async fn all(contenders: &[Contender], logs: &Path) -> anyhow::Result<Self> {
         std::fs::create_dir_all(logs)?;
         let plugins = tempfile::tempdir()?;
@@ -264,8 +264,8 @@ impl Ready {
 }
 
 impl Ready {
-    /// Puts a new version in the place of the one that runs. A plugin's file is overwritten. Of a peer, the old process is told to
-    /// end, and the new one starts when it has, as with a leader that releases its lease.
+    /// Puts a new version in the place of the one that runs. A plugin's file is overwritten. Of a peer, the old process
+    /// is told to end, and the new one starts when it has, as with a leader that releases its lease.
     pub(crate) async fn replace(&self, running: Running, server: &Server, occasion: &str) -> anyhow::Result<Running> {
         let Some(plugin) = &self.plugin else {
             running.stop().await?;
@@ -278,8 +278,8 @@ impl Ready {
     }
 }
 
-/// A section that nobody reads: what it is added to does the same, and is another file. No file had it before, so that it is
-/// compiled anew.
+/// A section that nobody reads: what it is added to does the same, and is another file. No file had it before, so that
+/// it is compiled anew.
 fn new_section() -> Vec<u8> {
     let mut section = vec![0, 17, 8];
     section.extend_from_slice(b"revision");
@@ -288,7 +288,8 @@ fn new_section() -> Vec<u8> {
 }
 
 impl Running {
-    /// Whether a new version of its plugin has taken over since it started. True of a peer, of which no old process is left.
+    /// Whether a new version of its plugin has taken over since it started. True of a peer, of which no old process is
+    /// left.
     pub(crate) fn is_replaced(&self) -> anyhow::Result<bool> {
         let text = self.text()?;
         Ok(!text.contains("controller started") || text.contains("a new generation has taken over"))

@@ -1,5 +1,5 @@
-//! The density case: many operators, each with a kind of its own, and all of them own Pods and `ConfigMap`s. A host is one process
-//! with a plugin for each; of a peer each is a process.
+//! The density case: many operators, each with a kind of its own, and all of them own Pods and `ConfigMap`s. A host is
+//! one process with a plugin for each; of a peer each is a process.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

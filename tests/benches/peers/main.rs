@@ -1,6 +1,6 @@
-//! Windlass and its peers at the same work, each on a real kube-apiserver of its own: time, processor time of the controller and of
-//! the server, requests, memory. `make bench PEERS=1` builds all contenders and runs this; docs/benchmarks.md says what the figures
-//! mean and has recorded ones.
+//! Windlass and its peers at the same work, each on a real kube-apiserver of its own: time, processor time of the
+//! controller and of the server, requests, memory. `make bench PEERS=1` builds all contenders and runs this;
+//! docs/benchmarks.md says what the figures mean and has recorded ones.
 //!
 //! A round runs every contender once, in an order of its own. Contenders are compared within a round.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]

@@ -15,8 +15,8 @@ use windlass_tests::{server, wait};
 /// The namespace of all objects.
 pub(crate) const NAMESPACE: &str = "bench";
 
-/// Only those controllers without which owned objects and namespaces would not go: whatever else runs is paid for by the same
-/// processor. The garbage collector finds the CRD soon, but does not ask each second for new ones.
+/// Only those controllers without which owned objects and namespaces would not go: whatever else runs is paid for by
+/// the same processor. The garbage collector finds the CRD soon, but does not ask each second for new ones.
 const CLUSTER: &[&str] = &["--controllers", "garbage-collector,namespace", "--gc-sync-period", "5s"];
 
 /// The resources whose requests are counted. Others are the server's own: leases, namespaces, what starts it.

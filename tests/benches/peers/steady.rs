@@ -21,8 +21,8 @@ const OPERATORS_WATCH_TIME: Duration = Duration::from_secs(20);
 /// It is at rest at last.
 const CONTENDER_REST_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// A server with so many `WebApp`s, all of their children and status, and Pods that are nobody's. The contenders share it, for
-/// none has anything to write.
+/// A server with so many `WebApp`s, all of their children and status, and Pods that are nobody's. The contenders share
+/// it, for none has anything to write.
 pub(crate) async fn fill(count: usize) -> anyhow::Result<Server> {
     let server = Server::start().await?;
     load::create(&server.objects, 0..count).await?;

@@ -1,7 +1,7 @@
 //! The load: `WebApp`s that are created, changed and watched, as by users.
 //!
-//! Children are watched as metadata alone. The server encodes their events for us by themselves then. Whole objects would be
-//! encoded once for us and for a contender that reads JSON, but twice beside one that reads protobuf.
+//! Children are watched as metadata alone. The server encodes their events for us by themselves then. Whole objects
+//! would be encoded once for us and for a contender that reads JSON, but twice beside one that reads protobuf.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -171,8 +171,8 @@ pub(crate) fn pod(number: usize) -> Value {
     })
 }
 
-/// Merges a patch of each number's own into `count` objects of a kind, and says when each was sent. `pace`: the time between two;
-/// none: as fast as the server takes them.
+/// Merges a patch of each number's own into `count` objects of a kind, and says when each was sent. `pace`: the time
+/// between two; none: as fast as the server takes them.
 pub(crate) async fn patch(
     objects: &Objects,
     kind: &str,

@@ -1,5 +1,5 @@
-//! Defects that are seeded into the engine (`windlass_core::defect`): `windlass check` finds each by a rule, and without one it
-//! finds nothing.
+//! Defects that are seeded into the engine (`windlass_core::defect`): `windlass check` finds each by a rule, and
+//! without one it finds nothing.
 #![cfg(debug_assertions)]
 
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ enum Guest {
     Composer,
 }
 
-/// A defect; the plugin, the scenario and the faults that show it; the seed that begins near them, within so many runs; and the rule
-/// by which it is found.
+/// A defect; the plugin, the scenario and the faults that show it; the seed that begins near them, within so many runs;
+/// and the rule by which it is found.
 type Case = (Defect, Guest, &'static str, &'static [&'static str], u64, usize, Rule);
 
 /// Without faults there is no class, and no run is left for one.

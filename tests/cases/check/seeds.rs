@@ -1,5 +1,5 @@
-//! The project's right plugins, whatever the seed: another seed begins with other faults, at another time of day. `make soak
-//! STORIES=check` has a thousand.
+//! The project's right plugins, whatever the seed: another seed begins with other faults, at another time of day. `make
+//! soak STORIES=check` has a thousand.
 
 use std::path::Path;
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! Plugins that are checked in this process, each in a told world on the thread that asks for it: they are loaded once, however
-//! often they are checked.
+//! Plugins that are checked in this process, each in a told world on the thread that asks for it: they are loaded once,
+//! however often they are checked.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Children of a kind that a new version of a composite plugin no longer owns: reported, listed, and deleted on request.
+//! Children of a kind that a new version of a composite plugin no longer owns: reported, listed, and deleted on
+//! request.
 
 use std::path::Path;
 use std::process::{Output, Stdio};

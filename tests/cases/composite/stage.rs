@@ -96,8 +96,8 @@ impl Stage {
         seen.await.with_context(|| format!("the host logged:\n{}", self.host.log()))
     }
 
-    /// Waits until the host has worked for another parent from the beginning to its status: whatever it had begun for the
-    /// first one before is over, too, unless it goes on for ever.
+    /// Waits until the host has worked for another parent from the beginning to its status: whatever it had begun for
+    /// the first one before is over, too, unless it goes on for ever.
     pub(crate) async fn settle(&self, marker: &str) -> anyhow::Result<()> {
         let parent = json!({
             "apiVersion": "tests.windlass.dev/v1", "kind": "Composite", "metadata": {"name": marker},

@@ -65,7 +65,8 @@ fn write(entry: &Value) -> anyhow::Result<Option<Write>> {
     }))
 }
 
-/// Plugin and replica of `windlass/<version> (<plugin>@<digest>; <replica>)`, behind which a role of the host's may stand.
+/// Plugin and replica of `windlass/<version> (<plugin>@<digest>; <replica>)`, behind which a role of the host's may
+/// stand.
 fn agent(agent: &str) -> Option<(&str, &str)> {
     let (_, rest) = agent.strip_prefix("windlass/")?.split_once(" (")?;
     let (by, replica) = rest.strip_suffix(')')?.split_once("; ")?;
@@ -85,8 +86,8 @@ pub(crate) fn turns(writes: &[Write], name: &str) -> Vec<Turn> {
     turns
 }
 
-/// The writes of `plugin` that reached the server when their sender had no right to send any more: its lease had run out, or
-/// was another's.
+/// The writes of `plugin` that reached the server when their sender had no right to send any more: its lease had run
+/// out, or was another's.
 pub(crate) fn out_of_turn<'a>(
     writes: &'a [Write],
     plugin: &str,

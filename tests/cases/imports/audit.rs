@@ -1,4 +1,5 @@
-//! The author of a write: the real API server's audit log names host, plugin, digest and replica at every write of the plugin's.
+//! The author of a write: the real API server's audit log names host, plugin, digest and replica at every write of the
+//! plugin's.
 
 use std::collections::BTreeSet;
 

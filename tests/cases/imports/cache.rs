@@ -15,8 +15,8 @@ on_both_servers!(
     what_cannot_be_asked_is_answered_with_what_and_where,
 );
 
-/// Some `ConfigMap`s, seen by the plugin: `red-1`, `red-2` and `blue-1`, each with its colour as data, and as its tier its
-/// number.
+/// Some `ConfigMap`s, seen by the plugin: `red-1`, `red-2` and `blue-1`, each with its colour as data, and as its tier
+/// its number.
 async fn with_colors(kind: Kind) -> anyhow::Result<Lab> {
     let lab = Lab::start(kind).await?;
     let mut last = Value::Null;

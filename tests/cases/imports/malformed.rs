@@ -1,5 +1,5 @@
-//! Requests that a plugin must not send, or that cannot be sent, end in a typed error that says what and where; there is no trap
-//! and no request.
+//! Requests that a plugin must not send, or that cannot be sent, end in a typed error that says what and where; there
+//! is no trap and no request.
 
 use serde_json::{Value, json};
 use windlass_tests::probe::Lab;

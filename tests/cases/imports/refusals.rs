@@ -1,5 +1,5 @@
-//! Refusals by the server or the host. Each class is made to happen for real: the record of the error is whole, and says which
-//! class it is.
+//! Refusals by the server or the host. Each class is made to happen for real: the record of the error is whole, and
+//! says which class it is.
 
 use std::time::Duration;
 

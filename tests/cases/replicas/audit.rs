@@ -3,15 +3,15 @@
 //!
 //! Two judgements, each exact where it applies.
 //!
-//! **Need.** Where each operation met a converged parent, it needs just what it says: a scale-up by two, two creations; a
-//! child deleted by hand, one creation; a scale-down by two, two deletions. What was done beyond the sum is too much.
+//! **Need.** Where each operation met a converged parent, it needs just what it says: a scale-up by two, two creations;
+//! a child deleted by hand, one creation; a scale-down by two, two deletions. What was done beyond the sum is too much.
 //!
-//! **Bounds.** Where operations come while earlier ones are still being carried out, a controller may act on a spec that is
-//! not the newest, and need not have heard of what others deleted. But it knows the spec that its status tells of, and all
-//! that it has done itself. So after a creation there are never more children than the largest spec since that one asks for.
-//! And after a deletion there are never fewer than the smallest asks for, if those are added which others have deleted and of
-//! which it may not have heard: all since the parent's status and children last agreed with its spec. (They cannot agree
-//! while it has not heard of one: it would count one more than there are.)
+//! **Bounds.** Where operations come while earlier ones are still being carried out, a controller may act on a spec
+//! that is not the newest, and need not have heard of what others deleted. But it knows the spec that its status tells
+//! of, and all that it has done itself. So after a creation there are never more children than the largest spec since
+//! that one asks for. And after a deletion there are never fewer than the smallest asks for, if those are added which
+//! others have deleted and of which it may not have heard: all since the parent's status and children last agreed with
+//! its spec. (They cannot agree while it has not heard of one: it would count one more than there are.)
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -108,8 +108,8 @@ pub(crate) fn by_bounds(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figur
 mod tests {
     use super::*;
 
-    /// `5` asks for five in the next generation, `+a` creates, `-a` deletes, `!a` deletes by hand, `=5` tells of five in the
-    /// present generation.
+    /// `5` asks for five in the next generation, `+a` creates, `-a` deletes, `!a` deletes by hand, `=5` tells of five
+    /// in the present generation.
     fn judged(judge: fn(&[&Entry], &BTreeSet<String>) -> Figures, life: &str) -> (u64, u64) {
         let (mut generation, mut by_hand, mut entries) = (0, BTreeSet::new(), Vec::new());
         for (version, word) in (1..).zip(life.split(' ')) {

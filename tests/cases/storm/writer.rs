@@ -1,5 +1,5 @@
-//! One of several clients that change `ConfigMap`s at random, past the proxy. Each has names of its own, so that it knows
-//! what became of every write, also of one whose answer was lost.
+//! One of several clients that change `ConfigMap`s at random, past the proxy. Each has names of its own, so that it
+//! knows what became of every write, also of one whose answer was lost.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -121,7 +121,8 @@ impl Writer {
         self.note(slot, now)
     }
 
-    /// The object in a slot, asked for until the server answers. It was killed: whatever it had not done will not be done.
+    /// The object in a slot, asked for until the server answers. It was killed: whatever it had not done will not be
+    /// done.
     async fn settled(&self, slot: usize) -> anyhow::Result<Option<Value>> {
         until("the server tells what became of a write", || async {
             match self.send(Method::GET, slot, None).await {

@@ -15,8 +15,8 @@ use super::watched::Watched;
 /// How many edits wait at once. With many more, an edit would wait for others rather than for its own reconcile.
 const CONCURRENT_EDITS_MAX: usize = 8;
 
-/// Edits every primary once. Returns how long it took until each edit was reconciled, the shortest first; an error names the
-/// primaries whose edit was not reconciled within `limit`.
+/// Edits every primary once. Returns how long it took until each edit was reconciled, the shortest first; an error
+/// names the primaries whose edit was not reconciled within `limit`.
 pub(crate) async fn each_follows(
     objects: &Objects,
     watched: &Watched,

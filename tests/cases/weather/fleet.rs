@@ -95,8 +95,8 @@ impl Fleet {
         Ok(self.versions.front().context("a version for each swap")?.0)
     }
 
-    /// Puts the next version in place, while so many keys of its plugin are `held`, and waits until it has taken over. Returns `held`,
-    /// or 0 if it has not taken over in time, because the plugin runs nowhere.
+    /// Puts the next version in place, while so many keys of its plugin are `held`, and waits until it has taken over.
+    /// Returns `held`, or 0 if it has not taken over in time, because the plugin runs nowhere.
     pub(crate) async fn swap(&mut self, held: usize) -> anyhow::Result<usize> {
         let (plugin, version) = self.versions.pop_front().context("a version for each swap")?;
         let before = self.taken_over();
@@ -118,8 +118,8 @@ impl Fleet {
         of(&self.elder) + of(&self.mortal)
     }
 
-    /// Whether a replica runs the controllers of all plugins that are there, and no outcome of a write is unknown: what takes over
-    /// waits for that, and keys would be free by then.
+    /// Whether a replica runs the controllers of all plugins that are there, and no outcome of a write is unknown: what
+    /// takes over waits for that, and keys would be free by then.
     pub(crate) async fn is_at_work(&self) -> anyhow::Result<()> {
         let mut running = BTreeSet::new();
         for host in [&self.elder, &self.mortal] {
@@ -156,8 +156,8 @@ impl Fleet {
         Ok(line.context("the elder has no memory: it has ended")?.trim().trim_end_matches(" kB").parse()?)
     }
 
-    /// Waits until no key is given up, in the slow lane or held. Then none was lost, and no version was rolled back or not taken, as
-    /// both replicas report.
+    /// Waits until no key is given up, in the slow lane or held. Then none was lost, and no version was rolled back or
+    /// not taken, as both replicas report.
     pub(crate) async fn is_healthy(&self) -> anyhow::Result<()> {
         for name in KEYS_IN_TROUBLE {
             until(&format!("{name} is 0 on both replicas"), || self.is_zero(name)).await?;
@@ -250,7 +250,8 @@ async fn gauge(host: &Host, name: &str) -> anyhow::Result<Vec<(String, String)>>
         .collect())
 }
 
-/// Compiles versions ahead, where hosts look for what is compiled. Else watches would no longer lag when a swap comes about.
+/// Compiles versions ahead, where hosts look for what is compiled. Else watches would no longer lag when a swap comes
+/// about.
 async fn compile(versions: &[(&'static str, Version)], kubeconfig: &Path) -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     for (plugin, version) in versions {

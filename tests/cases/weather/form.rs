@@ -63,7 +63,8 @@ pub(crate) enum Blow {
 /// Of so many swaps of a plugin the last is to a bad version.
 const SWAPS_TO_A_BAD_VERSION: usize = 3;
 
-/// How often plugins are swapped at most after the weather. Twice each: the replica that was started last wins its leases once.
+/// How often plugins are swapped at most after the weather. Twice each: the replica that was started last wins its
+/// leases once.
 pub(crate) const SWAPS_IN_CALM: usize = 2 * PLUGINS.len();
 
 impl Form {
@@ -160,8 +161,8 @@ impl Form {
     }
 }
 
-/// The plugin of the swap with this `index`, of `all` that there are, and the version that comes. The plugins take turns, and the
-/// versions after the weather are good.
+/// The plugin of the swap with this `index`, of `all` that there are, and the version that comes. The plugins take
+/// turns, and the versions after the weather are good.
 fn swapped_in(index: usize, all: usize) -> (&'static str, Version) {
     let number = index / PLUGINS.len() + 1;
     let is_in_calm = index + SWAPS_IN_CALM >= all;

@@ -1,4 +1,5 @@
-//! The effects of a restore of etcd: primaries vanish, and replicas whose caches do not know it yet may go on writing their children.
+//! The effects of a restore of etcd: primaries vanish, and replicas whose caches do not know it yet may go on writing
+//! their children.
 
 use std::collections::BTreeSet;
 use std::fmt;

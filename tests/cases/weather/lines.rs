@@ -1,11 +1,11 @@
-//! The replicas' WARN and ERROR lines, judged: each says what has happened, where, and what follows or is to be done; and a line
-//! that repeats is summed up.
+//! The replicas' WARN and ERROR lines, judged: each says what has happened, where, and what follows or is to be done;
+//! and a line that repeats is summed up.
 //!
-//! A program cannot read. What it can hold lines to is their form. *What* is the message. *Where* is a field, of the line or
-//! of its call, that names a thing an operator can look at, or an address in the message. *What follows* is a second clause
-//! of the message, which is how the host's messages are written: `cannot watch; it will be tried again until it works`.
-//! Whether that clause helps, people judge: the figures show an example of each message. *Summed up* means that one process
-//! says one thing about one place only so often in a minute, however many objects it is true of.
+//! A program cannot read. What it can hold lines to is their form. *What* is the message. *Where* is a field, of the
+//! line or of its call, that names a thing an operator can look at, or an address in the message. *What follows* is a
+//! second clause of the message, which is how the host's messages are written: `cannot watch; it will be tried again
+//! until it works`. Whether that clause helps, people judge: the figures show an example of each message. *Summed up*
+//! means that one process says one thing about one place only so often in a minute, however many objects it is true of.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,15 +14,15 @@ use serde_json::Value;
 
 use super::fleet::Log;
 
-/// Fields that name a place, those first that say it best. A key is none of them: a line that comes for each key is what
-/// is to be summed up.
+/// Fields that name a place, those first that say it best. A key is none of them: a line that comes for each key is
+/// what is to be summed up.
 const PLACES: [&str; 6] = ["lease", "watch", "controller", "plugin", "file", "server"];
 
 /// The ends of a message's first clause.
 const CLAUSES: [&str; 3] = ["; ", ": ", ", so "];
 
-/// How often one process may say one thing about one place in a minute: twice what [`windlass_core::repeats`] is asked for,
-/// for the clock's minutes are not its own.
+/// How often one process may say one thing about one place in a minute: twice what [`windlass_core::repeats`] is asked
+/// for, for the clock's minutes are not its own.
 const REPEATS_A_MINUTE_MAX: usize = 20;
 
 /// All lines of one message.

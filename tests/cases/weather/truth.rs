@@ -1,4 +1,5 @@
-//! As it should be: every primary has just the children that it asks for, once, and they are right; nobody else's are left.
+//! As it should be: every primary has just the children that it asks for, once, and they are right; nobody else's are
+//! left.
 
 use std::collections::{BTreeMap, BTreeSet};
 

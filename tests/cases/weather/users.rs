@@ -1,4 +1,5 @@
-//! Users who make, change and delete primaries, and people who meddle with children by hand, for as long as the weather lasts.
+//! Users who make, change and delete primaries, and people who meddle with children by hand, for as long as the weather
+//! lasts.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

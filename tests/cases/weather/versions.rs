@@ -1,5 +1,5 @@
-//! Versions of the story's plugins. All do the same work, but no two in a row have the same watches, so that each swap makes a new
-//! gate.
+//! Versions of the story's plugins. All do the same work, but no two in a row have the same watches, so that each swap
+//! makes a new gate.
 
 use std::path::Path;
 
@@ -65,7 +65,8 @@ fn manifest(plugin: &str, number: usize) -> anyhow::Result<Option<Value>> {
     Ok(Some(manifest))
 }
 
-/// Of each version of a plugin, where its manifest differs from the plugin's own: at which place, in which field, and by which value.
+/// Of each version of a plugin, where its manifest differs from the plugin's own: at which place, in which field, and
+/// by which value.
 type Differences = Vec<(&'static str, &'static str, Value)>;
 
 fn webapp_differences() -> Differences {

@@ -1,5 +1,5 @@
-//! From a user's change to its reconcile: the time until the primary's status tells of the change's generation, as a watch
-//! past the proxy sees it.
+//! From a user's change to its reconcile: the time until the primary's status tells of the change's generation, as a
+//! watch past the proxy sees it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

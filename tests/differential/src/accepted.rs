@@ -83,8 +83,8 @@ impl Accepted {
         lines
     }
 
-    /// The differences of the outcomes, with the known reasons. A difference whose values changed keeps its reason; a new one has
-    /// none. Scripts that did not run stay as they are.
+    /// The differences of the outcomes, with the known reasons. A difference whose values changed keeps its reason; a
+    /// new one has none. Scripts that did not run stay as they are.
     #[must_use]
     pub fn updated(&self, outcomes: &[Outcome]) -> Accepted {
         let scripts = scripts(outcomes);

@@ -82,7 +82,8 @@ impl Client {
         Ok(json!({ "code": head.status.as_u16(), "headers": headers, "body": body }))
     }
 
-    /// Sends the request until the answer is as `wanted` says; answers that one, or the last with a note that it is not.
+    /// Sends the request until the answer is as `wanted` says; answers that one, or the last with a note that it is
+    /// not.
     pub async fn send_until(&self, call: &Call, wanted: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
         let mut last = Value::Null;
         for pause in [5, 20].into_iter().chain(std::iter::repeat_n(50, 200)) {

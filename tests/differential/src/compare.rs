@@ -1,6 +1,6 @@
-//! Two answers against each other. Values that no two servers have alike are equal if both have the same form, and if the
-//! same value stands for the same thing in all answers of a script: the second time that the real server shows a UID,
-//! ours must show the one that it showed the first time.
+//! Two answers against each other. Values that no two servers have alike are equal if both have the same form, and if
+//! the same value stands for the same thing in all answers of a script: the second time that the real server shows a
+//! UID, ours must show the one that it showed the first time.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter};
@@ -145,8 +145,8 @@ impl Comparison {
         known.is_none_or(|known| known == ours) && backwards.is_none_or(|known| known == real)
     }
 
-    /// Brings lists without an order of their own into one, marks the metadata of lists and the objects of bookmarks, and
-    /// hides UIDs in keys.
+    /// Brings lists without an order of their own into one, marks the metadata of lists and the objects of bookmarks,
+    /// and hides UIDs in keys.
     fn sorted(&self, value: &Value) -> Value {
         match value {
             Value::Array(items) => Value::Array(items.iter().map(|item| self.sorted(item)).collect()),

@@ -1,6 +1,6 @@
-//! Runs scripts by hand: `differential [--all] [--answers] [--update] [SCRIPT…]`, where a name is the beginning of scripts'
-//! names. `--answers` prints all answers, `--all` also the differences that are accepted, and `--update` writes what
-//! differs to `accepted.yaml`, with the reasons that are known.
+//! Runs scripts by hand: `differential [--all] [--answers] [--update] [SCRIPT…]`, where a name is the beginning of
+//! scripts' names. `--answers` prints all answers, `--all` also the differences that are accepted, and `--update`
+//! writes what differs to `accepted.yaml`, with the reasons that are known.
 
 use std::process::ExitCode;
 use std::sync::Arc;

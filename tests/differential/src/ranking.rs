@@ -105,7 +105,8 @@ impl Ranking {
     }
 }
 
-/// Reason, field and message of each cause. An answer without causes has its code and message instead; success has none.
+/// Reason, field and message of each cause. An answer without causes has its code and message instead; success has
+/// none.
 fn causes(answer: &Value) -> BTreeSet<(String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let causes = answer.pointer("/body/details/causes").and_then(Value::as_array);

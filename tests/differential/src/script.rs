@@ -10,7 +10,8 @@ use serde_json::Value;
 /// Variables: `$name` in a step becomes its value.
 pub type Variables = BTreeMap<String, String>;
 
-/// A file of requests that belong together. Each script has a namespace and an API group of its own, `$ns` and `$group`.
+/// A file of requests that belong together. Each script has a namespace and an API group of its own, `$ns` and
+/// `$group`.
 #[derive(Clone, Debug)]
 pub struct Script {
     /// The file's name without `.yaml`.
@@ -19,8 +20,8 @@ pub struct Script {
     pub variables: Variables,
     /// The requests, in order.
     pub steps: Vec<Step>,
-    /// The script leaves a definition behind whose objects a server cannot read, which delays or prevents the deletion of every
-    /// namespace: it runs after all others.
+    /// The script leaves a definition behind whose objects a server cannot read, which delays or prevents the deletion
+    /// of every namespace: it runs after all others.
     pub runs_last: bool,
 }
 

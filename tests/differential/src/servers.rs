@@ -35,7 +35,8 @@ pub struct Servers {
     embedded: Vec<ApiServer>,
 }
 
-/// The real one, which all that run in this process share. It ends when its standard input closes, as this process ends.
+/// The real one, which all that run in this process share. It ends when its standard input closes, as this process
+/// ends.
 static REAL: OnceCell<RealServer> = OnceCell::const_new();
 
 struct RealServer {

@@ -36,9 +36,9 @@ pub fn vocabulary_file() -> PathBuf {
     home().join("vocabulary.yaml")
 }
 
-/// Runs scripts side by side, since watches and controllers make them wait: each has what it needs for itself, and nothing
-/// that is compared depends on the others. Those that would disturb the others run after them. Outcomes come in the order of
-/// the scripts.
+/// Runs scripts side by side, since watches and controllers make them wait: each has what it needs for itself, and
+/// nothing that is compared depends on the others. Those that would disturb the others run after them. Outcomes come in
+/// the order of the scripts.
 pub async fn run_all(servers: Arc<Servers>, scripts: Vec<Script>) -> anyhow::Result<Vec<Outcome>> {
     let numbered: Vec<(usize, Script)> = scripts.into_iter().enumerate().collect();
     let (last, first): (Vec<_>, Vec<_>) = numbered.into_iter().partition(|(_, script)| script.runs_last);

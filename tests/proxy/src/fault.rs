@@ -11,8 +11,8 @@ use crate::rule::Rule;
 
 /// One kind of trouble. [`Fault::on`] says for which requests.
 ///
-/// A fault has *occasions*: for most, each request that matches; for those of watches, each event (bookmarks too) of each
-/// watch that matches, also of those that ran before the rule was added. A rule's budget counts occasions.
+/// A fault has *occasions*: for most, each request that matches; for those of watches, each event (bookmarks too) of
+/// each watch that matches, also of those that ran before the rule was added. A rule's budget counts occasions.
 ///
 /// Rules are asked in the order in which they were added. Delays and slowness add up; of two kinds of garbage the first
 /// counts. Refuse, reset and lose, and cut for events, end the matter: rules behind them are not asked.
@@ -20,14 +20,15 @@ use crate::rule::Rule;
 pub enum Fault {
     /// The proxy answers with an error; upstream never hears of the request.
     Refuse(Refusal),
-    /// The client's connection is reset (TCP RST); upstream never hears of the request. With HTTP/2, this is the end of all
-    /// that runs on the connection.
+    /// The client's connection is reset (TCP RST); upstream never hears of the request. With HTTP/2, this is the end of
+    /// all that runs on the connection.
     Reset,
     /// Upstream gets the request and has answered it, if only with an error, when the answer is lost. The answer is
     /// awaited even if the client gives up before; so, behind a [`Fault::DelayRequest`], a write is committed after the
     /// client has stopped waiting for it.
     Lose(Loss),
-    /// The request is held back for a while before upstream gets it, which it does not if the client gives up meanwhile.
+    /// The request is held back for a while before upstream gets it, which it does not if the client gives up
+    /// meanwhile.
     DelayRequest(RangeInclusive<Duration>),
     /// The answer is held back for a while.
     DelayResponse(RangeInclusive<Duration>),
@@ -38,8 +39,8 @@ pub enum Fault {
         /// How long before each piece.
         every: Duration,
     },
-    /// The body of the answer is not what upstream sent. Of a watch, occasions are its events: one line is changed and the
-    /// stream goes on.
+    /// The body of the answer is not what upstream sent. Of a watch, occasions are its events: one line is changed and
+    /// the stream goes on.
     Garble(Garbage),
     /// Each event is an occasion: instead of it, the watch ends.
     Cut(Cut),
@@ -67,7 +68,8 @@ impl Fault {
 pub enum Cut {
     /// Between two lines, as a server ends a watch: the client sees the proper end of the body.
     Clean,
-    /// After half a line, with a proper end of the body: the client sees a last line that it must not take for an event.
+    /// After half a line, with a proper end of the body: the client sees a last line that it must not take for an
+    /// event.
     MidLine,
     /// By resetting the client's connection.
     Reset,

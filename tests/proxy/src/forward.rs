@@ -34,8 +34,8 @@ const HOP_BY_HOP: [HeaderName; 8] = [
     UPGRADE,
 ];
 
-/// Answers a request as the rules and upstream will have it. Whatever breaks on the way breaks the client's connection, as
-/// if the client had been connected to upstream.
+/// Answers a request as the rules and upstream will have it. Whatever breaks on the way breaks the client's connection,
+/// as if the client had been connected to upstream.
 pub(crate) async fn forward(
     shared: Arc<Shared>,
     connection: Connection,

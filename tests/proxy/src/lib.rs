@@ -25,8 +25,8 @@
 //! The way of a request: `connection` (accepts) → `request` (what is asked) → `rule` (what is to happen, decided in one
 //! place) → `forward` (sends, answers, breaks) → `watch` (a stream, event by event) or `body`.
 //!
-//! It cannot do upgraded connections (exec, attach, port-forward). It passes requests on when they are complete, and answers as
-//! they come.
+//! It cannot do upgraded connections (exec, attach, port-forward). It passes requests on when they are complete, and
+//! answers as they come.
 
 mod body;
 mod connection;
@@ -96,8 +96,8 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Listens, and forwards to `upstream` (of which kube's own retries and time limits are not used). Nothing is asked of
-    /// upstream before a client does.
+    /// Listens, and forwards to `upstream` (of which kube's own retries and time limits are not used). Nothing is asked
+    /// of upstream before a client does.
     ///
     /// # Panics
     ///
@@ -174,8 +174,8 @@ impl Proxy {
     }
 
     /// Stops reading and writing on all connections, present and new, until [`Proxy::come_back`], and closes none: the
-    /// network has gone. Clients see connections that are made and then say nothing; afterwards, those that they have not
-    /// given up go on.
+    /// network has gone. Clients see connections that are made and then say nothing; afterwards, those that they have
+    /// not given up go on.
     pub fn go_silent(&self) {
         self.shared.silence.begin();
     }
@@ -265,8 +265,8 @@ impl RuleHandle {
         self.tally.held()
     }
 
-    /// How many answers it has lost so far: upstream has given them, so what they answer is done. [`RuleHandle::fired`] counts
-    /// a request as soon as it has come.
+    /// How many answers it has lost so far: upstream has given them, so what they answer is done. [`RuleHandle::fired`]
+    /// counts a request as soon as it has come.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.tally.lost()

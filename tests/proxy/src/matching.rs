@@ -62,9 +62,9 @@ impl Match {
         Self::verb(Verb::Watch).resource(resource)
     }
 
-    /// Of a resource: `PLURAL[.GROUP][/SUBRESOURCE]`. Without a group, of every group with such a resource (`pods.`, with
-    /// an empty one, is the core group's); without a subresource, of the resource itself; with `/*`, of it and of all of
-    /// its subresources. For a path that is no resource's, the path: `/version`.
+    /// Of a resource: `PLURAL[.GROUP][/SUBRESOURCE]`. Without a group, of every group with such a resource (`pods.`,
+    /// with an empty one, is the core group's); without a subresource, of the resource itself; with `/*`, of it and of
+    /// all of its subresources. For a path that is no resource's, the path: `/version`.
     #[must_use]
     pub fn resource(mut self, resource: &str) -> Self {
         let is_path = resource.starts_with('/');
@@ -88,7 +88,8 @@ impl Match {
         self
     }
 
-    /// Of one object. The name is read from the request's path or its field selector, not from its body: a create has none.
+    /// Of one object. The name is read from the request's path or its field selector, not from its body: a create has
+    /// none.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());

@@ -44,10 +44,10 @@ impl Rule {
         self
     }
 
-    /// By chance, from the proxy's seed. Each rule draws from a sequence of its own, once for each occasion, so that other
-    /// rules and other traffic do not change its luck; the sequence depends on how many rules were added before. For events
-    /// each watch has such a sequence, by its place among the watches that the rule met: how fast another watch is read,
-    /// and how far, changes nothing either.
+    /// By chance, from the proxy's seed. Each rule draws from a sequence of its own, once for each occasion, so that
+    /// other rules and other traffic do not change its luck; the sequence depends on how many rules were added before.
+    /// For events each watch has such a sequence, by its place among the watches that the rule met: how fast another
+    /// watch is read, and how far, changes nothing either.
     ///
     /// # Panics
     ///
@@ -226,8 +226,8 @@ impl Rules {
         plan
     }
 
-    /// Decides about the next event of the watch with the number `watch`, which `request` began. Rules behind a cut are not
-    /// asked.
+    /// Decides about the next event of the watch with the number `watch`, which `request` began. Rules behind a cut are
+    /// not asked.
     pub(crate) fn for_event(&mut self, request: &RequestInfo, watch: u64) -> EventPlan {
         let mut plan = EventPlan::default();
         for installed in &mut self.installed {

@@ -1,7 +1,7 @@
 //! A watch's stream on its way to the client: taken apart into events, each of which the rules decide about.
 //!
-//! A task of its own reads ahead of the client, so that what is held or delayed does not slow the server down, and passes
-//! events on in the order in which they came.
+//! A task of its own reads ahead of the client, so that what is held or delayed does not slow the server down, and
+//! passes events on in the order in which they came.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

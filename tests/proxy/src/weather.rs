@@ -1,5 +1,5 @@
-//! Bad weather: a server that is sick and a way to it that is bad, for minutes. It is no mechanism of its own but a set of
-//! [`Rule`]s, each of which happens by chance.
+//! Bad weather: a server that is sick and a way to it that is bad, for minutes. It is no mechanism of its own but a set
+//! of [`Rule`]s, each of which happens by chance.
 //!
 //! Writes, reads and events have rules of their own. So the fate of the n-th write follows from the proxy's seed and n
 //! alone, whatever is read meanwhile, and likewise that of the n-th read and of the n-th event of a watch.

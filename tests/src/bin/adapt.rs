@@ -1,5 +1,5 @@
-//! `adapt WIT MODULE COMPONENT` makes a component of a module for wasip1 with the standard adapter, as `wasm-tools component embed`
-//! and `wasm-tools component new --adapt` do. `tools/build-stock` uses it.
+//! `adapt WIT MODULE COMPONENT` makes a component of a module for wasip1 with the standard adapter, as `wasm-tools
+//! component embed` and `wasm-tools component new --adapt` do. `tools/build-stock` uses it.
 
 use std::path::PathBuf;
 

@@ -106,7 +106,8 @@ const SHOWN: [(&str, &[&str]); 5] = [
     ("stopped", &["clean", "took_ms"]),
 ];
 
-/// A line of the host's log as the story shows it: a warning or an error without its time, of other lines those of [`SHOWN`].
+/// A line of the host's log as the story shows it: a warning or an error without its time, of other lines those of
+/// [`SHOWN`].
 fn shorten(line: &str) -> Option<String> {
     let (_time, rest) = line.split_once(' ')?;
     let (level, rest) = rest.trim_start().split_once(' ')?;

@@ -17,8 +17,8 @@ fn common() -> [(String, Type); 3] {
         .map(|(name, found)| (name.to_owned(), found))
 }
 
-/// Compiles an expression that sees `more` variables, and whose value has to be of type `wanted`. The error is a text for
-/// people.
+/// Compiles an expression that sees `more` variables, and whose value has to be of type `wanted`. The error is a text
+/// for people.
 pub(super) fn compile(source: &str, more: Vec<(String, Type)>, wanted: &Type) -> Result<Program, String> {
     let variables = common().into_iter().chain(more).collect();
     let program = Program::compile(source, variables).map_err(|why| format!("compilation failed: {why}"))?;

@@ -1,8 +1,8 @@
 //! Admission: which webhooks a write goes through, what they are asked, and what their answers mean.
 //!
 //! Pure functions over JSON: a webhook that has not answered yet is left in the request's
-//! [`Consultation`](crate::consultation::Consultation). Called by `verbs/admit`, and by `storage`, which keeps the plugins
-//! that the stored configurations make.
+//! [`Consultation`](crate::consultation::Consultation). Called by `verbs/admit`, and by `storage`, which keeps the
+//! plugins that the stored configurations make.
 //!
 //! Follows `k8s.io/apiserver/pkg/admission/plugin`.
 

@@ -1,5 +1,5 @@
-//! Impersonation: a request's headers `Impersonate-*` name another user, if its own may be that user. Two kinds of rights
-//! allow it: constrained ones, which also name what the other user is wanted for (KEP-5284), and the older verb
+//! Impersonation: a request's headers `Impersonate-*` name another user, if its own may be that user. Two kinds of
+//! rights allow it: constrained ones, which also name what the other user is wanted for (KEP-5284), and the older verb
 //! `impersonate`. Each header's value is authorized by itself.
 
 use std::collections::BTreeMap;

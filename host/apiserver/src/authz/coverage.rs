@@ -1,5 +1,5 @@
-//! Whether some rules grant all that others do: the question before a role or binding is written. By single permissions, as
-//! `k8s.io/component-helpers/auth/rbac/validation` compares them.
+//! Whether some rules grant all that others do: the question before a role or binding is written. By single
+//! permissions, as `k8s.io/component-helpers/auth/rbac/validation` compares them.
 
 use std::collections::BTreeMap;
 

@@ -8,8 +8,8 @@ use crate::object::{self, text};
 use crate::resources::resource::GroupResource;
 use crate::status_error::ApiError;
 
-/// Refuses a role or binding that would give away rights which its writer has not. `object` has its defaults, `previous` is
-/// the stored one, and `named` is the name in the request's path: none for a creation by POST.
+/// Refuses a role or binding that would give away rights which its writer has not. `object` has its defaults,
+/// `previous` is the stored one, and `named` is the name in the request's path: none for a creation by POST.
 pub(crate) fn check(
     access: Access<'_>,
     user: &User,
@@ -116,8 +116,8 @@ fn is_aggregated(role: &Value) -> bool {
     !object::items(role, "/aggregationRule/clusterRoleSelectors").is_empty()
 }
 
-/// All but what the garbage collector writes, which may be written without the rights of the role. A label counts: by labels
-/// roles are taken into others. (plugin/pkg: `IsOnlyMutatingGCFields`)
+/// All but what the garbage collector writes, which may be written without the rights of the role. A label counts: by
+/// labels roles are taken into others. (plugin/pkg: `IsOnlyMutatingGCFields`)
 fn without_collectors_fields(object: &Value) -> Value {
     let mut object = object.clone();
     let metadata = object::metadata_mut(&mut object);

@@ -1,6 +1,6 @@
 //! Authorization by roles: may this user do that? Pure functions over the stored roles and their bindings, as
-//! `k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac` decides. `server` asks before each request, `verbs` before a role is
-//! written and to answer access reviews. Who the user is, `authn` says.
+//! `k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac` decides. `server` asks before each request, `verbs` before a
+//! role is written and to answer access reviews. Who the user is, `authn` says.
 
 mod access;
 mod attributes;

@@ -1,5 +1,5 @@
-//! The right to approve or sign a certificate request: it belongs to those who have the right on its signer, or on all signers of the
-//! signer's domain. As the admission plugins `CertificateApproval` and `CertificateSigning` ask.
+//! The right to approve or sign a certificate request: it belongs to those who have the right on its signer, or on all
+//! signers of the signer's domain. As the admission plugins `CertificateApproval` and `CertificateSigning` ask.
 
 use serde_json::Value;
 

@@ -6,8 +6,8 @@ use super::{Program, Value, untyped};
 /// The limit of cost of one evaluation, as that of a rule in a definition.
 const EVALUATION_COST_MAX: u64 = 10_000_000;
 
-/// An expression in CEL about an object, which it calls `self`, as a rule of a custom resource definition does. Nothing is known of the
-/// object's type: what does not fit is an error when it is evaluated.
+/// An expression in CEL about an object, which it calls `self`, as a rule of a custom resource definition does. Nothing
+/// is known of the object's type: what does not fit is an error when it is evaluated.
 #[derive(Debug)]
 pub struct Condition(Program);
 

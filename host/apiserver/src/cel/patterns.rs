@@ -13,8 +13,8 @@ const KEPT_PATTERNS_MAX: usize = 256;
 
 static KEPT: LazyLock<Mutex<BTreeMap<String, Arc<Regex>>>> = LazyLock::new(Mutex::default);
 
-/// The patterns that one evaluation used. The first are those of the rule; one that makes up more of them pays for each,
-/// because compiling takes long.
+/// The patterns that one evaluation used. The first are those of the rule; one that makes up more of them pays for
+/// each, because compiling takes long.
 #[derive(Default)]
 pub(super) struct Used(BTreeSet<String>);
 

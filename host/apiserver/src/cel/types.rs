@@ -117,8 +117,8 @@ impl Bindings {
     }
 }
 
-/// The type with `dyn` for parameters of another declaration, as `optional.none()` has one: bound to itself, a parameter would
-/// be followed without end.
+/// The type with `dyn` for parameters of another declaration, as `optional.none()` has one: bound to itself, a
+/// parameter would be followed without end.
 fn closed(given: &Type) -> Type {
     Bindings::default().resolve(given)
 }

@@ -1,8 +1,8 @@
 //! The questions of one request to webhooks, and the answers so far. Pure data.
 //!
-//! A request is served under the server's lock, where nothing waits. So when it comes to a question without an answer, it
-//! leaves the question in its [`Consultation`] and gives up, having changed nothing. `server/consulted` asks without the
-//! lock and has the request served again, with the answer.
+//! A request is served under the server's lock, where nothing waits. So when it comes to a question without an answer,
+//! it leaves the question in its [`Consultation`] and gives up, having changed nothing. `server/consulted` asks without
+//! the lock and has the request served again, with the answer.
 
 mod client;
 pub(crate) mod reviews;
@@ -53,8 +53,8 @@ pub(crate) struct WebhookReply {
 
 pub(crate) type WebhookReplies = BTreeMap<QuestionKey, WebhookReply>;
 
-/// The consultation of webhooks for one request. Requests of the server's own components have none. Cloning is cheap, and
-/// all clones are one.
+/// The consultation of webhooks for one request. Requests of the server's own components have none. Cloning is cheap,
+/// and all clones are one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Consultation(Option<Arc<Hearing>>);
 

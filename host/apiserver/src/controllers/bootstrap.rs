@@ -1,5 +1,5 @@
-//! The contents of a new cluster: its namespaces, the `kubernetes` service, with authorization the first roles, and with
-//! pods a node.
+//! The contents of a new cluster: its namespaces, the `kubernetes` service, with authorization the first roles, and
+//! with pods a node.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -17,8 +17,8 @@ pub(crate) use manifests::load;
 pub(crate) use reactors_file::{follow as follow_reactors, use_file as use_reactors};
 pub(crate) use state_file::{keep, read, write};
 
-/// Writes the file in the place of another at once: who reads it finds one of the two, also after a crash. Makes its folder.
-/// It is the user's alone, as it may have Secrets or an administrator's token.
+/// Writes the file in the place of another at once: who reads it finds one of the two, also after a crash. Makes its
+/// folder. It is the user's alone, as it may have Secrets or an administrator's token.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     // The folder of a bare name is the current one.
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -1,7 +1,7 @@
 //! JSON patches, as a real server carries them out.
 //!
-//! It follows `evanphx/json-patch` v4 and not RFC 6902 to the letter: a member that is not there can be replaced, copied
-//! and compared with null, and positions in lists may count from the end.
+//! It follows `evanphx/json-patch` v4 and not RFC 6902 to the letter: a member that is not there can be replaced,
+//! copied and compared with null, and positions in lists may count from the end.
 
 use serde_json::Value;
 

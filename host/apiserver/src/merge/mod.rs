@@ -1,5 +1,5 @@
-//! How objects are merged: server-side apply with its managed fields, strategic merge patches, and the table of how each
-//! list merges. Pure functions over JSON.
+//! How objects are merged: server-side apply with its managed fields, strategic merge patches, and the table of how
+//! each list merges. Pure functions over JSON.
 
 pub(crate) mod apply;
 pub(crate) mod fields;

@@ -203,8 +203,8 @@ pub(crate) fn map_mut_value<'a>(object: &'a mut Value, key: &str) -> &'a mut Val
 }
 
 /// Reads a byte of each key and text of a value that is to be written soon. Objects lie in memory piece by piece, and a
-/// processor waits for one piece after the other where the next step depends on what it reads. Here it does not, so that
-/// the processor waits for many of them at once.
+/// processor waits for one piece after the other where the next step depends on what it reads. Here it does not, so
+/// that the processor waits for many of them at once.
 pub(crate) fn read_ahead(value: &Value) {
     std::hint::black_box(first_bytes(value));
 }

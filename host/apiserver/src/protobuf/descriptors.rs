@@ -1,6 +1,6 @@
-//! The file of `tools/build-descriptors`, a `google.protobuf.FileDescriptorSet`, as the table of messages. Its numbers are
-//! those of `google/protobuf/descriptor.proto` and of `tools/descriptors/src/go.proto`. What is not read costs nothing: a
-//! general library keeps ten MiB of it.
+//! The file of `tools/build-descriptors`, a `google.protobuf.FileDescriptorSet`, as the table of messages. Its numbers
+//! are those of `google/protobuf/descriptor.proto` and of `tools/descriptors/src/go.proto`. What is not read costs
+//! nothing: a general library keeps ten MiB of it.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
-//! How many values a message holds, before it is read: two bytes on the wire can be a struct with all its fields in memory.
+//! How many values a message holds, before it is read: two bytes on the wire can be a struct with all its fields in
+//! memory.
 
 use super::messages::{Cardinality, FieldKind, FieldType, MessageType, Messages};
 use super::wire::{self, Content};
@@ -9,7 +10,8 @@ pub(super) const PROTOBUF_VALUES_MAX: usize = 100_000;
 /// As deep as a message is read.
 pub(super) const PROTOBUF_DEPTH_MAX: usize = 100;
 
-/// Whether the message has at most [`PROTOBUF_VALUES_MAX`] values. What is malformed ends the count: reading it says so.
+/// Whether the message has at most [`PROTOBUF_VALUES_MAX`] values. What is malformed ends the count: reading it says
+/// so.
 pub(super) fn is_bearable(messages: &Messages, message: &MessageType, bytes: &[u8]) -> bool {
     let mut left = PROTOBUF_VALUES_MAX;
     // Each level that is counted there may be two on the wire: a message that Go writes without its own name is none.

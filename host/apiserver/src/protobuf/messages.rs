@@ -1,5 +1,5 @@
-//! The messages of Kubernetes' API modules: their fields, with what their Go types say about JSON, and the kinds that they
-//! are. `tools/build-descriptors` makes the file that is read here, once, when the first client asks for protobuf.
+//! The messages of Kubernetes' API modules: their fields, with what their Go types say about JSON, and the kinds that
+//! they are. `tools/build-descriptors` makes the file that is read here, once, when the first client asks for protobuf.
 
 use std::collections::HashMap;
 use std::io::Read as _;

@@ -84,8 +84,8 @@ pub(crate) fn encode(object: &Value) -> Result<Vec<u8>, ProtobufError> {
     Ok(bytes)
 }
 
-/// A list as the body of an answer, without a document of all its items. Those of an item's fields that the message of the
-/// list's items has are written: the whole object, or of a `PartialObjectMetadataList` its metadata.
+/// A list as the body of an answer, without a document of all its items. Those of an item's fields that the message of
+/// the list's items has are written: the whole object, or of a `PartialObjectMetadataList` its metadata.
 pub(crate) fn encode_list(
     api_version: &str,
     kind: &str,

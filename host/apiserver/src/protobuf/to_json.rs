@@ -1,5 +1,5 @@
-//! From the bytes of a message to the JSON that encoding/json makes of the Go type: empty fields are left out where their
-//! tags say so, and written as zero or null where not.
+//! From the bytes of a message to the JSON that encoding/json makes of the Go type: empty fields are left out where
+//! their tags say so, and written as zero or null where not.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -54,8 +54,8 @@ impl fmt::Display for MessagePlace<'_> {
     }
 }
 
-/// The fields of a message with the places of their types, in the order of those: what a field says more than once stays in
-/// its order.
+/// The fields of a message with the places of their types, in the order of those: what a field says more than once
+/// stays in its order.
 fn known<'a>(of: &MessageType, bytes: &'a [u8]) -> Result<Vec<(usize, Content<'a>)>, WireError> {
     let mut found = Vec::new();
     for field in wire::fields(bytes) {
@@ -90,8 +90,8 @@ pub(super) fn object(
 
 type Occurrences<'a, 'b> = &'b [(usize, Content<'a>)];
 
-/// The content of a message. One that is there in parts is those together. No client writes that, and only one message on the way to
-/// another may be such a one, or each level would keep a copy of all below it.
+/// The content of a message. One that is there in parts is those together. No client writes that, and only one message
+/// on the way to another may be such a one, or each level would keep a copy of all below it.
 fn merged<'a>(parts: Occurrences<'a, '_>, field: &FieldType, path: &MessagePlace) -> Result<Cow<'a, [u8]>, WireError> {
     let content = |(_, content): &(usize, Content<'a>)| match content {
         Content::Delimited(content) => Ok(*content),

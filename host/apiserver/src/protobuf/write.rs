@@ -1,6 +1,6 @@
 //! From an object's JSON straight to the bytes of its message, with no message in between: fields in the order of their
-//! numbers and the entries of a map in that of their keys, as Go's generated code writes them. So the same object is always
-//! the same bytes. What the message does not know is left out, and so is what is null.
+//! numbers and the entries of a map in that of their keys, as Go's generated code writes them. So the same object is
+//! always the same bytes. What the message does not know is left out, and so is what is null.
 
 use std::fmt;
 

@@ -6,8 +6,8 @@ use crate::object::{self, items};
 
 const USAGE: &str = "targetCPUUtilizationPercentage";
 const CURRENT: &str = "currentCPUUtilizationPercentage";
-/// Holds what `v1` cannot say, so that a client of `v1` does not lose it. A real server keeps it in three annotations of
-/// an older form.
+/// Holds what `v1` cannot say, so that a client of `v1` does not lose it. A real server keeps it in three annotations
+/// of an older form.
 const REST: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 

@@ -1,5 +1,5 @@
-//! The kinds that the server has without any CRD: what discovery says of them, and a few facts that it does not. What is
-//! done to their objects stands in `defaults`, `validation` and `table`.
+//! The kinds that the server has without any CRD: what discovery says of them, and a few facts that it does not. What
+//! is done to their objects stands in `defaults`, `validation` and `table`.
 
 use crate::resources::resource::{GroupResource, ResourceType, ScalePaths, Subresource};
 

@@ -1,8 +1,8 @@
 //! Between the form in which an object is stored and the version in which a request speaks.
 //!
-//! Custom resources differ in `apiVersion` and in what their schemas know, unless their definition names a webhook: then it
-//! is asked, by `verbs` before they write and by `server` before it answers, and nothing is converted here. Events are
-//! stored in the core form, and autoscalers in that of `autoscaling/v2`.
+//! Custom resources differ in `apiVersion` and in what their schemas know, unless their definition names a webhook:
+//! then it is asked, by `verbs` before they write and by `server` before it answers, and nothing is converted here.
+//! Events are stored in the core form, and autoscalers in that of `autoscaling/v2`.
 
 use std::sync::Arc;
 

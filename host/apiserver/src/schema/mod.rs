@@ -95,7 +95,8 @@ impl Schema {
         shape::prune(&self.root, object)
     }
 
-    /// Brings the types and the metadata of embedded resources into form, and answers the unknown fields of the metadata.
+    /// Brings the types and the metadata of embedded resources into form, and answers the unknown fields of the
+    /// metadata.
     pub(crate) fn coerce_embedded(&self, object: &mut Value, malformed: Malformed) -> Result<Vec<String>, Cause> {
         if self.embeds { embedded::coerce(&self.root, object, malformed) } else { Ok(Vec::new()) }
     }

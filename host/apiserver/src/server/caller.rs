@@ -1,6 +1,6 @@
-//! Which requests are answered at all. The server is for programs on this machine, and not for pages in a browser on it.
-//! A page shows itself by `Origin` or `Sec-Fetch-Site`; one that had its own name lead to loopback (DNS rebinding) asks
-//! for that name.
+//! Which requests are answered at all. The server is for programs on this machine, and not for pages in a browser on
+//! it. A page shows itself by `Origin` or `Sec-Fetch-Site`; one that had its own name lead to loopback (DNS rebinding)
+//! asks for that name.
 
 use std::net::IpAddr;
 

@@ -1,7 +1,7 @@
 //! Serves requests that may have to ask webhooks: never under the lock.
 //!
-//! A request that needs an answer gives up and changes nothing. The webhook is asked, and the request is served from the
-//! start, with the answer and with the same UID and name as before. If the object or a configuration changed in the
+//! A request that needs an answer gives up and changes nothing. The webhook is asked, and the request is served from
+//! the start, with the answer and with the same UID and name as before. If the object or a configuration changed in the
 //! meantime, the question is a new one and is asked anew, as a real server does when its update meets another.
 
 use std::time::Duration;
@@ -21,8 +21,8 @@ use crate::webhooks;
 /// How long a request may take that others overtake again and again: a real server's `--request-timeout`.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Serves a client's request to `resource`. `attempt` is tried until no webhook is to be asked any more; where there are
-/// none, once.
+/// Serves a client's request to `resource`. `attempt` is tried until no webhook is to be asked any more; where there
+/// are none, once.
 pub(super) async fn consulted<T>(
     context: &Context,
     resource: &ResourceType,

@@ -1,5 +1,5 @@
-//! HTTP: from a request to its answer. Reads path, query, headers and body, finds the resource, calls the verb under the
-//! lock, and hands the result to `respond`. Decides nothing about objects.
+//! HTTP: from a request to its answer. Reads path, query, headers and body, finds the resource, calls the verb under
+//! the lock, and hands the result to `respond`. Decides nothing about objects.
 
 mod caller;
 mod compress;

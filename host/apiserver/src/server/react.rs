@@ -1,5 +1,5 @@
-//! Carries out what reactors decide about a request: before it is served, in how it is served, and after that. Everything
-//! else is `handle`'s.
+//! Carries out what reactors decide about a request: before it is served, in how it is served, and after that.
+//! Everything else is `handle`'s.
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;

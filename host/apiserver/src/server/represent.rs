@@ -74,8 +74,8 @@ pub(crate) fn bookmark(resource: &ResourceType, revision: u64) -> Value {
     object
 }
 
-/// A list whose items are written from where they are stored, without a copy of any of them. As a value that serializes it
-/// is whole.
+/// A list whose items are written from where they are stored, without a copy of any of them. As a value that serializes
+/// it is whole.
 pub(crate) struct List<'a> {
     pub(crate) kind: &'a str,
     pub(crate) api_version: String,

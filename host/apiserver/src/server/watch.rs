@@ -30,8 +30,8 @@ use crate::verbs::list::expired;
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(2);
 /// How long a chunk is, if nothing disturbs the watch: as much as a client costs that does not read.
 const CHUNK_BYTES_MAX: usize = 256 * 1024;
-/// The most changes that a watch takes from the log at a time, and converts with one question: a watch that is far behind
-/// keeps nobody waiting.
+/// The most changes that a watch takes from the log at a time, and converts with one question: a watch that is far
+/// behind keeps nobody waiting.
 const CHANGES_TOGETHER_MAX: usize = 256;
 
 /// A running watch.
@@ -284,8 +284,8 @@ impl Watcher {
         Ok((changes.into(), then))
     }
 
-    /// The next changes of the log. A definition that changes begins a new history for watches, as a real server's cache
-    /// does.
+    /// The next changes of the log. A definition that changes begins a new history for watches, as a real server's
+    /// cache does.
     fn take_changes(&self, log: &ChangeLog) -> Result<(Vec<Change>, Then), Forgotten> {
         let redefined = log.redefined();
         if redefined <= self.opened && self.position < redefined {

@@ -52,8 +52,8 @@ pub(crate) struct Forgotten {
     pub(crate) up_to: u64,
 }
 
-/// The latest changes of one resource, in order of revision. A copy shares them until one of the two goes on, and has no
-/// watchers.
+/// The latest changes of one resource, in order of revision. A copy shares them until one of the two goes on, and has
+/// no watchers.
 pub(crate) struct ChangeLog {
     changes: Arc<VecDeque<Change>>,
     capacity: usize,

@@ -15,8 +15,8 @@ const PREFIX: &str = "10.96";
 const FIRST_ADDRESS: u16 = 2;
 const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 
-/// Where the next search begins, and what the stored services have. Several may have the same, because whoever asks for an
-/// address gets it.
+/// Where the next search begins, and what the stored services have. Several may have the same, because whoever asks for
+/// an address gets it.
 #[derive(Clone)]
 pub(crate) struct ServiceAddresses {
     next: u16,
@@ -165,7 +165,8 @@ fn give_back<K: Eq + Hash + Borrow<Q>, Q: Eq + Hash + ?Sized>(counts: &mut HashM
     }
 }
 
-/// Whether nothing here decides where a service leads, so that it may have any family: headless, and without a selector.
+/// Whether nothing here decides where a service leads, so that it may have any family: headless, and without a
+/// selector.
 pub(crate) fn is_open(service: &Value) -> bool {
     let selector = service.pointer("/spec/selector").and_then(Value::as_object);
     text(service, "/spec/clusterIP") == "None" && selector.is_none_or(serde_json::Map::is_empty)

@@ -145,8 +145,8 @@ impl State {
         self.store.log(&crd::defined_resource(definition)).redefine(revision);
     }
 
-    /// Forgets everything and takes these objects as they are, with their versions, at a revision. The controllers look at
-    /// each of them, as they do when they start.
+    /// Forgets everything and takes these objects as they are, with their versions, at a revision. The controllers look
+    /// at each of them, as they do when they start.
     pub(crate) fn replace_objects(&mut self, revision: u64, objects: Vec<(ObjectKey, Value)>) {
         self.registry = Registry::new();
         self.addresses = ServiceAddresses::default();

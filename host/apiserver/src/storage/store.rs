@@ -1,6 +1,6 @@
 //! The objects, in memory: one revision counter, a table per resource with its change log, and the indexes that the
-//! garbage collector asks (objects by UID, dependents by owner's UID). A copy is cheap: it shares all of that until one of
-//! the two is written to.
+//! garbage collector asks (objects by UID, dependents by owner's UID). A copy is cheap: it shares all of that until one
+//! of the two is written to.
 //!
 //! It knows nothing of HTTP, kinds or rules: `verbs` decide what may be written, this keeps it. Whoever holds the
 //! server's lock is the only writer, so a method sees and leaves a consistent state.

@@ -21,7 +21,8 @@ pub struct Tls {
     /// The certificate that the server shows.
     pub certificate: ServerCertificate,
     /// Certificates (PEM) of the authority that names users: a client certificate's common name is the user, its
-    /// organizations are the groups. None: only the administrator's certificate, which the kubeconfig has, names a user.
+    /// organizations are the groups. None: only the administrator's certificate, which the kubeconfig has, names a
+    /// user.
     pub client_authority: Option<String>,
 }
 

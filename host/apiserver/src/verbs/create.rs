@@ -73,8 +73,8 @@ pub(super) fn insert(
         .map_err(|cause| ApiError::invalid(resource, &name, &[cause]))?;
     prepare::validate(target, options, &object, None, vec![])?;
     admitted.validate(state, Some(&object))?;
-    // Last, as in a real server's storage: an invalid object is reported as invalid even if its name is taken. A dry run
-    // gets only as far as the name, and answers with the version that it was given.
+    // Last, as in a real server's storage: an invalid object is reported as invalid even if its name is taken. A dry
+    // run gets only as far as the name, and answers with the version that it was given.
     if !options.dry_run {
         if has_version {
             return Err(ApiError::internal("resourceVersion should not be set on objects to be created"));

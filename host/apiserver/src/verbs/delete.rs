@@ -51,8 +51,8 @@ pub(crate) fn delete(state: &mut State, target: &Target, options: &DeleteOptions
     deleted.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))
 }
 
-/// Deletes all that is listed; answers the list. All must be admitted before the first goes. Preconditions hold for each
-/// object by itself: those in front of the first that does not meet them are deleted.
+/// Deletes all that is listed; answers the list. All must be admitted before the first goes. Preconditions hold for
+/// each object by itself: those in front of the first that does not meet them are deleted.
 pub(crate) fn delete_collection(
     state: &mut State,
     target: &Target,
@@ -118,8 +118,8 @@ pub(crate) fn remove(
     Some(answer(&state.commit(key, terminating), false))
 }
 
-/// Erases an object that nothing holds. The endpoints of a service go with it, so that the next service of its name does not find
-/// them: `afterDelete` of `pkg/registry/core/service/storage/storage.go` in Kubernetes 1.36.3.
+/// Erases an object that nothing holds. The endpoints of a service go with it, so that the next service of its name
+/// does not find them: `afterDelete` of `pkg/registry/core/service/storage/storage.go` in Kubernetes 1.36.3.
 pub(crate) fn erase(state: &mut State, key: &ObjectKey) -> Option<Arc<Value>> {
     let last = state.erase(key)?;
     let endpoints = state.registry.find("", "v1", "endpoints").filter(|_| key.resource == builtin::services()).cloned();

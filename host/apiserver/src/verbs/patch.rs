@@ -195,8 +195,8 @@ fn check_type(target: &Target, config: &Value) -> Result<(), ApiError> {
     Err(ApiError::bad_request(format!("invalid object type: {version}, Kind={kind}")))
 }
 
-/// An applied configuration is typed by the schema, so unknown fields fail it whatever the field validation. It stays as
-/// it is: who applies a zero owns it, although the object will not have it.
+/// An applied configuration is typed by the schema, so unknown fields fail it whatever the field validation. It stays
+/// as it is: who applies a zero owns it, although the object will not have it.
 fn typed_config(target: &Target, config: &Value) -> Result<(), ApiError> {
     let mistakes = || Set::mistakes(config, target.resource.root(), Doubles::Refused);
     let lines = if target.resource.custom.is_some() {

@@ -117,7 +117,8 @@ pub(super) fn prune(resource: &ResourceType, object: &mut Value, reading: Readin
     }
 }
 
-/// An empty list of managers is a wish (`isResetManagedFields`), which decoding would drop as it does other empty lists.
+/// An empty list of managers is a wish (`isResetManagedFields`), which decoding would drop as it does other empty
+/// lists.
 fn has_empty_managers(object: &Value) -> bool {
     object.pointer("/metadata/managedFields").is_some_and(|managers| *managers == json!([]))
 }

@@ -145,7 +145,8 @@ fn write(
     Ok(Written { object: Arc::new(scale_of(&written.object, paths)), ..written })
 }
 
-/// Admission has seen the Scale, so it does not see the parent. The parent's unknown fields are not the client's mistakes.
+/// Admission has seen the Scale, so it does not see the parent. The parent's unknown fields are not the client's
+/// mistakes.
 fn admitted(options: &WriteOptions) -> WriteOptions {
     WriteOptions { is_admitted: true, field_validation: FieldValidation::Ignore, ..options.clone() }
 }

@@ -162,8 +162,8 @@ fn check_version(target: &Target, current: &Value, object: &Value) -> Result<(),
     Ok(())
 }
 
-/// Metadata that a client would change and may not: what only a deletion sets, and the UID, which is a precondition of a PUT and
-/// elsewhere a change.
+/// Metadata that a client would change and may not: what only a deletion sets, and the UID, which is a precondition of
+/// a PUT and elsewhere a change.
 fn changed_metadata(current: &Value, object: &Value) -> Vec<Cause> {
     let changed = |key: &&str| {
         let (value, known) = (&object["metadata"][key], &current["metadata"][key]);
@@ -259,7 +259,8 @@ fn count_generation(target: &Target, current: &Value, object: &mut Value) {
     }
 }
 
-/// A Deployment's annotations are copied to its replica sets, so they count too: `pkg/registry/apps/deployment/strategy.go`.
+/// A Deployment's annotations are copied to its replica sets, so they count too:
+/// `pkg/registry/apps/deployment/strategy.go`.
 fn annotations_count(target: &Target, current: &Value, object: &Value) -> bool {
     let GroupResource { group, plural } = &target.resource.id;
     let is_deployment = (group.as_str(), plural.as_str()) == ("apps", "deployments");

@@ -113,7 +113,8 @@ impl WebhookAddress {
         format!("{}{mark}{}", self.path, self.query)
     }
 
-    /// The place, if it is on this machine. A service is there if it is of type `ExternalName` with the name `localhost`.
+    /// The place, if it is on this machine. A service is there if it is of type `ExternalName` with the name
+    /// `localhost`.
     pub(super) fn resolve(&self, shared: &Shared) -> Result<WebhookPlace, String> {
         let host = match &self.service {
             None => self.host.clone(),

@@ -66,7 +66,8 @@ impl Hook {
         json!({ "url": format!("https://{}/{path}", self.address), "caBundle": BASE64_STANDARD.encode(&self.authority) })
     }
 
-    /// The same, with the certificate itself in place of its authority, and the path as it is, which is what envtest writes.
+    /// The same, with the certificate itself in place of its authority, and the path as it is, which is what envtest
+    /// writes.
     pub(crate) fn client_as_of_envtest(&self, path: &str) -> Value {
         let bundle = BASE64_STANDARD.encode(&self.certificate);
         json!({ "url": format!("https://{}{path}", self.address), "caBundle": bundle })

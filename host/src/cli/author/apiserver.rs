@@ -10,11 +10,12 @@ use crate::cli::run::shutdown;
 
 /// Run the embedded API server alone, for tests in any language.
 ///
-/// A Kubernetes API server in one process, on a loopback port, for kubectl and any other client. It needs no etcd and no
-/// container. Once it is ready, it prints a line `ready URL kubeconfig=FILE` to standard output. SIGTERM or Ctrl-C ends it.
+/// A Kubernetes API server in one process, on a loopback port, for kubectl and any other client. It needs no etcd and
+/// no container. Once it is ready, it prints a line `ready URL kubeconfig=FILE` to standard output. SIGTERM or Ctrl-C
+/// ends it.
 ///
-/// Workloads become ready by themselves, and garbage is collected. --controllers none makes it a bare API server, as envtest's
-/// is. With --reactors the server misbehaves as you say.
+/// Workloads become ready by themselves, and garbage is collected. --controllers none makes it a bare API server, as
+/// envtest's is. With --reactors the server misbehaves as you say.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass apiserver --kubeconfig-out kubeconfig --port-file port &\n  \
     KUBECONFIG=kubeconfig kubectl get namespaces\n  \

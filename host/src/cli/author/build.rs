@@ -31,9 +31,9 @@ const COMPILE_DEADLINE: Duration = Duration::from_mins(10);
 
 /// Build a plugin from the sources in a folder.
 ///
-/// The folder has a windlass.yaml, which names the plugin and its language. `build` runs that language's compiler, turns the
-/// output into a component, loads it as a host would, and writes build/NAME.wasm in one step, so a `windlass dev` that
-/// follows the file never sees half of it. If a tool is missing on this machine, `build` says how to get it.
+/// The folder has a windlass.yaml, which names the plugin and its language. `build` runs that language's compiler,
+/// turns the output into a component, loads it as a host would, and writes build/NAME.wasm in one step, so a `windlass
+/// dev` that follows the file never sees half of it. If a tool is missing on this machine, `build` says how to get it.
 ///
 /// Exit codes: 0, built; 1, the sources are wrong; 2, the build could not be tried.
 #[derive(Debug, Args)]
@@ -49,7 +49,8 @@ pub(crate) struct BuildArgs {
     /// Show each command that runs.
     #[arg(long, short)]
     verbose: bool,
-    /// The directory for compiled plugins, private to this user. Default: `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
+    /// The directory for compiled plugins, private to this user. Default: `XDG_CACHE_HOME`/windlass, else
+    /// ~/.cache/windlass.
     #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
     cache_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -80,8 +81,8 @@ impl BuildArgs {
     }
 }
 
-/// The sandbox that loads the built plugin. It caches the compiled code for the host that runs the plugin, which is compiled
-/// quickly if the plugin's file is of `quick_from` bytes or more.
+/// The sandbox that loads the built plugin. It caches the compiled code for the host that runs the plugin, which is
+/// compiled quickly if the plugin's file is of `quick_from` bytes or more.
 pub(crate) fn sandbox(limits: &LimitArgs, cache: Option<PathBuf>, quick_from: Option<u64>) -> anyhow::Result<Sandbox> {
     sandbox_within(limits.limits()?, cache, quick_from)
 }

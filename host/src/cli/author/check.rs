@@ -40,10 +40,11 @@ const FINDING_BYTES_MAX: u64 = 64 << 20;
 
 /// Try a plugin against faults: crashes, errors, stale caches, missed events, other people's edits.
 ///
-/// Runs the host's own engine with the plugin on an embedded API server, in one thread and on a clock that is told, so that hours
-/// pass in milliseconds and the same seed gives the same run. First without faults; then with one fault at each place: each write
-/// crashes, is lost, is refused; each watch misses events, expires, is late; and then with pairs of them, until the budget is
-/// spent. A plugin should end in the same state each time, write no more than it needs, and then be quiet.
+/// Runs the host's own engine with the plugin on an embedded API server, in one thread and on a clock that is told, so
+/// that hours pass in milliseconds and the same seed gives the same run. First without faults; then with one fault at
+/// each place: each write crashes, is lost, is refused; each watch misses events, expires, is late; and then with pairs
+/// of them, until the budget is spent. A plugin should end in the same state each time, write no more than it needs,
+/// and then be quiet.
 ///
 /// In a plugin's folder it needs nothing but crd.yaml and sample.yaml. A scenario says more: see docs/checking.md.
 ///
@@ -59,16 +60,16 @@ pub(crate) struct CheckArgs {
     /// The plugin: its folder, which has a windlass.yaml and is built first, or its file.
     #[arg(value_name = "DIR|FILE", default_value = ".")]
     plugin: PathBuf,
-    /// A scenario, or a directory of them (*.yaml). Default: the directory `scenarios` of the plugin's folder; without it, a scenario
-    /// is made of crd.yaml and sample.yaml.
+    /// A scenario, or a directory of them (*.yaml). Default: the directory `scenarios` of the plugin's folder; without
+    /// it, a scenario is made of crd.yaml and sample.yaml.
     #[arg(long, value_name = "FILE|DIR")]
     scenario: Option<PathBuf>,
-    /// Start from what production has shown: a recording, or a directory of them, as `windlass run --record DIR` writes them. Each
-    /// recorded object becomes a scenario, up to 8; the definition is that of crd.yaml or --load.
+    /// Start from what production has shown: a recording, or a directory of them, as `windlass run --record DIR` writes
+    /// them. Each recorded object becomes a scenario, up to 8; the definition is that of crd.yaml or --load.
     #[arg(long, value_name = "FILE|DIR", conflicts_with = "scenario")]
     from_recording: Option<PathBuf>,
-    /// Manifests to make a scenario of, instead of crd.yaml and sample.yaml in the plugin's folder or beside its file: definitions, a
-    /// sample of the plugin's kind, and what else is to be there. May be repeated.
+    /// Manifests to make a scenario of, instead of crd.yaml and sample.yaml in the plugin's folder or beside its file:
+    /// definitions, a sample of the plugin's kind, and what else is to be there. May be repeated.
     #[arg(long, value_name = "FILE", conflicts_with = "scenario")]
     load: Vec<PathBuf>,
     /// Stop after this time, for each scenario.
@@ -95,7 +96,8 @@ pub(crate) struct CheckArgs {
     /// Write all that was found to a file for --baseline, and end with 0.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["again", "baseline"])]
     write_baseline: Option<PathBuf>,
-    /// The directory for compiled plugins, private to this user. Default: `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
+    /// The directory for compiled plugins, private to this user. Default: `XDG_CACHE_HOME`/windlass, else
+    /// ~/.cache/windlass.
     #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
     cache_dir: Option<PathBuf>,
     #[command(flatten)]

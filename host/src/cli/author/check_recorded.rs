@@ -8,7 +8,8 @@ use windlass_check::scenario::{self, RecordedHistories, RecordedScenario};
 use windlass_check::{Report, Rule};
 use windlass_record::TornRecording;
 
-/// Makes the scenarios, and says on standard error what they are of. `load` are the definitions, and what else is to be there.
+/// Makes the scenarios, and says on standard error what they are of. `load` are the definitions, and what else is to be
+/// there.
 pub(crate) fn scenarios(path: &Path, plugin: &str, load: &[Value]) -> anyhow::Result<Vec<RecordedScenario>> {
     let mut recorded = RecordedHistories::of(plugin);
     for TornRecording { path, calls, torn } in windlass_record::visit(path, |call| recorded.take(&call))? {
@@ -33,7 +34,8 @@ pub(crate) fn scenarios(path: &Path, plugin: &str, load: &[Value]) -> anyhow::Re
     Ok(made.scenarios)
 }
 
-/// Whether the scenario of a recording can be done at all. What was done in production can be done here, so that is no finding.
+/// Whether the scenario of a recording can be done at all. What was done in production can be done here, so that is no
+/// finding.
 pub(crate) fn usable(report: &Report, redacted: &[String]) -> anyhow::Result<()> {
     match report.findings.iter().find(|finding| finding.rule == Rule::Steps && finding.faults.is_empty()) {
         Some(finding) => Err(refused(&finding.details.join("; "), redacted)),
@@ -41,7 +43,8 @@ pub(crate) fn usable(report: &Report, redacted: &[String]) -> anyhow::Result<()>
     }
 }
 
-/// Why a scenario of a recording cannot be used. Values that the recording does not tell are named: a marker may be what is refused.
+/// Why a scenario of a recording cannot be used. Values that the recording does not tell are named: a marker may be
+/// what is refused.
 pub(crate) fn refused(why: &str, redacted: &[String]) -> anyhow::Error {
     if redacted.is_empty() {
         return anyhow!("what was recorded cannot be done here: {why}");

@@ -21,10 +21,11 @@ const KUBECONFIG: &str = ".windlass/kubeconfig";
 
 /// Run a plugin from its sources, or a directory of plugins, against an embedded API server.
 ///
-/// In a plugin's folder, which has a windlass.yaml, `dev` builds the plugin, applies crd.yaml and sample.yaml, and shows what
-/// the plugin does. When you change a source, `dev` builds again, and the new plugin takes over. If a build fails, `dev`
-/// shows why, and the old plugin keeps running. If the folder has NAME.policy.yaml, the plugin may do only what that grants;
-/// otherwise it may do all that it asks for. With --plugins, `dev` runs the plugins of a directory and builds nothing.
+/// In a plugin's folder, which has a windlass.yaml, `dev` builds the plugin, applies crd.yaml and sample.yaml, and
+/// shows what the plugin does. When you change a source, `dev` builds again, and the new plugin takes over. If a build
+/// fails, `dev` shows why, and the old plugin keeps running. If the folder has NAME.policy.yaml, the plugin may do only
+/// what that grants; otherwise it may do all that it asks for. With --plugins, `dev` runs the plugins of a directory
+/// and builds nothing.
 ///
 /// The API server lives in this process, on a loopback port, and keeps its state in memory. Use it with
 /// `kubectl --kubeconfig .windlass/kubeconfig`.
@@ -41,11 +42,12 @@ pub(crate) struct DevArgs {
     plugins: PluginArgs,
     #[command(flatten)]
     embedded: EmbeddedArgs,
-    /// Write the API server's kubeconfig to this file. Default: .windlass/kubeconfig in the plugin's folder, or here with --plugins.
+    /// Write the API server's kubeconfig to this file. Default: .windlass/kubeconfig in the plugin's folder, or here
+    /// with --plugins.
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
-    /// Show the commands of a build, and in the brief log also each repetition of a failure and the writes that were skipped because
-    /// they would change nothing.
+    /// Show the commands of a build, and in the brief log also each repetition of a failure and the writes that were
+    /// skipped because they would change nothing.
     #[arg(long, short)]
     verbose: bool,
 }

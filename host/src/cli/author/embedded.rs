@@ -24,33 +24,34 @@ pub(crate) struct EmbeddedArgs {
     /// Keep the objects in this file, and begin with those that it has. Default: all is gone with the process.
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
-    /// Answer as on a bad day: errors, delays, lost answers, stale caches, missed events. A file of kind `Reactors` says when. The
-    /// server follows the file.
+    /// Answer as on a bad day: errors, delays, lost answers, stale caches, missed events. A file of kind `Reactors`
+    /// says when. The server follows the file.
     #[arg(long, value_name = "FILE")]
     reactors: Option<PathBuf>,
-    /// The controllers that run, by name and separated by commas. gc: what an owner leaves behind is deleted after it. namespaces:
-    /// a deleted namespace is emptied and goes. stand-ins: those of --stand-ins. all: these three. none: a bare API server, as
-    /// envtest's is, where a deleted namespace stays, dependents stay, and workloads never become ready.
+    /// The controllers that run, by name and separated by commas. gc: what an owner leaves behind is deleted after it.
+    /// namespaces: a deleted namespace is emptied and goes. stand-ins: those of --stand-ins. all: these three. none: a
+    /// bare API server, as envtest's is, where a deleted namespace stays, dependents stay, and workloads never become
+    /// ready.
     #[arg(long, value_name = "NAMES", default_value = "all")]
     controllers: Controllers,
-    /// The parts of a cluster that the server plays, by name and separated by commas; or all, none or default. default: workloads
-    /// become ready by their status alone, and namespaces have a service account. all: deployments have replica sets and
-    /// revisions, and pods run, end and fail. The names: deployments, replicasets, pods, statefulsets, daemonsets, jobs,
-    /// endpoints, poddisruptionbudgets, serviceaccounts, tokens, statuses.
+    /// The parts of a cluster that the server plays, by name and separated by commas; or all, none or default. default:
+    /// workloads become ready by their status alone, and namespaces have a service account. all: deployments have
+    /// replica sets and revisions, and pods run, end and fail. The names: deployments, replicasets, pods, statefulsets,
+    /// daemonsets, jobs, endpoints, poddisruptionbudgets, serviceaccounts, tokens, statuses.
     #[arg(long, value_name = "NAMES", default_value_t)]
     stand_ins: StandIns,
-    /// How requests are authorized. rbac: by the roles in the API server; the kubeconfig has an administrator's token, and
-    /// `kubectl --as` tries what others may do. It comes with --tls, as kubectl sends no token over plain HTTP.
+    /// How requests are authorized. rbac: by the roles in the API server; the kubeconfig has an administrator's token,
+    /// and `kubectl --as` tries what others may do. It comes with --tls, as kubectl sends no token over plain HTTP.
     #[arg(long, value_enum, value_name = "MODE", default_value = "always-allow")]
     authorization: AuthorizationMode,
-    /// Serve HTTPS, with a certificate that is made for it; the kubeconfig has its authority and an administrator's client
-    /// certificate. Default: with --authorization rbac
-    /// and with --client-ca-file. --tls=false serves plain HTTP with --authorization rbac too, for clients that send tokens over
-    /// it; it cannot be combined with --client-ca-file.
+    /// Serve HTTPS, with a certificate that is made for it; the kubeconfig has its authority and an administrator's
+    /// client certificate. Default: with --authorization rbac and with --client-ca-file. --tls=false serves plain HTTP
+    /// with --authorization rbac too, for clients that send tokens over it; it cannot be combined with
+    /// --client-ca-file.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     tls: Option<bool>,
-    /// Serve HTTPS, and take client certificates of this authority, a PEM file: the common name is the user, the organizations are
-    /// the groups.
+    /// Serve HTTPS, and take client certificates of this authority, a PEM file: the common name is the user, the
+    /// organizations are the groups.
     #[arg(long, value_name = "FILE")]
     client_ca_file: Option<PathBuf>,
 }

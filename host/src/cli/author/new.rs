@@ -16,8 +16,8 @@ const FAILED: u8 = 2;
 
 /// Make a folder for a new plugin, ready to build and run.
 ///
-/// The folder has sources and tests, the SDK, a CRD and a sample object, a policy, and windlass.yaml, which says how to build
-/// the plugin.
+/// The folder has sources and tests, the SDK, a CRD and a sample object, a policy, and windlass.yaml, which says how to
+/// build the plugin.
 #[derive(Debug, Args)]
 #[command(disable_version_flag = true)]
 #[command(after_help = "Examples:\n  windlass new go my-shop\n  \

@@ -28,9 +28,9 @@ type RecordedPlugins = BTreeMap<String, Option<RecordedComponent>>;
 
 /// Make recorded calls again, with no cluster.
 ///
-/// `windlass run --record DIR` records calls. `replay` calls the plugin with the same request, answers what it asks from the
-/// recording, and tells the first import at which it does otherwise. With another version of the plugin (--plugin), it tells
-/// what that would write otherwise, by object.
+/// `windlass run --record DIR` records calls. `replay` calls the plugin with the same request, answers what it asks
+/// from the recording, and tells the first import at which it does otherwise. With another version of the plugin
+/// (--plugin), it tells what that would write otherwise, by object.
 ///
 /// Exit codes: 0, all is the same; 1, something is not; 2, nothing could be replayed.
 #[derive(Debug, Args)]
@@ -41,8 +41,8 @@ pub(crate) struct ReplayArgs {
     /// A recording, or a directory of them: what `windlass run --record DIR` has written.
     #[arg(value_name = "FILE|DIR")]
     recording: PathBuf,
-    /// The plugin to call. Default: the file that was recorded, if it is still the same. With another version, the report tells
-    /// what that would write otherwise.
+    /// The plugin to call. Default: the file that was recorded, if it is still the same. With another version, the
+    /// report tells what that would write otherwise.
     #[arg(long, value_name = "FILE")]
     plugin: Option<PathBuf>,
     /// Only the calls about this object: NAMESPACE/NAME, or NAME.
@@ -54,7 +54,8 @@ pub(crate) struct ReplayArgs {
     /// The format of the report.
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value = "text")]
     output: OutputFormat,
-    /// The directory for compiled plugins, private to this user. Default: `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
+    /// The directory for compiled plugins, private to this user. Default: `XDG_CACHE_HOME`/windlass, else
+    /// ~/.cache/windlass.
     #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
     cache_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -105,8 +106,8 @@ impl ReplayArgs {
         self.key.as_ref().is_none_or(|key| *key == call.request.key())
     }
 
-    /// The recorded plugins, each with the component of its last call that is meant. A recording may be larger than the memory, so it
-    /// is read twice and never kept.
+    /// The recorded plugins, each with the component of its last call that is meant. A recording may be larger than the
+    /// memory, so it is read twice and never kept.
     fn look_through(&self, files: &[PathBuf], report: &mut ReplayReport) -> anyhow::Result<RecordedPlugins> {
         let mut recorded = RecordedPlugins::new();
         for file in files {
@@ -205,7 +206,8 @@ fn short(digest: &str) -> &str {
     digest.get(..12).unwrap_or(digest)
 }
 
-/// The plugin of `file`, which may be called otherwise than the recorded plugin, as `shop-new.wasm` beside `shop.wasm` is.
+/// The plugin of `file`, which may be called otherwise than the recorded plugin, as `shop-new.wasm` beside `shop.wasm`
+/// is.
 async fn load_as(sandbox: &Sandbox, file: &Path, names: &[&str]) -> anyhow::Result<Arc<Plugin>> {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     if names.contains(&&*stem) {

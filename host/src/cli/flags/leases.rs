@@ -15,15 +15,16 @@ const INSTANCE_BYTES_MAX: usize = 30;
 /// How replicas share out plugins.
 #[derive(Debug, Args)]
 pub(crate) struct LeaseArgs {
-    /// How replicas divide the plugins, so that each plugin runs in one replica. shards: 32 leases, each for some of the plugins.
-    /// single: one lease; one replica runs all plugins. per-plugin: a lease for each plugin; for a few plugins only. none: no
-    /// lease; there is only one replica. Default: shards; for `dev`, none.
+    /// How replicas divide the plugins, so that each plugin runs in one replica. shards: 32 leases, each for some of
+    /// the plugins. single: one lease; one replica runs all plugins. per-plugin: a lease for each plugin; for a few
+    /// plugins only. none: no lease; there is only one replica. Default: shards; for `dev`, none.
     #[arg(long, value_enum, value_name = "HOW", env = "WINDLASS_LEASES")]
     leases: Option<LeaseMode>,
     /// The namespace of the leases. Default: the host's own, else --namespace, else the context's.
     #[arg(long, value_name = "NAMESPACE", value_parser = crate::cli::namespace, env = "WINDLASS_LEASE_NAMESPACE")]
     lease_namespace: Option<String>,
-    /// The name of this installation. Give it to all its replicas, and to no other host with leases in the same namespace.
+    /// The name of this installation. Give it to all its replicas, and to no other host with leases in the same
+    /// namespace.
     #[arg(long, value_name = "NAME", default_value_t = DEFAULTS.leases.instance.clone(), value_parser = instance, env = "WINDLASS_INSTANCE")]
     instance: String,
     /// Another replica takes a lease after seeing it unchanged for this long. Whole seconds.
@@ -38,8 +39,8 @@ pub(crate) struct LeaseArgs {
     /// Plugins move between live replicas only after the set of replicas has been the same for this long.
     #[arg(long, value_name = "TIME", default_value_t = DurationArg(DEFAULTS.leases.stability))]
     lease_stability: DurationArg,
-    /// Also fill the caches of plugins that other replicas run. A takeover is quicker, but each replica needs memory for all
-    /// plugins.
+    /// Also fill the caches of plugins that other replicas run. A takeover is quicker, but each replica needs memory
+    /// for all plugins.
     #[arg(long, env = "WINDLASS_WARM_STANDBY", action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
         require_equals = true, default_value_t = DEFAULTS.leases.warm_standby, default_missing_value = "true", hide_default_value = true,
         hide_possible_values = true)]

@@ -14,8 +14,8 @@ pub(crate) struct LogArgs {
     /// The format of the log. Default: text; brief for `dev` in a plugin's folder.
     #[arg(long, global = true, value_enum, env = "WINDLASS_LOG_FORMAT")]
     log_format: Option<LogFormat>,
-    /// The least severe level to log (error, warn, info, debug, trace), or a filter such as `windlass_kube=debug,info`. Default:
-    /// info; the brief format adds calls and events.
+    /// The least severe level to log (error, warn, info, debug, trace), or a filter such as `windlass_kube=debug,info`.
+    /// Default: info; the brief format adds calls and events.
     #[arg(long, global = true, value_parser = telemetry::checked_filter, env = "WINDLASS_LOG")]
     log_level: Option<String>,
 }

@@ -15,8 +15,8 @@ use crate::cli::flags::limits::LimitArgs;
 use crate::cli::flags::size::ByteSize;
 use crate::cli::flags::traces::TraceArgs;
 
-/// The settings without flags. Each flag takes its default from here, so that hosts in tests and in `windlass check` run
-/// as `windlass run` does.
+/// The settings without flags. Each flag takes its default from here, so that hosts in tests and in `windlass check`
+/// run as `windlass run` does.
 pub(crate) static DEFAULTS: LazyLock<Settings> = LazyLock::new(Settings::default);
 
 /// The directory for compiled plugins, which `--cache-dir` may have named. None: there is no home directory.
@@ -37,8 +37,8 @@ pub(crate) struct PluginArgs {
     #[arg(long, short, value_name = "NAMESPACE", value_parser = crate::cli::namespace)]
     pub(crate) namespace: Option<String>,
     /// Where plugins get their rights from. policy: from NAME.policy.yaml, which you write; a plugin without one waits.
-    /// manifest: each plugin may do all that it asks for. Default: policy. `dev` defaults to manifest, unless the plugin's folder
-    /// has a NAME.policy.yaml.
+    /// manifest: each plugin may do all that it asks for. Default: policy. `dev` defaults to manifest, unless the
+    /// plugin's folder has a NAME.policy.yaml.
     #[arg(long, value_enum, value_name = "SOURCE", env = "WINDLASS_GRANTS")]
     pub(crate) grants: Option<GrantMode>,
     /// The directory of policies, one NAME.policy.yaml for each plugin. Default: the plugin directory.
@@ -47,15 +47,15 @@ pub(crate) struct PluginArgs {
     /// A file of kind `PluginCeiling`, which limits all plugins: a policy cannot grant more than it allows.
     #[arg(long, value_name = "FILE", env = "WINDLASS_CEILING")]
     pub(crate) ceiling: Option<PathBuf>,
-    /// Load only the plugins whose SHA-256 digests are in this file, one a line, as sha256sum prints them. The host follows the
-    /// file: remove a digest, and its plugin stops.
+    /// Load only the plugins whose SHA-256 digests are in this file, one a line, as sha256sum prints them. The host
+    /// follows the file: remove a digest, and its plugin stops.
     #[arg(long, value_name = "FILE", env = "WINDLASS_ALLOWED_DIGESTS")]
     pub(crate) allowed_digests: Option<PathBuf>,
     /// The namespace that the host itself runs in. No plugin may touch it. Default: the Pod's, in a Pod.
     #[arg(long, value_name = "NAMESPACE", value_parser = crate::cli::namespace, env = "POD_NAMESPACE")]
     pub(crate) host_namespace: Option<String>,
-    /// Change nothing in the cluster: call the plugins, send their writes as server-side dry runs only, and tell in the log and
-    /// in `/plugins` what they would change.
+    /// Change nothing in the cluster: call the plugins, send their writes as server-side dry runs only, and tell in the
+    /// log and in `/plugins` what they would change.
     #[arg(long, env = "WINDLASS_READ_ONLY", action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
         require_equals = true, default_value_t = DEFAULTS.read_only, default_missing_value = "true", hide_default_value = true,
         hide_possible_values = true)]
@@ -69,13 +69,14 @@ pub(crate) struct PluginArgs {
     /// The most that one cache may hold, even if several plugins share it.
     #[arg(long, value_name = "SIZE", default_value_t = ByteSize(DEFAULTS.cache))]
     pub(crate) cache_limit: ByteSize,
-    /// The directory for compiled plugins, private to this user. Default: `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
+    /// The directory for compiled plugins, private to this user. Default: `XDG_CACHE_HOME`/windlass, else
+    /// ~/.cache/windlass.
     #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) admin: AdminServingArgs,
-    /// Append a line to this file for each write that a plugin has made or tried, as JSON. `none`, the default, writes no such file;
-    /// `--log-level windlass::audit=debug,info` shows the same lines in the log.
+    /// Append a line to this file for each write that a plugin has made or tried, as JSON. `none`, the default, writes
+    /// no such file; `--log-level windlass::audit=debug,info` shows the same lines in the log.
     #[arg(long, value_name = "FILE", env = "WINDLASS_AUDIT_LOG")]
     pub(crate) audit_log: Option<PathBuf>,
     /// A PEM file of certificate authorities that HTTPS requests of plugins trust, besides the system's.
@@ -87,14 +88,15 @@ pub(crate) struct PluginArgs {
     /// Reads that one plugin may send to the API server in a burst.
     #[arg(long, value_name = "N", default_value_t = DEFAULTS.live.burst, value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub(crate) live_reads_burst: u32,
-    /// Writes per second that one plugin may make. Further writes wait, and do not delay other plugins. 0 means no limit.
+    /// Writes per second that one plugin may make. Further writes wait, and do not delay other plugins. 0 means no
+    /// limit.
     #[arg(long, value_name = "N", default_value_t = DEFAULTS.guards.writes.per_second)]
     pub(crate) writes_per_second: u32,
     /// Writes that one plugin may make in a burst.
     #[arg(long, value_name = "N", default_value_t = DEFAULTS.guards.writes.burst, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) writes_burst: u32,
-    /// Writes to one object within a minute that make a hot loop: the host then calls the plugin rarely for the object that it
-    /// made them for. 0 switches this off.
+    /// Writes to one object within a minute that make a hot loop: the host then calls the plugin rarely for the object
+    /// that it made them for. 0 switches this off.
     #[arg(long, value_name = "N", default_value_t = DEFAULTS.guards.hot_loop_writes, value_parser = clap::value_parser!(u32).range(..=65_535))]
     pub(crate) hot_loop_writes: u32,
     #[command(flatten)]

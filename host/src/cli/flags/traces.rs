@@ -9,8 +9,8 @@ use crate::cli::flags::admin_serving::UsageError;
 #[derive(Debug, Args)]
 pub(crate) struct TraceArgs {
     /// Export the spans of calls by OTLP over HTTP to this collector, such as `http://collector:4318`. Default:
-    /// `OTEL_EXPORTER_OTLP_ENDPOINT`, else not exported. OpenTelemetry's variables for headers, the service's name, resource
-    /// attributes and the sampler are read too: see docs/operating/watching.md.
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT`, else not exported. OpenTelemetry's variables for headers, the service's name,
+    /// resource attributes and the sampler are read too: see docs/operating/watching.md.
     #[arg(long, value_name = "URL", env = "WINDLASS_OTLP_ENDPOINT")]
     otlp_endpoint: Option<String>,
     /// The share of calls whose spans are exported, from 0 to 1. Default: what `OTEL_TRACES_SAMPLER` says, else 1.

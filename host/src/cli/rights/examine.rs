@@ -1,4 +1,5 @@
-//! Shared by `grant`, `inspect` and `rbac`: loads a plugin without running it, and asks a cluster for the names of kinds.
+//! Shared by `grant`, `inspect` and `rbac`: loads a plugin without running it, and asks a cluster for the names of
+//! kinds.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,8 +26,8 @@ const UNNAMED_CLUSTER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Where what was examined is kept compiled.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct CacheArgs {
-    /// The directory for compiled plugins, private to this user: give the one of the host that will run the plugin. Default:
-    /// `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
+    /// The directory for compiled plugins, private to this user: give the one of the host that will run the plugin.
+    /// Default: `XDG_CACHE_HOME`/windlass, else ~/.cache/windlass.
     #[arg(long, value_name = "DIR", env = "WINDLASS_CACHE_DIR")]
     cache_dir: Option<PathBuf>,
 }
@@ -34,8 +35,8 @@ pub(crate) struct CacheArgs {
 /// The cluster to ask for the resource names of kinds.
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArgs {
-    /// The kubeconfig of a cluster that serves what the plugin names. Default: kubectl's; without a cluster, what neither Windlass
-    /// nor the folder's crd.yaml knows is guessed.
+    /// The kubeconfig of a cluster that serves what the plugin names. Default: kubectl's; without a cluster, what
+    /// neither Windlass nor the folder's crd.yaml knows is guessed.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig.
@@ -43,8 +44,8 @@ pub(crate) struct ClusterArgs {
     context: Option<String>,
 }
 
-/// Loads a plugin without running it. Its compiled code is kept for the host that will run it: who reviews a file, or grants it
-/// what it asks for, mostly wants it to run soon.
+/// Loads a plugin without running it. Its compiled code is kept for the host that will run it: who reviews a file, or
+/// grants it what it asks for, mostly wants it to run soon.
 pub(crate) async fn load(path: &Path, limits: &LimitArgs, cache: CacheArgs) -> anyhow::Result<Arc<Plugin>> {
     load_into(&sandbox(limits, cache)?, path).await
 }
@@ -56,8 +57,8 @@ pub(crate) fn sandbox(limits: &LimitArgs, cache: CacheArgs) -> anyhow::Result<Sa
     Ok(Sandbox::new(SandboxOptions { compiler, limits, cache, ..SandboxOptions::default() })?)
 }
 
-/// Loads a plugin's file, also one that is named as a version beside another: `NAME.next.wasm`, `NAME.current.wasm`. What a host
-/// would refuse is an error here, too.
+/// Loads a plugin's file, also one that is named as a version beside another: `NAME.next.wasm`, `NAME.current.wasm`.
+/// What a host would refuse is an error here, too.
 pub(crate) async fn load_into(sandbox: &Sandbox, path: &Path) -> anyhow::Result<Arc<Plugin>> {
     let loaded = match windlass_runtime::plugin_of(path) {
         Some(plugin) => sandbox.load_as(&plugin, path).await,
@@ -76,7 +77,8 @@ fn accept(path: &Path, manifest: &Manifest) -> anyhow::Result<()> {
     }
 }
 
-/// The default path of a plugin's policy: beside its file, or in the folder of its author, where `windlass dev` looks for it.
+/// The default path of a plugin's policy: beside its file, or in the folder of its author, where `windlass dev` looks
+/// for it.
 pub(crate) fn beside(plugin: &Plugin) -> PathBuf {
     let name = format!("{}{POLICY_SUFFIX}", plugin.name());
     let beside = plugin.path().with_file_name(&name);
@@ -97,8 +99,8 @@ pub(crate) async fn names_of(plugin: &Plugin, cluster: Option<&Discovery>) -> an
     Ok(names.with_definitions(definitions))
 }
 
-/// Asks the cluster about the kinds of the manifest's controllers, and, if it has permissions, what else there is. Fails if
-/// the cluster does not tell.
+/// Asks the cluster about the kinds of the manifest's controllers, and, if it has permissions, what else there is.
+/// Fails if the cluster does not tell.
 async fn served_names(manifest: &Manifest, cluster: &Discovery) -> Result<ClusterNames, SweepError> {
     let mut kinds = Vec::new();
     for watch in manifest.controllers.iter().flat_map(Controller::all_watches) {

@@ -15,8 +15,9 @@ use windlass_runtime::read_policy;
 
 /// Write the policy that a plugin asks for, for review.
 ///
-/// Loads NAME.wasm without running it, and writes NAME.policy.yaml. The policy grants all that the plugin asks for; each rule
-/// has the reason, and a mark if it is sensitive. Delete what you do not want to grant: the plugin may do nothing else.
+/// Loads NAME.wasm without running it, and writes NAME.policy.yaml. The policy grants all that the plugin asks for;
+/// each rule has the reason, and a mark if it is sensitive. Delete what you do not want to grant: the plugin may do
+/// nothing else.
 ///
 /// If there is a policy already, `grant` leaves it alone, shows what it lacks, and exits with 1 if it lacks anything.
 #[derive(Debug, Args)]

@@ -35,8 +35,8 @@ const UNPRINTED: &str = "cannot write to standard output";
 ///
 /// A right is narrowed if the policy grants it for fewer namespaces or names than the plugin asks for.
 ///
-/// Exit codes: 0, the plugin lacks nothing; 1, it lacks something, or with --require-all something was narrowed; 2, `inspect`
-/// could not find out.
+/// Exit codes: 0, the plugin lacks nothing; 1, it lacks something, or with --require-all something was narrowed; 2,
+/// `inspect` could not find out.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass inspect plugins/webapp.wasm\n  \
     windlass inspect webapp.wasm --policy-dir policies -o json | jq .asks.rules")]

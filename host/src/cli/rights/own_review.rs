@@ -1,5 +1,5 @@
-//! Asks the API server what the user of a kubeconfig may do: for people, who check the rights of a host. Nothing is changed by
-//! it.
+//! Asks the API server what the user of a kubeconfig may do: for people, who check the rights of a host. Nothing is
+//! changed by it.
 
 use serde::Deserialize;
 use serde_json::{Value, json};

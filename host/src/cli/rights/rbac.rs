@@ -38,9 +38,10 @@ const KUBECONFIG: &str = "The kubeconfig of the cluster. It tells the resources 
 
 /// Print the roles that a host needs in the cluster to run these plugins, for `kubectl apply -f -`.
 ///
-/// The rights are the least with which the host can do all that the plugins ask for and their policies grant. Rights that a
-/// policy narrows to namespaces become Roles there. A plugin without a policy waits, so it is left out, and standard error says
-/// so. --check asks the cluster instead what the kubeconfig's user lacks of these rights, and has beyond them.
+/// The rights are the least with which the host can do all that the plugins ask for and their policies grant. Rights
+/// that a policy narrows to namespaces become Roles there. A plugin without a policy waits, so it is left out, and
+/// standard error says so. --check asks the cluster instead what the kubeconfig's user lacks of these rights, and has
+/// beyond them.
 ///
 /// Exit codes: 0, printed, or nothing is missing; 1, --check found something missing; 2, `rbac` could not find out.
 #[derive(Debug, Args)]
@@ -55,7 +56,8 @@ pub(crate) struct RbacArgs {
     /// The directory of policies, one NAME.policy.yaml for each plugin. Default: the plugin directory.
     #[arg(long, value_name = "DIR", env = "WINDLASS_POLICY_DIR")]
     policy_dir: Option<PathBuf>,
-    /// The directory of configurations, which name the Secrets that they take values from. Default: the plugin directory.
+    /// The directory of configurations, which name the Secrets that they take values from. Default: the plugin
+    /// directory.
     #[arg(long, value_name = "DIR", env = "WINDLASS_CONFIG_DIR")]
     config_dir: Option<PathBuf>,
     /// The host's ceiling, a file of kind `PluginCeiling`.
@@ -71,8 +73,8 @@ pub(crate) struct RbacArgs {
     #[arg(long, value_name = "NAMESPACE", value_parser = crate::cli::namespace, env = "POD_NAMESPACE",
         default_value = "windlass-system")]
     host_namespace: String,
-    /// The service account of the host. Roles and bindings have its name, so give each host of a cluster an account of another
-    /// name.
+    /// The service account of the host. Roles and bindings have its name, so give each host of a cluster an account of
+    /// another name.
     #[arg(long, value_name = "NAME", value_parser = account, default_value = "windlass")]
     service_account: String,
     /// How replicas divide the plugins: as for `run`. With none, no leases are needed.
@@ -81,15 +83,15 @@ pub(crate) struct RbacArgs {
     /// The namespace of the leases. Default: the host's own.
     #[arg(long, value_name = "NAMESPACE", value_parser = crate::cli::namespace, env = "WINDLASS_LEASE_NAMESPACE")]
     lease_namespace: Option<String>,
-    /// Whom the host's admin address answers: as for `run`. With token, the host asks the cluster whose a token is, and what its
-    /// user may get.
+    /// Whom the host's admin address answers: as for `run`. With token, the host asks the cluster whose a token is, and
+    /// what its user may get.
     #[arg(long, value_enum, value_name = "HOW", env = "WINDLASS_ADMIN_AUTH", default_value = "none")]
     admin_auth: AdminAuth,
     /// Print no roles, but what the kubeconfig's user lacks of these rights, and has beyond them in these namespaces.
     #[arg(long)]
     check: bool,
-    /// With --check: ask about this user, such as `system:serviceaccount:windlass-system:windlass`, whom you must be allowed to
-    /// impersonate. If it is an account that plugins act as, about that account's rights.
+    /// With --check: ask about this user, such as `system:serviceaccount:windlass-system:windlass`, whom you must be
+    /// allowed to impersonate. If it is an account that plugins act as, about that account's rights.
     #[arg(long = "as", value_name = "USER", requires = "check")]
     user: Option<String>,
     /// The output format.
@@ -242,8 +244,8 @@ impl RbacArgs {
         Ok(plugins)
     }
 
-    /// The names of each plugin's kinds. Where no cluster is there to ask, those of the embedded API server: Kubernetes' own are the
-    /// same everywhere.
+    /// The names of each plugin's kinds. Where no cluster is there to ask, those of the embedded API server:
+    /// Kubernetes' own are the same everywhere.
     async fn names(&self, plugins: &[Arc<Plugin>]) -> anyhow::Result<Vec<ClusterNames>> {
         if plugins.is_empty() {
             return Ok(vec![]);

@@ -50,7 +50,8 @@ pub(crate) async fn check(reviews: &OwnReviews, expected: &Rights, home: &str) -
     Ok(RightsCheck { missing, superfluous: beyond.filter(|(_, rules)| !rules.is_empty()).collect() })
 }
 
-/// By the rules that were told, as far as these decide it: they do not say whether one holds in one namespace or in all.
+/// By the rules that were told, as far as these decide it: they do not say whether one holds in one namespace or in
+/// all.
 async fn has(
     reviews: &OwnReviews,
     held: &BTreeMap<String, Held>,

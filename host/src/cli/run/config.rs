@@ -1,7 +1,8 @@
 //! The configuration file of a host, `windlass run --config FILE`, and `windlass config`, which shows what comes of it.
 //!
-//! The file becomes flags: what neither the command line nor the environment sets is added to the command line before that is
-//! read. So clap decides, checks and explains, and whatever `windlass run` takes as a flag, the file has as a key.
+//! The file becomes flags: what neither the command line nor the environment sets is added to the command line before
+//! that is read. So clap decides, checks and explains, and whatever `windlass run` takes as a flag, the file has as a
+//! key.
 
 mod file;
 mod follow;
@@ -41,11 +42,11 @@ pub(crate) struct ConfigArgs {
 enum ConfigCommand {
     /// Show each setting of a host, and where it comes from: a flag, an environment variable, the file, or the default.
     ///
-    /// Takes the flags of `windlass run`, reads the same environment, and starts nothing. In the table, a default in parentheses
-    /// is one that the host works out when it starts.
+    /// Takes the flags of `windlass run`, reads the same environment, and starts nothing. In the table, a default in
+    /// parentheses is one that the host works out when it starts.
     ///
-    /// Exit codes: 0, shown; 2, a host would refuse these settings. Whether the files are right that they name, the host finds out
-    /// when it starts.
+    /// Exit codes: 0, shown; 2, a host would refuse these settings. Whether the files are right that they name, the
+    /// host finds out when it starts.
     #[command(after_help = "Examples:\n  windlass config print --config windlass.yaml\n  \
         windlass config print --config windlass.yaml --instance blue -o json")]
     Print(Box<ConfigPrintArgs>),
@@ -110,14 +111,15 @@ enum SettingOrigin {
 }
 
 impl HostConfig {
-    /// The file that the command line `words` of `command` names by `--config` or by the environment, if it is for a host.
+    /// The file that the command line `words` of `command` names by `--config` or by the environment, if it is for a
+    /// host.
     ///
     /// # Errors
     ///
     /// The file cannot be read, or something in it is wrong.
     pub(crate) fn of(command: &clap::Command, words: &[OsString]) -> Result<Option<Self>, PolicyError> {
-        // What is wrong with the line is told once the file's flags are there, which may be those that are missing. What asks for
-        // help needs no file.
+        // What is wrong with the line is told once the file's flags are there, which may be those that are missing.
+        // What asks for help needs no file.
         let Ok(matches) = command.clone().ignore_errors(true).try_get_matches_from(words) else { return Ok(None) };
         let Some(given) = of_host(&matches) else { return Ok(None) };
         let Some(path) = given.get_one::<PathBuf>(FILE) else { return Ok(None) };

@@ -11,9 +11,9 @@ use crate::cli::flags::size::ByteSize;
 /// Which calls are recorded.
 #[derive(Debug, Args)]
 pub(crate) struct RecordArgs {
-    /// Record calls of plugins below this directory, for `windlass replay`: each call's request, what it asked and was told, and
-    /// how it ended. Values of Secrets are redacted, everything else is told: see
-    /// docs/operating/watching.md. Default: not recorded.
+    /// Record calls of plugins below this directory, for `windlass replay`: each call's request, what it asked and was
+    /// told, and how it ended. Values of Secrets are redacted, everything else is told: see docs/operating/watching.md.
+    /// Default: not recorded.
     #[arg(long, value_name = "DIR", env = "WINDLASS_RECORD")]
     record: Option<PathBuf>,
     /// The share of calls that is recorded, from 0 to 1.
@@ -22,8 +22,8 @@ pub(crate) struct RecordArgs {
     /// The most that the recording of one plugin may have on disk. The oldest calls are deleted.
     #[arg(long, value_name = "SIZE", default_value_t = ByteSize(256 << 20), requires = "record")]
     record_limit: ByteSize,
-    /// A JSON pointer of values that are redacted too, in objects, configurations and HTTP bodies, such as /spec/password or
-    /// /spec/env/*/value; repeatable.
+    /// A JSON pointer of values that are redacted too, in objects, configurations and HTTP bodies, such as
+    /// /spec/password or /spec/env/*/value; repeatable.
     #[arg(long, value_name = "POINTER", value_parser = pointer, requires = "record")]
     record_redact: Vec<String>,
 }

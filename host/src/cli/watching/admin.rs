@@ -28,8 +28,8 @@ const UNKNOWN: u8 = 2;
 /// The host that is asked.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AdminArgs {
-    /// The host's --admin-address, or a port that is forwarded there: HOST:PORT, or https://HOST:PORT for a host with TLS. Default:
-    /// the host's Pods in a cluster are asked, through the API server.
+    /// The host's --admin-address, or a port that is forwarded there: HOST:PORT, or https://HOST:PORT for a host with
+    /// TLS. Default: the host's Pods in a cluster are asked, through the API server.
     #[arg(long, value_name = "ADDRESS", env = "WINDLASS_ADMIN_ADDRESS")]
     admin_address: Option<String>,
     #[command(flatten)]
@@ -222,8 +222,8 @@ fn document_of(answer: &Response<String>) -> anyhow::Result<Value> {
     }
 }
 
-/// Whether an answer with the status 404 is a host's that knows the path, and not what is asked for. Anything else says so in
-/// other words, and an older host does of the path.
+/// Whether an answer with the status 404 is a host's that knows the path, and not what is asked for. Anything else says
+/// so in other words, and an older host does of the path.
 pub(crate) fn names_what_is_not_there(answer: &str) -> bool {
     answer.starts_with("there is no plugin ") || answer.contains(" knows no ")
 }

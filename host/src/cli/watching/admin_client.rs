@@ -167,7 +167,8 @@ fn authorities(path: &Path) -> anyhow::Result<RootCertStore> {
 }
 
 fn request(url: &AdminUrl<'_>, path: &str, token: Option<&str>) -> Builder {
-    // A host answers to names that a stranger may own only if no web page can be asking, and no page can send this value.
+    // A host answers to names that a stranger may own only if no web page can be asking, and no page can send this
+    // value.
     let request = Request::get(path).header(HOST, url.authority).header("sec-fetch-site", "none");
     let request = request.header(CONNECTION, "close");
     token.into_iter().fold(request, |request, token| request.header(AUTHORIZATION, format!("Bearer {token}")))

@@ -19,8 +19,8 @@ use windlass_runtime::NamedKinds;
 
 /// List the children that composite plugins have created, and delete those left behind.
 ///
-/// Each child of a composite plugin has the label windlass.dev/created-by=PLUGIN. If a new version no longer owns a kind, the
-/// children of that kind stay, and no plugin watches them. The host warns about them when it starts.
+/// Each child of a composite plugin has the label windlass.dev/created-by=PLUGIN. If a new version no longer owns a
+/// kind, the children of that kind stay, and no plugin watches them. The host warns about them when it starts.
 #[derive(Debug, Args)]
 pub(crate) struct ChildrenArgs {
     #[command(subcommand)]
@@ -31,8 +31,8 @@ pub(crate) struct ChildrenArgs {
 enum ChildrenCommand {
     /// List the children of composite plugins, or those that a new version leaves behind.
     ///
-    /// Looks at every kind that the API server serves and you may list. Exit codes: 0, it has looked at all of them; 1, it could
-    /// not, and the list may be incomplete.
+    /// Looks at every kind that the API server serves and you may list. Exit codes: 0, it has looked at all of them; 1,
+    /// it could not, and the list may be incomplete.
     #[command(
         after_help = "Examples:\n  windlass children list -A\n  windlass children list --plugin webapp -n prod -o json\n  \
         windlass children list --left-behind plugins/webapp.wasm -A"
@@ -40,9 +40,9 @@ enum ChildrenCommand {
     List(ListChildrenArgs),
     /// Delete children that a composite plugin has left behind.
     ///
-    /// Shows what it would delete, and asks first. Deletes only objects that it has shown, that the plugin's host created and that
-    /// still have a controller; never an adopted one. A running plugin creates children of the kinds that it owns again: use
-    /// --left-behind, which spares those kinds. Exit codes: 0, all deleted; 1, not all.
+    /// Shows what it would delete, and asks first. Deletes only objects that it has shown, that the plugin's host
+    /// created and that still have a controller; never an adopted one. A running plugin creates children of the kinds
+    /// that it owns again: use --left-behind, which spares those kinds. Exit codes: 0, all deleted; 1, not all.
     #[command(
         after_help = "Examples:\n  windlass children prune webapp --left-behind plugins/webapp.wasm -A --dry-run\n  \
         windlass children prune webapp --kind secrets -n prod --yes"
@@ -55,7 +55,8 @@ struct ListChildrenArgs {
     /// Only children of this plugin.
     #[arg(long, value_name = "NAME", value_parser = crate::cli::namespace, conflicts_with = "left_behind")]
     plugin: Option<String>,
-    /// Only children that this version of a plugin leaves behind: children of its objects, of kinds that it does not own.
+    /// Only children that this version of a plugin leaves behind: children of its objects, of kinds that it does not
+    /// own.
     #[arg(long, value_name = "NAME.wasm")]
     left_behind: Option<PathBuf>,
     /// The output format: `text` for people, `json` with all details, `name` to pass to kubectl with `xargs -L1`.

@@ -12,9 +12,10 @@ use crate::cli::watching::marked::{self, ListFormat, PlaceArgs, SweptCluster, co
 
 /// Find and remove the finalizers that plugins have left on objects.
 ///
-/// If a manifest says `finalizer: true`, the host puts the finalizer windlass.dev/PLUGIN on the plugin's objects, so that
-/// the plugin can clean up before they go. If you remove the plugin, or a new version drops the finalizer, nothing removes
-/// it from the objects: once deleted, they stay "Terminating" for ever. These commands find such objects and release them.
+/// If a manifest says `finalizer: true`, the host puts the finalizer windlass.dev/PLUGIN on the plugin's objects, so
+/// that the plugin can clean up before they go. If you remove the plugin, or a new version drops the finalizer, nothing
+/// removes it from the objects: once deleted, they stay "Terminating" for ever. These commands find such objects and
+/// release them.
 #[derive(Debug, Args)]
 pub(crate) struct FinalizersArgs {
     #[command(subcommand)]
@@ -25,17 +26,17 @@ pub(crate) struct FinalizersArgs {
 enum FinalizersCommand {
     /// List the objects that carry a finalizer of a plugin.
     ///
-    /// Looks at every kind that the API server serves and you may list. Exit codes: 0, it has looked at all of them; 1, it could
-    /// not, and the list may be incomplete.
+    /// Looks at every kind that the API server serves and you may list. Exit codes: 0, it has looked at all of them; 1,
+    /// it could not, and the list may be incomplete.
     #[command(
         after_help = "Examples:\n  windlass finalizers list -A\n  windlass finalizers list --plugin webapp -n prod -o json"
     )]
     List(ListFinalizersArgs),
     /// Remove a plugin's finalizer from objects, so that they can be deleted. The plugin does not clean up after them.
     ///
-    /// Shows the objects, and asks first. Changes nothing but this finalizer, and only on objects that it has shown. While a plugin
-    /// with `finalizer: true` runs, the host puts the finalizer back on objects that are not being deleted: remove the plugin
-    /// first. Exit codes: 0, removed from all; 1, not from all.
+    /// Shows the objects, and asks first. Changes nothing but this finalizer, and only on objects that it has shown.
+    /// While a plugin with `finalizer: true` runs, the host puts the finalizer back on objects that are not being
+    /// deleted: remove the plugin first. Exit codes: 0, removed from all; 1, not from all.
     #[command(after_help = "Examples:\n  windlass finalizers release webapp -A --dry-run\n  \
         windlass finalizers release webapp -n prod shop --yes\n  windlass finalizers release webapp -A --kind WebApp")]
     Release(release::ReleaseArgs),

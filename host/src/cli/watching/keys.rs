@@ -60,7 +60,8 @@ impl KeysArgs {
         Ok(if unknown.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Why there are no keys, if that is not because nothing is to be done: the plugin is not at work where it is asked.
+    /// Why there are no keys, if that is not because nothing is to be done: the plugin is not at work where it is
+    /// asked.
     async fn unknown(&self) -> Option<String> {
         let shown = self.admin.plugins(Some(&self.plugin)).await.ok()?;
         shown.plugins.first().and_then(|plugin| not_at_work(&self.plugin, &plugin["health"]))

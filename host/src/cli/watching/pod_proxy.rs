@@ -1,5 +1,5 @@
-//! Asks Pods by HTTP through the API server, as `kubectl get --raw …/pods/NAME:PORT/proxy/…` does: for people, who look at
-//! the replicas of a host in a cluster. Nothing is changed by it.
+//! Asks Pods by HTTP through the API server, as `kubectl get --raw …/pods/NAME:PORT/proxy/…` does: for people, who look
+//! at the replicas of a host in a cluster. Nothing is changed by it.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,8 +20,9 @@ const POD_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const POD_ANSWER_BYTES_MAX: usize = 16 << 20;
 /// The name of the header below.
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// The API server passes the name by which *it* is asked on to the Pod, and a host answers to strangers' names only if no web
-/// page can be asking. No page can send this header by itself, and a browser sends this value for what a person has typed.
+/// The API server passes the name by which *it* is asked on to the Pod, and a host answers to strangers' names only if
+/// no web page can be asking. No page can send this header by itself, and a browser sends this value for what a person
+/// has typed.
 const TYPED: HeaderValue = HeaderValue::from_static("none");
 
 /// Why a Pod was not asked, or what became of it.
@@ -241,8 +242,8 @@ impl PodProxy {
         self.get(&uri, &[]).await.map_err(|error| self.refused(error, "get", "pods/proxy"))
     }
 
-    /// Asks all `pods` the same, and returns their answers in the same order. One that does not answer holds none of the others
-    /// up for longer than ten seconds.
+    /// Asks all `pods` the same, and returns their answers in the same order. One that does not answer holds none of
+    /// the others up for longer than ten seconds.
     pub(crate) async fn ask_all(&self, pods: &[FoundPod], path: &str) -> Vec<Result<String, PodProxyError>> {
         stream::iter(pods.iter().map(|pod| self.ask(pod, path))).buffered(CONCURRENT_PODS_MAX).collect().await
     }

@@ -1,5 +1,5 @@
-//! Finds the replicas of a host in a cluster as kubectl finds its Pods, and asks each through the API server: for the commands
-//! that show what a running host does, where nobody says its address.
+//! Finds the replicas of a host in a cluster as kubectl finds its Pods, and asks each through the API server: for the
+//! commands that show what a running host does, where nobody says its address.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -76,8 +76,8 @@ impl PodArgs {
         self.proxy.get_or_try_init(connect).await
     }
 
-    /// The plugins of each replica, by the names of their Pods. At least one has answered; of those that have not, standard
-    /// error tells.
+    /// The plugins of each replica, by the names of their Pods. At least one has answered; of those that have not,
+    /// standard error tells.
     async fn views(&self) -> Result<Vec<ReplicaView>, AdminFailure> {
         let proxy = self.proxy().await?;
         let unknown = |error| AdminFailure::Unknown(anyhow::Error::new(error).context("cannot ask the host's Pods"));

@@ -63,8 +63,8 @@ fn is_well(plugin: &Value) -> bool {
     plugin["health"]["well"] == true
 }
 
-/// Each plugin once, by name, with the field `replica`: as the replica shows it that runs it, else as the one that says what is
-/// wrong. Once more if another replica says that something else is wrong with it.
+/// Each plugin once, by name, with the field `replica`: as the replica shows it that runs it, else as the one that says
+/// what is wrong. Once more if another replica says that something else is wrong with it.
 pub(crate) fn together(views: Vec<ReplicaView>) -> Vec<Value> {
     let mut all = Vec::new();
     for ReplicaView { pod, plugins } in views {

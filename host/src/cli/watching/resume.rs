@@ -1,7 +1,7 @@
 //! `windlass resume`: has a plugin try again what the host has stopped or put off.
 //!
-//! A host that changes something wants to know who asks. The API server passes no tokens on to Pods, so the replica is asked at its
-//! own address.
+//! A host that changes something wants to know who asks. The API server passes no tokens on to Pods, so the replica is
+//! asked at its own address.
 
 use std::process::ExitCode;
 

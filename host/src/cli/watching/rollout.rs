@@ -1,7 +1,7 @@
 //! `windlass rollout`: what has come of comparing a plugin's next version with the current one, and its promotion.
 //!
-//! What a host has compared is read from its admin address, or from its Pods. Nothing is changed there: a version is promoted by its file,
-//! by whoever may write the plugin directory.
+//! What a host has compared is read from its admin address, or from its Pods. Nothing is changed there: a version is
+//! promoted by its file, by whoever may write the plugin directory.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,8 +20,8 @@ const UNKNOWN: u8 = 2;
 
 /// Compare the next version of a plugin with the current one, and promote it or give it up.
 ///
-/// Put a version beside the current one, as NAME.next.wasm: a host calls it as a shadow, on the same objects after the current
-/// one. What it wants to write is never sent, but compared with what the current version writes.
+/// Put a version beside the current one, as NAME.next.wasm: a host calls it as a shadow, on the same objects after the
+/// current one. What it wants to write is never sent, but compared with what the current version writes.
 #[derive(Debug, Args)]
 pub(crate) struct RolloutArgs {
     #[command(subcommand)]
@@ -36,13 +36,15 @@ enum RolloutCommand {
     Status(CompareArgs),
     /// Show the objects about which the next version would act otherwise, and how.
     ///
-    /// What differs is shown as the current version has it, then as the next one has it. Exit codes: 0, nothing differs; 1,
-    /// something does; 2, no call was compared, or the host does not answer.
+    /// What differs is shown as the current version has it, then as the next one has it. Exit codes: 0, nothing
+    /// differs; 1, something does; 2, no call was compared, or the host does not answer.
     #[command(after_help = "Example:\n  windlass rollout diff shop --admin-address 127.0.0.1:8080")]
     Diff(CompareArgs),
-    /// Make the next version the current one: rename NAME.next.wasm to NAME.wasm, or copy NAME.wasm to NAME.current.wasm.
+    /// Make the next version the current one: rename NAME.next.wasm to NAME.wasm, or copy NAME.wasm to
+    /// NAME.current.wasm.
     ///
-    /// The second is where the plugin's policy says `rollout: shadow`. A host that follows the directory swaps the version in, and has it on probation, as it does with every new version.
+    /// The second is where the plugin's policy says `rollout: shadow`. A host that follows the directory swaps the
+    /// version in, and has it on probation, as it does with every new version.
     #[command(
         after_help = "Example:\n  windlass rollout promote shop --plugins /etc/windlass/plugins --digest 605a0172cb36"
     )]

@@ -86,8 +86,8 @@ impl Watch {
         self
     }
 
-    /// Runs the primary only for updates that this predicate lets pass. A further call adds an alternative. Objects that
-    /// appear or go, and the beginning of a deletion, always count.
+    /// Runs the primary only for updates that this predicate lets pass. A further call adds an alternative. Objects
+    /// that appear or go, and the beginning of a deletion, always count.
     pub fn predicate(mut self, predicate: Predicate) -> Self {
         self.predicates.push(predicate);
         self
@@ -184,14 +184,14 @@ pub struct ReferencePath {
 }
 
 impl ReferencePath {
-    /// The references at `base`, such as `/spec/refs/*` for a list of them, or the empty text for the object itself. Each
-    /// has the name at `name` below, such as `/name`.
+    /// The references at `base`, such as `/spec/refs/*` for a list of them, or the empty text for the object itself.
+    /// Each has the name at `name` below, such as `/name`.
     pub fn new(base: impl Into<String>, name: impl Into<String>) -> Self {
         Self { base: base.into(), namespace: None, name: name.into() }
     }
 
-    /// Each has its namespace at this pointer below the base, such as `/namespace`. Where there is none, and without this
-    /// call, it means the object's own.
+    /// Each has its namespace at this pointer below the base, such as `/namespace`. Where there is none, and without
+    /// this call, it means the object's own.
     pub fn namespace(mut self, pointer: impl Into<String>) -> Self {
         self.namespace = Some(pointer.into());
         self
@@ -247,8 +247,8 @@ pub enum Mapping {
     All,
     /// The primaries that the plugin's own [`Mapper`](crate::Mapper) names. Only for a watch with a name.
     Mapper,
-    /// The parents to which the plugin's own [`Customize`](crate::Customize) relates the object. Only for a watch with a
-    /// name.
+    /// The parents to which the plugin's own [`Customize`](crate::Customize) relates the object. Only for a watch with
+    /// a name.
     Customize,
 }
 

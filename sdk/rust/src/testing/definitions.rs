@@ -1,7 +1,7 @@
 //! Kinds that a test defines, and what is wrong with objects of them.
 //!
-//! It reads structural schemas as far as unit tests need: types, fields, items, `required`, `enum`, `default`, `nullable` and
-//! bounds. It does not know `pattern`, `format`, `allOf` and the like, list types, nor rules in CEL.
+//! It reads structural schemas as far as unit tests need: types, fields, items, `required`, `enum`, `default`,
+//! `nullable` and bounds. It does not know `pattern`, `format`, `allOf` and the like, list types, nor rules in CEL.
 
 use std::collections::BTreeMap;
 

@@ -247,9 +247,9 @@ impl Host {
     /// `host.define(include_str!("../crd.yaml"))`.
     ///
     /// From now on objects of these kinds get their defaults, and a write of one that does not fit fails as
-    /// [`ApiReason::Invalid`], with the paths in its message. A field that the kind does not have does not fit, as for an API
-    /// server with strict field validation; a write with another `field_validation` keeps it. Not checked are `pattern`,
-    /// `format`, `allOf` and its like, list types, and rules in CEL.
+    /// [`ApiReason::Invalid`], with the paths in its message. A field that the kind does not have does not fit, as for
+    /// an API server with strict field validation; a write with another `field_validation` keeps it. Not checked are
+    /// `pattern`, `format`, `allOf` and its like, list types, and rules in CEL.
     ///
     /// # Panics
     /// If there is no definition in it.
@@ -278,14 +278,14 @@ impl Host {
         self.with(|state| state.logs.insert(objects::key_of(pod), log.to_owned()));
     }
 
-    /// Says that the API server does not have a kind. All others it has, as far as [`live::served`](crate::live::served)
-    /// tells.
+    /// Says that the API server does not have a kind. All others it has, as far as
+    /// [`live::served`](crate::live::served) tells.
     pub fn unserve(&mut self, api_version: &str, kind: &str) {
         self.with(|state| state.unserved.push(ObjectKind::new(api_version, kind)));
     }
 
-    /// Answers each create of an object of this kind that has no name, such as a `SubjectAccessReview`, of which nothing is
-    /// stored. Without an answer it is what was sent.
+    /// Answers each create of an object of this kind that has no name, such as a `SubjectAccessReview`, of which
+    /// nothing is stored. Without an answer it is what was sent.
     ///
     /// # Panics
     /// If it is not JSON.

@@ -70,8 +70,8 @@ impl DeleteCollection {
         self
     }
 
-    /// Carries the deletion out, and returns the objects that it was about: each is gone, or waits for finalizers or its
-    /// grace period. None: the server does not say which. After an error, some may be deleted.
+    /// Carries the deletion out, and returns the objects that it was about: each is gone, or waits for finalizers or
+    /// its grace period. None: the server does not say which. After an error, some may be deleted.
     pub fn send(self) -> Result<Option<Vec<ObjectRef>>, Error> {
         Ok(host::delete_collection(&self.collection, &self.options)?)
     }

@@ -1,4 +1,5 @@
-//! The manifest's schema, and a checker that knows the keywords that it uses, and no more: an unknown one fails the test.
+//! The manifest's schema, and a checker that knows the keywords that it uses, and no more: an unknown one fails the
+//! test.
 
 use serde_json::Value;
 

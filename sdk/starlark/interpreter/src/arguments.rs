@@ -1,4 +1,5 @@
-//! Checks of the arguments that a script hands to a function of the host's: each message names the function, the argument and what was found.
+//! Checks of the arguments that a script hands to a function of the host's: each message names the function, the
+//! argument and what was found.
 
 use starlark::collections::SmallMap;
 use starlark::values::dict::{AllocDict, DictRef};

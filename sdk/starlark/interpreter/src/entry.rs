@@ -1,5 +1,5 @@
-//! The exports of the component: `describe`; `reconcile` and `map`, or `compose` and `customize`. The host asks for `map` and `customize`
-//! only if the manifest gives a watch over to them.
+//! The exports of the component: `describe`; `reconcile` and `map`, or `compose` and `customize`. The host asks for
+//! `map` and `customize` only if the manifest gives a watch over to them.
 
 use starlark::environment::FrozenModule;
 use starlark::values::{Heap, OwnedFrozenValue, Value};
@@ -95,7 +95,8 @@ mod composer {
     windlass_sdk::bindings::customize::export!(Component with_types_in windlass_sdk::bindings::customize);
 }
 
-/// The manifest. A script that has none, or is none, ends the call with what is wrong in the log, which is where the host looks.
+/// The manifest. A script that has none, or is none, ends the call with what is wrong in the log, which is where the
+/// host looks.
 fn describe() -> String {
     match script::with(manifest) {
         Ok(manifest) => manifest,

@@ -1,7 +1,8 @@
 //! How calls fail: what a script throws, what it catches, and what the host is told.
 //!
-//! An error of the host's goes through Starlark as a [`Thrown`] and comes out as it went in, so that the host knows how to retry. Any
-//! other error is the script's: it is told as a failure that is worth another attempt, and its stack goes to the log.
+//! An error of the host's goes through Starlark as a [`Thrown`] and comes out as it went in, so that the host knows how
+//! to retry. Any other error is the script's: it is told as a failure that is worth another attempt, and its stack goes
+//! to the log.
 
 use std::fmt;
 
@@ -184,7 +185,8 @@ pub(crate) fn told(error: &starlark::Error, log: impl Fn(&str, &str)) -> Vec<Fai
     problems(error).into_iter().map(tell).collect()
 }
 
-/// The errors of an `attempt`, and what else is given to `fail` and `fail_all`: errors, lists of them, and None, which is none.
+/// The errors of an `attempt`, and what else is given to `fail` and `fail_all`: errors, lists of them, and None, which
+/// is none.
 pub(crate) fn collected<'v>(values: impl IntoIterator<Item = Value<'v>>, what: &str) -> starlark::Result<Vec<Problem>> {
     let mut problems = Vec::new();
     for value in values {

@@ -8,13 +8,15 @@ pub(crate) const KINDS: [(&str, &str); 2] = [("reconcile", "reconciler"), ("comp
 #[cfg(feature = "composer")]
 pub(crate) const KINDS: [(&str, &str); 2] = [("compose", "composer"), ("reconcile", "reconciler")];
 
-/// The function that a script may have beside it, its arguments, and the mapping of the manifest that gives a watch over to it.
+/// The function that a script may have beside it, its arguments, and the mapping of the manifest that gives a watch
+/// over to it.
 #[cfg(feature = "reconciler")]
 pub(crate) const RELATION: (&str, &str, &str) = ("map", "watch, change", "mapper");
 #[cfg(feature = "composer")]
 pub(crate) const RELATION: (&str, &str, &str) = ("customize", "request", "customize");
 
-/// Refuses a script of the other kind before it is read: it may call what this kind does not have, and that would be told instead.
+/// Refuses a script of the other kind before it is read: it may call what this kind does not have, and that would be
+/// told instead.
 pub(crate) fn check(script: &str) -> Result<(), String> {
     let [(name, kind), (other, other_kind)] = KINDS;
     let defines = |name: &str| {

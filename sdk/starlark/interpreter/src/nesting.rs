@@ -1,4 +1,5 @@
-//! How deeply a script may nest. The parser calls itself for each level, and beyond what its stack holds it would end without a word.
+//! How deeply a script may nest. The parser calls itself for each level, and beyond what its stack holds it would end
+//! without a word.
 
 /// Brackets within brackets, and blocks within blocks. Nobody writes a hundred.
 const SOURCE_DEPTH_MAX: usize = 100;
@@ -33,8 +34,8 @@ impl Quote {
     }
 }
 
-/// Looks for brackets and blocks that nest too deeply. Texts and comments count for nothing, but what stands in the braces of an
-/// f-string does.
+/// Looks for brackets and blocks that nest too deeply. Texts and comments count for nothing, but what stands in the
+/// braces of an f-string does.
 pub(crate) fn check(script: &str) -> Result<(), TooDeep> {
     let mut letters = script.chars().peekable();
     let (mut line, mut column, mut depth, mut at_begin, mut indent) = (1, 0, 0_usize, true, 0_usize);

@@ -1,5 +1,5 @@
-//! The script: read once an instance, and frozen then. So no call can leave anything behind in it, and an instance that serves many
-//! calls answers each as a fresh one would.
+//! The script: read once an instance, and frozen then. So no call can leave anything behind in it, and an instance that
+//! serves many calls answers each as a fresh one would.
 
 use std::cell::{Cell, OnceCell};
 
@@ -13,7 +13,8 @@ use crate::{api, carried, kind, nesting};
 
 /// The name of the script, as its author has it.
 pub(crate) const FILE: &str = "plugin.star";
-/// How many functions may be within each other. A frame takes some 2 KiB of the half mebibyte of stack that a plugin has.
+/// How many functions may be within each other. A frame takes some 2 KiB of the half mebibyte of stack that a plugin
+/// has.
 const CALL_DEPTH_MAX: usize = 60;
 
 /// Starlark with what its dialects have in common beyond the standard, and without `load`: a plugin is one file.

@@ -182,8 +182,8 @@ pub(crate) fn at<'v>(object: Value<'v>, pointer: &str) -> starlark::Result<Optio
     Ok(Some(found))
 }
 
-/// Whether `object` has all that `wanted` says: each field of a dict, and for each element of a list one that has it. What others
-/// have added does not matter.
+/// Whether `object` has all that `wanted` says: each field of a dict, and for each element of a list one that has it.
+/// What others have added does not matter.
 pub(crate) fn has_fields<'v>(object: Value<'v>, wanted: Value<'v>) -> starlark::Result<bool> {
     has_within(object, wanted, VALUE_DEPTH_MAX)
 }

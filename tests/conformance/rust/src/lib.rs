@@ -1,4 +1,5 @@
-//! The probe of the conformance suite in Rust: carries out the steps in its primary, each through the SDK's public functions.
+//! The probe of the conformance suite in Rust: carries out the steps in its primary, each through the SDK's public
+//! functions.
 //!
 //! tests/conformance/README.md lists the steps. A step that cannot be read is a mistake of the suite, and panics.
 

@@ -1,5 +1,5 @@
-//! Asks both servers about mutated manifests and prints the rules by which they judge them differently, the most frequent
-//! first: `mutator [--seed N] [--mutations N] [KIND…]`. README.md says how to read it.
+//! Asks both servers about mutated manifests and prints the rules by which they judge them differently, the most
+//! frequent first: `mutator [--seed N] [--mutations N] [KIND…]`. README.md says how to read it.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};

@@ -1,5 +1,5 @@
-//! A plugin with many bugs, one at a time: `spec.bug` of a `Buggy` names it, and README.md says where each comes from. Without one
-//! it is right: a `ConfigMap` for each `Buggy`, with its size.
+//! A plugin with many bugs, one at a time: `spec.bug` of a `Buggy` names it, and README.md says where each comes from.
+//! Without one it is right: a `ConfigMap` for each `Buggy`, with its size.
 
 mod bugs;
 

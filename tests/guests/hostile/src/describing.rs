@@ -1,4 +1,5 @@
-//! Attacks by `describe`, those that need code. Manifests that are only bad texts are in `host/wasm/tests/it/hostile.rs`.
+//! Attacks by `describe`, those that need code. Manifests that are only bad texts are in
+//! `host/wasm/tests/it/hostile.rs`.
 
 use windlass_sdk::bindings::windlass::plugin::live::View;
 use windlass_sdk::bindings::windlass::plugin::{clock, http, live, log, random};

@@ -1,5 +1,5 @@
-//! Attacks on what is not granted: other namespaces, Secrets, other people's finalizers and children, and names that would lead
-//! elsewhere if somebody put them into a URL.
+//! Attacks on what is not granted: other namespaces, Secrets, other people's finalizers and children, and names that
+//! would lead elsewhere if somebody put them into a URL.
 
 use windlass_sdk::bindings::windlass::plugin::live::View;
 use windlass_sdk::bindings::windlass::plugin::types::{ObjectKind, ObjectRef, Request};

@@ -1,7 +1,7 @@
 //! Placeholders in a step for values that are known only when it runs.
 //!
-//! - `{"$from": "1", "pointer": "/metadata/uid"}`: that part of what the step `1` returned, or failed with. `request` is
-//!   the request, `primary` its object.
+//! - `{"$from": "1", "pointer": "/metadata/uid"}`: that part of what the step `1` returned, or failed with. `request`
+//!   is the request, `primary` its object.
 //! - `{"$repeat": "x", "times": 1000}`: a text too long for an object.
 //! - `{"$json": …}`: the value as the text of its JSON.
 //! - `{"$concat": ["a", …]}`: texts, one after the other.

@@ -9,7 +9,8 @@ use crate::support::{CONFIG_MAPS, Setup, client};
 
 const SLOW_ANSWER_DELAY: Duration = Duration::from_millis(1);
 
-/// The answers to a client's writes, one after the other; each by a connection of its own, so that none is broken by another.
+/// The answers to a client's writes, one after the other; each by a connection of its own, so that none is broken by
+/// another.
 async fn seen(proxy: &Proxy, writes: usize) -> Vec<Option<StatusCode>> {
     let mut seen = Vec::new();
     for number in 0..writes {

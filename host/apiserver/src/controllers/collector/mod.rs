@@ -1,6 +1,6 @@
-//! The background work that a real cluster's garbage collector, namespace controller, CRD finalizer and role aggregation
-//! do: it follows every change and does what the change asks for: at once, but for what a gone owner leaves behind.
-//! Nothing polls; one change leads to the next.
+//! The background work that a real cluster's garbage collector, namespace controller, CRD finalizer and role
+//! aggregation do: it follows every change and does what the change asks for: at once, but for what a gone owner leaves
+//! behind. Nothing polls; one change leads to the next.
 
 mod definitions;
 mod invalid_owners;
@@ -28,8 +28,8 @@ use crate::verbs::delete::{self, DeleteOptions, Propagation};
 /// The program of a cluster whose controllers these are.
 const MANAGER: &str = "kube-controller-manager";
 
-/// Between the end of an owner and that of what it leaves behind. A real collector takes as long or longer; with none, a
-/// client hears of the dependent's deletion before its owner's, and makes the dependent again.
+/// Between the end of an owner and that of what it leaves behind. A real collector takes as long or longer; with none,
+/// a client hears of the dependent's deletion before its owner's, and makes the dependent again.
 const COLLECT_DELAY: Duration = Duration::from_millis(100);
 
 /// Reacts to a change.

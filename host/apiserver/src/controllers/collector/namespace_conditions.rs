@@ -9,7 +9,8 @@ use crate::object::{self, text};
 use crate::resources::resource::GroupResource;
 use crate::storage::state::State;
 
-/// Type, and reason and message while nothing is wrong. The first three speak of failures that this server does not have.
+/// Type, and reason and message while nothing is wrong. The first three speak of failures that this server does not
+/// have.
 const CONDITIONS: [(&str, &str, &str); 5] = [
     ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
     ("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"),

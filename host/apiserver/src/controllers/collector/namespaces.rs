@@ -30,8 +30,9 @@ pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change
     }
 }
 
-/// One pass of `deleteAllContent` in `pkg/controller/namespace/deletion/namespaced_resources_deleter.go`: Pods are deleted
-/// before everything else. A deletion that finalizers hold up is followed by another pass, and so is each that ends.
+/// One pass of `deleteAllContent` in `pkg/controller/namespace/deletion/namespaced_resources_deleter.go`: Pods are
+/// deleted before everything else. A deletion that finalizers hold up is followed by another pass, and so is each that
+/// ends.
 fn empty(state: &mut State, key: &ObjectKey) {
     let pods = GroupResource::new("", "pods");
     let mut content = content(state, &key.name);

@@ -1,5 +1,5 @@
-//! Garbage collection by owner references, as `pkg/controller/garbagecollector` of Kubernetes 1.36.3 does it: dependents
-//! of missing owners are deleted, foreground deletion waits for its dependents, orphaning cuts them loose.
+//! Garbage collection by owner references, as `pkg/controller/garbagecollector` of Kubernetes 1.36.3 does it:
+//! dependents of missing owners are deleted, foreground deletion waits for its dependents, orphaning cuts them loose.
 //!
 //! A UID alone finds the dependents of an object. Whether a dependent still has that owner is decided by the whole
 //! reference: version, kind and name, in the dependent's namespace.

@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::BitOr;
 use std::str::FromStr;
 
-/// A set of stand-ins: the controllers of a cluster, and the parts of a node, that the server plays. As text it is their
-/// names, separated by commas, or `all`, `none` or `default`: `deployments,replicasets,pods`.
+/// A set of stand-ins: the controllers of a cluster, and the parts of a node, that the server plays. As text it is
+/// their names, separated by commas, or `all`, `none` or `default`: `deployments,replicasets,pods`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StandIns(u16);
 

@@ -1,5 +1,5 @@
-//! Jobs: pods until enough have succeeded, or too many failed. Follows `pkg/controller/job`, without finalizers of pods,
-//! pauses between failures, and policies of success and failure.
+//! Jobs: pods until enough have succeeded, or too many failed. Follows `pkg/controller/job`, without finalizers of
+//! pods, pauses between failures, and policies of success and failure.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

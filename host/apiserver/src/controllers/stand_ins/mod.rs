@@ -1,8 +1,8 @@
 //! Stand-ins for the controllers of a cluster and for its nodes, each of which can be switched on: [`StandIns`].
 //!
-//! A stand-in looks at an object and at what belongs to it, and says what to write (`Outcome`): pure functions. This file
-//! finds the objects that a change concerns, has them looked at, and has `writes` do what comes of it. A write is a
-//! change too, so that one look leads to the next; what happens a while later waits in the agenda.
+//! A stand-in looks at an object and at what belongs to it, and says what to write (`Outcome`): pure functions. This
+//! file finds the objects that a change concerns, has them looked at, and has `writes` do what comes of it. A write is
+//! a change too, so that one look leads to the next; what happens a while later waits in the agenda.
 
 mod adoption;
 mod choice;

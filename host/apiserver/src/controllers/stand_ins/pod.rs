@@ -11,8 +11,8 @@ use crate::clock::Moment;
 use crate::object::{self, text};
 use crate::resources::resource::GroupResource;
 
-/// How a pod behaves that does not simply run: `failure` (its containers exit with 1) or `unready` (it runs, and is never
-/// ready, and never ends).
+/// How a pod behaves that does not simply run: `failure` (its containers exit with 1) or `unready` (it runs, and is
+/// never ready, and never ends).
 pub(super) const BEHAVIOUR: &str = "windlass.dev/pod-behaviour";
 
 /// The most pods that one look at an owner makes; their changes lead to the next look. As the real controllers' burst.

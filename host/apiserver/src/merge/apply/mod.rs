@@ -65,8 +65,8 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// Applies a configuration to the object as it is, or to none, and answers the object as it should be.
 ///
-/// `config` is all that this manager wants to say; fields that it owned and does not mention any more go, unless someone
-/// else owns them too. `metadata.managedFields` of `config` is ignored: the server refuses it beforehand.
+/// `config` is all that this manager wants to say; fields that it owned and does not mention any more go, unless
+/// someone else owns them too. `metadata.managedFields` of `config` is ignored: the server refuses it beforehand.
 pub(crate) fn server_side_apply(
     live: Option<&Value>,
     config: &Value,
@@ -152,8 +152,8 @@ fn managers_before_apply(live: &Value, manager: &Manager<'_>, root: Place<'_>) -
 /// The managers that an update starts from, or none when the object's fields are not tracked.
 ///
 /// A client may edit them, but not through a subresource; one that does not know of them cannot delete them by mistake;
-/// `[]` or `[{}]` is how to delete them on purpose, and then nobody is recorded until the next apply. Whoever creates an object
-/// is recorded.
+/// `[]` or `[{}]` is how to delete them on purpose, and then nobody is recorded until the next apply. Whoever creates
+/// an object is recorded.
 fn managers_for_update(live: Option<&Value>, new: &Value, manager: &Manager<'_>) -> Option<Owners> {
     let from_live = || live.and_then(|live| Owners::of(live).ok()).unwrap_or_default();
     let owners = if manager.subresource.is_empty() {

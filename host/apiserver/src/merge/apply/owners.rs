@@ -156,7 +156,8 @@ impl Owners {
         self.entries.retain(|_, owner| !owner.set.is_empty());
     }
 
-    /// Puts the oldest updaters beyond ten together, those of each API version, so that the record cannot grow for ever.
+    /// Puts the oldest updaters beyond ten together, those of each API version, so that the record cannot grow for
+    /// ever.
     pub(super) fn cap_updaters(&mut self) {
         let mut updaters: Vec<(String, Identity)> = self
             .entries

@@ -1,5 +1,5 @@
-//! Mistakes that keep a value from having a set of fields: values of another type than the schema's, fields that it does not
-//! declare, and items that cannot be told apart.
+//! Mistakes that keep a value from having a set of fields: values of another type than the schema's, fields that it
+//! does not declare, and items that cannot be told apart.
 //!
 //! Follows `structured-merge-diff/typed/validate.go`, with the types that `kube-openapi/pkg/schemaconv/openapi.go`
 //! makes of a schema. The words are Go's, down to how it prints values.

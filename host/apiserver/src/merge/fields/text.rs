@@ -1,7 +1,7 @@
 //! The `FieldsV1` text of a set.
 //!
-//! Follows `structured-merge-diff/fieldpath/serialize.go`: `f:` a field, `k:` a list item by its keys, `v:` by its value,
-//! `i:` by its position; `.` marks a member that has members beneath it, and `{}` one that has none.
+//! Follows `structured-merge-diff/fieldpath/serialize.go`: `f:` a field, `k:` a list item by its keys, `v:` by its
+//! value, `i:` by its position; `.` marks a member that has members beneath it, and `{}` one that has none.
 
 use serde_json::{Map, Value};
 

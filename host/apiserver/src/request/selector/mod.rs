@@ -1,5 +1,5 @@
-//! Label and field selectors: the whole grammar of the first, `=`, `==` and `!=` of the second. Pure; lists, watches and
-//! collection deletes use them.
+//! Label and field selectors: the whole grammar of the first, `=`, `==` and `!=` of the second. Pure; lists, watches
+//! and collection deletes use them.
 
 mod labels;
 

@@ -186,8 +186,8 @@ pub(super) fn limit_range(spec: &mut Map<String, Value>) {
     }
 }
 
-/// A claim, and its two ways to name what it is filled from: `DropDisabledFields`, `EnforceDataSourceBackwardsCompatibility`
-/// and `NormalizeDataSources` in `pkg/api/persistentvolumeclaim/util.go`.
+/// A claim, and its two ways to name what it is filled from: `DropDisabledFields`,
+/// `EnforceDataSourceBackwardsCompatibility` and `NormalizeDataSources` in `pkg/api/persistentvolumeclaim/util.go`.
 pub(super) fn claim(spec: &mut Map<String, Value>) {
     default_text(spec, "volumeMode", "Filesystem");
     let text = |source: &Value, name: &str| source[name].as_str().unwrap_or_default().to_owned();

@@ -140,9 +140,9 @@ fn request_the_limits(container: &mut Spec) {
     limits.into_iter().for_each(|(name, limit)| default(requests, &name, limit));
 }
 
-/// Gives a pod what a real server's admission does: the priority of pods without a class, or that of the pod which it replaces
-/// (`plugin/pkg/admission/priority`), and five minutes on a node that is gone, also on update, since an applied list of
-/// tolerations leaves these out (`plugin/pkg/admission/defaulttolerationseconds`).
+/// Gives a pod what a real server's admission does: the priority of pods without a class, or that of the pod which it
+/// replaces (`plugin/pkg/admission/priority`), and five minutes on a node that is gone, also on update, since an
+/// applied list of tolerations leaves these out (`plugin/pkg/admission/defaulttolerationseconds`).
 pub(super) fn admit_pod(spec: &mut Spec, current: Option<&Value>) {
     match current {
         Some(current) => {

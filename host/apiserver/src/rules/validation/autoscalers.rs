@@ -7,8 +7,8 @@ use super::table::{self, Check, FieldRule, is_empty};
 use crate::object::{self, names, text};
 use crate::schema::typed::quantity;
 
-/// The type of a metric, its member, and the words for a target that is missing. In the order in which a real server looks
-/// at them: the first that is given counts.
+/// The type of a metric, its member, and the words for a target that is missing. In the order in which a real server
+/// looks at them: the first that is given counts.
 const SOURCES: [(&str, &str); 5] = [
     ("Object", "object"),
     ("External", "external"),

@@ -1,5 +1,5 @@
-//! Validation of certificate signing requests. Whether the request is signed by its key, and what a certificate is, would
-//! take a parser of both: it is not looked at.
+//! Validation of certificate signing requests. Whether the request is signed by its key, and what a certificate is,
+//! would take a parser of both: it is not looked at.
 
 use std::collections::HashSet;
 

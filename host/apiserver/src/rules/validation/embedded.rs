@@ -1,5 +1,5 @@
-//! Validation of the resources that a custom resource embeds: what they are, and their metadata. A change need not touch
-//! one for it to be looked at.
+//! Validation of the resources that a custom resource embeds: what they are, and their metadata. A change need not
+//! touch one for it to be looked at.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,5 @@
-//! Validation of what holds data: config maps and secrets, in `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
+//! Validation of what holds data: config maps and secrets, in `pkg/apis/core/validation/validation.go` of Kubernetes
+//! 1.36.3.
 
 use serde_json::{Value, json};
 

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::report::Report;
 
-/// The path of a field below the checked object, and its check. `[]` after a name stands for each item of a list. A rule
-/// concerns only fields whose parent is there.
+/// The path of a field below the checked object, and its check. `[]` after a name stands for each item of a list. A
+/// rule concerns only fields whose parent is there.
 pub(super) type FieldRule = (&'static str, Check);
 
 /// A rule for the text of a field.

@@ -1,5 +1,5 @@
-//! Validation of what runs pods: `pkg/apis/apps/validation/validation.go` of Kubernetes 1.36.3, and replication controllers
-//! in `pkg/apis/core/validation/validation.go`.
+//! Validation of what runs pods: `pkg/apis/apps/validation/validation.go` of Kubernetes 1.36.3, and replication
+//! controllers in `pkg/apis/core/validation/validation.go`.
 
 use std::collections::HashSet;
 
@@ -102,8 +102,8 @@ fn runs_on(spec: &Value, kind: &str, report: &mut Report) {
     }
 }
 
-/// The template with what the controller of a `StatefulSet` gives each pod: volumes for its claims. Host name and subdomain
-/// are overwritten.
+/// The template with what the controller of a `StatefulSet` gives each pod: volumes for its claims. Host name and
+/// subdomain are overwritten.
 fn with_claims(spec: &Value) -> Value {
     let mut template = spec["template"].clone();
     let claims = object::items(spec, "/volumeClaimTemplates");
@@ -139,8 +139,8 @@ fn strategy(spec: &Value, report: &mut Report) {
     }
 }
 
-/// The parameters of the strategy of a Deployment and of a `DaemonSet`: each field, its name in the server's own type, and what stands
-/// there if nothing is given.
+/// The parameters of the strategy of a Deployment and of a `DaemonSet`: each field, its name in the server's own type,
+/// and what stands there if nothing is given.
 const SURGE: [(&str, &str, &str); 2] = [("maxUnavailable", "MaxUnavailable", "0"), ("maxSurge", "MaxSurge", "0")];
 /// Those of a `StatefulSet`.
 const PARTITION: [(&str, &str, &str); 2] =

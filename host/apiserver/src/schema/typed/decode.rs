@@ -1,5 +1,6 @@
-//! Takes an object as a Go server decodes it into its types: unknown fields are dropped and named, values of another type
-//! are refused, quantities and times are brought into their one form, and what is zero goes where Go leaves zeros out.
+//! Takes an object as a Go server decodes it into its types: unknown fields are dropped and named, values of another
+//! type are refused, quantities and times are brought into their one form, and what is zero goes where Go leaves zeros
+//! out.
 //!
 //! The messages follow `sigs.k8s.io/json` and the types' own `UnmarshalJSON`.
 

@@ -1,4 +1,5 @@
-//! Reviews: questions that are asked by a POST and stored nowhere. Answered by what authenticates and authorizes requests.
+//! Reviews: questions that are asked by a POST and stored nowhere. Answered by what authenticates and authorizes
+//! requests.
 
 mod access;
 mod token;

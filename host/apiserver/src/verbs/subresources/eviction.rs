@@ -1,5 +1,5 @@
-//! `pods/eviction`: a deletion that the pod's disruption budget must allow. The budget's status says how many it allows: a
-//! disruption controller's work, which clients do here. Follows `pkg/registry/core/pod/storage/eviction.go`.
+//! `pods/eviction`: a deletion that the pod's disruption budget must allow. The budget's status says how many it
+//! allows: a disruption controller's work, which clients do here. Follows `pkg/registry/core/pod/storage/eviction.go`.
 
 use std::sync::Arc;
 

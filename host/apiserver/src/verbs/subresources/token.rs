@@ -1,5 +1,5 @@
-//! `serviceaccounts/token`: a token that `authn` accepts as long as the account, and the object that it is bound to, exist.
-//! Follows `pkg/registry/core/serviceaccount/storage/token.go`.
+//! `serviceaccounts/token`: a token that `authn` accepts as long as the account, and the object that it is bound to,
+//! exist. Follows `pkg/registry/core/serviceaccount/storage/token.go`.
 
 use std::sync::Arc;
 

@@ -8,7 +8,8 @@ use anyhow::Context as _;
 use windlass_check::scenario::Scenario;
 use windlass_check::{Finding, Report};
 
-/// The most bytes of a scenario's name in the name of a file, which the rule and a number follow. File systems take 255.
+/// The most bytes of a scenario's name in the name of a file, which the rule and a number follow. File systems take
+/// 255.
 const SCENARIO_NAME_BYTES_MAX: usize = 150;
 
 /// The files of the findings of all scenarios of a check.
@@ -38,8 +39,8 @@ impl FindingFiles {
         report.findings.iter().enumerate().map(write).collect()
     }
 
-    /// How the names of a scenario's files begin: as the scenario is called, unless no file can be called so, or those of another
-    /// scenario are. Then a part of it, and a hash of the whole.
+    /// How the names of a scenario's files begin: as the scenario is called, unless no file can be called so, or those
+    /// of another scenario are. Then a part of it, and a hash of the whole.
     fn stem(&mut self, scenario: &str) -> String {
         let is_plain = |it: char| it.is_alphanumeric() || "._-".contains(it);
         let plain: String = scenario.chars().map(|it| if is_plain(it) { it } else { '-' }).collect();

@@ -1,5 +1,5 @@
-//! Follows the configuration file while the host runs. The level of the log follows it; the rest needs a restart, and the log
-//! says so.
+//! Follows the configuration file while the host runs. The level of the log follows it; the rest needs a restart, and
+//! the log says so.
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 use tracing::Level;
@@ -75,7 +75,8 @@ impl HostConfig {
         Ok(next.file)
     }
 
-    /// The difference that `next` makes, after the file was as it is `now`. What flags and the environment set does not change.
+    /// The difference that `next` makes, after the file was as it is `now`. What flags and the environment set does not
+    /// change.
     fn news(&self, now: &HostConfigFile, next: &HostConfigFile) -> ConfigNews {
         let values = |key: &ConfigKey, file| {
             let left = self.overriding.left(key, file).into_iter();

@@ -1,5 +1,5 @@
-//! The keys of a configuration file, one for each flag of `windlass run`. There is no other list of them: name, type, help and
-//! default are those of the flag.
+//! The keys of a configuration file, one for each flag of `windlass run`. There is no other list of them: name, type,
+//! help and default are those of the flag.
 
 use std::any::TypeId;
 use std::path::PathBuf;

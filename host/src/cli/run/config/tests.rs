@@ -1,4 +1,5 @@
-//! Configuration files: what is read, what is refused and where, what a file adds to a command line, and its published schema.
+//! Configuration files: what is read, what is refused and where, what a file adds to a command line, and its published
+//! schema.
 
 use std::path::Path;
 

@@ -21,8 +21,8 @@ pub(super) struct PruneArgs {
     /// Delete children of this plugin.
     #[arg(value_name = "PLUGIN", value_parser = crate::cli::namespace)]
     plugin: String,
-    /// Only children that this version of the plugin leaves behind: children of its objects, of kinds that it does not own. Without
-    /// it, name the kinds with --kind.
+    /// Only children that this version of the plugin leaves behind: children of its objects, of kinds that it does not
+    /// own. Without it, name the kinds with --kind.
     #[arg(long, value_name = "NAME.wasm")]
     left_behind: Option<PathBuf>,
     #[command(flatten)]
@@ -71,7 +71,8 @@ impl PruneArgs {
     }
 }
 
-/// True if the object may be deleted: the plugin's host created it, it has a controller, and it is not being deleted already.
+/// True if the object may be deleted: the plugin's host created it, it has a controller, and it is not being deleted
+/// already.
 fn is_doomed(carrier: &Carrier, plugin: &str, named: Option<&NamedKinds>) -> bool {
     let is_child = named.map_or(carrier.controller.is_some(), |named| named.is_child(carrier));
     is_child && !carrier.deleting && carrier.created_by.as_deref() == Some(plugin)

@@ -1,8 +1,8 @@
 //! Regular expressions that match nothing, in the place of the crate `regex`.
 //!
-//! The crate `starlark` reads the documentation of each of its functions with regular expressions whenever an instance begins, for
-//! tools that show it. No plugin shows it. With `regex` itself, a component would be a fifth larger, and a fresh call would spend
-//! most of its time there. What runs while the interpreter is built gets real ones.
+//! The crate `starlark` reads the documentation of each of its functions with regular expressions whenever an instance
+//! begins, for tools that show it. No plugin shows it. With `regex` itself, a component would be a fifth larger, and a
+//! fresh call would spend most of its time there. What runs while the interpreter is built gets real ones.
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use regex_lite::*;

@@ -1,5 +1,5 @@
-//! The `WebApp` controller as a team would write it on `kube::runtime::Controller`: it does what plugins/webapp does, by
-//! server-side apply. It keeps its children in stores, so that it need not apply what is as it should be.
+//! The `WebApp` controller as a team would write it on `kube::runtime::Controller`: it does what plugins/webapp does,
+//! by server-side apply. It keeps its children in stores, so that it need not apply what is as it should be.
 
 mod api;
 mod children;
@@ -36,8 +36,8 @@ struct Context {
 
 type Changes<K> = mpsc::UnboundedReceiver<Result<K, watcher::Error>>;
 
-/// All objects of a kind: a store, and the changes of it. A task of its own fills the store, also while the controller is
-/// not there yet, or has as many objects at work as it may.
+/// All objects of a kind: a store, and the changes of it. A task of its own fills the store, also while the controller
+/// is not there yet, or has as many objects at work as it may.
 fn watch<K>(client: &Client) -> (Store<K>, Changes<K>)
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static,

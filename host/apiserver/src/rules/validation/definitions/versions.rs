@@ -71,8 +71,8 @@ fn validate_root_beside_status(schema: &Value, at: &str, causes: &mut Vec<Cause>
     }
 }
 
-/// A part of the versions, and where its errors are reported. What all versions have alike is reported once, where it stood
-/// before there were versions.
+/// A part of the versions, and where its errors are reported. What all versions have alike is reported once, where it
+/// stood before there were versions.
 fn parts<'a>(versions: &'a [Value], part: &str, shared: &str) -> Vec<(String, &'a Value)> {
     match versions {
         [first, others @ ..] if others.iter().all(|other| other[part] == first[part]) => {

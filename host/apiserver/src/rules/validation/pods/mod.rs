@@ -1,5 +1,5 @@
-//! Validation of pod specs, wherever they are: `ValidatePodSpec` in `pkg/apis/core/validation/validation.go` of Kubernetes
-//! 1.36.3. Each file names the functions there whose rules it has.
+//! Validation of pod specs, wherever they are: `ValidatePodSpec` in `pkg/apis/core/validation/validation.go` of
+//! Kubernetes 1.36.3. Each file names the functions there whose rules it has.
 
 mod containers;
 mod fields;

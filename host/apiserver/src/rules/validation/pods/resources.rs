@@ -1,5 +1,5 @@
-//! Resources of containers and pods: `validateResourceRequirements` in `pkg/apis/core/validation/validation.go`, with the
-//! names of `pkg/apis/core/helper/helpers.go`.
+//! Resources of containers and pods: `validateResourceRequirements` in `pkg/apis/core/validation/validation.go`, with
+//! the names of `pkg/apis/core/helper/helpers.go`.
 
 use std::collections::{HashMap, HashSet};
 

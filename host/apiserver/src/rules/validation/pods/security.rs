@@ -1,5 +1,5 @@
-//! Security contexts: `validatePodSpecSecurityContext`, `ValidateSecurityContext`, `validateLinux` and `validateWindows` in
-//! `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
+//! Security contexts: `validatePodSpecSecurityContext`, `ValidateSecurityContext`, `validateLinux` and
+//! `validateWindows` in `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
 
 use std::collections::BTreeSet;
 

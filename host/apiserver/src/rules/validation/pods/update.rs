@@ -1,5 +1,5 @@
-//! Changes of a pod that exists, of which few are allowed: `ValidatePodUpdate` in `pkg/apis/core/validation/validation.go` of Kubernetes
-//! 1.36.3.
+//! Changes of a pod that exists, of which few are allowed: `ValidatePodUpdate` in
+//! `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
 
 use std::collections::{HashMap, HashSet};
 
