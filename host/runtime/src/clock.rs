@@ -31,8 +31,8 @@ impl BootClock {
     }
 }
 
-/// The clock that leases go by, which reads zero now. Where the world is told, the machine's would go on by itself while told
-/// time stands still: there it is tokio's.
+/// The clock that leases go by, which reads zero now. Where the world is told, the machine's would go on by itself
+/// while told time stands still: there it is tokio's.
 pub(crate) fn of_leases() -> Arc<dyn Clock> {
     if windlass_world::is_told() { Arc::new(SystemClock::new()) } else { Arc::new(BootClock::new()) }
 }

@@ -1,9 +1,9 @@
 //! Follows the files of a directory as they appear, change and go: plugins, policies and configurations.
 //!
-//! The system's notifications say when to look, and a slow poll looks too: a network file system notifies nobody, a queue of
-//! notifications overflows, and the file behind a link changes where nobody watches. What has changed is decided by content, so
-//! a file that is touched, or written again with the same bytes, has not. A `ConfigMap` in a Pod is a directory of links through
-//! `..data`, which is replaced as a whole: each look follows the links anew.
+//! The system's notifications say when to look, and a slow poll looks too: a network file system notifies nobody, a
+//! queue of notifications overflows, and the file behind a link changes where nobody watches. What has changed is
+//! decided by content, so a file that is touched, or written again with the same bytes, has not. A `ConfigMap` in a Pod
+//! is a directory of links through `..data`, which is replaced as a whole: each look follows the links anew.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -103,8 +103,8 @@ impl FileIdentity {
 }
 
 impl Files {
-    /// Follows those files of `directory`, not below it, that are `wanted`. Hidden ones never are. What has more than `most` bytes is
-    /// not read.
+    /// Follows those files of `directory`, not below it, that are `wanted`. Hidden ones never are. What has more than
+    /// `most` bytes is not read.
     pub(crate) fn follow(directory: &Path, most: u64, wanted: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
         Self::polling(directory, most, move |path| !is_hidden(path) && wanted(path), DIRECTORY_POLL_INTERVAL)
     }
@@ -151,8 +151,9 @@ impl Files {
         }
     }
 
-    /// The changes since the last time, in the order of the paths; the first time, all files that there are, at once and even if
-    /// there are none. After that it waits until something has changed. Nothing is lost when the future is dropped.
+    /// The changes since the last time, in the order of the paths; the first time, all files that there are, at once
+    /// and even if there are none. After that it waits until something has changed. Nothing is lost when the future is
+    /// dropped.
     ///
     /// While the directory itself cannot be read, nothing has changed: that is told in the log, and no file has gone.
     pub(crate) async fn changes(&mut self) -> Vec<Change> {

@@ -16,8 +16,8 @@ impl FollowedFile {
         Self { files: Files::follow_one(path, most) }
     }
 
-    /// Waits until the file is another. The first time it returns at once, as the file may have changed before. Nothing is lost when
-    /// the future is dropped.
+    /// Waits until the file is another. The first time it returns at once, as the file may have changed before. Nothing
+    /// is lost when the future is dropped.
     pub async fn changed(&mut self) {
         self.files.changes().await;
     }

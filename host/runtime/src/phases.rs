@@ -1,8 +1,8 @@
 //! The stop of a host: one phase after the other, each with its limit and its line in the log.
 //!
-//! The manager goes through [`Phases::end`]; controllers have no limits of their own. They are told by tokens what is over,
-//! and tell by guards ([`AtWork`]) what of theirs is not, so that all are in step and the limits hold for all of them
-//! together. Signals are in `shutdown`, what a controller does in each phase in `running`.
+//! The manager goes through [`Phases::end`]; controllers have no limits of their own. They are told by tokens what is
+//! over, and tell by guards ([`AtWork`]) what of theirs is not, so that all are in step and the limits hold for all of
+//! them together. Signals are in `shutdown`, what a controller does in each phase in `running`.
 
 mod dropped;
 mod ending;

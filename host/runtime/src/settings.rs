@@ -52,7 +52,8 @@ pub struct Settings {
     pub policies: PolicySettings,
     /// Nothing is changed in the cluster.
     pub read_only: bool,
-    /// A new version of a plugin that fails much more often than the one before is rolled back. Without it, what is delivered runs.
+    /// A new version of a plugin that fails much more often than the one before is rolled back. Without it, what is
+    /// delivered runs.
     pub rollback: bool,
     /// How replicas share out plugins.
     pub leases: LeaseSettings,
@@ -64,20 +65,20 @@ pub struct Settings {
     pub traces: Option<TraceSettings>,
 }
 
-/// Files of at least so many bytes are compiled in two steps. Smaller ones, as C and Rust make them, are compiled well in a
-/// quarter of a second.
+/// Files of at least so many bytes are compiled in two steps. Smaller ones, as C and Rust make them, are compiled well
+/// in a quarter of a second.
 pub const QUICK_COMPILE_BYTES_MIN: u64 = 1 << 20;
 
 /// The calls at once of a host in a told world, whatever the machine: two machines are to see the same.
 const CALLS_OF_TOLD_WORLD: u32 = 4;
 
 /// The settings of `windlass run` without flags, with two exceptions. The directories of plugins and policies have no
-/// default. And plugins are compiled in this process, where `run` has a child process do it: only the program itself can be
-/// started as the compiler, and a test is another program.
+/// default. And plugins are compiled in this process, where `run` has a child process do it: only the program itself
+/// can be started as the compiler, and a test is another program.
 ///
 /// The flags of `run` take their defaults from here, and so do the flags of other commands that mean the same, such as
-/// `--cache-dir`. `--limit` changes one limit of [`Limits::default`], which these settings have too. Commands that only load
-/// plugins or replay calls take the rest from [`SandboxOptions`].
+/// `--cache-dir`. `--limit` changes one limit of [`Limits::default`], which these settings have too. Commands that only
+/// load plugins or replay calls take the rest from [`SandboxOptions`].
 impl Default for Settings {
     fn default() -> Self {
         let concurrent_calls = 2 * processors();
@@ -114,8 +115,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Those of a host that runs loaded plugins in a told world: no files, no leases, all that the plugins ask for is granted, and
-    /// nothing is rolled back. The rest is as `windlass run` has it by default.
+    /// Those of a host that runs loaded plugins in a told world: no files, no leases, all that the plugins ask for is
+    /// granted, and nothing is rolled back. The rest is as `windlass run` has it by default.
     #[must_use]
     pub fn in_process() -> Self {
         let run = Self::default();

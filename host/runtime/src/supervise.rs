@@ -42,8 +42,8 @@ impl Panics {
     }
 }
 
-/// Runs `task` until it returns, whose result this is, or until `stop` is cancelled. When it panics, it starts again after
-/// a pause.
+/// Runs `task` until it returns, whose result this is, or until `stop` is cancelled. When it panics, it starts again
+/// after a pause.
 pub(crate) async fn supervise<F, Fut, T>(
     name: &'static str,
     panics: &Panics,

@@ -1,5 +1,5 @@
-//! A plugin whose caches outgrow their limits is suspended: its controllers stop and drop their caches, and start again after a
-//! pause. They run if their caches fit by then; if not, the plugin is suspended again, for longer.
+//! A plugin whose caches outgrow their limits is suspended: its controllers stop and drop their caches, and start again
+//! after a pause. They run if their caches fit by then; if not, the plugin is suspended again, for longer.
 //!
 //! All controllers of a generation share one suspension, as they share one budget. An operator ends it early with
 //! `windlass resume`.
@@ -51,8 +51,8 @@ impl Suspension {
         Arc::new(Self { budget: budget.clone(), state: watch::Sender::new(state) })
     }
 
-    /// If the plugin is suspended, returns when it starts again as the error; the first to ask decides when that is. Else
-    /// returns the number of excesses that are over. The plugin is suspended when its budget has had more.
+    /// If the plugin is suspended, returns when it starts again as the error; the first to ask decides when that is.
+    /// Else returns the number of excesses that are over. The plugin is suspended when its budget has had more.
     pub(crate) fn check(&self, now: Instant) -> Result<u64, Instant> {
         let excesses = self.budget.excesses();
         let mut found = Ok(0);
@@ -86,7 +86,8 @@ impl Suspension {
         });
     }
 
-    /// Starts the plugin again now. False if it is not suspended. If it is suspended again later, its pauses begin anew.
+    /// Starts the plugin again now. False if it is not suspended. If it is suspended again later, its pauses begin
+    /// anew.
     pub(crate) fn attempt_now(&self, now: Instant) -> bool {
         let excesses = self.budget.excesses();
         self.state.send_if_modified(|state| {
@@ -99,8 +100,8 @@ impl Suspension {
         })
     }
 
-    /// Completes when the plugin is not suspended, as [`Suspension::check`] does. `show` is called with each time at which the
-    /// plugin is to start again. Cancel-safe.
+    /// Completes when the plugin is not suspended, as [`Suspension::check`] does. `show` is called with each time at
+    /// which the plugin is to start again. Cancel-safe.
     pub(crate) async fn over(&self, mut show: impl FnMut(Instant)) -> u64 {
         let mut state = self.state.subscribe();
         loop {

@@ -42,8 +42,8 @@ pub(crate) fn definitions() -> WatchSpec {
     WatchSpec { projection: Projection::Metadata, ..WatchSpec::all(kind) }
 }
 
-/// The name of the definition that would bring `resource`, if one may. An aggregated API's kind has no definition, and never
-/// changes here.
+/// The name of the definition that would bring `resource`, if one may. An aggregated API's kind has no definition, and
+/// never changes here.
 pub(crate) fn definition_of(resource: &Resource) -> Option<Arc<str>> {
     let group = resource.group();
     is_custom(group).then(|| format!("{}.{group}", resource.plural).into())
@@ -61,8 +61,8 @@ impl Kinds {
         let _ = self.state.subscribe().wait_for(|state| state.wanted).await;
     }
 
-    /// Takes over what `source` tells of definitions, until it ends. What discovery knows of a group that has changed is
-    /// forgotten by `forget`, before anybody hears of the change and asks.
+    /// Takes over what `source` tells of definitions, until it ends. What discovery knows of a group that has changed
+    /// is forgotten by `forget`, before anybody hears of the change and asks.
     pub(crate) async fn follow(&self, source: &mut impl EventSource, forget: impl Fn(&str)) {
         while let Some(event) = source.next().await {
             self.take(&event, &forget);

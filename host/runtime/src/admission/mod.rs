@@ -1,7 +1,7 @@
 //! Checks that the policies admit what a controller watches, before it starts and while it runs.
 //!
-//! A watch brings every object of a kind into the host before a plugin asks for one, so it is decided before it begins: a
-//! controller with a watch that is not granted does not start, and one whose watch is revoked stops.
+//! A watch brings every object of a kind into the host before a plugin asks for one, so it is decided before it begins:
+//! a controller with a watch that is not granted does not start, and one whose watch is revoked stops.
 
 pub(crate) mod kinds;
 pub(crate) mod resolve;
@@ -100,8 +100,8 @@ pub(crate) fn narrowed(grants: &Grants, mut resolved: Resolved) -> Resolved {
     resolved
 }
 
-/// Of a watch over all namespaces where only some are granted, one for each of those. What is granted, or not granted at all,
-/// stays as it is.
+/// Of a watch over all namespaces where only some are granted, one for each of those. What is granted, or not granted
+/// at all, stays as it is.
 fn narrow(grants: &Grants, resource: &Arc<Resource>, spec: &WatchSpec) -> Vec<WatchSpec> {
     let is_granted = |spec: &WatchSpec| Needed::of(resource, spec).is_granted(grants);
     if !resource.namespaced || spec.namespace.is_some() || is_granted(spec) {
@@ -175,8 +175,9 @@ pub(crate) enum Revoked {
 }
 
 impl Terms {
-    /// Binds `live` to each change of the policies, and has the watches reviewed. Tells `broken` when the controller may not go
-    /// on, and goes on itself: calls that run on after their controller has stopped are bound as much as others.
+    /// Binds `live` to each change of the policies, and has the watches reviewed. Tells `broken` when the controller
+    /// may not go on, and goes on itself: calls that run on after their controller has stopped are bound as much as
+    /// others.
     pub(crate) async fn keep<R: Reviewer>(
         mut self,
         policies: &Policies,

@@ -1,7 +1,7 @@
 //! Checks that the service account that a plugin acts as may itself watch what the host watches for it.
 //!
-//! The host reads with its own rights and shares what it reads, so a plugin would see through a cache what its account may not
-//! see. Therefore each watch is reviewed before it begins, and again and again while it runs.
+//! The host reads with its own rights and shares what it reads, so a plugin would see through a cache what its account
+//! may not see. Therefore each watch is reviewed before it begins, and again and again while it runs.
 
 use std::fmt;
 use std::sync::Arc;

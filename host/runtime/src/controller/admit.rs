@@ -1,5 +1,5 @@
-//! How a controller comes by its grants: it waits until the policies, and the account that it acts as, admit all that it
-//! watches; and it begins anew when they change.
+//! How a controller comes by its grants: it waits until the policies, and the account that it acts as, admit all that
+//! it watches; and it begins anew when they change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::observe::status::ControllerState;
 use crate::policies::{Bounds, Standing};
 
 impl Controller {
-    /// Waits until the operator's policies allow all that the controller watches, and all kinds are served. None: it will never
-    /// be.
+    /// Waits until the operator's policies allow all that the controller watches, and all kinds are served. None: it
+    /// will never be.
     pub(super) async fn admitted(&self) -> Option<Admitted> {
         let (policies, plugin) = (&self.parts.host.policies, self.parts.plugin.name());
         let (mut changes, mut told, mut retries) = (policies.changes(), String::new(), reviews::REVIEW_BACKOFF.begin());
@@ -76,8 +76,8 @@ impl Controller {
     }
 }
 
-/// Has `requeue` done each time that the grants have changed: what failed for want of a rule must not wait for its backoff,
-/// which may have grown to a quarter of an hour.
+/// Has `requeue` done each time that the grants have changed: what failed for want of a rule must not wait for its
+/// backoff, which may have grown to a quarter of an hour.
 pub(super) async fn again(regranted: &Notify, requeue: impl Fn()) {
     loop {
         regranted.notified().await;

@@ -13,8 +13,8 @@ use crate::dispatch::recorded::Recorded;
 use crate::dispatch::redacted::Redacted;
 use crate::dispatch::route::{Route, Stores};
 
-/// The `plugin` itself, or the host's composite around it, which observes `watches`; with a `recorder`, some of the plugin's calls are
-/// recorded.
+/// The `plugin` itself, or the host's composite around it, which observes `watches`; with a `recorder`, some of the
+/// plugin's calls are recorded.
 pub(super) fn callee(
     plugin: &Arc<Plugin>,
     recorder: Option<PluginRecorder>,

@@ -1,5 +1,5 @@
-//! One controller's wiring, from its manifest to its workers, and its end. A controller waits until its kinds are served,
-//! runs until one of them goes, and waits again. The next generation's takes [`handover`] over.
+//! One controller's wiring, from its manifest to its workers, and its end. A controller waits until its kinds are
+//! served, runs until one of them goes, and waits again. The next generation's takes [`handover`] over.
 
 mod admit;
 mod callee;
@@ -128,8 +128,8 @@ impl Controller {
         Self { report, ready, term, workers: tracker(), changed, takeover: None, ..self.clone() }
     }
 
-    /// The same for a lease term that goes on, in which another generation is at work until this one `may_begin`. `changed`
-    /// is told of how far it is, too.
+    /// The same for a lease term that goes on, in which another generation is at work until this one `may_begin`.
+    /// `changed` is told of how far it is, too.
     pub(crate) fn after(
         &self,
         term: &PluginTerm,
@@ -229,7 +229,8 @@ impl Controller {
             let watching = self.subscribe(resolved, live, &terms);
             let (bound, revoked) = self.bound(&watching, terms);
             let gone = self.gone(&watching, excesses, &definitions, revoked);
-            // To the end of the last call of the round, and first at each turn: what is revoked must not wait for anything.
+            // To the end of the last call of the round, and first at each turn: what is revoked must not wait for
+            // anything.
             let round = tokio::select! {
                 biased;
                 never = bound => match never {},

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use windlass_core::retry::Period;
 
-/// How far a pause may be from its period, so that controllers that started together do not resync together: the same tenth
-/// as controller-runtime's (`pkg/cache/internal/informers.go`, `resyncPeriod`).
+/// How far a pause may be from its period, so that controllers that started together do not resync together: the same
+/// tenth as controller-runtime's (`pkg/cache/internal/informers.go`, `resyncPeriod`).
 const RESYNC_JITTER: f64 = 0.1;
 
-/// Queues all primaries again and again, about a `period` after the last time, until it is dropped. `queue_all` does it, and
-/// returns how many there are.
+/// Queues all primaries again and again, about a `period` after the last time, until it is dropped. `queue_all` does
+/// it, and returns how many there are.
 pub(crate) async fn resync(period: Duration, queue_all: impl Fn() -> usize) {
     let period = Period::fixed(period).jitter(1.0 - RESYNC_JITTER, 1.0 + RESYNC_JITTER);
     let mut took = Duration::ZERO;

@@ -260,7 +260,8 @@ impl Controller {
             // What the keys of the last round were still to see is not known of the caches of this one.
             let left = self.handover.prior.follow(gate.clone());
             gate.doubt(if self.handover.was_replaced() { Vec::new() } else { left });
-            // Nobody would wake those that the gate before has parked. No worker of its generation is left to park more.
+            // Nobody would wake those that the gate before has parked. No worker of its generation is left to park
+            // more.
             queue.wake_parked();
             gate
         });

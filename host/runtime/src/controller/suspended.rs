@@ -16,7 +16,8 @@ impl Controller {
         &self.parts.suspension
     }
 
-    /// Waits until the plugin is not suspended, and shows meanwhile that it is. Returns the number of excesses that are over.
+    /// Waits until the plugin is not suspended, and shows meanwhile that it is. Returns the number of excesses that are
+    /// over.
     pub(super) async fn unsuspended(&self) -> u64 {
         let mut was_suspended = false;
         let excesses = self.parts.suspension.over(|next| {
@@ -60,8 +61,8 @@ impl Controller {
         );
     }
 
-    /// Shows that the plugin is not suspended any more, unless it is. A plugin that is tried again counts as suspended until
-    /// the caches of all its controllers fit, or something else is in their way.
+    /// Shows that the plugin is not suspended any more, unless it is. A plugin that is tried again counts as suspended
+    /// until the caches of all its controllers fit, or something else is in their way.
     pub(super) fn show_unsuspended(&self) {
         if self.parts.suspension.is_in_force() {
             return;

@@ -113,7 +113,8 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_mins(1), future).await.expect("it comes about")
 }
 
-/// The next generation watches one kind more, and keeps less of its primaries: so it has a gate and informers of its own.
+/// The next generation watches one kind more, and keeps less of its primaries: so it has a gate and informers of its
+/// own.
 const OTHER_WATCHES: (&str, &str) = ("CHAMELEON-MODE=good", "CHAMELEON-MODE=slim");
 
 /// Swaps to the next generation, and polls it until `condition` holds.
@@ -157,7 +158,8 @@ async fn a_primary_that_only_the_cache_before_has_is_called_about_after_a_swap()
     let (of_one, of_next) = (scene.generation(), scene.generation());
     let (one, mut next) = scene.ready(&of_one, &of_next).await;
     let handover = scene.one.handover();
-    // As if the deletion of a primary came to this cache too late. It has a namespace, which no cache of `ConfigMap`s has.
+    // As if the deletion of a primary came to this cache too late. It has a namespace, which no cache of `ConfigMap`s
+    // has.
     let mut namespaces = scene.stage.host.informers.subscribe(WatchSpec::all(ObjectKind::new("v1", "Namespace")));
     let key = ObjectKey::cluster("default");
     while namespaces.store().get(&key).is_none() {
@@ -274,7 +276,8 @@ async fn what_happens_while_former_calls_run_is_not_kept_and_nothing_of_it_is_lo
     drop(former);
     meanwhile(&mut one, || handover.is_at_work()).await;
     let queue = handover.active_round().expect("it is at work").queue.clone();
-    // The one that is there, and the one that has gone. An event that nobody had taken yet may add one of them once more.
+    // The one that is there, and the one that has gone. An event that nobody had taken yet may add one of them once
+    // more.
     meanwhile(&mut one, || queue.metrics().adds >= 2).await;
     of_one.stop.cancel();
     assert_eq!(soon(one).await, ControllerEnd::Clean);

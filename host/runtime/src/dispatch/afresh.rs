@@ -62,8 +62,8 @@ impl Dispatch {
         self.catch_up(gone, TriggerReason::Swap);
     }
 
-    /// Queues every primary, for this `reason`, and those that have `gone`, with their uids: what the watches told until now
-    /// was not kept.
+    /// Queues every primary, for this `reason`, and those that have `gone`, with their uids: what the watches told
+    /// until now was not kept.
     pub(crate) fn catch_up(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>, reason: TriggerReason) {
         self.queue_gone(gone);
         self.start_afresh(reason);

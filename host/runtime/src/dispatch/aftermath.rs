@@ -20,7 +20,8 @@ use super::middleware::slow_lane;
 use super::{Dispatch, LOG, trace_id};
 use crate::observe::status::KeyCallEnd;
 
-/// How often a key is tried that has used up its counted retries: as often as client-go tries one that has failed for long.
+/// How often a key is tried that has used up its counted retries: as often as client-go tries one that has failed for
+/// long.
 pub(super) const SLOW_LANE_INTERVAL: Duration = ITEM_BACKOFF_MAX;
 
 /// How a key that failed is tried again.
@@ -32,8 +33,8 @@ pub(super) enum RetryLane {
     Slow,
 }
 
-/// How a key is tried again that fails with `counted_so_far` failures against it. One that `backs_off` was run by an event
-/// and still has the retry at the end of its backoff.
+/// How a key is tried again that fails with `counted_so_far` failures against it. One that `backs_off` was run by an
+/// event and still has the retry at the end of its backoff.
 pub(super) fn lane(retry: Retry, counted_so_far: u32, max_retries: u32, backs_off: bool) -> RetryLane {
     match retry {
         Retry::Counted if counted_so_far >= max_retries && !backs_off => RetryLane::Slow,
@@ -51,7 +52,8 @@ fn denial(result: &CallResult) -> Option<&ApiError> {
 }
 
 impl Dispatch {
-    /// Tells at the object which right its plugin lacks. Nothing else would tell there: the key waits for another policy.
+    /// Tells at the object which right its plugin lacks. Nothing else would tell there: the key waits for another
+    /// policy.
     fn tell_denial(&self, result: &CallResult, context: &CallContext) {
         if let Some(error) = denial(result) {
             self.ports.events.warn(context, "NotGranted", error.message.clone());

@@ -1,5 +1,5 @@
-//! The gate that every call of a controller passes: the API server answers, the caches show what it has now, the plugin is
-//! not paused, and its circuit breaker lets the call through. Workers wait for the gate and take no key meanwhile.
+//! The gate that every call of a controller passes: the API server answers, the caches show what it has now, the plugin
+//! is not paused, and its circuit breaker lets the call through. Workers wait for the gate and take no key meanwhile.
 
 #[cfg(test)]
 use windlass_core::queue::breaker::BreakerState;

@@ -46,8 +46,8 @@ impl CallRecord {
         Arc::new(Self { counted: Mutex::default(), changed: watch::Sender::default() })
     }
 
-    /// A call about `subject` has ended. `failure`: by the plugin's own fault, and the text tells of it. `others_at_work`:
-    /// calls about others still run.
+    /// A call about `subject` has ended. `failure`: by the plugin's own fault, and the text tells of it.
+    /// `others_at_work`: calls about others still run.
     pub(crate) fn called(
         &self,
         subject: &Subject,

@@ -1,8 +1,8 @@
 //! From the events of a watch that the plugin's own code maps to keys in a workqueue (ADR 23).
 //!
-//! The mapper is called in batches, under the plugin's CPU share, and off everybody's path: events that come meanwhile are
-//! held, and so many only. Where it cannot be told whom something concerns, because the mapper fails or too much has come,
-//! every primary runs, after all else.
+//! The mapper is called in batches, under the plugin's CPU share, and off everybody's path: events that come meanwhile
+//! are held, and so many only. Where it cannot be told whom something concerns, because the mapper fails or too much
+//! has come, every primary runs, after all else.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::convert::Infallible;
@@ -140,8 +140,8 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         self.missed && Instant::now() >= self.not_before
     }
 
-    /// Holds an event until it is asked about, if it counts and there is room. First lists need not be: every primary runs
-    /// when a controller begins.
+    /// Holds an event until it is asked about, if it counts and there is room. First lists need not be: every primary
+    /// runs when a controller begins.
     fn hold(&mut self, event: WatchEvent) {
         if matches!(event, WatchEvent::Applied { initial: true, .. })
             || self.mapper.hides(event.key())

@@ -58,8 +58,8 @@ pub(crate) async fn discard(source: &mut impl EventSource) -> Infallible {
 /// How often an event is tried whose keys the host panics over.
 const EVENT_ATTEMPTS_MAX: u32 = 2;
 
-/// Feeds a queue with the keys that a declared mapping finds. A panic loses nothing: what it fell over is tried again, and
-/// if that fails too, every primary runs instead.
+/// Feeds a queue with the keys that a declared mapping finds. A panic loses nothing: what it fell over is tried again,
+/// and if that fails too, every primary runs instead.
 pub(crate) struct Feeder<S> {
     source: S,
     sink: KeySink,
@@ -80,8 +80,8 @@ impl<S: EventSource> Feeder<S> {
             self.sink.remember_gone(event);
             let route = &self.sink.route;
             if route.concerns_all() && route.counts(event) {
-                // What has happened by now is in the caches already, and each key that is queued from now on will see it.
-                // So the keys are looked up after this: a primary that has just appeared may have run before it.
+                // What has happened by now is in the caches already, and each key that is queued from now on will see
+                // it. So the keys are looked up after this: a primary that has just appeared may have run before it.
                 skip_burst(&mut self.source, &self.sink);
             }
             self.sink.queue(route.keys(event, &self.sink.primaries), event);

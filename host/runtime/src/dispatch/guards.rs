@@ -20,8 +20,8 @@ use crate::clock::SystemClock;
 use crate::dispatch::guards::limited_events::EventBudgets;
 use crate::observe::metrics::counters;
 
-/// The writes of one object within a minute that make a hot loop, unless a flag says otherwise. The obvious 60 would be too
-/// few: the status of a `ReplicaSet` in a large rollout changes more often than once a second (ADR 14).
+/// The writes of one object within a minute that make a hot loop, unless a flag says otherwise. The obvious 60 would be
+/// too few: the status of a `ReplicaSet` in a large rollout changes more often than once a second (ADR 14).
 const HOT_LOOP_WRITES_DEFAULT: u32 = 300;
 
 /// The limits of a plugin over all its calls.

@@ -1,7 +1,7 @@
 //! A key in a worker's hands, and how it is put down.
 //!
-//! A worker that has called about a key takes the next one at once. A key whose write may still be carried out waits, and
-//! no worker with it: else an API server that is slow to answer would have all workers stand still.
+//! A worker that has called about a key takes the next one at once. A key whose write may still be carried out waits,
+//! and no worker with it: else an API server that is slow to answer would have all workers stand still.
 
 use std::future::Future;
 

@@ -9,15 +9,16 @@ use windlass_core::queue::trigger::{Trigger, Triggers};
 
 use super::setbacks::Setbacks;
 
-/// The memory of one controller, over the generations of its plugin. It holds no key that has ended well and that nothing
-/// is to be done about.
+/// The memory of one controller, over the generations of its plugin. It holds no key that has ended well and that
+/// nothing is to be done about.
 #[derive(Debug, Default)]
 pub(crate) struct KeyMemory {
     /// Keys that an outage may have set back.
     pub(super) setbacks: Setbacks,
     /// The keys that have failed, with the wish that they failed to bring about. None: the primary had gone.
     failed: HashMap<ObjectKey, Option<SlowMark>>,
-    /// The keys that had failed last when the generation at work took over, and have neither ended well nor been changed since.
+    /// The keys that had failed last when the generation at work took over, and have neither ended well nor been
+    /// changed since.
     had_failed: HashSet<ObjectKey>,
     /// The uids of primaries that have gone.
     gone: HashMap<ObjectKey, Arc<str>>,
@@ -26,7 +27,8 @@ pub(crate) struct KeyMemory {
 }
 
 impl KeyMemory {
-    /// A call about `key` begins. Returns whether its failures are to be forgotten: somebody has changed the primary since.
+    /// A call about `key` begins. Returns whether its failures are to be forgotten: somebody has changed the primary
+    /// since.
     pub(super) fn begins(&mut self, key: &ObjectKey, primary: Option<&Object>) -> bool {
         self.setbacks.clear(key);
         if primary.is_some() {

@@ -156,8 +156,8 @@ impl Dispatch {
 
     /// Queues the keys at once that an outage since `began` has put off, without the failures that it caused.
     ///
-    /// After a short one they wait all the same: its failures have earned short delays only. A server that answers when it
-    /// is asked for, and breaks every write, is in one short outage after the other, and must not be stormed.
+    /// After a short one they wait all the same: its failures have earned short delays only. A server that answers when
+    /// it is asked for, and breaks every write, is in one short outage after the other, and must not be stormed.
     pub(crate) fn recover(&self, began: Instant) {
         if began.elapsed() < OUTAGE_WITHOUT_RETRY_MAX {
             return;
@@ -186,8 +186,8 @@ impl Dispatch {
         }
     }
 
-    /// Waits for a key, and takes none while the API server is unreachable: what it says now would be old by the time that
-    /// a call can be made.
+    /// Waits for a key, and takes none while the API server is unreachable: what it says now would be old by the time
+    /// that a call can be made.
     async fn callable_key(&self) -> Option<ObjectKey> {
         loop {
             if !self.is_callable().await {
@@ -271,8 +271,8 @@ impl Dispatch {
         // Before the first look at a cache.
         let overlay = Overlay::default();
         let Ok(primary) = self.primaries.find(key) else {
-            // The cache has been emptied, as when it grew too large, so its controller is about to end. A call would tell
-            // the plugin that the primary has gone.
+            // The cache has been emptied, as when it grew too large, so its controller is about to end. A call would
+            // tell the plugin that the primary has gone.
             permit.unused();
             return KeyEnd::Done;
         };
@@ -290,7 +290,8 @@ impl Dispatch {
         tracing::trace!(target: LOG, triggers = %context.triggers, "begins");
         let started = Instant::now();
         let _active = self.status.call(key);
-        // What the host does for the call on this thread is the plugin's to pay for, too: what a composing one observes.
+        // What the host does for the call on this thread is the plugin's to pay for, too: what a composing one
+        // observes.
         let work = CpuTime::default();
         let call = self.plugin.reconcile(Call {
             request,

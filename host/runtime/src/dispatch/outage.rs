@@ -30,7 +30,8 @@ impl Outages {
         }
     }
 
-    /// Calls `ended` for each outage that ends, with the moment that it began. Returns when nothing can change any more.
+    /// Calls `ended` for each outage that ends, with the moment that it began. Returns when nothing can change any
+    /// more.
     pub(crate) async fn follow(&self, ended: impl Fn(Instant)) {
         let mut outages = self.0.clone();
         let mut last = *outages.borrow_and_update();

@@ -52,8 +52,8 @@ pub(crate) struct Overdue<C> {
     pub(crate) timeout: ExpectationTimeout,
 }
 
-/// A proof that is under way. If it is dropped before its end, as in a swap or after a panic, whoever looks after the gate
-/// next begins another one: the gate would not ask for it before the next round of probes.
+/// A proof that is under way. If it is dropped before its end, as in a swap or after a panic, whoever looks after the
+/// gate next begins another one: the gate would not ask for it before the next round of probes.
 struct UnderWay<'a> {
     gate: &'a Gate,
     cache: usize,

@@ -1,8 +1,8 @@
 //! The layers around a plugin's ports, each a function, and their order in one place ([`layered`]).
 //!
-//! They hold for all who ask in a call's name: the plugin, and what the host does for one that composes, or around a call.
-//! Giving the CPU permit up is no layer: code that asks in a call's name does so once, around all that it waits for, because
-//! it knows the clock that stands still while the call waits to get the permit back (ADR 36).
+//! They hold for all who ask in a call's name: the plugin, and what the host does for one that composes, or around a
+//! call. Giving the CPU permit up is no layer: code that asks in a call's name does so once, around all that it waits
+//! for, because it knows the clock that stands still while the call waits to get the permit back (ADR 36).
 
 use std::sync::Arc;
 
@@ -32,8 +32,8 @@ pub fn call_slots(cpu_permits: u32) -> u32 {
 /// 1. [`counted`]: what was asked for, and how it ended.
 /// 2. [`traced`]: how long that took. What has ended is counted, so a span has nothing in it that comes after.
 ///
-/// Around these, those who listen to a single call hear what the plugin itself asks, and nothing that the host asks for it:
-/// first the notes for its shadow (`dispatch::shadow`), then its recording (`windlass_record`). See ADR 35.
+/// Around these, those who listen to a single call hear what the plugin itself asks, and nothing that the host asks for
+/// it: first the notes for its shadow (`dispatch::shadow`), then its recording (`windlass_record`). See ADR 35.
 pub(crate) fn layered(ports: Ports, counts: &PortCounts, is_traced: bool) -> Ports {
     let ports = counted(ports, counts);
     if is_traced { Ports { outside: traced(ports.outside), ..ports } } else { ports }
@@ -60,7 +60,8 @@ impl LongWork {
     }
 }
 
-/// The spans of what calls ask for: each is a part of the call that asks, and what is sent for it is a part of that span.
+/// The spans of what calls ask for: each is a part of the call that asks, and what is sent for it is a part of that
+/// span.
 ///
 /// Fetches have their span where they are sent (`egress`). Reads from caches have none: they ask nobody.
 fn traced(port: Arc<dyn Port>) -> Arc<dyn Port> {

@@ -16,7 +16,8 @@ pub(crate) struct Call<'a> {
     pub(crate) ports: &'a Ports,
     pub(crate) context: Arc<CallContext>,
     pub(crate) limits: CallLimits,
-    /// The round of the circuit breaker in which the call was admitted: what has become of the circuit since is not its doing.
+    /// The round of the circuit breaker in which the call was admitted: what has become of the circuit since is not its
+    /// doing.
     pub(crate) round: BreakerRound,
 }
 

@@ -1,5 +1,5 @@
-//! A plugin some of whose calls are recorded (ADR 27). Around the plugin itself and nothing else: what the host does for it,
-//! such as keeping its finalizer or applying what it has composed, is not the plugin's doing.
+//! A plugin some of whose calls are recorded (ADR 27). Around the plugin itself and nothing else: what the host does
+//! for it, such as keeping its finalizer or applying what it has composed, is not the plugin's doing.
 
 use std::sync::Arc;
 

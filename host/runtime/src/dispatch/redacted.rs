@@ -1,5 +1,5 @@
-//! A plugin whose failures are told without the secrets of its configuration: everything around it logs them, shows them on the
-//! status page, and puts them into Events.
+//! A plugin whose failures are told without the secrets of its configuration: everything around it logs them, shows
+//! them on the status page, and puts them into Events.
 
 use std::sync::Arc;
 

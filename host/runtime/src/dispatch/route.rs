@@ -194,8 +194,8 @@ impl Route {
     }
 }
 
-/// The first list brings every key at once, and so does a change that concerns all; what somebody changes meanwhile goes
-/// first.
+/// The first list brings every key at once, and so does a change that concerns all; what somebody changes meanwhile
+/// goes first.
 pub(crate) fn priority(event: &WatchEvent, route: &Route) -> Priority {
     match event {
         WatchEvent::Applied { initial: true, .. } => Priority::BACKGROUND,

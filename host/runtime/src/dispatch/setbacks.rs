@@ -1,7 +1,8 @@
 //! Keys that an outage of the API server has set back.
 //!
-//! While the server is unreachable, dispatch takes no key. But calls that ran when the outage began have failed, perhaps
-//! several times, before it was known to be one. The delays that this earned their keys are nobody's fault and end with it.
+//! While the server is unreachable, dispatch takes no key. But calls that ran when the outage began have failed,
+//! perhaps several times, before it was known to be one. The delays that this earned their keys are nobody's fault and
+//! end with it.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -62,7 +62,8 @@ impl KeySink {
         }
     }
 
-    /// Notes for whoever is called about `keys` what queues them. Before they are queued: a worker may take them at once.
+    /// Notes for whoever is called about `keys` what queues them. Before they are queued: a worker may take them at
+    /// once.
     fn note(&self, keys: &[ObjectKey], trigger: &Arc<Trigger>) {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         for key in keys {

@@ -36,8 +36,8 @@ struct KeyTimes {
 }
 
 impl Dispatch {
-    /// Names the trace of a call about `key`, which a worker has taken, and decides whether its spans are collected. If not,
-    /// that has cost a comparison.
+    /// Names the trace of a call about `key`, which a worker has taken, and decides whether its spans are collected. If
+    /// not, that has cost a comparison.
     pub(super) fn begin_spans(&self, key: &ObjectKey) -> KeySpans {
         let id = windlass_world::random();
         let trace_id = trace_text(id);

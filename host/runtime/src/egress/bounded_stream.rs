@@ -1,5 +1,6 @@
 //! A connection that ends when its peer has sent too much. It counts what arrives, whatever that turns out to be: an
-//! interim answer, the framing of chunks and of TLS records, and trailers are no part of a body, but are read all the same.
+//! interim answer, the framing of chunks and of TLS records, and trailers are no part of a body, but are read all the
+//! same.
 
 use std::io;
 use std::pin::Pin;

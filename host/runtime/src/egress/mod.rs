@@ -1,9 +1,10 @@
 //! HTTP requests of plugins (`http.fetch`). `core::egress` decides which may go out; this module sends them.
 //!
-//! Each fetch stands alone: its own look-up, its own connection, nothing kept for the next one or for another plugin. The
-//! name is resolved once, every address that it has is checked, and the connection goes to an address that was checked,
-//! so a name that changes its mind meanwhile wins nothing. Redirects are responses like others; a plugin that follows
-//! one asks again. Proxies of the environment play no part: they would be asked to connect to what was never checked.
+//! Each fetch stands alone: its own look-up, its own connection, nothing kept for the next one or for another plugin.
+//! The name is resolved once, every address that it has is checked, and the connection goes to an address that was
+//! checked, so a name that changes its mind meanwhile wins nothing. Redirects are responses like others; a plugin that
+//! follows one asks again. Proxies of the environment play no part: they would be asked to connect to what was never
+//! checked.
 
 mod answer;
 mod bounded_stream;

@@ -1,5 +1,5 @@
-//! The fence of one term: open while the lease was renewed recently enough, by the clock and by nobody's leave, so that it
-//! closes also when whoever renews does not run; and closed for good once the term is over.
+//! The fence of one term: open while the lease was renewed recently enough, by the clock and by nobody's leave, so that
+//! it closes also when whoever renews does not run; and closed for good once the term is over.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,9 +1,9 @@
 //! Decides which plugins this process runs: each plugin has a lease, and runs while that is held here (ADR 12).
 //!
 //! `core::lease` decides about one lease and `core::sharing` about who is to have it; [`elector`] carries that out for
-//! one lease, [`replicas`] follows who else there is, [`offers`] says what each can serve, [`slots`] knows which plugins go
-//! by which lease, `plugins/serve.rs` runs a plugin from one term to the next. What may be written is asked of the [`fence`] by the writer,
-//! last before sending. Nothing here knows what a controller does.
+//! one lease, [`replicas`] follows who else there is, [`offers`] says what each can serve, [`slots`] knows which
+//! plugins go by which lease, `plugins/serve.rs` runs a plugin from one term to the next. What may be written is asked
+//! of the [`fence`] by the writer, last before sending. Nothing here knows what a controller does.
 
 mod elector;
 mod fence;
@@ -50,7 +50,8 @@ const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long releasing may take in the end. What is not released by then, expires.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The right to run a plugin, for as long as its lease is held. Whoever has a clone keeps the lease from being let go of.
+/// The right to run a plugin, for as long as its lease is held. Whoever has a clone keeps the lease from being let go
+/// of.
 #[derive(Clone, Debug)]
 pub(crate) struct PluginTerm {
     /// The fence that every principal of the plugin carries.
@@ -184,7 +185,8 @@ impl Leadership {
         self.leases.namespace()
     }
 
-    /// The name of the lease that `plugin` goes by, whether it is started here or not. `None`: this host uses no leases.
+    /// The name of the lease that `plugin` goes by, whether it is started here or not. `None`: this host uses no
+    /// leases.
     pub(crate) fn lease_of(&self, plugin: &str) -> Option<String> {
         self.settings.lease_of(plugin)
     }

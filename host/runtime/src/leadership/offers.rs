@@ -1,5 +1,5 @@
-//! The plugins that each replica can serve: this one tells the others in its member lease. So each plugin's lease goes to
-//! a replica that can, and a plugin that nobody runs is seen.
+//! The plugins that each replica can serve: this one tells the others in its member lease. So each plugin's lease goes
+//! to a replica that can, and a plugin that nobody runs is seen.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

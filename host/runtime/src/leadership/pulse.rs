@@ -1,5 +1,5 @@
-//! Whether the host's own threads go on. Elections have a thread apart (ADR 19), which would renew the leases of a host that
-//! does nothing any more.
+//! Whether the host's own threads go on. Elections have a thread apart (ADR 19), which would renew the leases of a host
+//! that does nothing any more.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The API server's first answer. A replica that starts while the server is sick waits for it: if it ended at once, whoever
-//! runs it would wait ever longer before the next start.
+//! The API server's first answer. A replica that starts while the server is sick waits for it: if it ended at once,
+//! whoever runs it would wait ever longer before the next start.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use windlass_kube::client::ConnectError;
 
 use crate::supervise::jittered_policy;
 
-/// The pauses before further attempts: 15 to 30 seconds together. A server that does not answer by then may be the wrong one.
+/// The pauses before further attempts: 15 to 30 seconds together. A server that does not answer by then may be the
+/// wrong one.
 const FIRST_ANSWER_BACKOFF: RetryPolicy = jittered_policy(Duration::from_secs(1), Duration::from_secs(8)).steps(4);
 
 /// Asks `server` until there is an answer, or an error that does not pass.

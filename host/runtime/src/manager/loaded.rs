@@ -20,10 +20,11 @@ use crate::policies::Policies;
 use crate::settings::Settings;
 use crate::supervise::caught;
 
-/// Runs `plugins` until `stop`, as [`run`](super::run) runs those of a directory. Each channel holds the newest generation of one
-/// plugin: another one that is sent takes the place of what runs, as when its file is replaced. It reads no file but the plugins'
-/// configurations, so `settings` of files are without effect. In a runtime of one thread whose time is paused, and with a told
-/// world ([`windlass_world`]), the same seed gives the same requests in the same order.
+/// Runs `plugins` until `stop`, as [`run`](super::run) runs those of a directory. Each channel holds the newest
+/// generation of one plugin: another one that is sent takes the place of what runs, as when its file is replaced. It
+/// reads no file but the plugins' configurations, so `settings` of files are without effect. In a runtime of one thread
+/// whose time is paused, and with a told world ([`windlass_world`]), the same seed gives the same requests in the same
+/// order.
 ///
 /// # Errors
 ///

@@ -250,8 +250,8 @@ fn tell_features(features: &Features, metrics: &HostMetrics) {
     }
 }
 
-/// The Pod's name, where one says it, else the machine's; and something that no other process has, not even the Pod's next:
-/// what it was told, and what it may still be about to do, is not the next one's.
+/// The Pod's name, where one says it, else the machine's; and something that no other process has, not even the Pod's
+/// next: what it was told, and what it may still be about to do, is not the next one's.
 fn replica() -> String {
     let said = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME")).ok().filter(|name| !name.is_empty());
     unique(&said.unwrap_or_else(|| "process".to_owned()), windlass_world::random())

@@ -1,6 +1,7 @@
-//! The admin endpoint: the status page, `/healthz`, `/readyz`, `/metrics`, `/plugins` and the keys of each plugin. All of these
-//! read, and show nothing that is secret. One request changes something: POST `/plugins/PLUGIN/resume` (`resume`). Who may ask is a
-//! matter of where it listens (`--admin-address`) and of `authorization`; pages of others in a browser may not (`caller`).
+//! The admin endpoint: the status page, `/healthz`, `/readyz`, `/metrics`, `/plugins` and the keys of each plugin. All
+//! of these read, and show nothing that is secret. One request changes something: POST `/plugins/PLUGIN/resume`
+//! (`resume`). Who may ask is a matter of where it listens (`--admin-address`) and of `authorization`; pages of others
+//! in a browser may not (`caller`).
 
 pub(crate) mod authorization;
 mod caller;
@@ -61,7 +62,8 @@ const HANDSHAKE_GRACE: Duration = Duration::from_millis(100);
 const REQUEST_HEADERS_BYTES_MAX: usize = 16 << 10;
 /// How long a connection lasts: a slow reader must not hold it for ever.
 const CONNECTION_AGE_MAX: Duration = Duration::from_mins(5);
-/// The age of its connection at which a stream ends: before that one does, so that its page opens another and sees no failure.
+/// The age of its connection at which a stream ends: before that one does, so that its page opens another and sees no
+/// failure.
 const STREAM_AGE_MAX: Duration = Duration::from_secs(290);
 /// The pause after a connection could not be accepted, as when files run out.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -204,8 +206,8 @@ struct Asked {
     admin: Admin,
     security: Arc<AdminSecurity>,
     streams: PluginStreams,
-    /// Held while an answer is made. That is work, on the threads that run plugins: many requests are to take one of them at
-    /// most.
+    /// Held while an answer is made. That is work, on the threads that run plugins: many requests are to take one of
+    /// them at most.
     turn: Mutex<()>,
 }
 
@@ -215,7 +217,8 @@ impl Asked {
     }
 
     async fn connection(&self, stream: TcpStream, place: &Connection) {
-        // Not by the peer's address: the proxies of some service meshes have one of loopback, whoever asks through them.
+        // Not by the peer's address: the proxies of some service meshes have one of loopback, whoever asks through
+        // them.
         let is_local = stream.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
         let connection = async {
             let Some(tls) = &self.security.tls else { return self.conversation(stream, place, is_local).await };
@@ -250,7 +253,8 @@ impl Asked {
         let _ = builder.serve_connection(TokioIo::new(StallGuard::new(stream)), service_fn(answer)).await;
     }
 
-    /// The answer to `request`, which comes from this machine if it `is_local`. If it is a stream, that ends at the latest at `until`.
+    /// The answer to `request`, which comes from this machine if it `is_local`. If it is a stream, that ends at the
+    /// latest at `until`.
     async fn answer<B>(&self, request: &Request<B>, is_local: bool, until: Instant) -> AdminAnswer {
         if let Some(why) = caller::refusal(request) {
             return respond(StatusCode::FORBIDDEN, TEXT, format!("{why}\n"));

@@ -1,9 +1,9 @@
-//! The host's counters, and how `/metrics` shows them: in the form `OpenMetrics`, under client-go's and controller-runtime's names where
-//! they have one.
+//! The host's counters, and how `/metrics` shows them: in the form `OpenMetrics`, under client-go's and
+//! controller-runtime's names where they have one.
 //!
-//! Events are counted where they happen, in families that are kept here. Gauges, such as the depth of a queue, and counters that
-//! others keep, such as panics and mutations, are looked up at each scrape (`collect`). The metrics that plugins declare are in `plugin`; no plugin's can have the
-//! name of another's or of the host's.
+//! Events are counted where they happen, in families that are kept here. Gauges, such as the depth of a queue, and
+//! counters that others keep, such as panics and mutations, are looked up at each scrape (`collect`). The metrics that
+//! plugins declare are in `plugin`; no plugin's can have the name of another's or of the host's.
 
 mod collect;
 mod conditions;
@@ -268,8 +268,8 @@ impl HostMetrics {
         }
     }
 
-    /// `plugin` is not there any more: what it declared, what its calls asked of the world, and the figures of all controllers
-    /// that it has had, are not shown any more.
+    /// `plugin` is not there any more: what it declared, what its calls asked of the world, and the figures of all
+    /// controllers that it has had, are not shown any more.
     pub(crate) fn forget(&self, plugin: &str) {
         self.plugins.forget(plugin);
         for controller in self.reconcile_errors.values(plugin, "controller") {

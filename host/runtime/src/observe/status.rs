@@ -1,7 +1,7 @@
 //! The status of each plugin and controller, for the admin endpoint.
 //!
-//! The code that changes a state writes it here as it happens ([`PluginStatus::set`], [`ControllerStatus::set`] and so on);
-//! nobody decides anything by it. `admin` and `metrics` read.
+//! The code that changes a state writes it here as it happens ([`PluginStatus::set`], [`ControllerStatus::set`] and so
+//! on); nobody decides anything by it. `admin` and `metrics` read.
 
 mod calls;
 mod controller;
@@ -115,8 +115,9 @@ impl Status {
         Some(format!("replicas have different files of it ({})", files.join(", ")))
     }
 
-    /// An error if the host does not do its work. Otherwise a line for each plugin that is not well. Such a plugin must not take
-    /// the Pod out of service, where other plugins run, or stop a rollout, which may bring what the plugin lacks.
+    /// An error if the host does not do its work. Otherwise a line for each plugin that is not well. Such a plugin must
+    /// not take the Pod out of service, where other plugins run, or stop a rollout, which may bring what the plugin
+    /// lacks.
     pub(crate) fn ready(&self) -> Result<Vec<String>, String> {
         if self.0.stop.is_cancelled() {
             return Err("the host stops".to_owned());

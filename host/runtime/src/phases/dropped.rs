@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::Queue;
 
-/// The keys that one round drops. They are on the account of a stop that comes while this is there. Of a round that has ended before, they
-/// are not: whatever comes after it queues them again.
+/// The keys that one round drops. They are on the account of a stop that comes while this is there. Of a round that has
+/// ended before, they are not: whatever comes after it queues them again.
 #[derive(Debug)]
 pub(crate) struct Dropped {
     keys: AtomicUsize,

@@ -16,10 +16,10 @@ fn took(began: Instant) -> u64 {
 }
 
 impl Phases {
-    /// Stops, whoever asked for it. `controllers` completes when all controllers have ended,
-    /// which run on tasks of their own, with how many were cut; `events`
-    /// says whether all Kubernetes Events were sent; `release` gives the leases back, and is left out if there are none;
-    /// `watches` ends them. Returns whether nothing was lost that the next start does not do again.
+    /// Stops, whoever asked for it. `controllers` completes when all controllers have ended, which run on tasks of
+    /// their own, with how many were cut; `events` says whether all Kubernetes Events were sent; `release` gives the
+    /// leases back, and is left out if there are none; `watches` ends them. Returns whether nothing was lost that the
+    /// next start does not do again.
     pub(crate) async fn end(
         &self,
         controllers: impl Future<Output = usize>,

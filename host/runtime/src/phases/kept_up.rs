@@ -106,7 +106,8 @@ mod tests {
         assert_eq!((end, panics.of("test")), (ControllerEnd::Clean, 2));
     }
 
-    /// Whether the host stops in the pause after the panic, or later, while the controller waits for its former workers.
+    /// Whether the host stops in the pause after the panic, or later, while the controller waits for its former
+    /// workers.
     #[tokio::test(start_paused = true)]
     async fn a_controller_that_is_stopped_after_a_panic_waits_for_its_calls_as_long_as_the_host_does() {
         for (stop_after, call, clean, over_after) in [(50, 12, true, 12), (50, 99, false, 20), (5_000, 99, false, 25)] {

@@ -12,7 +12,8 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// A controller that needs `drain` to drain, drops three keys if that is too long, and whose last call ends after `call`.
+/// A controller that needs `drain` to drain, drops three keys if that is too long, and whose last call ends after
+/// `call`.
 fn controller(phases: &Phases, drain: Duration, call: Duration) -> impl Future<Output = ControllerEnd> + use<> {
     let (phases, mut at_work) = (phases.clone(), phases.at_work());
     async move {

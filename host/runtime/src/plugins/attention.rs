@@ -12,7 +12,8 @@ use crate::plugins::tell;
 
 /// How often the states of plugins are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// How long a plugin must have been in one state before it is reported. Less than that is normal at a start and in a rollout.
+/// How long a plugin must have been in one state before it is reported. Less than that is normal at a start and in a
+/// rollout.
 const REPORT_AFTER: Duration = Duration::from_secs(30);
 
 /// Which plugins need a person, and which of them have been reported.

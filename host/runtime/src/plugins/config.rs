@@ -1,5 +1,5 @@
-//! The operator's configuration of a plugin: what a `NAME.config.yaml` says, whether it fits the manifest's schema, and the
-//! document that the plugin gets, with the values of Secrets in their places. [`follow`] keeps it up to date.
+//! The operator's configuration of a plugin: what a `NAME.config.yaml` says, whether it fits the manifest's schema, and
+//! the document that the plugin gets, with the values of Secrets in their places. [`follow`] keeps it up to date.
 //!
 //! A plugin's author wrote the schema. It is compiled without resolvers, so that it fetches nothing, its patterns run
 //! in linear time, and what its references [`unfold`] to is bounded.
@@ -119,8 +119,8 @@ async fn read(path: &Path, plugin: &str) -> Result<Option<ConfigFile>, ConfigErr
     }
 }
 
-/// The Secrets that the configuration of `plugin` in `directory` takes values from, by namespace and name. An error is what is wrong
-/// with its file.
+/// The Secrets that the configuration of `plugin` in `directory` takes values from, by namespace and name. An error is
+/// what is wrong with its file.
 pub async fn named_secrets(directory: &Path, plugin: &str) -> Result<BTreeSet<(String, String)>, String> {
     let file = read(&path_in(directory, plugin), plugin).await.map_err(|error| error.to_string())?;
     let secrets = file.into_iter().flat_map(|file| file.secrets).map(|secret| secret.secret_key_ref);
@@ -145,8 +145,8 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Puts `value` where `pointer` says, making the objects on the way. What is there already stays: one of the two would be
-/// a mistake.
+/// Puts `value` where `pointer` says, making the objects on the way. What is there already stays: one of the two would
+/// be a mistake.
 fn put(document: &mut Value, pointer: &str, value: &Confidential) -> Result<(), String> {
     let Some(steps) = pointer.strip_prefix('/') else {
         return Err(format!("{pointer:?} is no JSON pointer, which is like `/smtp/password`"));

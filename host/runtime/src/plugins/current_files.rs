@@ -1,7 +1,7 @@
-//! Sees to it that plugins whose policies say `rollout: shadow` have a file of the version that runs, `NAME.current.wasm`
-//! (ADR 28). The first is a copy of `NAME.wasm`: whoever loads that file has it kept by [`keep_first`], before anything of it
-//! runs. What runs already when its policy says so is kept here. One that goes is not made anew of another `NAME.wasm`, which
-//! nobody has promoted.
+//! Sees to it that plugins whose policies say `rollout: shadow` have a file of the version that runs,
+//! `NAME.current.wasm` (ADR 28). The first is a copy of `NAME.wasm`: whoever loads that file has it kept by
+//! [`keep_first`], before anything of it runs. What runs already when its policy says so is kept here. One that goes is
+//! not made anew of another `NAME.wasm`, which nobody has promoted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -204,7 +204,8 @@ pub(crate) async fn keep_first(host: &Host, plugin: &Arc<str>, file: &Path, dige
     keep(file.parent().unwrap_or(Path::new("")), plugin, digest).await
 }
 
-/// Waits until what could not be kept may be loaded again: it can be kept now, or need not be, or there is another file.
+/// Waits until what could not be kept may be loaded again: it can be kept now, or need not be, or there is another
+/// file.
 pub(crate) async fn until_kept(host: &Host, plugin: &Arc<str>, file: &Path, digest: &Digest) {
     let mut policies = host.policies.changes();
     while let Err(NotKept::Failed(_)) = keep_first(host, plugin, file, digest).await {

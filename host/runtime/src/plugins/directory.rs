@@ -1,5 +1,6 @@
-//! Which plugins are to run: decided from the files of the plugin directory, what came of loading them, the list of allowed
-//! digests, and what was rejected. Nothing is read or started here; `manager::reload` does, and says what came of it.
+//! Which plugins are to run: decided from the files of the plugin directory, what came of loading them, the list of
+//! allowed digests, and what was rejected. Nothing is read or started here; `manager::reload` does, and says what came
+//! of it.
 //!
 //! A plugin goes by its file's stem. Whatever changes, [`Catalog::next`] compares what should be with what is, and
 //! names the steps from one to the other, each once.
@@ -36,7 +37,8 @@ pub enum DirectoryError {
     },
 }
 
-/// Whether the file `path` is one of a plugin's. Hidden files are nobody's, as editors and copies in progress make them.
+/// Whether the file `path` is one of a plugin's. Hidden files are nobody's, as editors and copies in progress make
+/// them.
 pub(crate) fn is_plugin(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "wasm")
 }

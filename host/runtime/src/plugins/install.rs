@@ -1,9 +1,10 @@
-//! Has the definitions of custom resources of a plugin's manifest installed before its controllers look for their kinds,
-//! and again when they are deleted while the plugin runs.
+//! Has the definitions of custom resources of a plugin's manifest installed before its controllers look for their
+//! kinds, and again when they are deleted while the plugin runs.
 //!
-//! What the operator does not grant, or a host that may only read, is not installed, and the plugin goes on with what the
-//! cluster has: many operators install definitions themselves. A definition that is refused because stored objects would be
-//! lost, or because it is another's, keeps its plugin from starting: it would work on a kind that it does not know.
+//! What the operator does not grant, or a host that may only read, is not installed, and the plugin goes on with what
+//! the cluster has: many operators install definitions themselves. A definition that is refused because stored objects
+//! would be lost, or because it is another's, keeps its plugin from starting: it would work on a kind that it does not
+//! know.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -91,8 +92,8 @@ impl Pacing {
 }
 
 impl Installer {
-    /// Installs all of them, as soon and as far as the operator's policies let it, and again when one has gone. It never
-    /// returns: what ends the generation ends this.
+    /// Installs all of them, as soon and as far as the operator's policies let it, and again when one has gone. It
+    /// never returns: what ends the generation ends this.
     pub(crate) async fn run(&self) {
         let (policies, plugin) = (&self.host.policies, &self.role.plugin);
         let (mut changes, mut told, mut pacing) = (policies.changes(), String::new(), Pacing::begin());
@@ -157,8 +158,8 @@ impl Installer {
         }
     }
 
-    /// Completes after a while if the host does not see all of the definitions `installed`: it may not watch definitions,
-    /// or one went before its watch began.
+    /// Completes after a while if the host does not see all of the definitions `installed`: it may not watch
+    /// definitions, or one went before its watch began.
     async fn unseen(&self, installed: &[Arc<str>]) {
         tokio::time::sleep(DEFINITIONS_LOOK_INTERVAL).await;
         let seen = self.host.kinds.snapshot();
@@ -195,8 +196,8 @@ impl Installer {
         *told = message;
     }
 
-    /// Returns what a read-only host does not do about `definition`. None: there is nothing to do. That this cannot be told
-    /// keeps no plugin from starting.
+    /// Returns what a read-only host does not do about `definition`. None: there is nothing to do. That this cannot be
+    /// told keeps no plugin from starting.
     async fn withhold(&self, definition: &Definition) -> Option<String> {
         let why = match self.supplies.definitions.would_install(&self.role, definition).await {
             Ok(would) => would?,

@@ -50,7 +50,8 @@ fn checked(loaded: Result<Arc<Plugin>, LoadError>, path: &Path) -> Result<Arc<Pl
     }
 }
 
-/// Why a host refuses a plugin with this manifest, although the file could be loaded: nobody could carry out a part of it.
+/// Why a host refuses a plugin with this manifest, although the file could be loaded: nobody could carry out a part of
+/// it.
 #[must_use]
 pub fn problem(manifest: &Manifest) -> Option<String> {
     if let Err(problem) = config::Schema::of(manifest) {
@@ -62,8 +63,8 @@ pub fn problem(manifest: &Manifest) -> Option<String> {
     unreadable_selector(manifest)
 }
 
-/// The first label selector that cannot be read. The server would refuse it at each watch, and the controller would wait
-/// for ever.
+/// The first label selector that cannot be read. The server would refuse it at each watch, and the controller would
+/// wait for ever.
 fn unreadable_selector(manifest: &Manifest) -> Option<String> {
     let controllers = manifest.controllers.iter();
     let watches = controllers.flat_map(|it| std::iter::once(&it.primary).chain(&it.owns).chain(&it.watches));
@@ -112,8 +113,8 @@ pub(super) fn install(
     Some(ready)
 }
 
-/// Has the configuration of `plugin` followed until `stop`. None: nothing could ever fit its schema, which was told of when
-/// it was loaded.
+/// Has the configuration of `plugin` followed until `stop`. None: nothing could ever fit its schema, which was told of
+/// when it was loaded.
 pub(super) fn configure(
     host: &Host,
     supplies: &Supplies,

@@ -2,9 +2,9 @@
 //! as soon as they are loaded, gives those that run their newer generations, and ends those whose files go.
 //!
 //! One task, [`Reload::run`], does it for all plugins; whatever takes time runs on tasks of its own and reports back.
-//! How files are loaded is in [`load`], next versions in [`next`], what is done with those that run in [`started`], and with those that do not any
-//! more by the host's own fault in [`fallen`]; what is told of it in `tell`, what is left of a plugin that goes in
-//! `unload`.
+//! How files are loaded is in [`load`], next versions in [`next`], what is done with those that run in [`started`], and
+//! with those that do not any more by the host's own fault in [`fallen`]; what is told of it in `tell`, what is left of
+//! a plugin that goes in `unload`.
 
 mod fallen;
 mod load;

@@ -67,8 +67,8 @@ pub struct RolledOut {
     pub promoted: Option<String>,
 }
 
-/// Puts the next version of `plugin` in the place of the current one, at once. `wanted`: the digest that it must begin with;
-/// another file is left where it is. Blocks.
+/// Puts the next version of `plugin` in the place of the current one, at once. `wanted`: the digest that it must begin
+/// with; another file is left where it is. Blocks.
 pub fn promote(directory: &Path, plugin: &str, wanted: Option<&str>) -> Result<RolledOut, RolloutError> {
     let [own, current, next] =
         [FileRole::Own, FileRole::Current, FileRole::Next].map(|role| role.path(directory, plugin));
@@ -83,8 +83,8 @@ pub fn promote(directory: &Path, plugin: &str, wanted: Option<&str>) -> Result<R
     Ok(RolledOut { next, current, promoted: Some(digest.to_string()) })
 }
 
-/// Keeps `NAME.wasm`, which has this digest, as the current version of `plugin`, whatever that file becomes. One that is there
-/// stays; false: it is the same. Blocks.
+/// Keeps `NAME.wasm`, which has this digest, as the current version of `plugin`, whatever that file becomes. One that
+/// is there stays; false: it is the same. Blocks.
 pub(crate) fn keep_as_current(directory: &Path, plugin: &str, digest: &str) -> Result<bool, RolloutError> {
     let [own, current] = [FileRole::Own, FileRole::Current].map(|role| role.path(directory, plugin));
     match copy(&own, &current, Some(digest), put_first) {

@@ -1,4 +1,5 @@
-//! A generation that does not take over yet: when it is looked at again, and when that it waits is told. Nothing is done here.
+//! A generation that does not take over yet: when it is looked at again, and when that it waits is told. Nothing is
+//! done here.
 
 use std::time::Duration;
 

@@ -34,9 +34,11 @@ pub(super) fn loaded(host: &Host, plugin: &Arc<Plugin>) {
     host.status.plugin(plugin.name()).count_load("loaded");
 }
 
-/// A file was not taken. `running`: the generation that goes on, or that returns in the place of one that was rolled back.
+/// A file was not taken. `running`: the generation that goes on, or that returns in the place of one that was rolled
+/// back.
 ///
-/// Here as in all that follows, what is shown is set before it is told: who reads a line finds on `/plugins` what it says.
+/// Here as in all that follows, what is shown is set before it is told: who reads a line finds on `/plugins` what it
+/// says.
 pub(super) fn refused(
     host: &Host,
     plugin: &Arc<str>,
@@ -186,7 +188,8 @@ pub(super) fn needs_person(host: &Host, status: &PluginStatus, health: &PluginHe
     event(host, plugin, runs, (reason, "Run"), &format!("it is {state}: {why}"));
 }
 
-/// A Kubernetes Event about the plugin's lease, which is all that the cluster has of a plugin. `(reason, action)`: of the Event.
+/// A Kubernetes Event about the plugin's lease, which is all that the cluster has of a plugin. `(reason, action)`: of
+/// the Event.
 fn event(host: &Host, plugin: &Arc<str>, runs: &str, (reason, action): (&str, &str), note: &str) {
     // By its name alone: a plugin that was never loaded has a lease, too, though perhaps none that exists.
     let Some(lease) = host.leadership.lease_of(plugin) else { return };

@@ -25,7 +25,8 @@ pub(super) enum Taken {
     Broken(String),
 }
 
-/// Changes `state` as the `plugin`'s file has. None: nothing was in force, and nothing is. Tells nothing: it is not in force yet.
+/// Changes `state` as the `plugin`'s file has. None: nothing was in force, and nothing is. Tells nothing: it is not in
+/// force yet.
 pub(super) fn take_policy(state: &mut PoliciesInForce, plugin: &str, change: &Change) -> Option<Taken> {
     let file = change.path.display();
     let read = match &change.content {

@@ -27,8 +27,8 @@ pub struct Bounds {
     pub(super) forbidden: Forbidden,
 }
 
-/// The current rights of plugins with these `manifests`, as a host with these `settings` that is confined to the namespace `only`
-/// would decide them: one for each. Nothing is followed.
+/// The current rights of plugins with these `manifests`, as a host with these `settings` that is confined to the
+/// namespace `only` would decide them: one for each. Nothing is followed.
 pub async fn standings(
     settings: PolicySettings,
     only: Option<&str>,

@@ -4,8 +4,9 @@
 //! Kept in a file, if the host has a directory to keep things in; and, where there are leases, in an annotation that
 //! all replicas see (`leadership`). What those are to be told is [`RejectionVerdicts`]; `plugins::replicas` tells them.
 //!
-//! Hosts that share the directory share the file, also hosts of different versions. So one entry is changed at a time, and what
-//! this version does not know stays in the others. A version that needs another form of an entry has to write another file.
+//! Hosts that share the directory share the file, also hosts of different versions. So one entry is changed at a time,
+//! and what this version does not know stays in the others. A version that needs another form of an entry has to write
+//! another file.
 
 mod verdicts;
 
@@ -113,7 +114,8 @@ impl Rejections {
         self.elsewhere = elsewhere;
     }
 
-    /// This replica has judged so, `now`. Returns it with a date after all that it knew by then, whatever the clocks say.
+    /// This replica has judged so, `now`. Returns it with a date after all that it knew by then, whatever the clocks
+    /// say.
     pub(crate) fn judged(&mut self, plugin: &Arc<str>, mut rejection: Rejection, now: JudgedAt) -> Rejection {
         let known = [&self.all, &self.elsewhere].into_iter().filter_map(|known| known.get(plugin).map(|it| it.at));
         let before = known.chain(self.pardoned_at(plugin, &rejection.digest)).max();

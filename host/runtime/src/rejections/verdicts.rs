@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Digest, Rejection};
 
-/// When something was judged: in milliseconds since 1970 by the clock of who judged, but after all that it knew by then.
+/// When something was judged: in milliseconds since 1970 by the clock of who judged, but after all that it knew by
+/// then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct JudgedAt(u64);

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Goes on evenly from the time of day at its start, whatever the machine's clock is set to meanwhile: no span ends before
-/// it began, or lasts an hour because the clock was put forward. How far it is off is added when spans are exported.
+/// Goes on evenly from the time of day at its start, whatever the machine's clock is set to meanwhile: no span ends
+/// before it began, or lasts an hour because the clock was put forward. How far it is off is added when spans are
+/// exported.
 #[derive(Debug)]
 pub(super) struct SpanClock {
     base: Instant,

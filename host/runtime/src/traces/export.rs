@@ -23,8 +23,8 @@ const BATCH_DELAY_MAX: Duration = Duration::from_secs(1);
 const EXPORT_BACKOFF: RetryPolicy = RetryPolicy::doubling(Duration::from_secs(1), EXPORT_BACKOFF_MAX).jitter(0.5, 1.0);
 /// The longest of them.
 const EXPORT_BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// How long a batch is tried. What comes later is worth more by then, and one that never gets through, as when something on the
-/// way breaks it off for its size, must not hold up the others.
+/// How long a batch is tried. What comes later is worth more by then, and one that never gets through, as when
+/// something on the way breaks it off for its size, must not hold up the others.
 const EXPORT_TRIED_FOR_MAX: Duration = Duration::from_mins(5);
 
 /// A collector of traces, or a test's stand-in for one.

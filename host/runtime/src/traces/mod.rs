@@ -1,7 +1,8 @@
 //! Traces of calls, exported by OTLP (ADR 31): which calls are sampled, and how their spans come to the collector.
 //!
-//! A call that is not sampled costs a comparison. Spans of one that is go into a bounded queue, from which one task takes
-//! them in batches (`export`), writes them as JSON (`encode`) and posts them (`collector`). Nobody waits for that task.
+//! A call that is not sampled costs a comparison. Spans of one that is go into a bounded queue, from which one task
+//! takes them in batches (`export`), writes them as JSON (`encode`) and posts them (`collector`). Nobody waits for that
+//! task.
 
 mod clock;
 mod collector;
@@ -187,7 +188,8 @@ impl SpanSink for TracerInner {
     }
 }
 
-/// Cuts long texts, since thousands of spans may wait, and escapes in them what deceives a reader: they may be a plugin's.
+/// Cuts long texts, since thousands of spans may wait, and escapes in them what deceives a reader: they may be a
+/// plugin's.
 fn tame(span: &mut EndedSpan) {
     let texts = span.attributes.iter_mut().filter_map(|(_, value)| match value {
         SpanValue::Text(text) => Some(text),

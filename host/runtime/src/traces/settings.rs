@@ -125,8 +125,8 @@ pub enum TraceSettingsError {
 }
 
 impl TraceSettings {
-    /// Reads `flags`, and what they leave open from the environment, in which `variable` looks. None: no collector is named,
-    /// or the environment switches traces off and no flag names one.
+    /// Reads `flags`, and what they leave open from the environment, in which `variable` looks. None: no collector is
+    /// named, or the environment switches traces off and no flag names one.
     ///
     /// # Errors
     ///
@@ -236,7 +236,8 @@ fn read_headers(name: &'static str, text: &str) -> Result<HeaderMap, TraceSettin
         let mut value = HeaderValue::try_from(value)
             .map_err(|_| problem(format!("the value of {named} holds what a header cannot")))?;
         value.set_sensitive(true);
-        // Of two with one name the last counts, as in OpenTelemetry's SDKs; and it may replace what the host says of itself.
+        // Of two with one name the last counts, as in OpenTelemetry's SDKs; and it may replace what the host says of
+        // itself.
         headers.insert(named, value);
     }
     Ok(headers)

@@ -43,7 +43,8 @@ pub(in crate::controller) struct PrimaryScope {
 }
 
 impl PrimaryScope {
-    /// That of the `primary` kind, watched by these. The version does not matter: the API server shows one object in all.
+    /// That of the `primary` kind, watched by these. The version does not matter: the API server shows one object in
+    /// all.
     pub(in crate::controller) fn of<'a>(primary: &PrimaryKind, specs: impl Iterator<Item = &'a WatchSpec>) -> Self {
         let text = |it: &Option<Arc<str>>| it.as_deref().unwrap_or_default().to_owned();
         let mut watches: Vec<_> = specs

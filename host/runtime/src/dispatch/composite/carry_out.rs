@@ -46,8 +46,8 @@ impl<'a> ChildWriter<'a> {
     }
 
     /// Takes all steps, and answers how each ended, in their order. It begins with one child and goes on with twice as
-    /// many at a time; where the server itself is in trouble, or time is up, it begins no more. `shows_all` says of a kind
-    /// whether what is not in the cache does not exist.
+    /// many at a time; where the server itself is in trouble, or time is up, it begins no more. `shows_all` says of a
+    /// kind whether what is not in the cache does not exist.
     pub(super) async fn apply(
         &self,
         parent: &CompositeParent,
@@ -98,8 +98,8 @@ impl<'a> ChildWriter<'a> {
         }
     }
 
-    /// Creates what the cache does not have. Where the cache does not show everything, the server is asked first: what is
-    /// there already must not be marked as created.
+    /// Creates what the cache does not have. Where the cache does not show everything, the server is asked first: what
+    /// is there already must not be marked as created.
     async fn create(&self, shows_all: bool, child: &Child, plugin: &str) -> Applied {
         if !shows_all && let Err(error) = self.write(create(child.body(None, None))).await {
             return Applied::Failed(if error.reason == ApiReason::AlreadyExists {
@@ -115,8 +115,8 @@ impl<'a> ChildWriter<'a> {
         ended(self.write(apply(child.body(Some(plugin), None), false, false)).await.map_err(Failure::Api))
     }
 
-    /// Applies what can be applied, and deletes the child for the rest. A child is only deleted if the server would take it
-    /// anew: a composition that is invalid must not cost what runs.
+    /// Applies what can be applied, and deletes the child for the rest. A child is only deleted if the server would
+    /// take it anew: a composition that is invalid must not cost what runs.
     async fn replace(&self, child: &Child, observed: &ObservedChildren, body: String) -> Applied {
         match self.write(apply(body.clone(), true, true)).await {
             Ok(Some(after)) => match change(&observed.text, &after) {
@@ -186,8 +186,8 @@ impl<'a> ChildWriter<'a> {
         self.ports.ask(self.call.clone(), operation).await
     }
 
-    /// Waits for `work` without the call's CPU permit, if it is not done at once. That it then waits for the permit is its
-    /// neighbours' doing, and takes nothing of its time.
+    /// Waits for `work` without the call's CPU permit, if it is not done at once. That it then waits for the permit is
+    /// its neighbours' doing, and takes nothing of its time.
     async fn going_on_for<F: Future>(&self, work: F) -> F::Output {
         let (output, answered) = self.call.cpu_permit.without(async { (work.await, Instant::now()) }).await;
         *self.end() += answered.elapsed();

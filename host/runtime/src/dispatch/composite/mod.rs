@@ -1,8 +1,8 @@
 //! A controller whose plugin composes: the host asks it what should be, and brings that about (ADR 9).
 //!
-//! What is decided about an answer is in `windlass_core::call::compose`; here it is carried out, in this order: what is there is
-//! read, the plugin is asked, its answer is checked as a whole, the children are applied, what was left out is pruned, the
-//! status is written, Events are sent. A failure on the way keeps nothing back but the pruning.
+//! What is decided about an answer is in `windlass_core::call::compose`; here it is carried out, in this order: what is
+//! there is read, the plugin is asked, its answer is checked as a whole, the children are applied, what was left out is
+//! pruned, the status is written, Events are sent. A failure on the way keeps nothing back but the pruning.
 
 mod carry_out;
 mod observed_state;
@@ -89,8 +89,8 @@ struct ObservedParent {
 
 impl<P: Compose> Composite<P> {
     async fn run(&self, request: Request, ports: &Ports, call: Arc<CallContext>, limits: CallLimits) -> Called {
-        // What a parent owns goes with it, and the garbage collector sees to that. With a finalizer the plugin is asked in which
-        // order, and when the parent may go.
+        // What a parent owns goes with it, and the garbage collector sees to that. With a finalizer the plugin is asked
+        // in which order, and when the parent may go.
         let is_composed = |object: &Object| self.finalizes || !object.header.deleting;
         let Some(object) = call.primary.clone().filter(is_composed) else {
             if call.primary.is_none() {
@@ -128,9 +128,9 @@ impl<P: Compose> Composite<P> {
         Called { keeps_finalizer: is_deleting && !may_go, ..Called::made(result, asked + cpu) }
     }
 
-    /// Asks the plugin which objects are related to the parent, if it is to say that, and keeps its answer: what changes from
-    /// then on is told, and what has changed before is in the caches. Returns the limits of what follows, and the processor
-    /// time that it took.
+    /// Asks the plugin which objects are related to the parent, if it is to say that, and keeps its answer: what
+    /// changes from then on is told, and what has changed before is in the caches. Returns the limits of what follows,
+    /// and the processor time that it took.
     async fn relate(
         &self,
         request: &Request,
@@ -214,8 +214,8 @@ impl<P: Compose> Composite<P> {
     }
 }
 
-/// Whether the garbage collector is at work on the children of `object`: it deletes them before the object goes, or takes the
-/// object off them. (`metav1.FinalizerOrphanDependents`, `metav1.FinalizerDeleteDependents`.)
+/// Whether the garbage collector is at work on the children of `object`: it deletes them before the object goes, or
+/// takes the object off them. (`metav1.FinalizerOrphanDependents`, `metav1.FinalizerDeleteDependents`.)
 fn is_the_collectors(object: &Object) -> bool {
     object.header.deleting && ["orphan", "foregroundDeletion"].iter().any(|name| finalizer::has(object, name))
 }

@@ -14,7 +14,8 @@ use crate::dispatch::circuit::Circuit;
 use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::observe::status::ControllerStatus;
 
-/// Stands right around the plugin, so that it sees real calls only, and not what another middleware answers in its place.
+/// Stands right around the plugin, so that it sees real calls only, and not what another middleware answers in its
+/// place.
 pub(crate) struct BreakerRecord {
     inner: Box<dyn Reconcile>,
     circuit: Circuit,

@@ -1,5 +1,5 @@
-//! Finalizers (ADR 8), kept by the host around a plugin's calls: on before the first one, off when the plugin is done with
-//! an object that is being deleted.
+//! Finalizers (ADR 8), kept by the host around a plugin's calls: on before the first one, off when the plugin is done
+//! with an object that is being deleted.
 //!
 //! Both are writes of the host's own, under the finalizer role. When one fails, the call has failed with it: a plugin
 //! is not called about what it could not clean up, and what it has cleaned up is offered to it again.
@@ -97,8 +97,8 @@ impl Finalized {
                 let message = format!("the API server's answer to adding the finalizer {} is {error}", self.name);
                 CallResult::Failed(vec![Failure::Transient(message)])
             }),
-            // Nothing that the call could bring about would be left behind, as it can write nothing either. Mostly such a
-            // host has the server try it, and gets the object as it would be.
+            // Nothing that the call could bring about would be left behind, as it can write nothing either. Mostly such
+            // a host has the server try it, and gets the object as it would be.
             Err(error) if error.reason == ApiReason::ReadOnly => Ok(primary.clone()),
             Ok(None) => Ok(primary.clone()),
             Err(error) => Err(self.failed("added", error)),

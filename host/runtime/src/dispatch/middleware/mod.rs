@@ -51,7 +51,8 @@ pub(crate) struct Middleware<'a> {
 }
 
 impl Middleware<'_> {
-    /// Puts the middleware around `plugin`. A call passes it from the last line to the first: the pause is the outermost, the instance the innermost.
+    /// Puts the middleware around `plugin`. A call passes it from the last line to the first: the pause is the
+    /// outermost, the instance the innermost.
     pub(crate) fn around(self, plugin: Box<dyn Reconcile>) -> Box<dyn Reconcile> {
         let mut inner: Box<dyn Reconcile> = Box::new(Reusable::new(plugin, self.instances));
         let (next, backlog) = self.shadow;

@@ -1,7 +1,7 @@
 //! Has the next version of a plugin called on the same key after this one, if there is one that is called as a shadow.
 //!
-//! It is the innermost but for the instance, so that it sees what the plugin itself asks for, and nothing that the host does
-//! around a call.
+//! It is the innermost but for the instance, so that it sees what the plugin itself asks for, and nothing that the host
+//! does around a call.
 
 use std::sync::Arc;
 

@@ -34,7 +34,8 @@ struct Comparisons {
     /// Calls that were not compared, and why the last of them was not.
     passed_over: u64,
     because: Option<&'static str>,
-    /// The agreeing calls that ended well since the last one that differed, and when the first and the last of them ended.
+    /// The agreeing calls that ended well since the last one that differed, and when the first and the last of them
+    /// ended.
     in_a_row: u64,
     row: Option<[Instant; 2]>,
     /// Keys whose last call differed.
@@ -48,8 +49,8 @@ struct Comparisons {
 }
 
 impl ShadowLedger {
-    /// A call about `key` was compared, and this was `found`; `ended_well`, or as badly as the current version's. Returns whether that
-    /// is news: the call before did not differ.
+    /// A call about `key` was compared, and this was `found`; `ended_well`, or as badly as the current version's.
+    /// Returns whether that is news: the call before did not differ.
     pub(crate) fn compared(
         &self,
         controller: &Arc<str>,
@@ -109,8 +110,9 @@ impl ShadowLedger {
         before.as_deref() != Some(problem)
     }
 
-    /// Completes when the last `calls` calls have agreed, for so long from the first of them to the last, and no key differs. Time alone
-    /// shows nothing: a plugin that is paused, or whose lease another replica has, is not called. Cancel-safe.
+    /// Completes when the last `calls` calls have agreed, for so long from the first of them to the last, and no key
+    /// differs. Time alone shows nothing: a plugin that is paused, or whose lease another replica has, is not called.
+    /// Cancel-safe.
     pub(crate) async fn agrees(&self, calls: u32, time: Duration) {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());

@@ -1,10 +1,10 @@
-//! Calls the next version of a plugin after the current one, on the same keys and the same caches, and compares what both
-//! would do (ADR 28). Nothing that the next version asks for is carried out.
+//! Calls the next version of a plugin after the current one, on the same keys and the same caches, and compares what
+//! both would do (ADR 28). Nothing that the next version asks for is carried out.
 //!
-//! A middleware notes what the current version asks for and is told (`noted`), and puts the call into a backlog. One task a
-//! controller takes calls from there (`caller`), makes them again with the next version on ports without a writer behind
-//! them (`ports`), and enters what differs into the ledger of that version (`ledger`). Which version that is, `plugins`
-//! says, in [`Shadows`].
+//! A middleware notes what the current version asks for and is told (`noted`), and puts the call into a backlog. One
+//! task a controller takes calls from there (`caller`), makes them again with the next version on ports without a
+//! writer behind them (`ports`), and enters what differs into the ledger of that version (`ledger`). Which version that
+//! is, `plugins` says, in [`Shadows`].
 
 mod backlog;
 mod caller;

@@ -36,7 +36,8 @@ impl NotedAnswers {
         }
     }
 
-    /// The answer to the same question: the first that has not been given, or else the last one. `None` if it was not asked.
+    /// The answer to the same question: the first that has not been given, or else the last one. `None` if it was not
+    /// asked.
     pub(super) fn give(&mut self, ask: Ask) -> Option<Answer> {
         let ask = compared(ask);
         let unused = self.0.iter_mut().find(|it| !it.is_given && it.ask == ask);

@@ -1,5 +1,6 @@
-//! The ports of a shadow's call. Behind them are the caches and reads of the API server, and nothing that writes: what the
-//! shadow wants to write is noted, and answered as the current version's same write was, or else as texts alone tell.
+//! The ports of a shadow's call. Behind them are the caches and reads of the API server, and nothing that writes: what
+//! the shadow wants to write is noted, and answered as the current version's same write was, or else as texts alone
+//! tell.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -34,7 +35,8 @@ pub(super) struct ShadowIntents {
     pub(super) writes: Vec<Operation>,
     /// The asks of [`OTHERS`].
     pub(super) others: Vec<Ask>,
-    /// The requests that were refused, as the current version's call has not sent them: the first few, without what may be secret.
+    /// The requests that were refused, as the current version's call has not sent them: the first few, without what may
+    /// be secret.
     refused: Vec<String>,
     /// The objects that it wrote, as it saw them before.
     pub(super) before: Vec<(ObjectRef, CachedState)>,

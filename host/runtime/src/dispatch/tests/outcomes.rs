@@ -1,8 +1,8 @@
 //! Tests the whole table of outcomes, seen from the plugin's side: each way in which a call can end, and what becomes
 //! of the key.
 //!
-//! Each row begins with a key that has one counted failure behind it, so that what is forgotten can be told from what is
-//! not.
+//! Each row begins with a key that has one counted failure behind it, so that what is forgotten can be told from what
+//! is not.
 
 use windlass_core::call::ports::Events;
 use windlass_core::object::ObjectRef;
@@ -43,8 +43,8 @@ fn expected(fate: Fate, delay: Duration) -> (Next, bool) {
     }
 }
 
-/// The fate of a key whose call failed with this reason alone, about another object in the primary's namespace. It is asked for each of
-/// `ApiReason::ALL`, which a reason that does not compile here is to be added to.
+/// The fate of a key whose call failed with this reason alone, about another object in the primary's namespace. It is
+/// asked for each of `ApiReason::ALL`, which a reason that does not compile here is to be added to.
 fn fate_of(reason: ApiReason) -> Fate {
     match reason {
         ApiReason::NamespaceTerminating | ApiReason::ReadOnly | ApiReason::NotGranted => Fate::Forgotten,
@@ -140,8 +140,8 @@ impl Table {
         (delay, attempt)
     }
 
-    /// Brings the key to one counted failure, and then to `result`. What follows: the next call, and whether the backoff
-    /// has begun anew.
+    /// Brings the key to one counted failure, and then to `result`. What follows: the next call, and whether the
+    /// backoff has begun anew.
     async fn play(&mut self, result: CallResult) -> (Next, bool) {
         self.stage.dispatch.queue.add(key(PRIMARY));
         self.answer_next(CallResult::Failed(vec![transient()])).await;

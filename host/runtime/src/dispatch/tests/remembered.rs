@@ -1,5 +1,5 @@
-//! The memory of a key between two calls: its failures, until somebody mends what they came from; and the uid of a primary
-//! that has gone.
+//! The memory of a key between two calls: its failures, until somebody mends what they came from; and the uid of a
+//! primary that has gone.
 
 use windlass_core::object::{Header, Object};
 use windlass_core::queue::outcome::{Retry, WAITED};

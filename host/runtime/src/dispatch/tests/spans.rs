@@ -7,8 +7,8 @@ use windlass_core::write::expectations::{Cache, Effect, Shown};
 use super::*;
 use crate::traces::tests::collected;
 
-/// A stage with one worker, one permit, and a tracer that samples this share of calls, whose keys are held until a cache
-/// shows their writes.
+/// A stage with one worker, one permit, and a tracer that samples this share of calls, whose keys are held until a
+/// cache shows their writes.
 fn traced(sampling: f64) -> (Stage, Arc<Reached>, Running, mpsc::UnboundedReceiver<Value>) {
     let clock = Arc::new(SystemClock::new());
     let mut stage = Stage::with_clock(0, 1, clock.clone());

@@ -1,4 +1,5 @@
-//! Electors before an API server of one lease, which lives in the client, without sockets, so that the clock may be paused.
+//! Electors before an API server of one lease, which lives in the client, without sockets, so that the clock may be
+//! paused.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

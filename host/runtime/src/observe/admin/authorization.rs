@@ -1,6 +1,6 @@
-//! The rights to ask the admin endpoint: those of holders of a token that the cluster knows, whose user has the verb of the request
-//! (`get`, or `post` to resume a plugin) at the path. As kube-rbac-proxy does it: a `TokenReview`, then a `SubjectAccessReview`
-//! about `nonResourceURLs`. The probes need no token, as the kubelet has none.
+//! The rights to ask the admin endpoint: those of holders of a token that the cluster knows, whose user has the verb of
+//! the request (`get`, or `post` to resume a plugin) at the path. As kube-rbac-proxy does it: a `TokenReview`, then a
+//! `SubjectAccessReview` about `nonResourceURLs`. The probes need no token, as the kubelet has none.
 
 use std::sync::Arc;
 
@@ -154,8 +154,8 @@ impl Authorizer {
 
 /// The token of a request. A browser asks its user for a name and a password, and the password is the token.
 ///
-/// A token is visible ASCII without blanks (RFC 6750). The API server reviews the first word of what it is sent, so that
-/// with blanks one good token would be any number of tokens, each with an answer of its own here.
+/// A token is visible ASCII without blanks (RFC 6750). The API server reviews the first word of what it is sent, so
+/// that with blanks one good token would be any number of tokens, each with an answer of its own here.
 fn token(headers: &HeaderMap) -> Option<String> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let (Some(only), None) = (all.next(), all.next()) else { return None };

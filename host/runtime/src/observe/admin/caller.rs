@@ -1,8 +1,8 @@
 //! Which requests the admin endpoint answers. Whoever can connect may read it; a page in a browser of somebody who can
-//! connect may not. A page shows itself by `Origin` or `Sec-Fetch-Site`. A page that had its own name lead to this address
-//! (DNS rebinding) shows neither, but asks for that name: so names that anybody can register are not answered to, unless
-//! `Sec-Fetch-Site: none` says that no page asks: no page can have a browser send that. `windlass status` says it, as the
-//! API server's proxy passes on the name by which the API server itself was asked.
+//! connect may not. A page shows itself by `Origin` or `Sec-Fetch-Site`. A page that had its own name lead to this
+//! address (DNS rebinding) shows neither, but asks for that name: so names that anybody can register are not answered
+//! to, unless `Sec-Fetch-Site: none` says that no page asks: no page can have a browser send that. `windlass status`
+//! says it, as the API server's proxy passes on the name by which the API server itself was asked.
 
 use std::net::IpAddr;
 
@@ -16,8 +16,8 @@ const PRIVATE: [&str; 4] = [".svc", ".cluster.local", ".internal", ".localhost"]
 /// Headers that proxies add to the requests of others.
 const FORWARDED: [&str; 3] = ["forwarded", "via", "x-forwarded-for"];
 
-/// Whether a proxy says that it asks for somebody else: one in the same Pod is as near as the host itself, and whoever asks
-/// through it is not. `kubectl port-forward` adds nothing.
+/// Whether a proxy says that it asks for somebody else: one in the same Pod is as near as the host itself, and whoever
+/// asks through it is not. `kubectl port-forward` adds nothing.
 pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
     FORWARDED.iter().any(|name| headers.contains_key(*name))
 }
@@ -41,8 +41,8 @@ pub(super) fn refusal<B>(request: &Request<B>) -> Option<&'static str> {
     None
 }
 
-/// Whether somebody follows a link, in a window: a dashboard may have one to the status page. The page comes with nothing in it
-/// yet, and a page that has opened it cannot look into it.
+/// Whether somebody follows a link, in a window: a dashboard may have one to the status page. The page comes with
+/// nothing in it yet, and a page that has opened it cannot look into it.
 fn is_visit(headers: &HeaderMap) -> bool {
     let is = |name: &str, value: &str| {
         let mut values = headers.get_all(name).iter();

@@ -1,4 +1,5 @@
-//! `/plugins/NAME/keys` and `/plugins/NAME/keys/NAMESPACE/NAME`: the keys of a plugin, a page at a time, and the story of one.
+//! `/plugins/NAME/keys` and `/plugins/NAME/keys/NAMESPACE/NAME`: the keys of a plugin, a page at a time, and the story
+//! of one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

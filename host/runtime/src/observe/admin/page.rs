@@ -1,5 +1,5 @@
-//! `/`: the status page, one document that needs nothing from elsewhere. Its script shows what strangers wrote as texts and
-//! never as HTML. Should that ever fail, the policy that it is sent with lets no other script run.
+//! `/`: the status page, one document that needs nothing from elsewhere. Its script shows what strangers wrote as texts
+//! and never as HTML. Should that ever fail, the policy that it is sent with lets no other script run.
 
 use std::sync::LazyLock;
 

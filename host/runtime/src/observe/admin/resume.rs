@@ -1,5 +1,5 @@
-//! POST `/plugins/PLUGIN/resume`: has a plugin try again what the host has stopped or put off. A suspended plugin fills its caches
-//! again, an open circuit lets a trial call through, and keys that have failed run with all their retries.
+//! POST `/plugins/PLUGIN/resume`: has a plugin try again what the host has stopped or put off. A suspended plugin fills
+//! its caches again, an open circuit lets a trial call through, and keys that have failed run with all their retries.
 //!
 //! It brings no version back that was rolled back: a restart would not either, and another file does.
 

@@ -17,12 +17,13 @@ pub(super) const YES_FOR: Duration = Duration::from_mins(1);
 const NO_FOR: Duration = Duration::from_secs(10);
 /// How many answers are kept.
 const REVIEW_ANSWERS_MAX: usize = 1024;
-/// How many yes answers about one user are kept. A user can have any number of tokens made, and must not push out others.
+/// How many yes answers about one user are kept. A user can have any number of tokens made, and must not push out
+/// others.
 const REVIEW_ANSWERS_PER_USER_MAX: usize = 32;
 /// How many questions are on their way to the API server at once, of those that strangers ask and of the others.
 const CONCURRENT_REVIEWS_MAX: usize = 8;
-/// How long a question counts as on its way after its answer, unless its last answer was a yes: so new questions come to
-/// at most [`CONCURRENT_REVIEWS_MAX`] a second, however they end.
+/// How long a question counts as on its way after its answer, unless its last answer was a yes: so new questions come
+/// to at most [`CONCURRENT_REVIEWS_MAX`] a second, however they end.
 const QUESTION_COSTS: Duration = Duration::from_secs(1);
 /// How long a question waits until it may be asked.
 const PERMIT_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -141,8 +142,8 @@ impl<T: OfUser + Clone + Send + 'static> ReviewAnswers<T> {
     }
 }
 
-/// Removes the answer among those that is missed the least: a no before a yes, as those who only try must not push others
-/// out, and of either the one that ends first.
+/// Removes the answer among those that is missed the least: a no before a yes, as those who only try must not push
+/// others out, and of either the one that ends first.
 fn remove_least<T>(all: &mut HashMap<AnswerKey, KeptAnswer<T>>, among: impl Fn(&KeptAnswer<T>) -> bool) {
     let candidates = all.iter().filter(|(_, kept)| among(kept));
     if let Some(least) = candidates.min_by_key(|(_, kept)| (kept.yes.is_some(), kept.until)).map(|(key, _)| *key) {

@@ -41,9 +41,9 @@ impl AdminSecurity {
         }
     }
 
-    /// Whether `request` may be answered, and whose it is, as far as that is known. Without tokens everybody may look, and only who
-    /// asks from the same machine or Pod (`is_local`) may change anything. That includes users of `kubectl port-forward`, which the
-    /// API server has authorized.
+    /// Whether `request` may be answered, and whose it is, as far as that is known. Without tokens everybody may look,
+    /// and only who asks from the same machine or Pod (`is_local`) may change anything. That includes users of `kubectl
+    /// port-forward`, which the API server has authorized.
     pub(super) async fn check<B>(&self, request: &Request<B>, is_local: bool) -> Result<Option<String>, AccessRefusal> {
         match &self.authorizer {
             Some(authorizer) => authorizer.check(request).await,
@@ -52,8 +52,8 @@ impl AdminSecurity {
         }
     }
 
-    /// The end of an answer that begins now, and may be a stream until `longest`: a token that is taken back must not be good for
-    /// as long as its stream might be open.
+    /// The end of an answer that begins now, and may be a stream until `longest`: a token that is taken back must not
+    /// be good for as long as its stream might be open.
     pub(super) fn until(&self, longest: Instant) -> Instant {
         if self.authorizer.is_some() { longest.min(Instant::now() + YES_FOR) } else { longest }
     }

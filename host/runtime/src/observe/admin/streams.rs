@@ -1,10 +1,12 @@
 //! `/watch`: all plugins in short as they change, as server-sent events, for the status page.
 //!
-//! The plugins are looked at once a second at most, for all pages together, and only while a page asks. A page is told what has
-//! changed since it was told last: one that reads slowly misses nothing, and all that is kept for it is the event that it reads.
+//! The plugins are looked at once a second at most, for all pages together, and only while a page asks. A page is told
+//! what has changed since it was told last: one that reads slowly misses nothing, and all that is kept for it is the
+//! event that it reads.
 //!
-//! The events are `state`, which has everything, and `change`, which has the plugins that have changed. Both have `now` in
-//! seconds, and as `span` the seconds since the page was last told, or would have been had there been anything to tell.
+//! The events are `state`, which has everything, and `change`, which has the plugins that have changed. Both have `now`
+//! in seconds, and as `span` the seconds since the page was last told, or would have been had there been anything to
+//! tell.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -200,7 +200,8 @@ impl Sources {
         let help = "How long the API server has told a cache nothing, neither of a change nor by a bookmark";
         gauges(encoder, "windlass_informer_silence_seconds", help, silence)?;
         let lists = all.clone().flat_map(|at| {
-            // A reason that has never been is no line; but each cache has one, as the first is there from the beginning.
+            // A reason that has never been is no line; but each cache has one, as the first is there from the
+            // beginning.
             let is_shown = |(reason, count): &(ListReason, u64)| *count > 0 || *reason == ListReason::First;
             let counts = ListReason::ALL.into_iter().zip(caches[at].status.lists_by_reason).filter(is_shown);
             counts.map(move |(reason, count)| {

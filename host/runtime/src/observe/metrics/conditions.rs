@@ -9,11 +9,12 @@ use windlass_core::object::conditions::ConditionStatus;
 use super::collect::{gauge, gauges, labels};
 use crate::observe::status::ControllerStatus;
 
-/// Types of conditions that are shown of each controller, three lines each: types are text of whoever may write a status.
+/// Types of conditions that are shown of each controller, three lines each: types are text of whoever may write a
+/// status.
 const CONDITION_TYPES_MAX: usize = 32;
 
-/// Shows how many primaries have which conditions. A type that is shown has a line for each status, so that none comes and
-/// goes with its objects.
+/// Shows how many primaries have which conditions. A type that is shown has a line for each status, so that none comes
+/// and goes with its objects.
 pub(super) fn conditions(encoder: &mut DescriptorEncoder<'_>, controllers: &[Arc<ControllerStatus>]) -> fmt::Result {
     let of = |it: &Arc<ControllerStatus>| {
         let (kind, counts) = it.primary_conditions()?;

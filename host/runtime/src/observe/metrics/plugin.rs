@@ -1,8 +1,8 @@
 //! The metrics that plugins declare: `windlass_plugin_<plugin>_<metric>`, each with the label `plugin`.
 //!
-//! A plugin is code of somebody else's, so a value is looked at before it is kept: of a declared metric, of its kind, with
-//! its labels and no others, a number that makes sense, and not one series too many. What does not fit is counted and
-//! dropped; it never fails a call.
+//! A plugin is code of somebody else's, so a value is looked at before it is kept: of a declared metric, of its kind,
+//! with its labels and no others, a number that makes sense, and not one series too many. What does not fit is counted
+//! and dropped; it never fails a call.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;

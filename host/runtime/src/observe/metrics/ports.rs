@@ -1,7 +1,7 @@
 //! The ports of a plugin, with everything counted that goes through them.
 //!
-//! Counted here and not at the other end: what a plugin asked for and what it was told is the same wherever it is carried
-//! out, and this is the one place that sees all of it.
+//! Counted here and not at the other end: what a plugin asked for and what it was told is the same wherever it is
+//! carried out, and this is the one place that sees all of it.
 
 use std::sync::Arc;
 

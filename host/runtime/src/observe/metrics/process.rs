@@ -1,5 +1,5 @@
-//! The process itself, under the names that Prometheus' client libraries give it. Looked up at each scrape, in `/proc`; where
-//! there is none, only the processor time and the limit on files are shown.
+//! The process itself, under the names that Prometheus' client libraries give it. Looked up at each scrape, in `/proc`;
+//! where there is none, only the processor time and the limit on files are shown.
 
 use std::fmt;
 use std::fs;

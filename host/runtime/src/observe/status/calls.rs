@@ -1,5 +1,5 @@
-//! The calls of one controller, as far as they are remembered for people: of each key that is not done its last ten, and of
-//! those that are, the last of all.
+//! The calls of one controller, as far as they are remembered for people: of each key that is not done its last ten,
+//! and of those that are, the last of all.
 //!
 //! The memory is bounded: [`CALLED_KEYS_MAX`] keys with [`KEY_CALLS_MAX`] calls each, which is at most about 6 KiB a
 //! key, and 3 KiB for the log lines before its last failure; and [`RECENT_DONE_CALLS_MAX`] calls of keys that are done.
@@ -19,8 +19,8 @@ use windlass_core::queue::trigger::Triggers;
 
 use super::{locked, shortened};
 
-/// The most keys that are not done whose calls are remembered. With more, those of the key that was called longest ago are
-/// forgotten.
+/// The most keys that are not done whose calls are remembered. With more, those of the key that was called longest ago
+/// are forgotten.
 const CALLED_KEYS_MAX: usize = 1000;
 /// The calls of one key that are remembered.
 const KEY_CALLS_MAX: usize = 10;
@@ -121,7 +121,8 @@ impl KeyCalls {
         }
     }
 
-    /// How often the call that runs about `key` has written so far, and the first objects that it has: `Service default/shop`.
+    /// How often the call that runs about `key` has written so far, and the first objects that it has: `Service
+    /// default/shop`.
     pub(crate) fn written(&self, key: &ObjectKey) -> (u32, String) {
         let calls = locked(&self.0);
         let Some(running) = calls.running.iter().find(|running| running.key == *key) else { return <_>::default() };

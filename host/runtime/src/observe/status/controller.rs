@@ -74,8 +74,8 @@ pub(crate) trait KeySource: Send + Sync {
     /// The kind of the primaries, and how many have which conditions.
     fn conditions(&self) -> (ObjectKind, ConditionCounts);
 
-    /// Runs the keys whose last calls failed, with all their retries, and ends the pause of an open circuit. This is the only thing
-    /// that the status has done to a controller: somebody has asked for it at the admin address.
+    /// Runs the keys whose last calls failed, with all their retries, and ends the pause of an open circuit. This is
+    /// the only thing that the status has done to a controller: somebody has asked for it at the admin address.
     fn resume(&self) -> ResumedController;
 }
 
@@ -263,7 +263,8 @@ impl ControllerStatus {
         locked(&self.failures).line(self.clock.now())
     }
 
-    /// How many keys fail now: those that are tried again, of which the queue has so many, and those that no retry would help.
+    /// How many keys fail now: those that are tried again, of which the queue has so many, and those that no retry
+    /// would help.
     pub(super) fn failing(&self, retried: usize) -> usize {
         retried + self.calls.count(|end| matches!(end, CallEnd::FailedForGood | CallEnd::Denied))
     }

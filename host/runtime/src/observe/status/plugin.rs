@@ -20,8 +20,8 @@ pub(crate) use self::health::PluginHealth;
 use super::{ControllerStatus, locked, shortened};
 use crate::suspension::Suspension;
 
-/// The least time between two resumptions of a plugin: nobody who resumes it over and over has it called, or its caches filled,
-/// more often than its circuit breaker would.
+/// The least time between two resumptions of a plugin: nobody who resumes it over and over has it called, or its caches
+/// filled, more often than its circuit breaker would.
 pub(crate) const RESUME_INTERVAL: Duration = BREAKER_PAUSE_MIN;
 
 /// A plugin file that does not run.
@@ -149,8 +149,9 @@ impl PluginStatus {
         current.reason = reason.map(shortened);
     }
 
-    /// Where its phase is one that follows its policy, it is the one that the policy `says` now, if that says any. Nobody sets another
-    /// meanwhile: of two who look and then set, the one that has looked first would have the last word.
+    /// Where its phase is one that follows its policy, it is the one that the policy `says` now, if that says any.
+    /// Nobody sets another meanwhile: of two who look and then set, the one that has looked first would have the last
+    /// word.
     pub(crate) fn follows_policy(&self, says: impl FnOnce() -> Option<(PluginPhase, Option<String>)>) {
         let mut current = locked(&self.current);
         let follows =
@@ -183,8 +184,8 @@ impl PluginStatus {
         was_suspended
     }
 
-    /// This generation runs now, in whichever's place. Controllers that it does not have are not shown any more. What the operator has
-    /// said of the plugin holds for each generation, but not that one of them is suspended.
+    /// This generation runs now, in whichever's place. Controllers that it does not have are not shown any more. What
+    /// the operator has said of the plugin holds for each generation, but not that one of them is suspended.
     pub(crate) fn is_now(&self, plugin: Arc<Plugin>) {
         let has = |name: &String| plugin.manifest().controllers.iter().any(|controller| controller.name == *name);
         locked(&self.controllers).retain(|name, _| has(name));
@@ -215,8 +216,8 @@ impl PluginStatus {
         locked(&self.current).pending = pending;
     }
 
-    /// Another generation is the newest: what one before it waited for says nothing of this one. Unless that is the one that `returns` in
-    /// the place of what runs: it has its turn before this.
+    /// Another generation is the newest: what one before it waited for says nothing of this one. Unless that is the one
+    /// that `returns` in the place of what runs: it has its turn before this.
     pub(crate) fn is_newest(&self, returns: Option<&str>) {
         locked(&self.current).pending.take_if(|pending| returns.is_none() || pending.digest.as_deref() != returns);
     }
@@ -271,8 +272,8 @@ impl PluginStatus {
         *locked(&self.suspension) = Arc::downgrade(suspension);
     }
 
-    /// Fills the caches of the suspended plugin again now, within the same limits, and does not wait for that. Returns false if
-    /// the plugin is not suspended on this replica.
+    /// Fills the caches of the suspended plugin again now, within the same limits, and does not wait for that. Returns
+    /// false if the plugin is not suspended on this replica.
     pub(crate) fn retry_suspended(&self) -> bool {
         let suspension = locked(&self.suspension).upgrade();
         suspension.is_some_and(|suspension| suspension.attempt_now(Instant::now()))

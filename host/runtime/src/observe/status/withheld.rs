@@ -58,8 +58,8 @@ struct OfObject {
 }
 
 impl WithheldWrites {
-    /// A call has made `write`, which was withheld. Answers whether that is news: the last call about its primary, in its
-    /// place, has not made the same.
+    /// A call has made `write`, which was withheld. Answers whether that is news: the last call about its primary, in
+    /// its place, has not made the same.
     pub(crate) fn note(&self, call: &CallContext, write: &WithheldWrite) -> bool {
         let mut writes = locked(&self.0);
         let is_news = writes.note(&call.primary_key, &call.trace_id, write);

@@ -33,7 +33,8 @@ impl ConfigFiles {
         &self.0.directory
     }
 
-    /// Is told whenever the file at `path`, which is in the directory, may be another than it was when this was asked for.
+    /// Is told whenever the file at `path`, which is in the directory, may be another than it was when this was asked
+    /// for.
     pub(crate) fn changes_of(&self, path: &Path) -> watch::Receiver<()> {
         let name = path.file_name().unwrap_or_default().to_owned();
         self.followers().entry(name).or_default().subscribe()

@@ -1,7 +1,7 @@
 //! Follows the configuration of one plugin: its file, and the Secrets that it names.
 //!
-//! Secrets are read again every few minutes. To watch them would keep whole Secrets in a cache, and needs a right that a host
-//! should not have to have. What cannot be taken leaves the former configuration in force.
+//! Secrets are read again every few minutes. To watch them would keep whole Secrets in a cache, and needs a right that
+//! a host should not have to have. What cannot be taken leaves the former configuration in force.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The files of one plugin: `NAME.wasm`; `NAME.next.wasm`, a version beside it; and `NAME.current.wasm`, the version that
-//! runs where `NAME.wasm` is to wait (ADR 28). Decides from them which runs, and which is the next.
+//! The files of one plugin: `NAME.wasm`; `NAME.next.wasm`, a version beside it; and `NAME.current.wasm`, the version
+//! that runs where `NAME.wasm` is to wait (ADR 28). Decides from them which runs, and which is the next.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,8 +41,8 @@ impl FileRole {
         directory.join(format!("{plugin}{}", self.suffix()))
     }
 
-    /// The plugin of the file `path`, and what it is to it. What is none of a plugin's is taken for its own, and refused for
-    /// its name when it is loaded.
+    /// The plugin of the file `path`, and what it is to it. What is none of a plugin's is taken for its own, and
+    /// refused for its name when it is loaded.
     pub(crate) fn of(path: &Path) -> (Arc<str>, Self) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let named = [Self::Current, Self::Next].into_iter().find_map(|role| {

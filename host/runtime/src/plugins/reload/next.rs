@@ -1,6 +1,6 @@
-//! The next versions of plugins: `NAME.next.wasm` beside `NAME.wasm`, or `NAME.wasm` beside `NAME.current.wasm`. Each is
-//! loaded, and called as a shadow of the current version if both watch the same (ADR 28). When the current one changes,
-//! what was compared begins anew.
+//! The next versions of plugins: `NAME.next.wasm` beside `NAME.wasm`, or `NAME.wasm` beside `NAME.current.wasm`. Each
+//! is loaded, and called as a shadow of the current version if both watch the same (ADR 28). When the current one
+//! changes, what was compared begins anew.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::*;
 
-/// A cluster in which `reader` may get metrics, `operator` may resume a plugin, `nobody` may do nothing, and the other tokens are
-/// nobody's.
+/// A cluster in which `reader` may get metrics, `operator` may resume a plugin, `nobody` may do nothing, and the other
+/// tokens are nobody's.
 #[derive(Clone, Default)]
 pub(crate) struct ToldReviews(Arc<Mutex<ToldState>>);
 

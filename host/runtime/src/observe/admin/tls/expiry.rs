@@ -1,4 +1,5 @@
-//! The end of a certificate's time. Whoever renews certificates may have stopped, and the log is to say so before clients do.
+//! The end of a certificate's time. Whoever renews certificates may have stopped, and the log is to say so before
+//! clients do.
 
 use std::time::Duration;
 

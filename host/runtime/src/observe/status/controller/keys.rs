@@ -1,5 +1,5 @@
-//! The keys of one controller: the state of each, and why. [`KeyState`] decides; this gathers the facts, from the parts that
-//! have them.
+//! The keys of one controller: the state of each, and why. [`KeyState`] decides; this gathers the facts, from the parts
+//! that have them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -79,7 +79,8 @@ impl ControllerStatus {
         }))
     }
 
-    /// All keys of which anything is known, in no order. It looks at each of them: some milliseconds for a hundred thousand.
+    /// All keys of which anything is known, in no order. It looks at each of them: some milliseconds for a hundred
+    /// thousand.
     pub(crate) fn keys(&self) -> Vec<KeyListing> {
         let parts = self.parts();
         let mut glances = self.calls.glances();

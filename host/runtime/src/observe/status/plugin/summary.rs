@@ -1,5 +1,5 @@
-//! A plugin in short: the part of its status that a line of the status page shows, and the counts that its curves are drawn
-//! from. `/plugins` has all.
+//! A plugin in short: the part of its status that a line of the status page shows, and the counts that its curves are
+//! drawn from. `/plugins` has all.
 
 use std::sync::Arc;
 use std::time::Duration;
