@@ -47,6 +47,7 @@ mod ticker;
 mod timing;
 mod trap;
 mod wasi;
+mod wasi_http_state;
 mod wasi_state;
 
 pub use abi::AbiVersion;

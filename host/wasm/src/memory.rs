@@ -14,7 +14,7 @@
 //! one at a time waits for that part or has it, so that who wants it waits for one call of each other plugin at most.
 //!
 //! What is counted is linear memory as it has grown, also that of parked instances, which go first when a call has to
-//! wait; the bodies of writes and the answers to imports while the host has them; and the objects that a call's writes
+//! wait; the bodies of writes and the answers to imports while the host has them, those of `wasi:http` included; and the objects that a call's writes
 //! have left, which its later reads are to show (`room`). Bodies and answers are there before they are asked for, so a
 //! plugin that has never had any before can exceed the budget by one import's worth for each of its calls. Tables (1.6 MB
 //! a call at most), stacks, and single objects that are read from a cache are not counted.
@@ -79,6 +79,7 @@ impl GuestMemory {
             kept_back: None,
             used: 0,
             kept: 0,
+            behind_handles: 0,
             most: 0,
         };
         match self.at_once(share, wanted, Wants::ToBegin) {
@@ -160,6 +161,8 @@ pub(crate) struct Account {
     used: usize,
     /// Bytes that the host keeps for the call to its end.
     kept: usize,
+    /// Bytes that the host has now for handles of the guest.
+    behind_handles: usize,
     most: usize,
 }
 
@@ -196,13 +199,19 @@ impl Account {
         self.cover(self.used, time).await;
     }
 
+    /// Has room for what the host has for handles of the guest, `bytes` now. They outlive the call if its instance does.
+    pub(crate) async fn have_behind_handles(&mut self, bytes: usize, time: &CallTime) {
+        self.behind_handles = bytes;
+        self.cover(self.used, time).await;
+    }
+
     /// The call has ended, and another begins in the same instance.
     pub(crate) fn keep_nothing(&mut self) {
         self.kept = 0;
     }
 
     async fn cover(&mut self, bytes: usize, time: &CallTime) {
-        let bytes = bytes.saturating_add(self.kept);
+        let bytes = bytes.saturating_add(self.kept).saturating_add(self.behind_handles);
         let more = pages(bytes).saturating_sub(self.held.amount());
         if more > 0 && self.kept_back.is_none() {
             match self.budget.at_once(&self.share, more, Wants::ToGoOn) {

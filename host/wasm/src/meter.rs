@@ -162,6 +162,11 @@ impl Meter {
         self.of_instance.memory.have_beside(bytes, &self.time).await;
     }
 
+    /// Has room in the memory of all guests for the `bytes` that the host has now for handles of the guest, and waits for it.
+    pub(crate) async fn have_behind_handles(&mut self, bytes: usize) {
+        self.of_instance.memory.have_behind_handles(bytes, &self.time).await;
+    }
+
     /// Waits for room in the memory of all guests for what `overlay` has kept without.
     pub(crate) async fn pay_for(&mut self, overlay: &Overlay) {
         let owed = overlay.owed();

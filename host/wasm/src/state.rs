@@ -66,7 +66,7 @@ impl World {
     }
 
     /// Time and chance, if they are not the host's own.
-    fn surroundings(&self) -> Option<&dyn Surroundings> {
+    pub(crate) fn surroundings(&self) -> Option<&dyn Surroundings> {
         match self {
             Self::Reconcile(world) => world.ports.surroundings.as_deref(),
             Self::Describe(_) | Self::Answer(_) | Self::Parked => None,
@@ -177,6 +177,9 @@ impl CallState {
     pub(crate) fn park(&mut self) {
         (self.world, self.waiting_in, self.last_error, self.said_by) = (World::Parked, None, None, None);
         (self.slept, self.latest) = (Duration::ZERO, Duration::ZERO);
+        if let Some(wasi) = self.used_wasi() {
+            wasi.http.requests.end();
+        }
     }
 
     /// The guest's words, without the secrets of its configuration.
@@ -231,11 +234,16 @@ impl CallState {
 
     /// Has `time` pass for the guest at once, where time stands still otherwise. Or not, where it is real.
     pub(crate) fn passes_at_once(&mut self, time: Duration) -> bool {
-        let is_told = self.world.told_now().is_some() || self.world.surroundings().is_some_and(Surroundings::is_told);
+        let is_told = self.is_time_told();
         if is_told {
             self.slept = self.slept.saturating_add(time);
         }
         is_told
+    }
+
+    /// Whether time stands still but for waits, which pass at once.
+    pub(crate) fn is_time_told(&self) -> bool {
+        self.world.told_now().is_some() || self.world.surroundings().is_some_and(Surroundings::is_told)
     }
 
     /// Its use of WASI.

@@ -31,7 +31,7 @@ fn from_wit(request: Request) -> HttpRequest {
 }
 
 /// `response` of `size` bytes, if it is no larger than what the host hands to a guest at once.
-fn within(response: HttpResponse, size: usize, limit: usize) -> Result<HttpResponse, CoreError> {
+pub(crate) fn within(response: HttpResponse, size: usize, limit: usize) -> Result<HttpResponse, CoreError> {
     if size <= limit {
         return Ok(response);
     }

@@ -7,7 +7,7 @@ mod cache;
 mod clock;
 mod config;
 mod events;
-mod http;
+pub(crate) mod http;
 mod live;
 mod log;
 mod metrics;

@@ -31,10 +31,9 @@ impl CallState {
         Ok(self.table().push(stream)?)
     }
 
-    /// Logs what was written since the last time, and charges it to the call.
+    /// Logs what was written since the last time.
     pub(super) fn log_printed(&mut self) {
         for (output, bytes) in self.wasi().printed.take() {
-            self.meter.import_bytes(bytes.len());
             print(self, output, &bytes);
         }
     }

@@ -7,6 +7,7 @@
 
 mod cli;
 mod clocks;
+mod http;
 mod io;
 mod met;
 mod random;
@@ -52,6 +53,9 @@ pub(crate) fn define(linker: &mut Linker<CallState>, component: &Component) -> w
     random_bindings::random::add_to_linker::<_, HasSelf<_>>(linker, CallState::called)?;
     random_bindings::insecure::add_to_linker::<_, HasSelf<_>>(linker, CallState::called)?;
     random_bindings::insecure_seed::add_to_linker::<_, HasSelf<_>>(linker, CallState::called)?;
+    if component.component_type().imports(linker.engine()).any(|(name, _)| http::is_import(name)) {
+        http::define(linker)?;
+    }
     linker.allow_shadowing(false);
     Ok(())
 }

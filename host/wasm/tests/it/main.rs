@@ -21,4 +21,5 @@ mod scripts;
 mod stock;
 mod threads;
 mod wasi;
+mod wasi_http;
 mod wit;
