@@ -508,11 +508,12 @@ impl Requests {
         self.awaited.take();
     }
 
-    /// The answered ones among `awaited`, once there is one.
-    pub(crate) fn poll_first(&mut self, context: &mut Context<'_>, awaited: &[u32]) -> Poll<Vec<u32>> {
+    /// The answered ones among `awaited`, once there is one. The other requests go on, too, unless `alone`.
+    pub(crate) fn poll_first(&mut self, context: &mut Context<'_>, awaited: &[u32], alone: bool) -> Poll<Vec<u32>> {
         let mut answered = Vec::new();
         for sent in &mut self.sent {
-            if sent.poll(context) && awaited.contains(&sent.number) {
+            let is_awaited = awaited.contains(&sent.number);
+            if (is_awaited || !alone) && sent.poll(context) && is_awaited {
                 answered.push(sent.number);
             }
         }

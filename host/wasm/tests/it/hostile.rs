@@ -6,6 +6,7 @@
 //! attacks, one component is steered by the text of its primary: to compile one for each takes longer than all attacks.
 
 mod wasi;
+mod wasi_http;
 
 use crate::support;
 

@@ -58,9 +58,11 @@ impl CallState {
 
     /// Those of `requests` that have been answered when the first has, or when `patience` ends. All requests go on meanwhile.
     async fn first_answered(&mut self, requests: &[u32], patience: Option<Duration>) -> wasmtime::Result<Vec<u32>> {
+        // A replay has no answers to those that it does not have the guest see.
+        let alone = self.is_time_told();
         // Taken out meanwhile. If the call is given up here, its requests are too.
         let mut all = std::mem::take(&mut self.wasi().http.requests);
-        let mut first = poll_fn(|context| all.poll_first(context, requests));
+        let mut first = poll_fn(|context| all.poll_first(context, requests, alone));
         let at_once = (&mut first).now_or_never();
         let answered = match (at_once, patience) {
             (Some(answered), _) => answered,

@@ -1,9 +1,10 @@
 //! Makes a guest's request into one for the port, and sends it.
 
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use futures::future::ready;
 use http_body_util::BodyExt as _;
 use wasmtime::component::Resource;
 use wasmtime_wasi_http::RequestOptions;
@@ -71,14 +72,18 @@ impl CallState {
     pub(in crate::wasi) fn ask_ready_requests(&mut self) -> wasmtime::Result<()> {
         // A replay knows which it will have the guest see, and only these are answered.
         let begins = self.world.surroundings().is_none_or(|surroundings| !surroundings.is_told());
-        let Some(wasi) = self.used_wasi() else { return Ok(()) };
+        let Some(wasi) = self.used_wasi().filter(|wasi| !wasi.http.requests.sent.is_empty()) else { return Ok(()) };
         let mut sent = std::mem::take(&mut wasi.http.requests);
         let asked = sent.ready().try_for_each(|sent| {
             let Some(request) = sent.take_ready() else { return Ok(()) };
             let world = self.reconcile(HANDLE)?;
             let (port, call, summary) = (world.ports.outside.clone(), world.call.clone(), summary(&request));
-            let work = AssertUnwindSafe(async move { port.ask(call, request.into()).await }).catch_unwind();
-            sent.asked(summary, work.boxed(), begins);
+            // Now, and not when it is polled: the order of the questions is the guest's.
+            let work = match catch_unwind(AssertUnwindSafe(|| port.ask(call, request.into()))) {
+                Ok(work) => AssertUnwindSafe(work).catch_unwind().boxed(),
+                Err(panic) => ready(Err(panic)).boxed(),
+            };
+            sent.asked(summary, work, begins);
             Ok(())
         });
         self.wasi().http.requests = sent;
