@@ -319,6 +319,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_the_host_has_for_handles_counts_beside_linear_memory_and_outlives_the_call() {
+        let (memory, time) = (memory(24, 4), time());
+        let mut account = memory.reserve(&memory.share(), 0).await;
+        account.have_behind_handles(2 * MEMORY_PAGE_BYTES, &time).await;
+        account.grow_to(3 * MEMORY_PAGE_BYTES, &time).await;
+        assert_eq!(memory.reserved(), 5 * MEMORY_PAGE_BYTES);
+        account.keep_nothing();
+        account.grow_to(4 * MEMORY_PAGE_BYTES, &time).await;
+        assert_eq!(memory.reserved(), 6 * MEMORY_PAGE_BYTES);
+        account.have_behind_handles(0, &time).await;
+        account.grow_to(6 * MEMORY_PAGE_BYTES, &time).await;
+        assert_eq!((memory.reserved(), account.most()), (6 * MEMORY_PAGE_BYTES, 6 * MEMORY_PAGE_BYTES));
+    }
+
+    #[tokio::test]
     async fn one_plugin_leaves_half_and_two_a_quarter() {
         let (memory, time) = (memory(24, 4), time());
         let [hog, other, neighbour] = [(); 3].map(|()| memory.share());

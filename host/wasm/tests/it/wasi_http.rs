@@ -18,7 +18,7 @@ use windlass_core::http::{HttpBody, HttpError, HttpReason, HttpRequest, HttpResp
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
 use windlass_core::ports::{Answer, Ask, Ports, port_fn};
-use windlass_wasm::{CallLimits, Instances, Limits, Plugin, Replay};
+use windlass_wasm::{CallLimits, CompositionRequest, Instances, Limits, Plugin, Replay, Request};
 
 /// A server that answers as a test says, and remembers what it was asked.
 type Server = Arc<Mutex<Vec<HttpRequest>>>;
@@ -497,4 +497,65 @@ async fn functions_of_a_later_version_are_refused_and_give_their_handles_back() 
     let sandbox = sandbox(Limits { host_calls: 100_000, ..Limits::default() });
     let plugin = load(&sandbox, "guest", &component).await.expect("it loads");
     assert_eq!(called(&plugin, &quiet(), Some("{}")).await.result, CallResult::Done);
+}
+
+#[tokio::test]
+async fn a_composer_sends_no_request() {
+    let core = Core::calling_http("", "(drop (call $send (call $to (i32.const 0))))");
+    let bytes = core.composing(&wasi_http("0.2.12"));
+    let plugin = load(&sandbox(Limits::default()), "guest", &bytes).await.expect("it loads");
+    let call = call_of(&plugin, &ObjectKey::namespaced("prod", "shop"));
+    let request = CompositionRequest {
+        request: Request {
+            controller: "guest".into(),
+            key: call.primary_key.clone(),
+            uid: None,
+            object: None,
+            deleting: false,
+            attempt: 0,
+            trace_id: call.trace_id.clone(),
+        },
+        parent: "{}".into(),
+        children: vec![],
+        related: vec![],
+        config: "{}".into(),
+    };
+    let answer = plugin.compose(request, call, CallLimits::default()).await.answer;
+    let (reason, message) = trapped(answer.expect_err("it is stopped"));
+    assert_eq!(reason, "forbidden-import");
+    assert!(message.contains("`compose` calls `wasi:http/outgoing-handler#handle`"), "{message}");
+}
+
+#[tokio::test]
+async fn a_panic_of_the_port_ends_the_call_that_sees_it() {
+    let panics_at_once = server(|_| panic!("the port has a bug")).1;
+    let panics_later = server(|_| async { panic!("the port has a bug") }.boxed()).1;
+    for ports in [panics_at_once, panics_later] {
+        let plugin = guest(Limits::default(), "(call $wait (call $send (call $to (i32.const 0))))").await;
+        let (reason, message) = trapped(called(&plugin, &ports, Some("{}")).await.result);
+        assert_eq!((reason, message.contains("the port has a bug")), ("host", true), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn bodies_that_are_not_read_are_bounded_and_those_that_are_read_leave_nothing() {
+    let get = "(global.set $a (call $send (call $to (i32.const 0)))) (call $wait (global.get $a))
+        (if (i32.ne (call $seen (global.get $a)) (i32.const 200)) (then unreachable))
+        (call $drop-future (global.get $a))";
+    let many = |then: &str| {
+        format!(
+            "(local.set 0 (i32.const 20)) (loop $more {get} {then}
+          (br_if $more (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))"
+        )
+    };
+    let mebibyte = "a".repeat(1 << 20);
+    let (_, ports) = server(move |_| ready(Ok(response(200, &mebibyte))).boxed());
+    let limits = || Limits { response_bytes: 2 << 20, ..Limits::default() };
+    let kept = guest(limits(), &many("")).await;
+    let (reason, message) = trapped(called(&kept, &ports, Some("{}")).await.result);
+    assert_eq!((reason, message.contains("more than 16 MiB of HTTP bodies")), ("wasi", true), "{message}");
+    for then in ["(drop (call $read))", "(call $drop-response (global.get $response))"] {
+        let plugin = guest(limits(), &many(then)).await;
+        assert_eq!(called(&plugin, &ports, Some("{}")).await.result, CallResult::Done, "{then}");
+    }
 }

@@ -165,8 +165,18 @@ impl Core {
         self.encoded(wasi, &[])
     }
 
+    /// A composer that does in `compose` what the guest would do in `reconcile`, with what `wasi` has for a reconciler.
+    pub(crate) fn composing(&self, wasi: &str) -> Vec<u8> {
+        self.encoded(&wasi.replace("reconciler-plugin", "composer-plugin"), &[])
+    }
+
     fn encoded(&self, wasi: &str, adapters: &[(&str, &[u8])]) -> Vec<u8> {
-        let mut module = wat::parse_str(self.text()).expect("the guest's text is well-formed");
+        let mut text = self.text();
+        if wasi.contains("composer-plugin") {
+            text = text.replace("reconciler@0.2.0#reconcile", "composer@0.2.0#compose");
+            text = text.replace("windlass:plugin/reconciler@", "windlass:plugin/composer@");
+        }
+        let mut module = wat::parse_str(text).expect("the guest's text is well-formed");
         let mut resolve = Resolve::default();
         // A benchmark of another crate makes guests, too.
         let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|directory| directory.join("wit"));
