@@ -21,13 +21,14 @@ pub(crate) use self::body::OutgoingBody;
 pub(crate) use self::requests::{FutureResponse, RequestSummary, Requests, Seen, SentRequest, Stage};
 use crate::wasi_state::WasiError;
 
-/// The most requests of a call whose answers the guest has not seen. It is told so by `connection-limit-reached`. Those that
-/// it gave up count to the end of the call: when they end depends on the network, and the guest must not see that.
+/// The most requests of a call whose answers the guest has not seen; a `Promise.all` of a few dozen fits. The next fails with
+/// `connection-limit-reached`. Requests that the guest gave up count until the call ends: when they are answered depends on
+/// the network, and the guest must not see that.
 pub(crate) const HTTP_REQUESTS_MAX: usize = 32;
-/// The most bytes of bodies, of requests and of responses, that the host has for an instance. With one buffer of its own for
-/// each request at once, and as much again for what it has not dropped yet.
+/// The most bytes of bodies, of requests and of responses, that the host has for an instance: sixteen of the largest.
 pub(crate) const HTTP_BODY_BYTES_MAX: usize = 16 << 20;
-/// The most bytes that the headers behind all handles of an instance may have, within one half more.
+/// The most bytes that the headers behind all handles of an instance may have. They are counted again after each half of that,
+/// so there may be half as much again.
 pub(crate) const HTTP_HEADER_BYTES_MAX: usize = 4 << 20;
 /// What a header takes in memory beside its name and its value.
 const HEADER_OVERHEAD_BYTES: usize = 72;
@@ -219,7 +220,9 @@ mod tests {
             "{}",
             pushed.len()
         );
-        pushed.into_iter().for_each(|handle| drop(table.delete(handle)));
+        for handle in pushed {
+            table.delete(handle).expect("it is there");
+        }
         assert!((0..1_000).all(|_| state.headers_grow(bytes, table.iter_mut()).is_ok()), "none is kept");
     }
 }

@@ -228,7 +228,11 @@ impl Requests {
         let mut answered = Vec::new();
         for sent in &mut self.sent {
             let is_awaited = awaited.contains(&sent.number);
-            if (is_awaited || !alone) && sent.poll(context) && is_awaited {
+            if alone && !is_awaited {
+                continue;
+            }
+            let is_answered = sent.poll(context);
+            if is_answered && is_awaited {
                 answered.push(sent.number);
             }
         }

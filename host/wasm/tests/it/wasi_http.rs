@@ -124,9 +124,9 @@ async fn a_timer_ends_a_wait_for_an_answer_that_then_still_comes() {
             let told = told.clone();
             async move {
                 if request.url.ends_with("first") {
-                    told.notified().await
+                    told.notified().await;
                 } else {
-                    told.notify_one()
+                    told.notify_one();
                 }
                 Ok(response(200, ""))
             }

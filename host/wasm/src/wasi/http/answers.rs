@@ -9,7 +9,7 @@ use tracing::Level;
 use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use windlass_core::http::HttpResponse;
 use windlass_core::panics;
-use windlass_core::ports::{Answer, TypedAsk as _};
+use windlass_core::ports::{Answer, Surroundings, TypedAsk as _};
 
 use super::HANDLE;
 use super::error::code;
@@ -31,7 +31,7 @@ impl CallState {
         patience: Option<Duration>,
     ) -> wasmtime::Result<bool> {
         let answered = if self.is_time_told() {
-            let noted = self.world.surroundings().and_then(|surroundings| surroundings.told_answers());
+            let noted = self.world.surroundings().and_then(Surroundings::told_answers);
             let told = noted.unwrap_or_else(|| requests[..1].to_vec());
             let told: Vec<_> = told.into_iter().filter(|number| requests.contains(number)).collect();
             for number in &told {
