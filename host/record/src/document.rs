@@ -122,8 +122,8 @@ pub struct RecordedSurroundings {
     /// The readings of the clock that never goes back, in nanoseconds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub monotonic: Vec<u64>,
-    /// What it learned each time that it looked for answers to HTTP requests that it had sent by `wasi:http`: the numbers of
-    /// those that had been answered since the last time. They are counted from 0 on.
+    /// The HTTP requests that it found answered each time that it looked, if it had sent some by `wasi:http`. Requests are
+    /// numbered from 0 on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answered: Vec<Vec<u32>>,
     /// The seed of all chance, 64 hexadecimal digits. None: it is not told, because a Secret may have come of it.

@@ -12,7 +12,7 @@
 //! | guest | a line of the log; all lines of a call; those of a plugin per second | `log_line_bytes`, cut; `log-lines` and `log-bytes`; `log-lines-per-second` and `log-bytes-per-second`, dropped |
 //! | guest | names, selectors, tokens, pointers, failures | `convert` and `core::outcome`: refused or cut |
 //! | host | objects that `cache`, `live` and `writes` return, all of one import call together | `response`; they fail with `too-large`, pages end sooner |
-//! | host | a response of `http`, headers included | `response`, and before that the host's own limit of a fetch |
+//! | host | a response of `http` and `wasi:http`, headers included | `response`, and before that the host's own limit of a fetch |
 //! | host | names of claimed objects | `response` |
 //! | host | the object of a `reconcile`; all that a `compose` is given | `response`: the plugin is not called (`request`) |
 //! | host | random bytes | `random-bytes` |

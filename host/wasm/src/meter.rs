@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use wasmtime::ResourceLimiterAsync;
 use windlass_core::fair::leave_thread;
+use windlass_core::http::{HttpError, HttpReason, HttpResponse};
 use windlass_core::overlay::Overlay;
 
 use crate::cpu::CpuTime;
@@ -44,6 +45,9 @@ struct Used {
     import_fuel: u64,
 }
 
+/// The advice where one import call would return too much.
+pub(crate) const RAISE_RESPONSE: &str = "ask for less at a time, or raise it with `--limit response=SIZE`";
+
 /// The fuel that one import call stands for, whatever it does: more than the least takes, so that calls without end come to their
 /// limit long before the clock stops them.
 const IMPORT_FUEL: u64 = 10_000;
@@ -68,6 +72,16 @@ impl Meter {
 
     pub(crate) fn time(&self) -> &CallTime {
         &self.time
+    }
+
+    /// `response` of `size` bytes, if it is no larger than what the host hands to a guest at once.
+    pub(crate) fn response(&self, response: HttpResponse, size: usize) -> Result<HttpResponse, HttpError> {
+        let most = self.limits.response_bytes;
+        if size <= most {
+            return Ok(response);
+        }
+        let message = format!("the response has {size} bytes, a guest gets at most {most} at once ({RAISE_RESPONSE})");
+        Err(HttpError { reason: HttpReason::TooLarge, message })
     }
 
     /// The memory of the instance.

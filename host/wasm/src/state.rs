@@ -166,6 +166,21 @@ pub(crate) struct ForbiddenImport {
 )]
 pub(crate) struct NoScript;
 
+/// The host itself failed while it worked for a guest. It travels through wasmtime as the cause of the trap.
+#[derive(Debug, thiserror::Error)]
+#[error("the host failed in {import}: {cause}")]
+pub(crate) struct HostFailed {
+    pub(crate) import: &'static str,
+    pub(crate) cause: String,
+}
+
+impl HostFailed {
+    /// In `import`, because of `cause`.
+    pub(crate) fn in_import(import: &'static str, cause: &str) -> wasmtime::Error {
+        Self { import, cause: cause.to_owned() }.into()
+    }
+}
+
 impl CallState {
     pub(crate) fn new(meter: Meter, world: World, script: Option<Arc<str>>, engine: Engine) -> Self {
         let (waiting_in, last_error, said_by) = (None, None, None);

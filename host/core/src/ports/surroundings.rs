@@ -17,8 +17,8 @@ pub trait Surroundings: Send + Sync {
     /// Whether time passes at once where the guest waits.
     fn is_told(&self) -> bool;
 
-    /// What the guest learns when it next looks for answers to its own HTTP requests, where time passes at once: the numbers of
-    /// those that have been answered, from 0 on in each call. `None` if it looks more often than was noted.
+    /// The numbers of the HTTP requests that the guest finds answered when it looks next, where time passes at once. Each call
+    /// counts its requests from 0 on. `None` if it looks more often than was noted.
     fn told_answers(&self) -> Option<Vec<u32>>;
 
     /// The same where it is real: the guest learns now that these have been answered, or that none has.

@@ -33,7 +33,7 @@ pub(super) fn wasi(imports: &[String]) -> String {
     text
 }
 
-/// What a component that speaks `wasi:http` lacks for that, if it `asks` for no host. None: it does not speak it, or asks.
+/// Words for a component that can send requests by `wasi:http` and does not ask for a host. `asks`: it does.
 pub(super) fn without_http_hosts(imports: &[String], asks: bool) -> Option<&'static str> {
     let speaks = imports.iter().any(|import| import.starts_with("wasi:http/outgoing-handler@"));
     (speaks && !asks).then_some("no HTTP host, so a request that it sends by `wasi:http` is denied")

@@ -7,7 +7,7 @@ mod cache;
 mod clock;
 mod config;
 mod events;
-pub(crate) mod http;
+mod http;
 mod live;
 mod log;
 mod metrics;
@@ -26,11 +26,8 @@ use windlass_core::ports::{Answer, TypedAsk};
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::types;
 use crate::abi::v0_2_0::convert;
-use crate::state::CallState;
-use crate::trap::HostFailed;
-
-/// The advice where one import call would return too much.
-const RAISE_RESPONSE: &str = "ask for less at a time, or raise it with `--limit response=SIZE`";
+use crate::meter::RAISE_RESPONSE;
+use crate::state::{CallState, HostFailed};
 
 // The interface has types only.
 impl types::Host for CallState {}

@@ -21,7 +21,7 @@ pub(crate) struct OutgoingBody(Arc<Mutex<WrittenBody>>);
 struct WrittenBody {
     bytes: Vec<u8>,
     held: HeldBytes,
-    /// What the request's header `content-length` says.
+    /// The number in the request's header `content-length`.
     length: Option<u64>,
     has_stream: bool,
     end: BodyEnd,

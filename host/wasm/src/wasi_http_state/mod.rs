@@ -18,7 +18,7 @@ use windlass_core::egress::is_hosts_header;
 use windlass_core::http::{REQUEST_HEADER_BYTES_MAX, REQUEST_HEADERS_MAX};
 
 pub(crate) use self::body::OutgoingBody;
-pub(crate) use self::requests::{FutureResponse, RequestSummary, Requests, Seen, SentRequest, Stage};
+pub(crate) use self::requests::{FutureResponse, RequestStage, RequestSummary, Requests, Seen, SentRequest};
 use crate::wasi_state::WasiError;
 
 /// The most requests of a call whose answers the guest has not seen; a `Promise.all` of a few dozen fits. The next fails with
@@ -30,7 +30,7 @@ pub(crate) const HTTP_BODY_BYTES_MAX: usize = 16 << 20;
 /// The most bytes that the headers behind all handles of an instance may have. They are counted again after each half of that,
 /// so there may be half as much again.
 pub(crate) const HTTP_HEADER_BYTES_MAX: usize = 4 << 20;
-/// What a header takes in memory beside its name and its value.
+/// The memory of a header beside its name and its value.
 const HEADER_OVERHEAD_BYTES: usize = 72;
 
 /// Which headers are the host's.

@@ -78,20 +78,20 @@ impl Awaited {
     }
 }
 
-/// What the port does for a request: its answer, or its panic.
+/// The port's work for a request. It ends with the answer, or with a panic.
 pub(crate) type Work = BoxFuture<'static, Result<Answer, Box<dyn Any + Send>>>;
 
 /// A request that the guest has sent and to which it has not seen an answer.
 pub(crate) struct SentRequest {
     pub(crate) number: u32,
     slot: Arc<Mutex<Slot>>,
-    pub(crate) stage: Stage,
+    pub(crate) stage: RequestStage,
     /// Its body counts until the guest has seen the answer, so that what the guest is told does not depend on when it came.
     held: HeldBytes,
 }
 
 /// Where a request is on its way.
-pub(crate) enum Stage {
+pub(crate) enum RequestStage {
     /// The guest writes its body.
     Body(Box<HttpRequest>, BoxFuture<'static, Result<Bytes, Error>>),
     /// Its body is there, and the port has not been asked yet.
@@ -104,34 +104,34 @@ pub(crate) enum Stage {
     Failed(ErrorCode),
 }
 
-/// What explains the failure of a request that was asked of the port.
+/// Explains the failure of a request that was asked of the port.
 #[derive(Clone)]
 pub(crate) struct RequestSummary {
     /// Method and server, for people.
     pub(crate) text: String,
-    /// What is wrong with it if the port says that something is.
+    /// The code if the port says that the request is malformed.
     pub(crate) if_invalid: ErrorCode,
 }
 
 impl SentRequest {
     /// Whether it no longer depends on the guest.
     fn has_begun(&self) -> bool {
-        !matches!(self.stage, Stage::Body(..))
+        !matches!(self.stage, RequestStage::Body(..))
     }
 
     fn is_answered(&self) -> bool {
-        matches!(self.stage, Stage::Answered(..) | Stage::Panicked(_) | Stage::Failed(_))
+        matches!(self.stage, RequestStage::Answered(..) | RequestStage::Panicked(_) | RequestStage::Failed(_))
     }
 
     /// Goes on as far as it can. Returns whether it is answered.
     fn poll(&mut self, context: &mut Context<'_>) -> bool {
-        if let Stage::Asked(asked, work) = &mut self.stage
+        if let RequestStage::Asked(asked, work) = &mut self.stage
             && let Poll::Ready(answer) = work.poll_unpin(context)
         {
             let asked = asked.clone();
             self.stage = match answer {
-                Ok(answer) => Stage::Answered(asked, Box::new(answer)),
-                Err(panic) => Stage::Panicked(panic),
+                Ok(answer) => RequestStage::Answered(asked, Box::new(answer)),
+                Err(panic) => RequestStage::Panicked(panic),
             };
         }
         self.is_answered()
@@ -139,8 +139,8 @@ impl SentRequest {
 
     /// The request, if it is to be asked now. [`Self::asked`] follows.
     pub(crate) fn take_ready(&mut self) -> Option<HttpRequest> {
-        match std::mem::replace(&mut self.stage, Stage::Failed(ErrorCode::HttpProtocolError)) {
-            Stage::Ready(request) => Some(*request),
+        match std::mem::replace(&mut self.stage, RequestStage::Failed(ErrorCode::HttpProtocolError)) {
+            RequestStage::Ready(request) => Some(*request),
             other => {
                 self.stage = other;
                 None
@@ -150,7 +150,7 @@ impl SentRequest {
 
     /// The port works on it. `begins` is false where the work begins when its answer is waited for.
     pub(crate) fn asked(&mut self, summary: RequestSummary, work: Work, begins: bool) {
-        self.stage = Stage::Asked(Box::new(summary), work);
+        self.stage = RequestStage::Asked(Box::new(summary), work);
         if begins {
             self.poll(&mut Context::from_waker(std::task::Waker::noop()));
         }
@@ -185,8 +185,8 @@ impl Requests {
         self.next += 1;
         let request = Box::new(request);
         let stage = match body {
-            None => Stage::Ready(request),
-            Some(body) => Stage::Body(request, body.collect().map(|body| Ok(body?.to_bytes())).boxed()),
+            None => RequestStage::Ready(request),
+            Some(body) => RequestStage::Body(request, body.collect().map(|body| Ok(body?.to_bytes())).boxed()),
         };
         self.sent.push(SentRequest { number, slot: slot.clone(), stage, held });
         Some(FutureResponse { number, slot, awaited: self.awaited.clone() })
@@ -195,16 +195,16 @@ impl Requests {
     /// The requests whose bodies have ended, to be asked.
     pub(crate) fn ready(&mut self) -> impl Iterator<Item = &mut SentRequest> {
         for sent in &mut self.sent {
-            let Stage::Body(_, body) = &mut sent.stage else { continue };
+            let RequestStage::Body(_, body) = &mut sent.stage else { continue };
             let Some(body) = body.now_or_never() else { continue };
-            let before = std::mem::replace(&mut sent.stage, Stage::Failed(ErrorCode::HttpProtocolError));
-            if let (Stage::Body(mut request, _), Ok(body)) = (before, body) {
+            let before = std::mem::replace(&mut sent.stage, RequestStage::Failed(ErrorCode::HttpProtocolError));
+            if let (RequestStage::Body(mut request, _), Ok(body)) = (before, body) {
                 sent.held.add(body.len());
                 request.body = text_or_bytes(body.into());
-                sent.stage = Stage::Ready(request);
+                sent.stage = RequestStage::Ready(request);
             }
         }
-        self.sent.iter_mut().filter(|sent| matches!(sent.stage, Stage::Ready(_)))
+        self.sent.iter_mut().filter(|sent| matches!(sent.stage, RequestStage::Ready(_)))
     }
 
     /// The requests that were asked for since the last time, the oldest first: those that have begun, and whether there are
@@ -255,7 +255,8 @@ impl Requests {
     }
 
     pub(crate) fn unseen_bytes(&self) -> usize {
-        let bytes = |sent: &SentRequest| if let Stage::Answered(_, answer) = &sent.stage { answer.bytes() } else { 0 };
+        let bytes =
+            |sent: &SentRequest| if let RequestStage::Answered(_, answer) = &sent.stage { answer.bytes() } else { 0 };
         self.sent.iter().map(bytes).sum()
     }
 }

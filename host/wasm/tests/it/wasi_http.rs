@@ -52,7 +52,7 @@ async fn guest(limits: Limits, reconcile: &str) -> Arc<Plugin> {
     load(&sandbox(limits), "guest", &component).await.expect("it loads")
 }
 
-/// What a guest that does `reconcile` says of the answers through `ports`.
+/// The result of a guest that does `reconcile`, with `ports`.
 async fn said(ports: &Ports, reconcile: &str) -> CallResult {
     let plugin = guest(Limits::default(), reconcile).await;
     called(&plugin, ports, Some("{}")).await.result
@@ -242,8 +242,8 @@ fn granted(grants: Grants) -> (Server, Ports) {
     })
 }
 
-/// What a guest sees of a request with these parts, of which only `GET https://host.example` is granted. `change` is done to
-/// its headers, which are in local 0.
+/// The result of a guest that sends a request with these parts, and how many the port was asked. Only `GET
+/// https://host.example` is granted. `change` is done to its headers, which are in local 0.
 async fn asked((method, scheme, authority, path): (&str, &str, &str, &str), change: &str) -> (CallResult, usize) {
     let rule = HttpRule {
         scheme: Scheme::Https,

@@ -13,12 +13,10 @@ use windlass_core::ports::{Answer, Surroundings, TypedAsk as _};
 
 use super::HANDLE;
 use super::error::code;
-use crate::imports::http::within;
 use crate::lines;
-use crate::state::CallState;
+use crate::state::{CallState, HostFailed};
 use crate::text::single_line;
-use crate::trap::HostFailed;
-use crate::wasi_http_state::{RequestSummary, Seen, SentRequest, Stage};
+use crate::wasi_http_state::{RequestStage, RequestSummary, Seen, SentRequest};
 
 impl CallState {
     /// Has the guest see which of `requests` have been answered. Waits for the first, but no longer than `patience`; `None` is as
@@ -96,22 +94,24 @@ impl CallState {
 
     /// Has the guest see the answer to `sent`.
     fn see(&mut self, mut sent: SentRequest) -> wasmtime::Result<()> {
-        let stage = std::mem::replace(&mut sent.stage, Stage::Failed(ErrorCode::HttpProtocolError));
+        let stage = std::mem::replace(&mut sent.stage, RequestStage::Failed(ErrorCode::HttpProtocolError));
         let seen = match stage {
-            Stage::Answered(summary, answer) => self.seen(&summary, *answer),
-            Stage::Panicked(panic) => return Err(HostFailed::in_import(HANDLE, panics::cause(&*panic))),
-            Stage::Failed(code) => Err(code),
-            Stage::Body(..) | Stage::Ready(_) | Stage::Asked(..) => Err(ErrorCode::HttpProtocolError),
+            RequestStage::Answered(summary, answer) => self.seen(&summary, *answer),
+            RequestStage::Panicked(panic) => return Err(HostFailed::in_import(HANDLE, panics::cause(&*panic))),
+            RequestStage::Failed(code) => Err(code),
+            RequestStage::Body(..) | RequestStage::Ready(_) | RequestStage::Asked(..) => {
+                Err(ErrorCode::HttpProtocolError)
+            }
         };
         sent.see(seen);
         Ok(())
     }
 
-    /// What the guest gets of `answer`. The error types of `wasi:http` have no message, so the log has it.
+    /// The guest's part of `answer`. The error types of `wasi:http` have no message, so the log has it.
     fn seen(&mut self, summary: &RequestSummary, answer: Answer) -> Seen {
-        let (bytes, limit) = (answer.bytes(), self.meter.limits().response_bytes);
+        let bytes = answer.bytes();
         let response = windlass_core::http::HttpRequest::answer(answer);
-        match response.and_then(|response| within(response, bytes, limit)) {
+        match response.and_then(|response| self.meter.response(response, bytes)) {
             Ok(response) => {
                 let held = self.wasi().http.held(HttpResponse::size(&response));
                 Ok((response, held))

@@ -8,14 +8,14 @@ use windlass_core::http::{
 
 use crate::wasi_http_state::RequestSummary;
 
-/// What explains the failure of `request`: neither path nor query nor any header, which may hold secrets.
+/// Explains a failure of `request`, without path, query and headers, which may hold secrets.
 pub(super) fn summary(request: &HttpRequest) -> RequestSummary {
     let method = if is_method(&request.method) { &*request.method } else { "a request" };
     let target = HttpTarget::parse(&request.url).map_or_else(|_| "a malformed URL".to_owned(), |it| it.to_string());
     RequestSummary { text: format!("{method} {target}"), if_invalid: if_invalid(request) }
 }
 
-/// What is wrong with `request` if something is.
+/// The code for `request` if the port says that it is malformed.
 fn if_invalid(request: &HttpRequest) -> ErrorCode {
     if !is_method(&request.method) {
         return ErrorCode::HttpRequestMethodInvalid;

@@ -91,7 +91,7 @@ impl CallState {
     }
 }
 
-/// What the header `content-length` says, if there is one.
+/// The number in the header `content-length`, if there is one.
 fn content_length(request: &HostOutgoingRequest) -> Result<Option<u64>, ErrorCode> {
     let Some(length) = request.headers.get(http::header::CONTENT_LENGTH) else { return Ok(None) };
     let digits = length.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
