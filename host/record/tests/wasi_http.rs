@@ -104,7 +104,12 @@ async fn recorded(plugin: &Arc<Plugin>, ports: Ports, result: u64) -> RecordedCa
     calls.last().expect("one call")
 }
 
+/// Asserts that `call` is the same again and again, and that it is as the published schema says.
 async fn assert_replays(plugin: &Arc<Plugin>, call: &RecordedCall) {
+    let schema = include_str!("../../../docs/schema/recording.schema.json");
+    let schema = serde_json::from_str(schema).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    assert!(validator.is_valid(&serde_json::to_value(call).expect("JSON")));
     for _ in 0..2 {
         let replayed = replay(plugin, call, &[]).await.expect("it is replayed");
         assert_eq!(compare(call, &replayed, Comparison::EachImport), CallVerdict::Same, "{replayed:#?}");
@@ -154,6 +159,17 @@ async fn a_timer_that_beat_an_answer_beats_it_again() {
     let plugin = load(&later).await;
     let call = recorded(&plugin, ports(1), 211).await;
     assert_eq!(call.surroundings.answered, [vec![], vec![1], vec![0]]);
+    assert_replays(&plugin, &call).await;
+}
+
+#[tokio::test]
+async fn a_request_whose_answer_nobody_waited_for_does_not_hold_a_replay_up() {
+    let reconcile = "(drop (call $send (call $to (i32.const 0))))
+        (global.set $b (call $send (call $to (i32.const 1)))) (call $wait (global.get $b))
+        (call $say (call $seen (global.get $b)))";
+    let plugin = load(reconcile).await;
+    let call = recorded(&plugin, ports(9), 200).await;
+    assert_eq!((&*call.surroundings.answered, &call.imports[0].answer), (&[vec![1]][..], &None));
     assert_replays(&plugin, &call).await;
 }
 

@@ -559,3 +559,27 @@ async fn bodies_that_are_not_read_are_bounded_and_those_that_are_read_leave_noth
         assert_eq!(called(&plugin, &ports, Some("{}")).await.result, CallResult::Done, "{then}");
     }
 }
+
+#[tokio::test]
+async fn headers_are_bounded_in_one_list_and_in_all() {
+    let append = "(call $append (global.get $a) (i32.const 8193) (i32.const 3) (i32.const 131072) (i32.const 8192)
+        (i32.const 1104)) (if (i32.load8_u (i32.const 1104)) (then unreachable))";
+    let value = "(memory.fill (i32.const 131072) (i32.const 97) (i32.const 8192))";
+    let one = format!("{value} (global.set $a (call $fields)) (loop $more {append} (br $more))");
+    let many = format!("{value} (loop $more (global.set $a (call $fields)) {append} (br $more))");
+    let copies = format!(
+        "{value} (global.set $a (call $fields)) {append} {append} (loop $more (drop (call $clone (global.get $a))) (br $more))"
+    );
+    for attack in [one, many, copies] {
+        let plugin = guest(Limits::default(), &attack).await;
+        let (reason, message) = trapped(called(&plugin, &quiet(), Some("{}")).await.result);
+        assert_eq!((reason, message.contains("its HTTP headers have more than")), ("wasi", true), "{message}");
+    }
+    // Those that are dropped leave nothing.
+    let dropped = format!(
+        "{value} (local.set 0 (i32.const 2000)) (loop $more (global.set $a (call $fields)) {append}
+          (call $drop-fields (global.get $a))
+          (br_if $more (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))"
+    );
+    assert_eq!(said(&quiet(), &dropped).await, CallResult::Done);
+}
