@@ -14,6 +14,7 @@ use crate::limits::{Limit, Overrun};
 use crate::meter::Meter;
 use crate::request::Replay;
 use crate::text::single_line;
+use crate::wasi_http_state::Requests;
 use crate::wasi_state::WasiState;
 
 /// How much is kept of what `describe` says.
@@ -259,6 +260,22 @@ impl CallState {
     /// Whether time stands still but for waits, which pass at once.
     pub(crate) fn is_time_told(&self) -> bool {
         self.world.told_now().is_some() || self.world.surroundings().is_some_and(Surroundings::is_told)
+    }
+
+    /// The requests of `wasi:http` that go on while the call waits for something else; [`Self::give_back`] follows. None: there
+    /// are none, or the call is a replay, which answers only what it has the guest see.
+    pub(crate) fn take_requests(&mut self) -> Option<Requests> {
+        if self.is_time_told() {
+            return None;
+        }
+        self.used_wasi()?.http.take_requests()
+    }
+
+    /// The wait is over.
+    pub(crate) fn give_back(&mut self, requests: Option<Requests>) {
+        if let Some((requests, wasi)) = requests.zip(self.used_wasi()) {
+            wasi.http.requests = requests;
+        }
     }
 
     /// Its use of WASI.

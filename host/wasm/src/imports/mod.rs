@@ -60,7 +60,12 @@ async fn ask<Q: TypedAsk>(
     let work = AssertUnwindSafe(async move { port.ask(call, ask).await }).catch_unwind();
     let time = state.meter.time().clone();
     state.waiting_in = Some(import);
-    let done = time.going_on_for(work).await;
+    let mut requests = state.take_requests();
+    let done = match &mut requests {
+        Some(requests) => time.going_on_for(requests.go_on_beside(work)).await,
+        None => time.going_on_for(work).await,
+    };
+    state.give_back(requests);
     state.waiting_in = None;
     // What a port has done that panicked is not known here, so the call must not go on.
     let answer = done.map_err(|panic| HostFailed::in_import(import, panics::cause(&*panic)))?;

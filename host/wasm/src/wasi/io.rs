@@ -62,7 +62,13 @@ impl CallState {
         }
         let call_time = self.meter.time().clone();
         self.waiting_in = Some("wasi:io/poll");
-        call_time.resting_for(tokio::time::sleep(time)).await;
+        let mut requests = self.take_requests();
+        let rest = tokio::time::sleep(time);
+        match &mut requests {
+            Some(requests) => call_time.resting_for(requests.go_on_beside(rest)).await,
+            None => call_time.resting_for(rest).await,
+        }
+        self.give_back(requests);
         self.waiting_in = None;
         Ok(())
     }

@@ -75,6 +75,11 @@ impl Default for HttpState {
 }
 
 impl HttpState {
+    /// The requests that have work to do while the call waits for something else. [`Self::requests`] is empty meanwhile.
+    pub(crate) fn take_requests(&mut self) -> Option<Requests> {
+        (!self.requests.sent.is_empty()).then(|| std::mem::take(&mut self.requests))
+    }
+
     /// Bytes that are charged to the instance from here on, until the value is dropped.
     pub(crate) fn held(&self, bytes: usize) -> HeldBytes {
         let mut held = HeldBytes { all: self.held.clone(), bytes: 0 };

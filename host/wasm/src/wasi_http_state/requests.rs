@@ -1,6 +1,8 @@
 //! The requests of a call, from where the guest sends them to where it sees their answers.
 
 use std::any::Any;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
@@ -237,6 +239,18 @@ impl Requests {
             }
         }
         if answered.is_empty() { Poll::Pending } else { Poll::Ready(answered) }
+    }
+
+    /// Waits for `work`, and all requests go on meanwhile.
+    pub(crate) async fn go_on_beside<F: Future>(&mut self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            for sent in &mut self.sent {
+                sent.poll(context);
+            }
+            work.as_mut().poll(context)
+        })
+        .await
     }
 
     /// The request `number`, which the guest sees answered.

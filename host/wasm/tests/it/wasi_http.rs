@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
-use support::guests::{Core, wasi_http};
+use support::guests::{CLAIM, CLAIM_IMPORT, Core, wasi_http};
 use support::ports::quiet;
 use support::{call_of, call_with, called, load, sandbox, trapped};
 use tokio::sync::Notify;
@@ -17,7 +17,7 @@ use windlass_core::grants::{Allowance, Grants, HttpRule, LiveGrants, Scheme};
 use windlass_core::http::{HttpBody, HttpError, HttpReason, HttpRequest, HttpResponse, REQUEST_BODY_BYTES_MAX};
 use windlass_core::object::ObjectKey;
 use windlass_core::outcome::CallResult;
-use windlass_core::ports::{Answer, Ask, Ports, port_fn};
+use windlass_core::ports::{Answer, Ask, Claimed, Ports, port_fn};
 use windlass_wasm::{CallLimits, CompositionRequest, Instances, Limits, Plugin, Replay, Request};
 
 /// A server that answers as a test says, and remembers what it was asked.
@@ -582,4 +582,37 @@ async fn headers_are_bounded_in_one_list_and_in_all() {
           (br_if $more (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))"
     );
     assert_eq!(said(&quiet(), &dropped).await, CallResult::Done);
+}
+
+#[tokio::test]
+async fn requests_go_on_while_the_call_waits_for_something_else() {
+    let fetched = Arc::new(Notify::new());
+    let told = fetched.clone();
+    let (_, ports) = server(move |_| {
+        let told = told.clone();
+        async move {
+            // The first look, where it is sent, does not end it.
+            tokio::task::yield_now().await;
+            told.notify_one();
+            Ok(response(200, ""))
+        }
+        .boxed()
+    });
+    let others = ports.outside.clone();
+    let outside = port_fn(move |call, ask| {
+        let Ask::Claim(_) = ask else { return others.ask(call, ask) };
+        let fetched = fetched.clone();
+        async move {
+            fetched.notified().await;
+            Answer::Claim(Ok(Claimed::default()))
+        }
+        .boxed()
+    });
+    let reconcile = format!("(global.set $a (call $send (call $to (i32.const 0)))) {CLAIM}");
+    let core = Core::calling_http("", &reconcile);
+    let core = Core { imports: core.imports.clone() + CLAIM_IMPORT, ..core };
+    let plugin = load(&sandbox(Limits::default()), "guest", &core.with_wasi(&wasi_http("0.2.12"))).await;
+    let plugin = plugin.expect("it loads");
+    let ports = Ports { outside, ..ports };
+    assert_eq!(called(&plugin, &ports, Some("{}")).await.result, CallResult::Done);
 }
