@@ -124,6 +124,8 @@ mod tests {
             let subscriber = Registry::default().with(env_filter(filter).expect("it is a filter"));
             tracing::subscriber::with_default(subscriber, || {
                 let of_wasi = tracing::enabled!(target: "wasmtime_wasi_io::bindings", tracing::Level::TRACE);
+                let of_http = tracing::enabled!(target: "wasmtime_wasi_http::p2::bindings", tracing::Level::TRACE);
+                assert_eq!(of_wasi, of_http, "headers may have secrets");
                 (of_wasi, tracing::enabled!(target: "windlass", tracing::Level::TRACE))
             })
         };

@@ -13,7 +13,7 @@ use crate::encode;
 
 /// Imports of one call that are noted. A call with more is not recorded: it would be too long to replay.
 const RECORDED_IMPORTS_MAX: usize = 20_000;
-/// The same of readings of clocks.
+/// The same of readings of clocks, and of looks for answers.
 const RECORDED_CLOCK_READINGS_MAX: usize = 20_000;
 /// The bytes of one call that are noted.
 const CALL_BYTES_MAX: usize = 32 << 20;
@@ -141,6 +141,18 @@ impl Surroundings for Capture {
 
     fn is_told(&self) -> bool {
         false
+    }
+
+    fn told_answers(&self) -> Option<Vec<u32>> {
+        None
+    }
+
+    fn answered(&self, requests: &[u32]) {
+        let mut noted = self.noted();
+        noted.is_too_large |= noted.surroundings.answered.len() >= RECORDED_CLOCK_READINGS_MAX;
+        if !noted.is_too_large {
+            noted.surroundings.answered.push(requests.to_vec());
+        }
     }
 
     fn enters(&self, cpu: Duration) {

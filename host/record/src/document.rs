@@ -122,6 +122,10 @@ pub struct RecordedSurroundings {
     /// The readings of the clock that never goes back, in nanoseconds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub monotonic: Vec<u64>,
+    /// The HTTP requests that it found answered each time that it looked, if it had sent some by `wasi:http`. Requests are
+    /// numbered from 0 on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answered: Vec<Vec<u32>>,
     /// The seed of all chance, 64 hexadecimal digits. None: it is not told, because a Secret may have come of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<String>,

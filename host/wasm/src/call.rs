@@ -1,7 +1,8 @@
 //! One call of one export: its instance, its limits, and what became of it.
 //!
-//! The instance is fresh and gone afterwards, unless the operator wants the plugin's instances used again; then it is one
-//! that has ended every call before well, and only what the guest itself keeps in its memory is older than the call.
+//! The instance is fresh and gone afterwards, unless the operator wants the plugin's instances used again; then it is
+//! one that has ended every call before well, and only what the guest itself keeps in its memory is older than the
+//! call.
 
 pub(crate) mod answer;
 

@@ -61,8 +61,8 @@ impl Counters {
         self.memory.load(Ordering::Relaxed)
     }
 
-    /// A call has needed so much: what is expected is the most of late, so that one large call does not hold the others up
-    /// for ever.
+    /// A call has needed so much: what is expected is the most of late, so that one large call does not hold the others
+    /// up for ever.
     pub(crate) fn memory_used(&self, bytes: usize) {
         // Calls that end at the same time may overwrite each other's: it is an estimate.
         let expected = self.memory_expected();

@@ -10,8 +10,8 @@ use wasmtime::{
 
 use crate::limits::{Limits, Metering};
 
-/// Memory of a slot that is made as it was instead of given back after a call: what small plugins write stays mapped, which
-/// saves a third of a fresh call.
+/// Memory of a slot that is made as it was instead of given back after a call: what small plugins write stays mapped,
+/// which saves a third of a fresh call.
 const KEEP_RESIDENT: usize = 512 << 10;
 
 /// The same of a slot's table: giving a page back is a system call, and the next call's first look a fault.
@@ -69,8 +69,8 @@ pub(crate) fn new(limits: &Limits, concurrent_calls: u32, parked: u32) -> Result
     Engine::new(&config).map_err(|source| EngineError::Pool { concurrent_calls, source })
 }
 
-/// An engine that compiles what an engine of [`new`] with the same `limits` runs, and reserves nothing. The pool has no say
-/// in the code, and an engine runs code of either effort.
+/// An engine that compiles what an engine of [`new`] with the same `limits` runs, and reserves nothing. The pool has no
+/// say in the code, and an engine runs code of either effort.
 pub(crate) fn for_compiling(limits: &Limits, effort: Effort) -> Result<Engine, EngineError> {
     let mut config = base(limits);
     if effort == Effort::Quick {
@@ -94,7 +94,8 @@ fn base(limits: &Limits) -> Config {
         // A guest's debug information is not parsed: it would be work without limits, on behalf of a trap.
         .wasm_backtrace_details(WasmBacktraceDetails::Disable)
         .wasm_backtrace_max_frames(NonZeroUsize::new(16))
-        // A third of what is kept of a plugin, to say at which byte of a function it trapped; the names of functions stay.
+        // A third of what is kept of a plugin, to say at which byte of a function it trapped; the names of functions
+        // stay.
         .generate_address_map(false)
         // Backtraces of guests follow frame pointers; this is for native debuggers, and costs time at each load.
         .native_unwind_info(cfg!(windows));
@@ -138,7 +139,8 @@ fn pool(limits: &Limits, instances: u32) -> PoolingAllocationConfig {
         .max_unused_warm_slots(warm_slots(limits).min(memories))
         .linear_memory_keep_resident(KEEP_RESIDENT)
         .table_keep_resident(KEEP_TABLE)
-        // The kernel says which pages a call has written: only those are made as they were, instead of all up to a limit.
+        // The kernel says which pages a call has written: only those are made as they were, instead of all up to a
+        // limit.
         .pagemap_scan(Enabled::Auto);
     pool
 }

@@ -1,5 +1,5 @@
-//! The guest's stack in a few words, for the message of a trap: the author's own functions first, by the names that they have in
-//! the sources. What panics, the language's runtime and the SDK are counted.
+//! The guest's stack in a few words, for the message of a trap: the author's own functions first, by the names that
+//! they have in the sources. What panics, the language's runtime and the SDK are counted.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,8 @@ const SHOWN_NAME_BYTES_MAX: usize = 120;
 const RUSTS_CRATES: [&str; 5] = ["std", "core", "alloc", "__rustc", "compiler_builtins"];
 /// The SDK, and the bindings below it.
 const SDKS_CRATES: [&str; 2] = ["windlass_sdk", "wit_bindgen"];
-/// How functions begin that have no crate and are no author's: the entry points, the SDK for C, what languages start with.
+/// How functions begin that have no crate and are no author's: the entry points, the SDK for C, what languages start
+/// with.
 const OTHER_PREFIXES: [&str; 7] =
     ["windlass_", "windlass:", "exports_windlass_", "__", "rust_", "cabi_", "_initialize"];
 /// C's library, where it traps.
@@ -37,7 +38,8 @@ fn readable(name: &str) -> String {
 }
 
 fn in_words(names: &[String]) -> String {
-    // The author's own; where they were built into their callers, the SDK's that called them; else those in which it ended.
+    // The author's own; where they were built into their callers, the SDK's that called them; else those in which it
+    // ended.
     let is_rusts = |name: &String| name.split_once("::").is_some_and(|(first, _)| RUSTS_CRATES.contains(&first));
     let shown = |is_shown: &dyn Fn(&String) -> bool| names.iter().filter(|name| is_shown(name)).collect::<Vec<_>>();
     let choices: [&dyn Fn(&String) -> bool; 3] = [&|name| is_the_authors(name), &|name| !is_rusts(name), &|_| true];
@@ -59,7 +61,8 @@ fn in_words(names: &[String]) -> String {
 }
 
 fn is_the_authors(name: &str) -> bool {
-    // `<shop::Plugin as windlass_sdk::Reconciler>::reconcile` is the plugin's, and `<core::option::Option<…>>::unwrap` is not.
+    // `<shop::Plugin as windlass_sdk::Reconciler>::reconcile` is the plugin's, and `<core::option::Option<…>>::unwrap`
+    // is not.
     let path = name.trim_start_matches(['<', '&', '*', '(', '[']);
     match path.split_once("::") {
         Some((first, _)) => !RUSTS_CRATES.contains(&first) && !SDKS_CRATES.contains(&first),

@@ -12,7 +12,7 @@
 //! | guest | a line of the log; all lines of a call; those of a plugin per second | `log_line_bytes`, cut; `log-lines` and `log-bytes`; `log-lines-per-second` and `log-bytes-per-second`, dropped |
 //! | guest | names, selectors, tokens, pointers, failures | `convert` and `core::outcome`: refused or cut |
 //! | host | objects that `cache`, `live` and `writes` return, all of one import call together | `response`; they fail with `too-large`, pages end sooner |
-//! | host | a response of `http`, headers included | `response`, and before that the host's own limit of a fetch |
+//! | host | a response of `http` and `wasi:http`, headers included | `response`, and before that the host's own limit of a fetch |
 //! | host | names of claimed objects | `response` |
 //! | host | the object of a `reconcile`; all that a `compose` is given | `response`: the plugin is not called (`request`) |
 //! | host | random bytes | `random-bytes` |
@@ -86,8 +86,8 @@ pub struct Limits {
     pub log_line_bytes: usize,
     /// Values of metrics in one call; more are dropped and counted.
     pub metric_values: u32,
-    /// Linear memory of all running calls together, with instances that wait for their next call; calls wait for it. Never
-    /// less than what one call may have. None: half of the machine's, or of the control group's.
+    /// Linear memory of all running calls together, with instances that wait for their next call; calls wait for it.
+    /// Never less than what one call may have. None: half of the machine's, or of the control group's.
     pub guest_memory_bytes: Option<usize>,
     /// Calls that one instance serves, where the operator has instances used again.
     pub calls_per_instance: u32,
@@ -194,9 +194,9 @@ impl Limits {
 pub enum Metering {
     /// By the clock of the guest's thread.
     Clock,
-    /// By fuel: each instruction of the guest takes some, and the same call is stopped at the same instruction, however busy the
-    /// machine is. One unit stands for a nanosecond. What the host does for the guest takes none of it: imports have as much again, of
-    /// which each call takes its part.
+    /// By fuel: each instruction of the guest takes some, and the same call is stopped at the same instruction, however
+    /// busy the machine is. One unit stands for a nanosecond. What the host does for the guest takes none of it:
+    /// imports have as much again, of which each call takes its part.
     Fuel,
 }
 

@@ -1,5 +1,5 @@
-//! The lines of a guest in the host's log: events of `tracing` with target `windlass::plugin`, and what the host knows beside
-//! them. Each counts against the budgets of its call and of its plugin; more are dropped and counted.
+//! The lines of a guest in the host's log: events of `tracing` with target `windlass::plugin`, and what the host knows
+//! beside them. Each counts against the budgets of its call and of its plugin; more are dropped and counted.
 
 use tracing::Level;
 use windlass_core::call::ports::CallContext;
@@ -7,7 +7,8 @@ use windlass_core::call::ports::CallContext;
 use crate::state::CallState;
 use crate::text;
 
-/// Logs `message`, which is one line, as each of `fields` is. From INFO on the call keeps it too, whatever the host's log shows.
+/// Logs `message`, which is one line, as each of `fields` is. From INFO on the call keeps it too, whatever the host's
+/// log shows.
 pub(crate) fn log(state: &mut CallState, level: Level, message: &str, fields: &[(String, String)]) {
     let listed = text::list(fields);
     let bytes = message.len() + listed.as_deref().map_or(0, str::len);

@@ -1,5 +1,5 @@
-//! From a file to a [`Plugin`]: obtain its code, link, `describe` twice, validate. Nothing of the plugin's has any effect
-//! until all of it has gone well.
+//! From a file to a [`Plugin`]: obtain its code, link, `describe` twice, validate. Nothing of the plugin's has any
+//! effect until all of it has gone well.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock, RwLock};
@@ -26,8 +26,8 @@ const WORLDS: [(Duration, u64); 2] =
     [(Duration::from_secs(1_000_000_000), 1), (Duration::new(1_234_567_890, 987_654_321), 2)];
 
 impl Sandbox {
-    /// Loads the plugin in the file `path`. Reading and compiling happen beside the runtime's threads; `describe` is called in
-    /// this task.
+    /// Loads the plugin in the file `path`. Reading and compiling happen beside the runtime's threads; `describe` is
+    /// called in this task.
     ///
     /// # Panics
     ///
@@ -47,9 +47,9 @@ impl Sandbox {
         loaded.map_err(|problem| LoadError { path: path.to_owned(), problem })
     }
 
-    /// Loads the plugin `name` of the component with `digest` from the cache of compiled plugins, whatever is in the file
-    /// `path` by now, which is only what it says of itself. None: the cache does not have it, which it promises for nothing:
-    /// it may have been emptied, or the host be of another version.
+    /// Loads the plugin `name` of the component with `digest` from the cache of compiled plugins, whatever is in the
+    /// file `path` by now, which is only what it says of itself. None: the cache does not have it, which it promises
+    /// for nothing: it may have been emptied, or the host be of another version.
     pub async fn load_digest(&self, name: &str, path: &Path, digest: &str) -> Result<Option<Arc<Plugin>>, LoadError> {
         let loaded = Box::pin(load_cached(&self.shared, name, path, digest)).await;
         loaded.map_err(|problem| LoadError { path: path.to_owned(), problem })

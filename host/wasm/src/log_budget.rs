@@ -1,7 +1,7 @@
 //! The budget of one plugin's log lines over all its calls: so many lines and bytes a second, in the long run.
 //!
-//! A call's own limits do not bound a plugin that is called a thousand times a second; and what fills the host's log hides
-//! what others say there.
+//! A call's own limits do not bound a plugin that is called a thousand times a second; and what fills the host's log
+//! hides what others say there.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -1,12 +1,12 @@
 //! The memory of all guests of the host together.
 //!
-//! A call reserves what its plugin's calls have needed lately before its instance is made, and waits for that; so few calls
-//! outgrow what they have. (Reserving the most that a call may need instead would leave a small host with two calls at a
-//! time, of plugins that need one hundredth of it.) One that does outgrow it takes more of what is free. If nothing is,
-//! it waits for that *or* for the part of the budget that is kept back, which is as large as one call's limit and which one
-//! call has at a time: whoever has it waits for memory no more, ends by its own deadline, and with it everything that it
-//! holds is free. So the budget is a hard one, no call fails for what its neighbours use, and no two wait for each other.
-//! While a call waits here, its deadline does not come nearer (`timing`).
+//! A call reserves what its plugin's calls have needed lately before its instance is made, and waits for that; so few
+//! calls outgrow what they have. (Reserving the most that a call may need instead would leave a small host with two
+//! calls at a time, of plugins that need one hundredth of it.) One that does outgrow it takes more of what is free. If
+//! nothing is, it waits for that *or* for the part of the budget that is kept back, which is as large as one call's
+//! limit and which one call has at a time: whoever has it waits for memory no more, ends by its own deadline, and with
+//! it everything that it holds is free. So the budget is a hard one, no call fails for what its neighbours use, and no
+//! two wait for each other. While a call waits here, its deadline does not come nearer (`timing`).
 //!
 //! What calls share is a [`SharedBudget`]: where memory is scarce, plugins whose calls do not end would else have all
 //! their neighbours wait. One plugin has at most half of it, two leave a quarter, three an eighth. A plugin that holds
@@ -14,10 +14,11 @@
 //! one at a time waits for that part or has it, so that who wants it waits for one call of each other plugin at most.
 //!
 //! What is counted is linear memory as it has grown, also that of parked instances, which go first when a call has to
-//! wait; the bodies of writes and the answers to imports while the host has them; and the objects that a call's writes
-//! have left, which its later reads are to show (`room`). Bodies and answers are there before they are asked for, so a
-//! plugin that has never had any before can exceed the budget by one import's worth for each of its calls. Tables (1.6 MB
-//! a call at most), stacks, and single objects that are read from a cache are not counted.
+//! wait; the bodies of writes and the answers to imports while the host has them, those of `wasi:http` included; and
+//! the objects that a call's writes have left, which its later reads are to show (`room`). Bodies and answers are there
+//! before they are asked for, so a plugin that has never had any before can exceed the budget by one import's worth for
+//! each of its calls. Tables (1.6 MB a call at most), stacks, and single objects that are read from a cache are not
+//! counted.
 
 mod room;
 
@@ -79,6 +80,7 @@ impl GuestMemory {
             kept_back: None,
             used: 0,
             kept: 0,
+            behind_handles: 0,
             most: 0,
         };
         match self.at_once(share, wanted, Wants::ToBegin) {
@@ -160,6 +162,8 @@ pub(crate) struct Account {
     used: usize,
     /// Bytes that the host keeps for the call to its end.
     kept: usize,
+    /// Bytes that the host has now for handles of the guest.
+    behind_handles: usize,
     most: usize,
 }
 
@@ -196,13 +200,20 @@ impl Account {
         self.cover(self.used, time).await;
     }
 
+    /// Has room for what the host has for handles of the guest, `bytes` now. They outlive the call if its instance
+    /// does.
+    pub(crate) async fn have_behind_handles(&mut self, bytes: usize, time: &CallTime) {
+        self.behind_handles = bytes;
+        self.cover(self.used, time).await;
+    }
+
     /// The call has ended, and another begins in the same instance.
     pub(crate) fn keep_nothing(&mut self) {
         self.kept = 0;
     }
 
     async fn cover(&mut self, bytes: usize, time: &CallTime) {
-        let bytes = bytes.saturating_add(self.kept);
+        let bytes = bytes.saturating_add(self.kept).saturating_add(self.behind_handles);
         let more = pages(bytes).saturating_sub(self.held.amount());
         if more > 0 && self.kept_back.is_none() {
             match self.budget.at_once(&self.share, more, Wants::ToGoOn) {
@@ -307,6 +318,21 @@ mod tests {
         drop(first);
         drop(second.await);
         assert_eq!((memory.waiting(), memory.reserved()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn what_the_host_has_for_handles_counts_beside_linear_memory_and_outlives_the_call() {
+        let (memory, time) = (memory(24, 4), time());
+        let mut account = memory.reserve(&memory.share(), 0).await;
+        account.have_behind_handles(2 * MEMORY_PAGE_BYTES, &time).await;
+        account.grow_to(3 * MEMORY_PAGE_BYTES, &time).await;
+        assert_eq!(memory.reserved(), 5 * MEMORY_PAGE_BYTES);
+        account.keep_nothing();
+        account.grow_to(4 * MEMORY_PAGE_BYTES, &time).await;
+        assert_eq!(memory.reserved(), 6 * MEMORY_PAGE_BYTES);
+        account.have_behind_handles(0, &time).await;
+        account.grow_to(6 * MEMORY_PAGE_BYTES, &time).await;
+        assert_eq!((memory.reserved(), account.most()), (6 * MEMORY_PAGE_BYTES, 6 * MEMORY_PAGE_BYTES));
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use wasmtime::ResourceLimiterAsync;
 use windlass_core::budget::fair::leave_thread;
 use windlass_core::cache::overlay::Overlay;
+use windlass_core::call::http::{HttpError, HttpReason, HttpResponse};
 
 use crate::cpu::CpuTime;
 use crate::limits::{Limit, Limits, Overrun};
@@ -44,8 +45,11 @@ struct Used {
     import_fuel: u64,
 }
 
-/// The fuel that one import call stands for, whatever it does: more than the least takes, so that calls without end come to their
-/// limit long before the clock stops them.
+/// The advice where one import call would return too much.
+pub(crate) const RAISE_RESPONSE: &str = "ask for less at a time, or raise it with `--limit response=SIZE`";
+
+/// The fuel that one import call stands for, whatever it does: more than the least takes, so that calls without end
+/// come to their limit long before the clock stops them.
 const IMPORT_FUEL: u64 = 10_000;
 /// The same of a byte that it moves: more than a host takes that was built without optimisation.
 const BYTE_FUEL: u64 = 10;
@@ -68,6 +72,16 @@ impl Meter {
 
     pub(crate) fn time(&self) -> &CallTime {
         &self.time
+    }
+
+    /// `response` of `size` bytes, if it is no larger than what the host hands to a guest at once.
+    pub(crate) fn response(&self, response: HttpResponse, size: usize) -> Result<HttpResponse, HttpError> {
+        let most = self.limits.response_bytes;
+        if size <= most {
+            return Ok(response);
+        }
+        let message = format!("the response has {size} bytes, a guest gets at most {most} at once ({RAISE_RESPONSE})");
+        Err(HttpError { reason: HttpReason::TooLarge, message })
     }
 
     /// The memory of the instance.
@@ -111,7 +125,8 @@ impl Meter {
         })
     }
 
-    /// One more import call, of whichever kind. Answers whether there were too many, where fuel tells the processor time.
+    /// One more import call, of whichever kind. Answers whether there were too many, where fuel tells the processor
+    /// time.
     pub(crate) fn import_call(&mut self) -> bool {
         self.used.import_fuel = self.used.import_fuel.saturating_add(IMPORT_FUEL);
         self.is_out_of_import_fuel()
@@ -160,6 +175,12 @@ impl Meter {
     /// Has room in the memory of all guests for `bytes` that the host is to have for the call, and waits for it.
     pub(crate) async fn have_beside(&mut self, bytes: usize) {
         self.of_instance.memory.have_beside(bytes, &self.time).await;
+    }
+
+    /// Has room in the memory of all guests for the `bytes` that the host has now for handles of the guest, and waits
+    /// for it.
+    pub(crate) async fn have_behind_handles(&mut self, bytes: usize) {
+        self.of_instance.memory.have_behind_handles(bytes, &self.time).await;
     }
 
     /// Waits for room in the memory of all guests for what `overlay` has kept without.

@@ -21,8 +21,8 @@ use crate::memory::IdleMemory;
 use crate::state::CallState;
 
 /// The operator's terms for a plugin: what it may know and do. An instance keeps things of a call under its terms, so
-/// it serves no call under others. (Mostly they are not just equal but the same, which is looked at first.) And the code that
-/// it is an instance of: nobody goes back to slower code.
+/// it serves no call under others. (Mostly they are not just equal but the same, which is looked at first.) And the
+/// code that it is an instance of: nobody goes back to slower code.
 #[derive(Clone)]
 pub(crate) struct Terms {
     config: Confidential,

@@ -35,8 +35,8 @@ pub struct Called {
     pub cpu: Duration,
     /// Whether the plugin was called. If not, the host knew the result without it, which says nothing of the plugin.
     pub made: bool,
-    /// All has gone well, and the object, which is being deleted, is to stay all the same: its composer has not said that it may
-    /// go.
+    /// All has gone well, and the object, which is being deleted, is to stay all the same: its composer has not said
+    /// that it may go.
     pub keeps_finalizer: bool,
 }
 
@@ -192,7 +192,8 @@ impl Plugin {
         self.entry == EntryPoint::Composer || self.imports.iter().any(is_writes)
     }
 
-    /// The functions that it imports of the plugin interfaces, such as `cache.get`: of an interpreter, all that there are.
+    /// The functions that it imports of the plugin interfaces, such as `cache.get`: of an interpreter, all that there
+    /// are.
     #[must_use]
     pub fn functions(&self) -> &[String] {
         &self.functions
@@ -223,12 +224,12 @@ impl Plugin {
         self.counters.snapshot()
     }
 
-    /// Calls `reconcile` in this task, as soon as one of the sandbox's permits is free; the deadline counts from then. Where
-    /// permits are scarce, the caller decides which plugin is called, not the sandbox. Whatever the guest does, this returns
-    /// soon after its deadline.
+    /// Calls `reconcile` in this task, as soon as one of the sandbox's permits is free; the deadline counts from then.
+    /// Where permits are scarce, the caller decides which plugin is called, not the sandbox. Whatever the guest does,
+    /// this returns soon after its deadline.
     ///
-    /// A guest that spins yields every few milliseconds, so other tasks of this runtime go on. Dropping the future stops the
-    /// guest; writes that were sent go on.
+    /// A guest that spins yields every few milliseconds, so other tasks of this runtime go on. Dropping the future
+    /// stops the guest; writes that were sent go on.
     pub async fn reconcile(
         self: &Arc<Self>,
         request: Request,

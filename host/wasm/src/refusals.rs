@@ -1,8 +1,9 @@
 //! Which components are not run, remembered by their digest: a file that cost the compiler a minute is not worth
 //! another one whenever it is delivered again, or the host restarted.
 //!
-//! Only what follows from the bytes and the limits is remembered: with another limit the file is tried again. And not for
-//! ever, for a compiler that fell over a file may have fallen over the state of the machine. `obtain` asks and tells.
+//! Only what follows from the bytes and the limits is remembered: with another limit the file is tried again. And not
+//! for ever, for a compiler that fell over a file may have fallen over the state of the machine. `obtain` asks and
+//! tells.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -71,8 +72,8 @@ impl Refusals {
         Self { terms, known: Mutex::default() }
     }
 
-    /// Why the component with `digest` is refused where it is compiled with `effort`, if that was found not long ago: by this host, or by one with the
-    /// same cache.
+    /// Why the component with `digest` is refused where it is compiled with `effort`, if that was found not long ago:
+    /// by this host, or by one with the same cache.
     pub(crate) fn of(&self, digest: &str, effort: Effort, artefacts: Option<&Artefacts>) -> Option<LoadProblem> {
         self.at(Instant::now(), (digest, effort), artefacts)
     }

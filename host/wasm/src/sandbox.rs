@@ -1,7 +1,7 @@
 //! The guests' house: one engine, what all calls share, and a permit per call.
 //!
-//! A call runs in the task that makes it, on the threads of whatever tokio runtime that is, which are the host's. A guest that
-//! spins is interrupted there every half millisecond (ADR 36).
+//! A call runs in the task that makes it, on the threads of whatever tokio runtime that is, which are the host's. A
+//! guest that spins is interrupted there every half millisecond (ADR 36).
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -40,8 +40,8 @@ const CONCURRENT_FILES_READ_MAX: usize = 4;
 pub struct SandboxOptions {
     /// The limits of each call.
     pub limits: Limits,
-    /// The threads of the tokio runtime that calls are made on, at least 1. Only if each of them runs a guest are guests
-    /// interrupted as often as can be.
+    /// The threads of the tokio runtime that calls are made on, at least 1. Only if each of them runs a guest are
+    /// guests interrupted as often as can be.
     pub threads: usize,
     /// Calls at the same time over all plugins, at least 1; more wait. Each reserves address space.
     pub concurrent_calls: u32,
@@ -49,8 +49,9 @@ pub struct SandboxOptions {
     pub compiler: Compiler,
     /// The directory where compiled plugins are kept. None: nowhere, and each is compiled whenever it is loaded.
     pub cache: Option<PathBuf>,
-    /// A file of at least so many bytes is compiled quickly first, so that the plugin runs soon, and then once more for better
-    /// code, which takes the place of the other while the plugin runs. None: every file is compiled once, and well.
+    /// A file of at least so many bytes is compiled quickly first, so that the plugin runs soon, and then once more for
+    /// better code, which takes the place of the other while the plugin runs. None: every file is compiled once, and
+    /// well.
     pub quick_from: Option<u64>,
 }
 
@@ -249,8 +250,8 @@ impl TaskError {
 }
 
 impl Shared {
-    /// Waits for a permit, runs `call` in this task, and returns its result. Dropping the future drops `call`, and with it its
-    /// instance.
+    /// Waits for a permit, runs `call` in this task, and returns its result. Dropping the future drops `call`, and with
+    /// it its instance.
     ///
     /// It waits without the CPU permit of the call. Calls that have the sandbox's permits may need that to go on.
     pub(crate) async fn run<R>(&self, cpu_permit: &CpuPermit, call: impl Future<Output = R>) -> Result<R, TaskError> {
@@ -281,8 +282,8 @@ impl Shared {
         }
     }
 
-    /// Runs `work`, which may block, beside the runtime's threads. After `time` it is left to itself, for a thread cannot be
-    /// stopped, and the result is None.
+    /// Runs `work`, which may block, beside the runtime's threads. After `time` it is left to itself, for a thread
+    /// cannot be stopped, and the result is None.
     pub(crate) async fn run_blocking<F, R>(&self, time: Duration, work: F) -> Result<Option<R>, TaskError>
     where
         F: FnOnce() -> R + Send + 'static,

@@ -1,7 +1,8 @@
-//! The script that a component carries: the text of its last section, which its interpreter reads by the import `script`.
+//! The script that a component carries: the text of its last section, which its interpreter reads by the import
+//! `script`.
 //!
-//! Everything before that section is compiled, and its machine code is kept by the digest of just that: whatever the script
-//! says, the code is the same.
+//! Everything before that section is compiled, and its machine code is kept by the digest of just that: whatever the
+//! script says, the code is the same.
 
 use wasm_encoder::{ComponentSection as _, CustomSection};
 use wasmparser::{BinaryReader, CustomSectionReader};
@@ -22,8 +23,8 @@ pub fn joined(interpreter: &[u8], script: &str) -> Vec<u8> {
     component
 }
 
-/// The parts of a component's file: what is compiled, and the script, if it has one. It has none if it has two: what comes
-/// before the second would be the file of another plugin.
+/// The parts of a component's file: what is compiled, and the script, if it has one. It has none if it has two: what
+/// comes before the second would be the file of another plugin.
 pub(crate) fn parts(component: &[u8]) -> (&[u8], Option<&str>) {
     let mut at = PREAMBLE;
     while let Some((end, custom)) = section(component, at) {

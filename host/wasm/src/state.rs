@@ -14,6 +14,7 @@ use crate::limits::{Limit, Overrun};
 use crate::meter::Meter;
 use crate::request::Replay;
 use crate::text::single_line;
+use crate::wasi_http_state::Requests;
 use crate::wasi_state::WasiState;
 
 /// How much is kept of what `describe` says.
@@ -48,8 +49,8 @@ pub(crate) enum World {
     Describe(Box<DescribeWorld>),
     /// `reconcile`: the real thing.
     Reconcile(ReconcileWorld),
-    /// An export that only answers, such as `compose`: time stands still, randomness follows from the request, nothing can
-    /// be done.
+    /// An export that only answers, such as `compose`: time stands still, randomness follows from the request, nothing
+    /// can be done.
     Answer(Box<AnswerWorld>),
     /// No call: the instance waits for the next.
     Parked,
@@ -66,7 +67,7 @@ impl World {
     }
 
     /// Time and chance, if they are not the host's own.
-    fn surroundings(&self) -> Option<&dyn Surroundings> {
+    pub(crate) fn surroundings(&self) -> Option<&dyn Surroundings> {
         match self {
             Self::Reconcile(world) => world.ports.surroundings.as_deref(),
             Self::Describe(_) | Self::Answer(_) | Self::Parked => None,
@@ -150,7 +151,8 @@ impl ReconcileWorld {
     }
 }
 
-/// An export that only answers called an import that it may not call. It travels through wasmtime as the cause of the trap.
+/// An export that only answers called an import that it may not call. It travels through wasmtime as the cause of the
+/// trap.
 #[derive(Debug, thiserror::Error)]
 #[error("`{export}` calls `{import}`, but it must not do anything: it only answers")]
 pub(crate) struct ForbiddenImport {
@@ -166,6 +168,21 @@ pub(crate) struct ForbiddenImport {
 )]
 pub(crate) struct NoScript;
 
+/// The host itself failed while it worked for a guest. It travels through wasmtime as the cause of the trap.
+#[derive(Debug, thiserror::Error)]
+#[error("the host failed in {import}: {cause}")]
+pub(crate) struct HostFailed {
+    pub(crate) import: &'static str,
+    pub(crate) cause: String,
+}
+
+impl HostFailed {
+    /// In `import`, because of `cause`.
+    pub(crate) fn in_import(import: &'static str, cause: &str) -> wasmtime::Error {
+        Self { import, cause: cause.to_owned() }.into()
+    }
+}
+
 impl CallState {
     pub(crate) fn new(meter: Meter, world: World, script: Option<Arc<str>>, engine: Engine) -> Self {
         let (waiting_in, last_error, said_by) = (None, None, None);
@@ -177,6 +194,9 @@ impl CallState {
     pub(crate) fn park(&mut self) {
         (self.world, self.waiting_in, self.last_error, self.said_by) = (World::Parked, None, None, None);
         (self.slept, self.latest) = (Duration::ZERO, Duration::ZERO);
+        if let Some(wasi) = self.used_wasi() {
+            wasi.http.requests.end();
+        }
     }
 
     /// The guest's words, without the secrets of its configuration.
@@ -184,8 +204,8 @@ impl CallState {
         self.world.call().map_or(Cow::Borrowed(said), |call| call.config.redact(said))
     }
 
-    /// Whether a line of so many `bytes` is looked through for secrets. One that the call's budget has no room for is not, lest a
-    /// guest have the host search for ever; but a short one may explain a trap (`may_explain`).
+    /// Whether a line of so many `bytes` is looked through for secrets. One that the call's budget has no room for is
+    /// not, lest a guest have the host search for ever; but a short one may explain a trap (`may_explain`).
     pub(crate) fn looks_for_secrets_in(&self, bytes: usize, may_explain: bool) -> bool {
         self.world.call().is_none_or(|call| !call.config.has_secrets())
             || self.meter.has_log_budget()
@@ -231,11 +251,32 @@ impl CallState {
 
     /// Has `time` pass for the guest at once, where time stands still otherwise. Or not, where it is real.
     pub(crate) fn passes_at_once(&mut self, time: Duration) -> bool {
-        let is_told = self.world.told_now().is_some() || self.world.surroundings().is_some_and(Surroundings::is_told);
+        let is_told = self.is_time_told();
         if is_told {
             self.slept = self.slept.saturating_add(time);
         }
         is_told
+    }
+
+    /// Whether time stands still but for waits, which pass at once.
+    pub(crate) fn is_time_told(&self) -> bool {
+        self.world.told_now().is_some() || self.world.surroundings().is_some_and(Surroundings::is_told)
+    }
+
+    /// The requests of `wasi:http` that go on while the call waits for something else; [`Self::give_back`] follows.
+    /// None: there are none, or the call is a replay, which answers only what it has the guest see.
+    pub(crate) fn take_requests(&mut self) -> Option<Requests> {
+        if self.is_time_told() {
+            return None;
+        }
+        self.used_wasi()?.http.take_requests()
+    }
+
+    /// The wait is over.
+    pub(crate) fn give_back(&mut self, requests: Option<Requests>) {
+        if let Some((requests, wasi)) = requests.zip(self.used_wasi()) {
+            wasi.http.requests = requests;
+        }
     }
 
     /// Its use of WASI.
@@ -260,8 +301,8 @@ impl CallState {
         }
     }
 
-    /// The guest calls an import, of whichever interface: every one comes by here. If there were too many, the guest is stopped where it
-    /// looks at its epoch next, which is the same place each time.
+    /// The guest calls an import, of whichever interface: every one comes by here. If there were too many, the guest is
+    /// stopped where it looks at its epoch next, which is the same place each time.
     pub(crate) fn called(&mut self) -> &mut Self {
         if self.meter.import_call() {
             self.engine.increment_epoch();
@@ -294,8 +335,8 @@ impl CallState {
         self.last_error = Some(message);
     }
 
-    /// Keeps the end of what it writes to its standard error, as [`note_error`](Self::note_error) does: a runtime's words
-    /// of a panic are several lines.
+    /// Keeps the end of what it writes to its standard error, as [`note_error`](Self::note_error) does: a runtime's
+    /// words of a panic are several lines.
     pub(crate) fn note_stderr(&mut self, line: &str) {
         let noted = self.last_error.get_or_insert_default();
         noted.push_str(if noted.is_empty() { "" } else { " " });

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 pub(crate) use windlass_core::deceptive::single_line;
 
-/// `fields`, each `redacted` and on one line, and at most about `limit` bytes long together. Those that are left out are not
-/// redacted, as that takes time.
+/// `fields`, each `redacted` and on one line, and at most about `limit` bytes long together. Those that are left out
+/// are not redacted, as that takes time.
 pub(crate) fn fields<'a>(
     fields: &'a [(String, String)],
     limit: usize,

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use wasmtime::Engine;
 
-/// How long a guest runs before others get the thread: a neighbour's small call waits several times as long as it takes.
+/// How long a guest runs before others get the thread: a neighbour's small call waits several times as long as it
+/// takes.
 const BUSY_TICK: Duration = Duration::from_micros(500);
 
 /// The same while a thread is free. The first guest that takes the last thread may have it for so long.

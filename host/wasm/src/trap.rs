@@ -7,7 +7,7 @@ use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use crate::abi::v0_2_0::WrongEntryPoint;
 use crate::frames;
 use crate::limits::{Limit, Overrun};
-use crate::state::{CallState, ForbiddenImport, NoScript};
+use crate::state::{CallState, ForbiddenImport, HostFailed, NoScript};
 use crate::text::single_line;
 use crate::wasi_state::WasiError;
 
@@ -23,21 +23,6 @@ pub(crate) struct Stopped {
     /// A fixed label.
     pub(crate) reason: &'static str,
     pub(crate) message: String,
-}
-
-/// The host itself failed while it worked for a guest. It travels through wasmtime as the cause of the trap.
-#[derive(Debug, thiserror::Error)]
-#[error("the host failed in {import}: {cause}")]
-pub(crate) struct HostFailed {
-    pub(crate) import: &'static str,
-    pub(crate) cause: String,
-}
-
-impl HostFailed {
-    /// In `import`, because of `cause`.
-    pub(crate) fn in_import(import: &'static str, cause: &str) -> wasmtime::Error {
-        Self { import, cause: cause.to_owned() }.into()
-    }
 }
 
 /// A trap, an overrun, or an error that an import raised.
@@ -84,8 +69,8 @@ fn cause(error: &wasmtime::Error, state: &CallState) -> (&'static str, String) {
     ("abi", format!("the plugin was stopped: {cause} ({advice})"))
 }
 
-/// Whether it is the host that failed. wasmtime has no type for what a guest does wrong where values cross, so that is what
-/// is left.
+/// Whether it is the host that failed. wasmtime has no type for what a guest does wrong where values cross, so that is
+/// what is left.
 fn is_the_hosts(error: &wasmtime::Error) -> bool {
     error.is::<HostFailed>()
         || error.is::<WrongEntryPoint>()

@@ -9,15 +9,20 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use wasmtime::component::{ResourceTable, ResourceTableError};
 use wasmtime_wasi::{I32Exit, WasiCtx};
+use wasmtime_wasi_http::FieldMapError;
+use windlass_core::call::http::REQUEST_HEADER_BYTES_MAX;
 use windlass_core::secret::confidential::Confidential;
 use windlass_core::secret::known_secrets::REDACTED;
+
+use crate::wasi_http_state::{HTTP_BODY_BYTES_MAX, HTTP_HEADER_BYTES_MAX, HttpState};
 
 /// The most entries in an instance's table of handles: far more than a runtime needs. A pollable of a clock takes two.
 pub(crate) const WASI_HANDLES_MAX: usize = 4_096;
 /// Bytes that a guest may write at a time; its toolchains' buffers are smaller.
 pub(crate) const WASI_WRITE_BYTES_MAX: usize = 64 << 10;
 
-/// The most bytes of a line that is kept until it ends, where it may have a secret: one that is cut in two is not found.
+/// The most bytes of a line that is kept until it ends, where it may have a secret: one that is cut in two is not
+/// found.
 const UNENDED_LINE_BYTES_MAX: usize = 64 << 10;
 
 /// Why WASI ended a call. It travels through wasmtime as the cause of the trap.
@@ -50,9 +55,27 @@ pub(crate) enum WasiError {
     /// WASI says that this traps.
     #[error("the plugin was stopped: it drops a stream of WASI before it drops the pollables of that stream")]
     Children,
-    /// Impossible while the clock is all that is waited for. Nothing would ever wake the call.
-    #[error("the call could not go on: the host has it wait for something other than the clock")]
+    /// Impossible while clocks and HTTP requests are all that is waited for. Nothing would ever wake the call.
+    #[error("the call could not go on: the host has it wait for something other than the clock or an HTTP request")]
     NeverReady,
+    /// The host sends a request when its body is whole, so it would wait for ever.
+    #[error(
+        "the plugin was stopped: it waits for the answer to an HTTP request whose body it has not finished, and the host sends whole \
+         requests only"
+    )]
+    OpenBody,
+    /// The host has these bodies in memory.
+    #[error(
+        "the plugin was stopped: it has more than {} MiB of HTTP bodies at once, of requests that are not answered and of responses \
+         that it has not read", HTTP_BODY_BYTES_MAX >> 20
+    )]
+    Bodies,
+    /// Headers of HTTP without end.
+    #[error(
+        "the plugin was stopped: its HTTP headers have more than {} KiB in one list, or {} MiB in all that it has not dropped",
+        REQUEST_HEADER_BYTES_MAX >> 10, HTTP_HEADER_BYTES_MAX >> 20
+    )]
+    Headers,
     /// Impossible for a component that wasmtime has validated.
     #[error("the plugin was stopped: it uses a handle of WASI that it does not have")]
     NoHandle,
@@ -63,7 +86,8 @@ impl WasiError {
     pub(crate) fn of(error: &wasmtime::Error) -> Option<Self> {
         let exit = || error.downcast_ref::<I32Exit>().map(|exit| Self::Exit(exit.0));
         let of_table = || error.downcast_ref::<ResourceTableError>().map(Self::of_table);
-        error.downcast_ref::<Self>().cloned().or_else(exit).or_else(of_table)
+        let of_headers = || error.downcast_ref::<FieldMapError>().map(|_| Self::Headers);
+        error.downcast_ref::<Self>().cloned().or_else(exit).or_else(of_table).or_else(of_headers)
     }
 
     fn of_table(error: &ResourceTableError) -> Self {
@@ -84,6 +108,9 @@ impl WasiError {
             | Self::TooMuch
             | Self::Rests
             | Self::Refused(_)
+            | Self::OpenBody
+            | Self::Bodies
+            | Self::Headers
             | Self::Children
             | Self::NoHandle => "wasi",
         }
@@ -109,6 +136,8 @@ pub(crate) struct WasiState {
     pub(crate) printed: Printed,
     stdout: Unended,
     stderr: Unended,
+    /// Of `wasi:http`.
+    pub(crate) http: HttpState,
     /// The beginning of the monotonic clock, where time is real.
     pub(crate) epoch: Instant,
 }
@@ -120,15 +149,20 @@ impl Default for WasiState {
         let ctx = WasiCtx::builder().allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false).build();
         let (stdout, stderr) = (Unended::default(), Unended::default());
         let (timer, printed) = (Arc::default(), Printed::default());
-        Self { ctx, table, timer, printed, stdout, stderr, epoch: Instant::now() }
+        Self { ctx, table, timer, printed, stdout, stderr, http: HttpState::default(), epoch: Instant::now() }
     }
 }
 
 impl WasiState {
-    /// Whether more than half of the table is in use, between two calls. Such an instance serves no other call, so each call
-    /// has room for at least 2,048 handles, of which a pollable of a clock takes two.
+    /// Whether more than half of the table is in use, between two calls. Such an instance serves no other call, so each
+    /// call has room for at least 2,048 handles, of which a pollable of a clock takes two.
     pub(crate) fn keeps_handles(&mut self) -> bool {
         self.table.iter_mut().nth(WASI_HANDLES_MAX / 2).is_some()
+    }
+
+    /// Headers behind handles may have grown by `bytes`.
+    pub(crate) fn headers_grow(&mut self, bytes: usize) -> Result<(), WasiError> {
+        self.http.headers_grow(bytes, self.table.iter_mut())
     }
 
     /// The text of `stream` since its last line's end.
@@ -198,11 +232,11 @@ pub(crate) struct Unended {
 }
 
 impl Unended {
-    /// Adds `bytes`, and hands each line that has ended to `tell`: at a line feed, or at `limit` bytes, the most that a line
-    /// may have. Empty lines are left out.
+    /// Adds `bytes`, and hands each line that has ended to `tell`: at a line feed, or at `limit` bytes, the most that a
+    /// line may have. Empty lines are left out.
     ///
-    /// If `config` has secrets, a line is handed over as one, without them, however much longer than `limit` it is. One of more than
-    /// [`UNENDED_LINE_BYTES_MAX`] bytes is withheld.
+    /// If `config` has secrets, a line is handed over as one, without them, however much longer than `limit` it is. One
+    /// of more than [`UNENDED_LINE_BYTES_MAX`] bytes is withheld.
     pub(crate) fn add(
         &mut self,
         bytes: &[u8],

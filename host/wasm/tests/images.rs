@@ -1,6 +1,6 @@
-//! That the initial memory of a component is mapped copy-on-write: instances share what none of them has written. So for
-//! each way in which the toolchains of plugins lay it out, and both for code that was just compiled and for code that is mapped
-//! from the cache.
+//! That the initial memory of a component is mapped copy-on-write: instances share what none of them has written. So
+//! for each way in which the toolchains of plugins lay it out, and both for code that was just compiled and for code
+//! that is mapped from the cache.
 //!
 //! Linux only, where the kernel says what is private; alone in its process, which it measures.
 

@@ -3,6 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
+/// The most bytes of a request's body.
+pub const REQUEST_BODY_BYTES_MAX: usize = 1 << 20;
+/// How many headers a request may have.
+pub const REQUEST_HEADERS_MAX: usize = 100;
+/// The bytes of all their names and values.
+pub const REQUEST_HEADER_BYTES_MAX: usize = 64 << 10;
+
 /// The body of a request or response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HttpBody {

@@ -38,6 +38,7 @@ struct ReplayState {
     stuck: Option<Stuck>,
     now: Readings,
     monotonic: Readings,
+    answered: VecDeque<Vec<u32>>,
     random: StdRng,
     cpu: Duration,
 }
@@ -71,6 +72,7 @@ impl ReplayedWorld {
             stuck: None,
             now: Readings::of(&surroundings.now),
             monotonic: Readings::of(&surroundings.monotonic),
+            answered: surroundings.answered.iter().cloned().collect(),
             random: StdRng::from_seed(seed(surroundings)),
             cpu: Duration::ZERO,
         };
@@ -89,10 +91,28 @@ impl ReplayedWorld {
 
     fn outside(self: &Arc<Self>) -> Arc<dyn Port> {
         let world = self.clone();
-        port_fn(move |_, ask| match world.answer(Asked::Ask(&ask), |recorded| decode::answer(&ask, recorded)) {
-            Some(answer) => ready(answer).boxed(),
-            None => pending().boxed(),
+        port_fn(move |_, ask| match world.asked(Asked::Ask(&ask), |recorded| decode::answer(&ask, recorded)) {
+            Ok(answer) => ready(answer).boxed(),
+            // Recorded without an answer: the call is stuck only if it waits for that, which by `wasi:http` it need not.
+            Err(Some(stuck)) => {
+                let world = world.clone();
+                async move {
+                    world.stick(stuck);
+                    pending().await
+                }
+                .boxed()
+            }
+            Err(None) => pending().boxed(),
         })
+    }
+
+    /// The call cannot go on because of `stuck`.
+    fn stick(&self, stuck: Stuck) {
+        let mut state = self.state();
+        if state.stuck.is_none() {
+            state.stuck = Some(stuck);
+            self.stuck.notify_one();
+        }
     }
 
     /// Waits until the call cannot go on.
@@ -112,22 +132,31 @@ impl ReplayedWorld {
 
     /// The recorded answer, as `decode` reads it. None: there is none, and the call ends here.
     fn answer<T>(&self, asked: Asked<'_>, decode: impl FnOnce(&Value) -> Option<T>) -> Option<T> {
+        self.asked(asked, decode).map_err(|stuck| stuck.into_iter().for_each(|stuck| self.stick(stuck))).ok()
+    }
+
+    /// The recorded answer, as `decode` reads it. An error if there is none: why the call cannot go on if it waits for it, or
+    /// `None` if it is stuck already. A question that was not recorded sticks at once.
+    fn asked<T>(&self, asked: Asked<'_>, decode: impl FnOnce(&Value) -> Option<T>) -> Result<T, Option<Stuck>> {
         let (import, args) = encode::asked(asked);
         let mut state = self.state();
         if state.stuck.is_some() {
-            return None;
+            return Err(None);
         }
         let cpu_us = microseconds(state.cpu);
         let answer = state.answers.answer(import, &args);
-        let read = answer.as_ref().ok().and_then(decode);
         let asked = RecordedImport { import: import.to_owned(), args, answer: answer.as_ref().ok().cloned(), cpu_us };
-        if read.is_none() {
-            let not_read = || Stuck::NotRecorded(asked.clone());
-            state.stuck = Some(answer.err().unwrap_or_else(not_read));
-            self.stuck.notify_one();
+        state.asked.push(asked.clone());
+        drop(state);
+        let unread = || Stuck::NotRecorded(asked);
+        match answer {
+            Ok(recorded) => decode(&recorded).ok_or_else(|| Some(unread())),
+            Err(stuck @ Stuck::NotAnswered(_)) => Err(Some(stuck)),
+            Err(stuck @ Stuck::NotRecorded(_)) => {
+                self.stick(stuck);
+                Err(None)
+            }
         }
-        state.asked.push(asked);
-        read
     }
 }
 
@@ -163,6 +192,12 @@ impl Surroundings for ReplayedWorld {
     fn is_told(&self) -> bool {
         true
     }
+
+    fn told_answers(&self) -> Option<Vec<u32>> {
+        self.state().answered.pop_front()
+    }
+
+    fn answered(&self, _: &[u32]) {}
 
     fn enters(&self, cpu: Duration) {
         self.state().cpu = cpu;

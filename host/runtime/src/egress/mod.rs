@@ -25,7 +25,10 @@ use futures::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tracing::Instrument;
-use windlass_core::call::http::{HttpError, HttpReason, HttpRequest, HttpResponse};
+use windlass_core::call::http::{
+    HttpError, HttpReason, HttpRequest, HttpResponse, REQUEST_BODY_BYTES_MAX, REQUEST_HEADER_BYTES_MAX,
+    REQUEST_HEADERS_MAX,
+};
 use windlass_core::call::ports::{Answer, Ask, CallContext, Port, port_fn};
 use windlass_core::rights::egress::{self, AddressReach, HttpTarget};
 use windlass_core::rights::grants::{LiveGrants, Scheme};
@@ -62,10 +65,10 @@ impl Default for HttpLimits {
         Self {
             time: Duration::from_secs(30),
             connect: Duration::from_secs(5),
-            request_bytes: 1 << 20,
+            request_bytes: REQUEST_BODY_BYTES_MAX,
             response_bytes: 1 << 20,
-            header_bytes: 64 << 10,
-            headers: 100,
+            header_bytes: REQUEST_HEADER_BYTES_MAX,
+            headers: REQUEST_HEADERS_MAX,
             interim: 8,
             concurrent: 4,
         }

@@ -5,26 +5,9 @@ use http::header::{CONNECTION, HOST, HeaderName, HeaderValue, USER_AGENT};
 use http::{Method, Request, Uri};
 use http_body_util::Full;
 use windlass_core::call::http::{HttpBody, HttpError, HttpReason, HttpRequest};
-use windlass_core::rights::egress::{HttpTarget, is_method};
+use windlass_core::rights::egress::{HttpTarget, is_hosts_header, is_method};
 
 use super::{HttpLimits, failed};
-
-/// Headers by which a request would say something else about the connection, or about its own length, than is true.
-const FORBIDDEN: [&str; 12] = [
-    "alt-used",
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "http2-settings",
-    "keep-alive",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "via",
-];
-const FORBIDDEN_PREFIX: &str = "proxy-";
 
 /// A request, and where it goes.
 pub(super) struct Outgoing {
@@ -82,7 +65,7 @@ fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), HttpErro
     // Neither name nor value is repeated: they may be long, or a secret in the wrong place.
     let named =
         HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid("a name of a header is none".to_owned()))?;
-    if FORBIDDEN.contains(&named.as_str()) || named.as_str().starts_with(FORBIDDEN_PREFIX) {
+    if is_hosts_header(named.as_str()) {
         return Err(invalid(format!("the header `{named}` is the host's to set")));
     }
     let value = HeaderValue::from_bytes(value.as_bytes())

@@ -188,6 +188,9 @@ fn text(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &Po
     for Reviewed { asked, lacks, sensitive } in &review.http {
         line(&mut text, has(lacks.is_none()), &http_line(asked), sensitive);
     }
+    if let Some(lacking) = made::without_http_hosts(plugin.imports(), !review.http.is_empty()) {
+        line(&mut text, "asks", lacking, &[]);
+    }
     for (what, list) in [("install", &review.crds), ("keep the finalizer", &review.finalizers)] {
         for Reviewed { asked, lacks, sensitive } in list {
             line(&mut text, has(!lacks), &format!("{what} {asked:?}"), sensitive);

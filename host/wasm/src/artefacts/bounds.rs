@@ -32,7 +32,8 @@ pub(super) struct CachedFile {
 }
 
 impl Bounds {
-    /// The names of what is to go: what nobody has used for long, and of the rest the least lately used that is too much.
+    /// The names of what is to go: what nobody has used for long, and of the rest the least lately used that is too
+    /// much.
     pub(super) fn surplus(
         self,
         mut entries: Vec<CachedFile>,

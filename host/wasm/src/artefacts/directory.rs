@@ -1,6 +1,7 @@
 //! The directory of the cache: who may touch it, and how a file comes into it whole or not at all.
 //!
-//! Everything goes through the directory as it was opened and checked: what happens to its name afterwards has no effect.
+//! Everything goes through the directory as it was opened and checked: what happens to its name afterwards has no
+//! effect.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _, Write as _};

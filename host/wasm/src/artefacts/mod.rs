@@ -1,9 +1,9 @@
 //! Keeps compiled plugins and their manifests from one run of the host to the next.
 //!
-//! Machine code is only ever read from here: from a directory that nobody else may write to, and only if a seal shows that
-//! a host with this directory's key wrote exactly these bytes for exactly this component and engine. What is not so is
-//! removed and made anew. Nothing here can make loading fail: without the directory, or with a full disk, every plugin is
-//! just compiled each time.
+//! Machine code is only ever read from here: from a directory that nobody else may write to, and only if a seal shows
+//! that a host with this directory's key wrote exactly these bytes for exactly this component and engine. What is not
+//! so is removed and made anew. Nothing here can make loading fail: without the directory, or with a full disk, every
+//! plugin is just compiled each time.
 
 mod bounds;
 mod directory;
@@ -111,9 +111,9 @@ impl Artefacts {
         Some(Found { component, size: unsealed.note(), manifest, pinned })
     }
 
-    /// Keeps the code of the component with these `digests`, whose file has `size` bytes, and returns it as it is found from
-    /// now on: mapped from the file, so that the system may drop what is not used. None: it could not be kept, which is
-    /// told of.
+    /// Keeps the code of the component with these `digests`, whose file has `size` bytes, and returns it as it is found
+    /// from now on: mapped from the file, so that the system may drop what is not used. None: it could not be kept,
+    /// which is told of.
     pub(crate) fn keep(
         &self,
         engine: &Engine,
@@ -160,7 +160,8 @@ impl Artefacts {
         self.clean_when_due();
     }
 
-    /// Why the component with `digest` is not run within the limits that `terms` names, and how long ago that was found.
+    /// Why the component with `digest` is not run within the limits that `terms` names, and how long ago that was
+    /// found.
     pub(crate) fn refusal(&self, digest: &str, terms: &str) -> Option<(Vec<u8>, Duration)> {
         let refusal = self.unsealed(&self.refusal_name(digest, terms))?;
         let kept = refusal.file().metadata().and_then(|file| file.modified()).ok()?;

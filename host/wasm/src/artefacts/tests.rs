@@ -201,8 +201,8 @@ fn put(path: &Path, name: &str, content: &[u8], age: Duration) -> PathBuf {
     file
 }
 
-/// This test's bytes were made by hand, by what `seal.rs` says of the form: a change of it needs another [`FORMAT`], as a host of
-/// the former version may share the directory.
+/// This test's bytes were made by hand, by what `seal.rs` says of the form: a change of it needs another [`FORMAT`], as
+/// a host of the former version may share the directory.
 #[test]
 fn a_file_as_every_version_of_this_format_writes_it_is_read() {
     let fixture = Fixture::new();

@@ -1,5 +1,5 @@
-//! Calls of the exports that only answer: as one of `reconcile`, in a world in which nothing can be done and equal requests
-//! are equal.
+//! Calls of the exports that only answer: as one of `reconcile`, in a world in which nothing can be done and equal
+//! requests are equal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,8 +83,8 @@ pub(crate) async fn map(
     callee.call(batch, World::Answer(Box::new(world))).await
 }
 
-/// Calls `customize` with `request`. The inner error is what the plugin says went wrong. With what is left of the call's
-/// time.
+/// Calls `customize` with `request`. The inner error is what the plugin says went wrong. With what is left of the
+/// call's time.
 pub(crate) async fn customize(
     callee: &Callee<'_>,
     request: &Request,

@@ -21,8 +21,8 @@ const UNHURRIED_NICENESS: i32 = 10;
 /// Standard input and output, and what the standard library keeps for itself.
 const OPEN_FILES_MAX: u64 = 16;
 
-/// Is the compiler of another process of this program: see [`Compiler::Process`](super::Compiler::Process). To be called
-/// before anything else is started, for it takes away from this process nearly all that a process can do.
+/// Is the compiler of another process of this program: see [`Compiler::Process`](super::Compiler::Process). To be
+/// called before anything else is started, for it takes away from this process nearly all that a process can do.
 #[must_use]
 pub fn compile_child() -> ExitCode {
     match run() {
@@ -74,7 +74,8 @@ fn bind(order: &Order) -> io::Result<()> {
     Ok(())
 }
 
-/// The address space of this process before it has done anything: the program itself, which is not the component's doing.
+/// The address space of this process before it has done anything: the program itself, which is not the component's
+/// doing.
 fn mapped() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"));

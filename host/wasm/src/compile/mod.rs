@@ -1,9 +1,9 @@
 //! From a component's bytes to machine code.
 //!
-//! A compiler is a large program that reads what a stranger wrote. So it works in a process of its own (`child`), which is
-//! this same program under another command, with limits on memory and time that the system enforces, and with nothing that
-//! is worth stealing: whatever it does there, the host and its plugins go on. `process` is the host's side of it. What it
-//! answers is trusted as a compiler in this process would be, for it has the same say: the code is run.
+//! A compiler is a large program that reads what a stranger wrote. So it works in a process of its own (`child`), which
+//! is this same program under another command, with limits on memory and time that the system enforces, and with
+//! nothing that is worth stealing: whatever it does there, the host and its plugins go on. `process` is the host's side
+//! of it. What it answers is trusted as a compiler in this process would be, for it has the same say: the code is run.
 
 mod child;
 mod order;
@@ -124,7 +124,8 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Names the limits within which a component is compiled and run, and how: with others the same bytes may fare otherwise.
+/// Names the limits within which a component is compiled and run, and how: with others the same bytes may fare
+/// otherwise.
 pub(crate) fn terms(limits: &Limits, effort: Effort) -> String {
     // Another version of ours may refuse other things.
     let terms = format!("{} {}", env!("CARGO_PKG_VERSION"), Order::new(limits, (effort, Haste::Awaited), 0).line());

@@ -1,7 +1,8 @@
-//! The host's side of a compiler's process: starts it, hands it the bytes, takes the answer, and ends it, whatever it does.
+//! The host's side of a compiler's process: starts it, hands it the bytes, takes the answer, and ends it, whatever it
+//! does.
 //!
-//! All of it happens on one thread, which must be the one that started the process: Linux ends a process that dies with its
-//! parent when the *thread* goes that started it.
+//! All of it happens on one thread, which must be the one that started the process: Linux ends a process that dies with
+//! its parent when the *thread* goes that started it.
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read, Write as _};
@@ -20,8 +21,8 @@ use crate::text::single_line;
 use super::CompileFailure;
 use super::order::{Haste, Order, Refusal, answered};
 
-/// The most that the code of `component` bytes may be. Machine code is about three times as large as WebAssembly; images of
-/// memories come on top, which a few bytes can ask for, and which the host would have to hold.
+/// The most that the code of `component` bytes may be. Machine code is about three times as large as WebAssembly;
+/// images of memories come on top, which a few bytes can ask for, and which the host would have to hold.
 fn most_answered(component: usize) -> usize {
     (64_usize << 20).saturating_add(component.saturating_mul(16))
 }
@@ -89,8 +90,8 @@ fn start(program: &Path, arguments: &[OsString], haste: Haste) -> std::io::Resul
         .arg0("windlass")
         .args(arguments)
         .env_clear()
-        // The only two things that it needs to know: how many threads compile, and that each need not reserve its own heap,
-        // for address space is what is limited.
+        // The only two things that it needs to know: how many threads compile, and that each need not reserve its own
+        // heap, for address space is what is limited.
         .env("RAYON_NUM_THREADS", threads.to_string())
         .env("MALLOC_ARENA_MAX", "2")
         .current_dir("/")

@@ -8,18 +8,18 @@ use windlass_core::call::http::{
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::http::{Body, Host, HttpError, HttpReason, Request, Response};
 use crate::abi::v0_2_0::convert::milliseconds;
-use crate::imports::{RAISE_RESPONSE, ask};
+use crate::imports::ask;
 use crate::state::CallState;
 
 impl Host for CallState {
     async fn fetch(&mut self, request: Request) -> wasmtime::Result<Result<Response, HttpError>> {
-        let (left, limit) = (self.meter.time_left(), self.meter.limits().response_bytes);
+        let left = self.meter.time_left();
         self.enter("http.fetch")?;
         let mut request = from_wit(request);
         // What comes after the call's end is of no use, so it need not be waited for.
         request.timeout = Some(request.timeout.map_or(left, |asked| asked.min(left)));
         let (answer, bytes) = ask(self, "http.fetch", request).await?;
-        Ok(answer.and_then(|response| within(response, bytes, limit)).map(to_wit).map_err(error_to_wit))
+        Ok(answer.and_then(|response| self.meter.response(response, bytes)).map(to_wit).map_err(error_to_wit))
     }
 }
 
@@ -30,15 +30,6 @@ fn from_wit(request: Request) -> HttpRequest {
         Body::Bytes(bytes) => HttpBody::Bytes(bytes),
     });
     HttpRequest { method, url, headers, body, timeout: timeout_ms.map(milliseconds) }
-}
-
-/// `response` of `size` bytes, if it is no larger than what the host hands to a guest at once.
-fn within(response: HttpResponse, size: usize, limit: usize) -> Result<HttpResponse, CoreError> {
-    if size <= limit {
-        return Ok(response);
-    }
-    let message = format!("the response has {size} bytes, a guest gets at most {limit} at once ({RAISE_RESPONSE})");
-    Err(CoreError { reason: CoreReason::TooLarge, message })
 }
 
 fn to_wit(response: HttpResponse) -> Response {

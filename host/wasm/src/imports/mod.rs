@@ -26,11 +26,8 @@ use windlass_core::panics;
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::types;
 use crate::abi::v0_2_0::convert;
-use crate::state::CallState;
-use crate::trap::HostFailed;
-
-/// The advice where one import call would return too much.
-const RAISE_RESPONSE: &str = "ask for less at a time, or raise it with `--limit response=SIZE`";
+use crate::meter::RAISE_RESPONSE;
+use crate::state::{CallState, HostFailed};
 
 // The interface has types only.
 impl types::Host for CallState {}
@@ -49,8 +46,8 @@ fn refused(reason: ApiReason, verb: &'static str, message: String) -> types::Api
     convert::api_error(ApiError::refused(reason, verb, "", None, message))
 }
 
-/// Asks `question`, and waits for the answer without the call's CPU permit. Returns it with about how many bytes it has, for
-/// which there is room then.
+/// Asks `question`, and waits for the answer without the call's CPU permit. Returns it with about how many bytes it
+/// has, for which there is room then.
 ///
 /// When the call is cancelled, what waits to be sent is not sent; what has been sent is the port's to settle (ADR 5).
 async fn ask<Q: TypedAsk>(
@@ -63,7 +60,12 @@ async fn ask<Q: TypedAsk>(
     let work = AssertUnwindSafe(async move { port.ask(call, ask).await }).catch_unwind();
     let time = state.meter.time().clone();
     state.waiting_in = Some(import);
-    let done = time.going_on_for(work).await;
+    let mut requests = state.take_requests();
+    let done = match &mut requests {
+        Some(requests) => time.going_on_for(requests.go_on_beside(work)).await,
+        None => time.going_on_for(work).await,
+    };
+    state.give_back(requests);
     state.waiting_in = None;
     // What a port has done that panicked is not known here, so the call must not go on.
     let answer = done.map_err(|panic| HostFailed::in_import(import, panics::cause(&*panic)))?;

@@ -1,5 +1,5 @@
-//! `owners`: claims, each asked of the port and carried out in the call's task. The port settles the writes that a claim
-//! has sent, also when this call is cancelled.
+//! `owners`: claims, each asked of the port and carried out in the call's task. The port settles the writes that a
+//! claim has sent, also when this call is cancelled.
 
 use windlass_core::call::ports::OwnerClaim;
 

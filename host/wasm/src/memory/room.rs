@@ -1,7 +1,7 @@
 //! Room in the guests' memory for the objects that a call's writes have left.
 //!
-//! An overlay cannot wait: the write is done. So it takes what is free; without it, it keeps little on credit, for which
-//! the call waits before it goes on (`Meter::pay_for`), and the rest not at all.
+//! An overlay cannot wait: the write is done. So it takes what is free; without it, it keeps little on credit, for
+//! which the call waits before it goes on (`Meter::pay_for`), and the rest not at all.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,5 +1,5 @@
-//! `wasi:cli`: what a guest prints is the plugin's log, by standard output as `info`, by standard error as `warn`. The rest
-//! is the crate's: no arguments, no environment, no terminal, an input that has ended.
+//! `wasi:cli`: what a guest prints is the plugin's log, by standard output as `info`, by standard error as `warn`. The
+//! rest is the crate's: no arguments, no environment, no terminal, an input that has ended.
 
 use bytes::Bytes;
 use tracing::Level;
@@ -31,10 +31,9 @@ impl CallState {
         Ok(self.table().push(stream)?)
     }
 
-    /// Logs what was written since the last time, and charges it to the call.
+    /// Logs what was written since the last time.
     pub(super) fn log_printed(&mut self) {
         for (output, bytes) in self.wasi().printed.take() {
-            self.meter.import_bytes(bytes.len());
             print(self, output, &bytes);
         }
     }

@@ -1,5 +1,5 @@
-//! `wasi:io`: what the crate does with its table of handles, but each wait is the call's: it gives the CPU permit up, counts
-//! against the deadline, and passes at once where time stands still. What is written goes to the log at once.
+//! `wasi:io`: what the crate does with its table of handles, but each wait is the call's: it gives the CPU permit up,
+//! counts against the deadline, and passes at once where time stands still. What is written goes to the log at once.
 
 use std::time::Duration;
 
@@ -15,18 +15,30 @@ use crate::wasi_state::{WASI_HANDLES_MAX, WASI_WRITE_BYTES_MAX, WasiError};
 /// Bytes that the host reads for one pollable of a `poll`, where fuel tells the processor time.
 const POLLED_BYTES: usize = 64;
 
-/// A recording has every reading of the monotonic clock, and replay hands them out one by one. So how often a function here
-/// reads it must not change: `poll` twice, `block` and `ready` once, streams never.
+/// A recording has every reading of the monotonic clock, and replay hands them out one by one. So how often a function
+/// here reads it must not change: `poll` twice, `block` and `ready` once, streams never.
 impl CallState {
     /// Waits until one of `pollables` is ready, and returns the time at which it is. Reads the clock once.
     async fn wait_for(&mut self, pollables: &[Resource<DynPollable>]) -> wasmtime::Result<u64> {
+        self.ask_ready_requests()?;
         let now = self.monotonic();
-        if self.ready_at(now, pollables)?.is_some() {
+        let is_ready = self.ready_at(now, pollables)?.is_some();
+        let due = self.wasi().timer.due();
+        let left = due.map(|due| Duration::from_nanos(due.saturating_sub(now)));
+        let (requests, has_open_bodies) = self.wasi().http.requests.awaited();
+        let is_answered = if requests.is_empty() {
+            false
+        } else {
+            let patience = if is_ready { Some(Duration::ZERO) } else { left };
+            self.see_answers(&requests, patience).await?
+        };
+        if is_ready || is_answered {
             return Ok(now);
         }
-        let due = self.wasi().timer.due().ok_or(WasiError::NeverReady)?;
-        let left = Duration::from_nanos(due.saturating_sub(now));
-        if !self.passes_at_once(left) {
+        let never = if has_open_bodies { WasiError::OpenBody } else { WasiError::NeverReady };
+        let (due, left) = due.zip(left).ok_or(never)?;
+        // After a wait for requests that took as long, none of it is left.
+        if !self.passes_at_once(left) && requests.is_empty() {
             self.rest(left).await?;
         }
         Ok(due)
@@ -36,6 +48,7 @@ impl CallState {
     fn ready_at(&mut self, now: u64, pollables: &[Resource<DynPollable>]) -> wasmtime::Result<Option<Vec<u32>>> {
         let wasi = self.wasi();
         wasi.timer.show(now);
+        wasi.http.requests.forget_awaited();
         let pollables = pollables.iter().map(|pollable| Resource::new_borrow(pollable.rep())).collect();
         poll::Host::poll(&mut wasi.table, pollables).now_or_never().transpose()
     }
@@ -49,7 +62,13 @@ impl CallState {
         }
         let call_time = self.meter.time().clone();
         self.waiting_in = Some("wasi:io/poll");
-        call_time.resting_for(tokio::time::sleep(time)).await;
+        let mut requests = self.take_requests();
+        let rest = tokio::time::sleep(time);
+        match &mut requests {
+            Some(requests) => call_time.resting_for(requests.go_on_beside(rest)).await,
+            None => call_time.resting_for(rest).await,
+        }
+        self.give_back(requests);
         self.waiting_in = None;
         Ok(())
     }
@@ -82,9 +101,11 @@ impl poll::Host for CallState {
 
 impl HostPollable for CallState {
     async fn ready(&mut self, pollable: Resource<DynPollable>) -> wasmtime::Result<bool> {
+        self.ask_ready_requests()?;
         let now = self.monotonic();
-        self.wasi().timer.show(now);
-        HostPollable::ready(self.table(), pollable).await
+        let is_ready = self.ready_at(now, &[Resource::new_borrow(pollable.rep())])?.is_some();
+        let (requests, _) = self.wasi().http.requests.awaited();
+        if requests.is_empty() { Ok(is_ready) } else { self.see_answers(&requests, Some(Duration::ZERO)).await }
     }
 
     async fn block(&mut self, pollable: Resource<DynPollable>) -> wasmtime::Result<()> {
@@ -104,12 +125,16 @@ impl streams::Host for CallState {
 
 impl HostInputStream for CallState {
     fn read(&mut self, stream: Resource<DynInputStream>, length: u64) -> StreamResult<Vec<u8>> {
-        HostInputStream::read(self.table(), stream, length)
+        let read = HostInputStream::read(self.table(), stream, length)?;
+        self.meter.import_bytes(read.len());
+        Ok(read)
     }
 
     async fn blocking_read(&mut self, stream: Resource<DynInputStream>, length: u64) -> StreamResult<Vec<u8>> {
         self.check_ready(&stream)?;
-        HostInputStream::blocking_read(self.table(), stream, length).await
+        let read = HostInputStream::blocking_read(self.table(), stream, length).await?;
+        self.meter.import_bytes(read.len());
+        Ok(read)
     }
 
     fn skip(&mut self, stream: Resource<DynInputStream>, length: u64) -> StreamResult<u64> {
@@ -136,6 +161,7 @@ impl HostOutputStream for CallState {
     }
 
     fn write(&mut self, stream: Resource<DynOutputStream>, contents: Vec<u8>) -> StreamResult<()> {
+        self.meter.import_bytes(contents.len());
         HostOutputStream::write(self.table(), stream, contents)?;
         self.log_printed();
         Ok(())
@@ -169,6 +195,7 @@ impl HostOutputStream for CallState {
     }
 
     fn write_zeroes(&mut self, stream: Resource<DynOutputStream>, length: u64) -> StreamResult<()> {
+        self.meter.import_bytes(usize::try_from(length).unwrap_or(usize::MAX).min(WASI_WRITE_BYTES_MAX));
         HostOutputStream::write_zeroes(self.table(), stream, length)?;
         self.log_printed();
         Ok(())
@@ -191,6 +218,7 @@ impl HostOutputStream for CallState {
         length: u64,
     ) -> StreamResult<u64> {
         let spliced = HostOutputStream::splice(self.table(), stream, source, length)?;
+        self.meter.import_bytes(usize::try_from(spliced).unwrap_or(usize::MAX));
         self.log_printed();
         Ok(spliced)
     }

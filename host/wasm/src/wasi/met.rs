@@ -8,7 +8,7 @@ const PACKAGES: [(&str, &str); 7] = [
     ("random", "the host's randomness; in `describe` and `compose` it follows from a seed"),
     ("filesystem", "no directory: nothing can be opened"),
     ("sockets", "refused: no address can be connected to or resolved"),
-    ("http", "refused: a plugin has `windlass:plugin/http` for granted hosts"),
+    ("http", "requests to granted hosts, as by `windlass:plugin/http`; none in `describe` and `compose`"),
 ];
 
 /// The words for what a component meets at the import `name`. None: it is not of the WASI that this host gives.

@@ -1,12 +1,13 @@
 //! WASI 0.2 for components that a stock toolchain makes, by the crate `wasmtime-wasi` (ADR 37).
 //!
 //! Time, chance and the log are those of the plugin's own interface, so the same promises hold here: `describe` and
-//! `compose` get fixed ones, and a call can be made again. So the interfaces that need them are ours; they see the call,
-//! which the crate's own clocks and generators could not. All others are the crate's, with nothing to give: no arguments,
-//! no directory, no socket. `refuse` answers for what the crate lacks.
+//! `compose` get fixed ones, and a call can be made again. So the interfaces that need them are ours; they see the
+//! call, which the crate's own clocks and generators could not. All others are the crate's, with nothing to give: no
+//! arguments, no directory, no socket. `refuse` answers for what the crate lacks.
 
 mod cli;
 mod clocks;
+mod http;
 mod io;
 mod met;
 mod random;
@@ -52,6 +53,9 @@ pub(crate) fn define(linker: &mut Linker<CallState>, component: &Component) -> w
     random_bindings::random::add_to_linker::<_, HasSelf<_>>(linker, CallState::called)?;
     random_bindings::insecure::add_to_linker::<_, HasSelf<_>>(linker, CallState::called)?;
     random_bindings::insecure_seed::add_to_linker::<_, HasSelf<_>>(linker, CallState::called)?;
+    if component.component_type().imports(linker.engine()).any(|(name, _)| http::is_import(name)) {
+        http::define(linker)?;
+    }
     linker.allow_shadowing(false);
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! Refusals, for the imports of WASI that `wasmtime-wasi` lacks: HTTP, unstable interfaces, and functions that later versions
-//! of 0.2 add.
+//! Refusals, for the imports of WASI that `wasmtime-wasi` and `wasmtime-wasi-http` lack: unstable interfaces, and
+//! functions that later versions of 0.2 add.
 //!
-//! A toolchain has its programs import these whether they use them or not. How to refuse follows from the types that the
-//! component brings along: an error that means "not permitted" where there is one, an empty list, no value. Only where a
-//! type has no such answer is the guest stopped. So no function needs code of its own here.
+//! A toolchain has its programs import these whether they use them or not. How to refuse follows from the types that
+//! the component brings along: an error that means "not permitted" where there is one, an empty list, no value. Only
+//! where a type has no such answer is the guest stopped. So no function needs code of its own here.
 //!
 //! The component is not trusted: what it says of its imports is bounded before anything is made of it.
 
@@ -15,13 +15,18 @@ use wasmtime::component::{Component, Linker, LinkerInstance, Resource, ResourceA
 use wasmtime_wasi::p2::bindings::io::poll::HostPollable;
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable, IoError, Network};
 
+use wasmtime_wasi_http::p2::body::{HostFutureTrailers, HostIncomingBody};
+use wasmtime_wasi_http::p2::types::{HostIncomingResponse, HostOutgoingRequest, HostOutgoingResponse};
+use wasmtime_wasi_http::{FieldMap, RequestOptions};
+
 use super::met::met_at;
 use crate::state::CallState;
+use crate::wasi_http_state::{FutureResponse, OutgoingBody};
 use crate::wasi_state::WasiError;
 
-/// The version of WASI that `wasmtime-wasi` defines. The linker gives an importer of another 0.2.x the instance with this
-/// version, and only this one.
-const GIVEN_VERSION: &str = "0.2.12";
+/// The version of WASI that `wasmtime-wasi` and `wasmtime-wasi-http` define. The linker gives an importer of another
+/// 0.2.x the instance with this version, and only this one.
+pub(super) const GIVEN_VERSION: &str = "0.2.12";
 
 /// The cases of WASI's error types that say so, the best first.
 const REFUSALS: [&str; 5] = ["not-permitted", "access-denied", "HTTP-request-denied", "forbidden", "not-supported"];
@@ -86,8 +91,8 @@ fn in_given_version(name: &str) -> String {
     format!("{interface}@{GIVEN_VERSION}")
 }
 
-/// Refuses types whose values take the host far more memory than wasmtime charges the guest for: many sets of flags, each of
-/// which is a list of names. `types` counts what was looked at.
+/// Refuses types whose values take the host far more memory than wasmtime charges the guest for: many sets of flags,
+/// each of which is a list of names. `types` counts what was looked at.
 fn check(ty: &Type, is_repeated: bool, types: &mut usize) -> Result<(), NotWasi> {
     *types += 1;
     if *types > PARAMETER_TYPES_MAX {
@@ -168,7 +173,19 @@ fn let_handle_go(store: &mut StoreContextMut<'_, CallState>, handle: ResourceAny
         DynInputStream => delete,
         DynOutputStream => delete,
         IoError => delete,
-        Network => delete
+        Network => delete,
+        FieldMap => delete,
+        RequestOptions => delete,
+        HostOutgoingRequest => delete,
+        OutgoingBody => |table, body| {
+            table.delete(body)?.abort();
+            Ok(())
+        },
+        FutureResponse => delete,
+        HostIncomingResponse => delete,
+        HostIncomingBody => delete,
+        HostFutureTrailers => delete,
+        HostOutgoingResponse => delete
     );
     // A guest cannot have any other object.
     Err(WasiError::NoHandle.into())

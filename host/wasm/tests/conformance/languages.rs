@@ -137,8 +137,8 @@ impl Language {
         if FROZEN.contains(&self.name) { 1 } else { served }
     }
 
-    /// Whether this step may come out otherwise in an instance that has served other calls: the language's own runtime draws chance
-    /// too, for what it makes in the first call that needs it.
+    /// Whether this step may come out otherwise in an instance that has served other calls: the language's own runtime
+    /// draws chance too, for what it makes in the first call that needs it.
     pub(crate) fn draws_otherwise_when_used(&self, call: &str) -> bool {
         self.name == "go" && ["language.random", "language.order"].contains(&call)
     }

@@ -1,4 +1,5 @@
-//! Instances that serve many calls: what they keep, that they do not grow, and that each call is as if it were the first.
+//! Instances that serve many calls: what they keep, that they do not grow, and that each call is as if it were the
+//! first.
 
 use std::sync::Arc;
 
@@ -79,7 +80,8 @@ fn busy_steps() -> (Value, Vec<Value>) {
     (steps, vec![json!({"ok": object}), json!({"ok": {"items": vec![object.clone(); 3]}}), json!({"error": error})])
 }
 
-/// Bytes and what is empty, both ways: what a language's bindings may own in another way than a text that says something.
+/// Bytes and what is empty, both ways: what a language's bindings may own in another way than a text that says
+/// something.
 fn steps_of_bytes_and_nothing() -> (Value, Vec<Value>) {
     let (headers, body) = (json!(vec![["a", ""]; 300]), json!({"bytes": vec![200; 4_000]}));
     let url = "https://api.example.com/";

@@ -18,7 +18,8 @@ pub(crate) fn listen() {
     LISTENING.call_once(|| tracing_subscriber::registry().with(Listener).init());
 }
 
-/// The lines of a trace since they were last asked for: `{level, message, fields}` each, with the fields as `name=value`.
+/// The lines of a trace since they were last asked for: `{level, message, fields}` each, with the fields as
+/// `name=value`.
 pub(crate) fn take(trace_id: &str) -> Vec<Value> {
     LINES.lock().expect("not poisoned").remove(trace_id).unwrap_or_default()
 }

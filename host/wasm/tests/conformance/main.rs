@@ -1,4 +1,5 @@
-//! One suite for plugins of every language: each SDK's probe is told the same, and must do the same (tests/conformance/README.md).
+//! One suite for plugins of every language: each SDK's probe is told the same, and must do the same
+//! (tests/conformance/README.md).
 //!
 //! The components are in `WINDLASS_CONFORMANCE_DIR`, by default target/conformance, where `make conformance` puts them.
 //! `WINDLASS_CONFORMANCE=go,js` tests only these languages. The cases are data: tests/conformance/cases.

@@ -350,7 +350,8 @@ fn every_webapp_plugin_is_as_small_as_its_language_is_to_allow() {
     for sister in sisters("webapp", &RECONCILING).into_iter().chain(composing) {
         let bar = match sister.as_str() {
             "webapp-c" => 60 << 10,
-            // The bar is 2 MiB, missed since the interface 0.2.0 (docs/benchmarks.md): an image of memory grows by pages.
+            // The bar is 2 MiB, missed since the interface 0.2.0 (docs/benchmarks.md): an image of memory grows by
+            // pages.
             "webapp-ts" => (2 << 20) + (12 << 10),
             "webapp-go" | "webapp-composite-go" => 4 << 20,
             "webapp-composite-ts" => 2 << 20,

@@ -2,10 +2,12 @@
 //! neighbour that behaves is called at the same time and right after.
 //!
 //! Two kinds of attackers: the guest `hostile`, whose README has the table of all attacks, and guests made here in the
-//! canonical ABI's own terms, for what no compiler would make. Tables of cases; a message names the case. Where `reconcile`
-//! attacks, one component is steered by the text of its primary: to compile one for each takes longer than all attacks.
+//! canonical ABI's own terms, for what no compiler would make. Tables of cases; a message names the case. Where
+//! `reconcile` attacks, one component is steered by the text of its primary: to compile one for each takes longer than
+//! all attacks.
 
 mod wasi;
+mod wasi_http;
 
 use crate::support;
 

@@ -1,5 +1,5 @@
-//! The sandbox from outside, one file a topic. One program for all of them: each links wasmtime, and while the tests of one topic
-//! wait those of another run. What measures its process, or tells it where to log, is beside this folder.
+//! The sandbox from outside, one file a topic. One program for all of them: each links wasmtime, and while the tests of
+//! one topic wait those of another run. What measures its process, or tells it where to log, is beside this folder.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -20,4 +20,5 @@ mod scripts;
 mod stock;
 mod threads;
 mod wasi;
+mod wasi_http;
 mod wit;

@@ -35,7 +35,8 @@ impl Crowd {
     }
 }
 
-/// Twelve calls of `guest` at once, where there is room for two beside what is kept back. Returns how many ran at a time.
+/// Twelve calls of `guest` at once, where there is room for two beside what is kept back. Returns how many ran at a
+/// time.
 async fn crowd(guest: &Core) -> usize {
     let limits = Limits {
         memory_bytes: 32 * MIB,

@@ -1,5 +1,5 @@
-//! Hostile bytes for the loader: components changed at random and made at random. Each is refused with a message or loads;
-//! nothing panics, and nothing hangs.
+//! Hostile bytes for the loader: components changed at random and made at random. Each is refused with a message or
+//! loads; nothing panics, and nothing hangs.
 //!
 //! `WINDLASS_MUTANTS=10000` tries more of them, and `WINDLASS_MUTANTS_SEED=N` others; `make soak STORIES=mutants` does.
 //! Of many it is also told what memory they leave behind: nothing that grows with their number.

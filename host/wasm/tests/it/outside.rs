@@ -57,8 +57,8 @@ fn ports(outside: &Arc<Outside>) -> Ports {
     Ports { outside: port, metrics: outside.clone(), ..Absent::ports() }
 }
 
-/// A guest that POSTs "hi" to `https://a.b/c` with one header and a minute's time, and traps unless what it gets is of this
-/// case: 0 for a response, 1 for an error.
+/// A guest that POSTs "hi" to `https://a.b/c` with one header and a minute's time, and traps unless what it gets is of
+/// this case: 0 for a response, 1 for an error.
 fn fetching(case: u32) -> Vec<u8> {
     let import = r#"(import "windlass:plugin/http@0.2.0" "fetch"
         (func $fetch (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;

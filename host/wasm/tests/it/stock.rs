@@ -1,5 +1,5 @@
-//! The plugin of stock Go (`tests/stock/go`) in a long life: with the standard adapter its garbage collector reads the host's clock,
-//! which nobody may while the host places what it hands over.
+//! The plugin of stock Go (`tests/stock/go`) in a long life: with the standard adapter its garbage collector reads the
+//! host's clock, which nobody may while the host places what it hands over.
 
 use crate::support;
 

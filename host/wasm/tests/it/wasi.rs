@@ -264,6 +264,12 @@ impl Surroundings for Readings {
         true
     }
 
+    fn told_answers(&self) -> Option<Vec<u32>> {
+        None
+    }
+
+    fn answered(&self, _: &[u32]) {}
+
     fn enters(&self, _: Duration) {}
 }
 
@@ -521,21 +527,21 @@ async fn handles_that_are_handed_to_what_refuses_are_given_back() {
     let text = "package test:guest;
         world wasi {
           include windlass:plugin/reconciler-plugin@0.2.0;
-          import wasi:http/types@0.2.1;
+          import wasi:sockets/later@0.2.1;
         }
-        package wasi:http@0.2.1 {
-          interface types {
+        package wasi:sockets@0.2.1 {
+          interface later {
             variant header-error { invalid-syntax, forbidden, immutable }
             resource fields { constructor(); append: func(name: string) -> result<_, header-error>; }
             resource outgoing-request { constructor(headers: fields); set-scheme: func(of: option<borrow<fields>>) -> result; }
           }
         }";
-    let imports = r#"(import "wasi:http/types@0.2.1" "[constructor]fields" (func $fields (result i32)))
-        (import "wasi:http/types@0.2.1" "[method]fields.append" (func $append (param i32 i32 i32 i32)))
-        (import "wasi:http/types@0.2.1" "[resource-drop]fields" (func $drop-fields (param i32)))
-        (import "wasi:http/types@0.2.1" "[constructor]outgoing-request" (func $request (param i32) (result i32)))
-        (import "wasi:http/types@0.2.1" "[method]outgoing-request.set-scheme" (func $scheme (param i32 i32 i32) (result i32)))
-        (import "wasi:http/types@0.2.1" "[resource-drop]outgoing-request" (func $drop-request (param i32)))"#;
+    let imports = r#"(import "wasi:sockets/later@0.2.1" "[constructor]fields" (func $fields (result i32)))
+        (import "wasi:sockets/later@0.2.1" "[method]fields.append" (func $append (param i32 i32 i32 i32)))
+        (import "wasi:sockets/later@0.2.1" "[resource-drop]fields" (func $drop-fields (param i32)))
+        (import "wasi:sockets/later@0.2.1" "[constructor]outgoing-request" (func $request (param i32) (result i32)))
+        (import "wasi:sockets/later@0.2.1" "[method]outgoing-request.set-scheme" (func $scheme (param i32 i32 i32) (result i32)))
+        (import "wasi:sockets/later@0.2.1" "[resource-drop]outgoing-request" (func $drop-request (param i32)))"#;
     // More often than there are handles: lend one, lend another within an option, give one away.
     let calls = "(local.set 0 (i32.const 4500)) (loop $more
         (global.set $lent (call $fields))

@@ -110,7 +110,35 @@ pub(crate) fn wasi(version: &str) -> String {
     format!("{world}{given}")
 }
 
+/// The same with `wasi:http`.
+pub(crate) fn wasi_http(version: &str) -> String {
+    let http = include_str!("wasi_http.wit").replace("0.2.12", version);
+    let imports = format!(
+        "  include windlass:wasi/given;\n  import wasi:http/types@{version};\n  import wasi:http/outgoing-handler@{version};\n"
+    );
+    wasi(version).replacen("  include windlass:wasi/given;\n", &imports, 1) + &http
+}
+
+/// Core functions that send requests by `wasi:http`, for guests with [`wasi_http`].
+///
+/// `$to` makes a request `GET https://host.example/PATH`, `$send` sends it, `$wait` waits for its answer. `$seen` is 0
+/// without an answer, else a status, 1000 and the case of an error code, or 2000 if it was taken. `$opened` is a stream
+/// to a request's body. `$read` counts the bytes of a response's. `$say` is the result of `reconcile`.
+pub(crate) const HTTP_CLIENT: (&str, &str) = (include_str!("http_imports.wat"), include_str!("http_client.wat"));
+
 impl Core {
+    /// A guest that calls `wasi:http` in `reconcile`, and has `items` beside [`HTTP_CLIENT`].
+    pub(crate) fn calling_http(items: &str, reconcile: &str) -> Self {
+        Self {
+            imports: HTTP_CLIENT.0.replace("VERSION", "0.2.12"),
+            items: format!("{}{items}", HTTP_CLIENT.1),
+            reconcile: reconcile.to_owned(),
+            // Room for bodies, and for lists of handles.
+            pages: 40,
+            ..Self::default()
+        }
+    }
+
     /// A guest that calls WASI of `version` itself in `reconcile`: `imports` are core functions of version `VERSION`.
     pub(crate) fn calling_wasi(version: &str, imports: &str, reconcile: &str) -> Vec<u8> {
         let imports = imports.replace("VERSION", version);
@@ -137,8 +165,18 @@ impl Core {
         self.encoded(wasi, &[])
     }
 
+    /// A composer that does in `compose` what the guest would do in `reconcile`, with what `wasi` has for a reconciler.
+    pub(crate) fn composing(&self, wasi: &str) -> Vec<u8> {
+        self.encoded(&wasi.replace("reconciler-plugin", "composer-plugin"), &[])
+    }
+
     fn encoded(&self, wasi: &str, adapters: &[(&str, &[u8])]) -> Vec<u8> {
-        let mut module = wat::parse_str(self.text()).expect("the guest's text is well-formed");
+        let mut text = self.text();
+        if wasi.contains("composer-plugin") {
+            text = text.replace("reconciler@0.2.0#reconcile", "composer@0.2.0#compose");
+            text = text.replace("windlass:plugin/reconciler@", "windlass:plugin/composer@");
+        }
+        let mut module = wat::parse_str(text).expect("the guest's text is well-formed");
         let mut resolve = Resolve::default();
         // A benchmark of another crate makes guests, too.
         let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|directory| directory.join("wit"));

@@ -17,6 +17,13 @@ pub trait Surroundings: Send + Sync {
     /// Whether time passes at once where the guest waits.
     fn is_told(&self) -> bool;
 
+    /// The numbers of the HTTP requests that the guest finds answered when it looks next, where time passes at once. Each call
+    /// counts its requests from 0 on. `None` if it looks more often than was noted.
+    fn told_answers(&self) -> Option<Vec<u32>>;
+
+    /// The same where it is real: the guest learns now that these have been answered, or that none has.
+    fn answered(&self, requests: &[u32]);
+
     /// The guest calls an import that a port answers, having used `cpu` so far.
     fn enters(&self, cpu: Duration);
 }

@@ -16,6 +16,23 @@ const HOST_NAME_BYTES_MAX: usize = 253;
 /// The longest label of it.
 const HOST_LABEL_BYTES_MAX: usize = 63;
 
+/// Headers by which a request would say something else about the connection, or about its own length, than is true.
+const HOSTS_HEADERS: [&str; 12] = [
+    "alt-used",
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+];
+const HOSTS_HEADER_PREFIX: &str = "proxy-";
+
 /// The host of a URL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum UrlHost {
@@ -118,6 +135,12 @@ impl HttpTarget {
 pub fn is_method(method: &str) -> bool {
     let is_token = |byte: u8| byte.is_ascii_uppercase() || byte == b'-' || byte == b'_';
     (1..=32).contains(&method.len()) && method.bytes().all(is_token) && !matches!(method, "CONNECT" | "TRACE")
+}
+
+/// Whether the header `name`, which is in lower case, is the host's to set, so that no request of a plugin may have it.
+#[must_use]
+pub fn is_hosts_header(name: &str) -> bool {
+    HOSTS_HEADERS.contains(&name) || name.starts_with(HOSTS_HEADER_PREFIX)
 }
 
 /// Printable ASCII without what RFC 3986 wants encoded.

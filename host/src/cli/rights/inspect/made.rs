@@ -33,7 +33,13 @@ pub(super) fn wasi(imports: &[String]) -> String {
     text
 }
 
-/// The same, an import each.
+/// Words for a component that can send requests by `wasi:http` and does not ask for a host. `asks`: it does.
+pub(super) fn without_http_hosts(imports: &[String], asks: bool) -> Option<&'static str> {
+    let speaks = imports.iter().any(|import| import.starts_with("wasi:http/outgoing-handler@"));
+    (speaks && !asks).then_some("no HTTP host, so a request that it sends by `wasi:http` is denied")
+}
+
+/// The lines of [`wasi`], an import each.
 pub(super) fn wasi_json(imports: &[String]) -> Value {
     let met = imports.iter().filter_map(|name| Some(json!({"import": name, "meets": wasi_met_at(name)?})));
     met.collect::<Vec<_>>().into()
@@ -141,9 +147,19 @@ mod tests {
         let text = wasi(&imports);
         let lines: Vec<_> = text.lines().collect();
         assert!(lines[0].starts_with("  wasi     wasi:cli: no arguments"), "{text}");
-        assert!(lines[1].starts_with("           wasi:http: refused"), "{text}");
+        assert!(lines[1].starts_with("           wasi:http: requests to granted hosts"), "{text}");
         assert_eq!((lines.len(), wasi_json(&imports)[1]["import"].as_str()), (2, Some("wasi:cli/stdout@0.2.0")));
         assert_eq!(wasi(&imports[..1]), "");
+    }
+
+    #[test]
+    fn a_component_that_speaks_http_and_asks_for_no_host_is_said_to_lack_one() {
+        let imports = |name: &str| [name.to_owned()];
+        let handler = imports("wasi:http/outgoing-handler@0.2.3");
+        assert!(without_http_hosts(&handler, false).is_some_and(|text| text.contains("denied")));
+        assert_eq!(without_http_hosts(&handler, true), None);
+        // A toolchain's types alone send nothing.
+        assert_eq!(without_http_hosts(&imports("wasi:http/types@0.2.3"), false), None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Between the types of `live` and of collections in WIT, and those of `windlass-core`. What a guest names is checked as
-//! in `convert`.
+//! Between the types of `live` and of collections in WIT, and those of `windlass-core`. What a guest names is checked
+//! as in `convert`.
 
 use windlass_core::call::ports::{LiveGet, LiveQuery, LogQuery, ServedKind, View};
 use windlass_core::object::ObjectKind;

@@ -1,5 +1,5 @@
-//! The exports that a plugin may have beside its entry: a reconciler's `mapper` and a composer's `customize`. Their answers
-//! are checked here; which primaries there are, and which watches, their callers know.
+//! The exports that a plugin may have beside its entry: a reconciler's `mapper` and a composer's `customize`. Their
+//! answers are checked here; which primaries there are, and which watches, their callers know.
 
 use std::sync::Arc;
 

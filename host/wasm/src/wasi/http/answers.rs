@@ -1,0 +1,128 @@
+//! How a guest comes to see that its requests have been answered. Which it sees at a wait is an answer like any other:
+//! a recording keeps it, and a replay has the guest see the same.
+
+use std::future::{pending, poll_fn};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use tracing::Level;
+use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
+use windlass_core::call::http::HttpResponse;
+use windlass_core::call::ports::{Answer, Surroundings, TypedAsk as _};
+use windlass_core::panics;
+
+use super::HANDLE;
+use super::error::code;
+use crate::lines;
+use crate::state::{CallState, HostFailed};
+use crate::text::single_line;
+use crate::wasi_http_state::{RequestStage, RequestSummary, Seen, SentRequest};
+
+impl CallState {
+    /// Has the guest see which of `requests` have been answered. Waits for the first, but no longer than `patience`;
+    /// `None` is as long as it takes. Returns whether there is one.
+    ///
+    /// Where time stands still, an answer comes before any time passes. The oldest comes first, whichever was faster.
+    pub(in crate::wasi) async fn see_answers(
+        &mut self,
+        requests: &[u32],
+        patience: Option<Duration>,
+    ) -> wasmtime::Result<bool> {
+        let answered = if self.is_time_told() {
+            let noted = self.world.surroundings().and_then(Surroundings::told_answers);
+            let told = noted.unwrap_or_else(|| requests[..1].to_vec());
+            let told: Vec<_> = told.into_iter().filter(|number| requests.contains(number)).collect();
+            for number in &told {
+                self.first_answered(&[*number], None).await?;
+            }
+            told
+        } else {
+            let answered = self.first_answered(requests, patience).await?;
+            if let Some(surroundings) = self.world.surroundings() {
+                surroundings.answered(&answered);
+            }
+            answered
+        };
+        for number in &answered {
+            if let Some(sent) = self.wasi().http.requests.remove(*number) {
+                self.see(sent)?;
+            }
+        }
+        self.wasi().http.check_bodies()?;
+        let bytes = self.wasi().http.bytes();
+        self.meter.have_behind_handles(bytes).await;
+        Ok(!answered.is_empty())
+    }
+
+    /// Those of `requests` that have been answered when the first has, or when `patience` ends. All requests go on
+    /// meanwhile.
+    async fn first_answered(&mut self, requests: &[u32], patience: Option<Duration>) -> wasmtime::Result<Vec<u32>> {
+        // A replay has no answers to those that it does not have the guest see.
+        let alone = self.is_time_told();
+        // Taken out meanwhile. If the call is given up here, its requests are too.
+        let mut all = std::mem::take(&mut self.wasi().http.requests);
+        let mut first = poll_fn(|context| all.poll_first(context, requests, alone));
+        let at_once = (&mut first).now_or_never();
+        let answered = match (at_once, patience) {
+            (Some(answered), _) => answered,
+            (None, Some(Duration::ZERO)) => vec![],
+            (None, patience) => {
+                // After each it queues for its CPU permit with its clock stopped, so they are counted.
+                self.meter.host_call()?;
+                let call_time = self.meter.time().clone();
+                self.waiting_in = Some(HANDLE);
+                let late = async {
+                    match patience {
+                        Some(patience) => tokio::time::sleep(patience).await,
+                        None => pending().await,
+                    }
+                };
+                let race = async {
+                    tokio::select! {
+                        biased;
+                        answered = first => answered,
+                        () = late => vec![],
+                    }
+                };
+                let answered = call_time.going_on_for(race).await;
+                self.waiting_in = None;
+                answered
+            }
+        };
+        self.wasi().http.requests = all;
+        Ok(answered)
+    }
+
+    /// Has the guest see the answer to `sent`.
+    fn see(&mut self, mut sent: SentRequest) -> wasmtime::Result<()> {
+        let stage = std::mem::replace(&mut sent.stage, RequestStage::Failed(ErrorCode::HttpProtocolError));
+        let seen = match stage {
+            RequestStage::Answered(summary, answer) => self.seen(&summary, *answer),
+            RequestStage::Panicked(panic) => return Err(HostFailed::in_import(HANDLE, panics::cause(&*panic))),
+            RequestStage::Failed(code) => Err(code),
+            RequestStage::Body(..) | RequestStage::Ready(_) | RequestStage::Asked(..) => {
+                Err(ErrorCode::HttpProtocolError)
+            }
+        };
+        sent.see(seen);
+        Ok(())
+    }
+
+    /// The guest's part of `answer`. The error types of `wasi:http` have no message, so the log has it.
+    fn seen(&mut self, summary: &RequestSummary, answer: Answer) -> Seen {
+        let bytes = answer.bytes();
+        let response = windlass_core::call::http::HttpRequest::answer(answer);
+        match response.and_then(|response| self.meter.response(response, bytes)) {
+            Ok(response) => {
+                let held = self.wasi().http.held(HttpResponse::size(&response));
+                Ok((response, held))
+            }
+            Err(error) => {
+                let line = format!("{}: {}", summary.text, error.message);
+                let line = single_line(&self.redacted(&line), self.meter.limits().log_line_bytes);
+                lines::log(self, Level::WARN, &line, &[]);
+                Err(code(&error, summary))
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The bodies of requests, as guests write them.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::Frame;
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
+use wasmtime_wasi_http::Error;
+use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
+use windlass_core::call::http::REQUEST_BODY_BYTES_MAX;
+
+use super::HeldBytes;
+use crate::wasi_state::{WASI_WRITE_BYTES_MAX, WasiError};
+
+/// The body of a request as the guest writes it: `wasi:http/types.outgoing-body`, its stream, and what the request
+/// reads.
+#[derive(Clone)]
+pub(crate) struct OutgoingBody(Arc<Mutex<WrittenBody>>);
+
+struct WrittenBody {
+    bytes: Vec<u8>,
+    held: HeldBytes,
+    /// The number in the request's header `content-length`.
+    length: Option<u64>,
+    has_stream: bool,
+    end: BodyEnd,
+}
+
+/// Whether and how a body has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BodyEnd {
+    /// It has not.
+    Open,
+    Whole,
+    /// It has more than [`REQUEST_BODY_BYTES_MAX`] bytes. The first of them are passed on, so that the port refuses
+    /// them.
+    TooLarge,
+    /// The guest gave it up.
+    Aborted,
+}
+
+impl OutgoingBody {
+    pub(crate) fn new(length: Option<u64>, held: HeldBytes) -> Self {
+        let body = WrittenBody { bytes: Vec::new(), held, length, has_stream: false, end: BodyEnd::Open };
+        Self(Arc::new(Mutex::new(body)))
+    }
+
+    /// The stream to write to, once.
+    pub(crate) fn stream(&self) -> Option<BodyStream> {
+        let is_first = !std::mem::replace(&mut self.written().has_stream, true);
+        is_first.then(|| BodyStream(self.clone()))
+    }
+
+    /// The guest has written all of it.
+    pub(crate) fn finish(&self) -> Result<(), ErrorCode> {
+        let mut written = self.written();
+        let size = written.bytes.len() as u64;
+        if written.end == BodyEnd::TooLarge {
+            return Err(ErrorCode::HttpRequestBodySize(Some(size)));
+        }
+        let is_as_said = written.length.is_none_or(|length| length == size);
+        written.end = if is_as_said { BodyEnd::Whole } else { BodyEnd::Aborted };
+        if is_as_said { Ok(()) } else { Err(ErrorCode::HttpRequestBodySize(Some(size))) }
+    }
+
+    /// The guest drops it without having finished it.
+    pub(crate) fn abort(&self) {
+        let mut written = self.written();
+        if written.end == BodyEnd::Open {
+            written.end = BodyEnd::Aborted;
+        }
+    }
+
+    fn written(&self) -> MutexGuard<'_, WrittenBody> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whole, or not there yet.
+impl http_body::Body for OutgoingBody {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let mut written = self.written();
+        match written.end {
+            // Who waits for it looks again each time that the guest waits.
+            BodyEnd::Open => Poll::Pending,
+            BodyEnd::Aborted => Poll::Ready(Some(Err(Error::HttpProtocolError))),
+            BodyEnd::Whole | BodyEnd::TooLarge => {
+                let bytes = std::mem::take(&mut written.bytes);
+                written.held.clear();
+                Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes.into()))))
+            }
+        }
+    }
+}
+
+/// The stream of an [`OutgoingBody`]. It is always ready.
+pub(crate) struct BodyStream(OutgoingBody);
+
+#[async_trait::async_trait]
+impl Pollable for BodyStream {
+    async fn ready(&mut self) {}
+}
+
+impl OutputStream for BodyStream {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        if bytes.len() > WASI_WRITE_BYTES_MAX {
+            return Err(StreamError::Trap(WasiError::TooMuch.into()));
+        }
+        let mut written = self.0.written();
+        if written.end != BodyEnd::Open {
+            return Err(StreamError::Closed);
+        }
+        // One byte more than there may be shows that there are more.
+        let fits = bytes.len().min(REQUEST_BODY_BYTES_MAX + 1 - written.bytes.len());
+        written.bytes.extend_from_slice(&bytes[..fits]);
+        written.held.add(fits);
+        if written.held.is_too_much() {
+            return Err(StreamError::Trap(WasiError::Bodies.into()));
+        }
+        if written.bytes.len() > REQUEST_BODY_BYTES_MAX {
+            written.end = BodyEnd::TooLarge;
+            let error = ErrorCode::HttpRequestBodySize(Some(written.bytes.len() as u64));
+            return Err(StreamError::LastOperationFailed(error.into()));
+        }
+        Ok(())
+    }
+
+    fn write_zeroes(&mut self, length: usize) -> StreamResult<()> {
+        // One more is too much already.
+        self.write(vec![0; length.min(WASI_WRITE_BYTES_MAX + 1)].into())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        if self.0.written().end == BodyEnd::Open { Ok(WASI_WRITE_BYTES_MAX) } else { Err(StreamError::Closed) }
+    }
+}

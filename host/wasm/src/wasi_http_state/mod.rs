@@ -1,0 +1,235 @@
+//! The HTTP requests of a guest that speaks `wasi:http`, and the bodies that the host has for it. `wasi::http` works
+//! with it.
+//!
+//! A request has a number in its call and goes through these stages: its body is written, it is asked of the port, it
+//! is answered, and the guest sees the answer. Only the last is visible to the guest, and it happens where the guest
+//! waits or looks (`wasi::io`), never between: so a recording of what was seen there is all that a replay needs.
+
+mod body;
+mod requests;
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::{HeaderMap, HeaderName};
+use wasmtime_wasi_http::p2::types::{HostIncomingResponse, HostOutgoingRequest, HostOutgoingResponse};
+use wasmtime_wasi_http::{Error, FieldMap, RequestOptions, WasiBody, WasiHttpCtx, WasiHttpHooks};
+use windlass_core::call::http::{REQUEST_HEADER_BYTES_MAX, REQUEST_HEADERS_MAX};
+use windlass_core::rights::egress::is_hosts_header;
+
+pub(crate) use self::body::OutgoingBody;
+pub(crate) use self::requests::{FutureResponse, RequestStage, RequestSummary, Requests, Seen, SentRequest};
+use crate::wasi_state::WasiError;
+
+/// The most requests of a call whose answers the guest has not seen; a `Promise.all` of a few dozen fits. The next
+/// fails with `connection-limit-reached`. Requests that the guest gave up count until the call ends: when they are
+/// answered depends on the network, and the guest must not see that.
+pub(crate) const HTTP_REQUESTS_MAX: usize = 32;
+/// The most bytes of bodies, of requests and of responses, that the host has for an instance: sixteen of the largest.
+pub(crate) const HTTP_BODY_BYTES_MAX: usize = 16 << 20;
+/// The most bytes that the headers behind all handles of an instance may have. They are counted again after each half
+/// of that, so there may be half as much again.
+pub(crate) const HTTP_HEADER_BYTES_MAX: usize = 4 << 20;
+/// The memory of a header beside its name and its value.
+const HEADER_OVERHEAD_BYTES: usize = 72;
+
+/// Which headers are the host's.
+pub(crate) struct Hooks;
+
+impl WasiHttpHooks for Hooks {
+    fn is_forbidden_header(&mut self, name: &HeaderName) -> bool {
+        // Clients set this one; it is checked and left out.
+        is_hosts_header(name.as_str()) && name != http::header::CONTENT_LENGTH
+    }
+
+    /// The crate's `handle` alone calls it, and ours takes its place.
+    fn send_request(
+        &mut self,
+        _: http::Request<WasiBody>,
+        _: Option<RequestOptions>,
+        _: Box<dyn Future<Output = Result<(), Error>> + Send>,
+    ) -> Box<dyn Future<Output = Result<Sent, Error>> + Send> {
+        Box::new(async { Err(Error::HttpRequestDenied) })
+    }
+}
+
+type Sent = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
+
+/// The state of an instance that has used WASI.
+pub(crate) struct HttpState {
+    pub(crate) ctx: WasiHttpCtx,
+    pub(crate) hooks: Hooks,
+    pub(crate) requests: Requests,
+    /// Bytes of bodies.
+    held: Arc<AtomicUsize>,
+    /// By how much headers may have grown since they were counted last.
+    grown: usize,
+}
+
+impl Default for HttpState {
+    fn default() -> Self {
+        let mut ctx = WasiHttpCtx::new();
+        ctx.set_field_size_limit(REQUEST_HEADER_BYTES_MAX + REQUEST_HEADERS_MAX * HEADER_OVERHEAD_BYTES);
+        Self { ctx, hooks: Hooks, requests: Requests::default(), held: Arc::default(), grown: 0 }
+    }
+}
+
+impl HttpState {
+    /// The requests that have work to do while the call waits for something else. [`Self::requests`] is empty
+    /// meanwhile.
+    pub(crate) fn take_requests(&mut self) -> Option<Requests> {
+        (!self.requests.sent.is_empty()).then(|| std::mem::take(&mut self.requests))
+    }
+
+    /// Bytes that are charged to the instance from here on, until the value is dropped.
+    pub(crate) fn held(&self, bytes: usize) -> HeldBytes {
+        let mut held = HeldBytes { all: self.held.clone(), bytes: 0 };
+        held.add(bytes);
+        held
+    }
+
+    /// The bytes of bodies that the host has, those of answers that the guest has not seen included.
+    pub(crate) fn bytes(&self) -> usize {
+        self.held.load(Ordering::Relaxed) + self.requests.unseen_bytes()
+    }
+
+    /// Checks [`HTTP_BODY_BYTES_MAX`].
+    pub(crate) fn check_bodies(&self) -> Result<(), WasiError> {
+        if self.held.load(Ordering::Relaxed) > HTTP_BODY_BYTES_MAX { Err(WasiError::Bodies) } else { Ok(()) }
+    }
+
+    /// Headers behind handles, which are among `entries`, may have grown by `bytes`. Counts them again if that is much.
+    pub(crate) fn headers_grow<'a>(
+        &mut self,
+        bytes: usize,
+        entries: impl Iterator<Item = &'a mut (dyn Any + Send)>,
+    ) -> Result<(), WasiError> {
+        self.grown = self.grown.saturating_add(bytes);
+        if self.grown <= HTTP_HEADER_BYTES_MAX / 2 {
+            return Ok(());
+        }
+        self.grown = 0;
+        let all: usize = entries.filter_map(|entry| headers_of(entry)).map(header_bytes).sum();
+        if all > HTTP_HEADER_BYTES_MAX { Err(WasiError::Headers) } else { Ok(()) }
+    }
+}
+
+fn headers_of(entry: &dyn Any) -> Option<&HeaderMap> {
+    let request = || Some(&*entry.downcast_ref::<HostOutgoingRequest>()?.headers);
+    let incoming = || Some(&*entry.downcast_ref::<HostIncomingResponse>()?.headers);
+    let outgoing = || Some(&*entry.downcast_ref::<HostOutgoingResponse>()?.headers);
+    let fields = entry.downcast_ref::<FieldMap>().map(|fields| &**fields);
+    fields.or_else(request).or_else(incoming).or_else(outgoing)
+}
+
+/// About how many bytes `headers` take.
+pub(crate) fn header_bytes(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| header_size(name.as_str().len(), value.len())).sum()
+}
+
+/// About how many bytes a header takes.
+pub(crate) fn header_size(name: usize, value: usize) -> usize {
+    name + value + HEADER_OVERHEAD_BYTES
+}
+
+/// Bytes of a body that count until this is dropped.
+#[derive(Debug)]
+pub(crate) struct HeldBytes {
+    all: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl HeldBytes {
+    fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.all.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// They have become another's.
+    fn clear(&mut self) {
+        self.all.fetch_sub(std::mem::take(&mut self.bytes), Ordering::Relaxed);
+    }
+
+    fn is_too_much(&self) -> bool {
+        self.all.load(Ordering::Relaxed) > HTTP_BODY_BYTES_MAX
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// A body of a response, which counts until nothing refers to it any more.
+pub(crate) struct HeldBody {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) _held: HeldBytes,
+}
+
+impl AsRef<[u8]> for HeldBody {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasmtime::component::ResourceTable;
+    use wasmtime_wasi::p2::OutputStream as _;
+
+    use super::*;
+
+    #[test]
+    fn a_body_counts_once_until_its_answer_is_seen() {
+        let state = HttpState::default();
+        let body = OutgoingBody::new(None, state.held(0));
+        let mut stream = body.stream().expect("the first");
+        assert!(body.stream().is_none());
+        stream.write("12345".into()).expect("it is open");
+        assert_eq!(state.bytes(), 5);
+        let mut requests = Requests::default();
+        let request = windlass_core::call::http::HttpRequest {
+            method: "PUT".to_owned(),
+            url: "https://a.example".to_owned(),
+            headers: vec![],
+            body: None,
+            timeout: None,
+        };
+        let sent = http_body_util::BodyExt::boxed_unsync(body.clone());
+        assert!(requests.send(request, Some(sent), state.held(0)).is_some());
+        assert_eq!(requests.ready().count(), 0, "it is open");
+        body.finish().expect("it is whole");
+        assert_eq!(requests.ready().count(), 1);
+        drop((stream, body));
+        assert_eq!(state.bytes(), 5, "the request has it");
+        drop(requests.remove(0));
+        assert_eq!(state.bytes(), 0);
+    }
+
+    #[test]
+    fn headers_are_counted_behind_all_handles_once_they_may_be_many() {
+        let (mut state, mut table) = (HttpState::default(), ResourceTable::new());
+        let mut list = FieldMap::new_mutable(usize::MAX);
+        list.append(&mut Hooks, "a".to_owned(), vec![b'a'; 60 << 10]).expect("it fits");
+        let bytes = header_bytes(&list);
+        let fits = HTTP_HEADER_BYTES_MAX / bytes;
+        let mut pushed = vec![];
+        while pushed.len() <= fits + HTTP_HEADER_BYTES_MAX / 2 / bytes + 1 {
+            pushed.push(table.push(list.clone()).expect("there is room"));
+            if state.headers_grow(bytes, table.iter_mut()).is_err() {
+                break;
+            }
+        }
+        assert!(
+            pushed.len() > fits && pushed.len() <= fits + HTTP_HEADER_BYTES_MAX / 2 / bytes + 1,
+            "{}",
+            pushed.len()
+        );
+        for handle in pushed {
+            table.delete(handle).expect("it is there");
+        }
+        assert!((0..1_000).all(|_| state.headers_grow(bytes, table.iter_mut()).is_ok()), "none is kept");
+    }
+}

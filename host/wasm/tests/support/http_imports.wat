@@ -1,0 +1,47 @@
+(import "wasi:http/types@VERSION" "[constructor]fields" (func $fields (result i32)))
+(import "wasi:http/types@VERSION" "[method]fields.append" (func $append (param i32 i32 i32 i32 i32 i32)))
+(import "wasi:http/types@VERSION" "[method]fields.clone" (func $clone (param i32) (result i32)))
+(import "wasi:http/types@VERSION" "[method]fields.entries" (func $entries (param i32 i32)))
+(import "wasi:http/types@VERSION" "[resource-drop]fields" (func $drop-fields (param i32)))
+(import "wasi:http/types@VERSION" "[constructor]outgoing-request" (func $request (param i32) (result i32)))
+(import "wasi:http/types@VERSION" "[method]outgoing-request.set-method"
+  (func $set-method (param i32 i32 i32 i32) (result i32)))
+(import "wasi:http/types@VERSION" "[method]outgoing-request.set-scheme"
+  (func $set-scheme (param i32 i32 i32 i32 i32) (result i32)))
+(import "wasi:http/types@VERSION" "[method]outgoing-request.set-authority"
+  (func $set-authority (param i32 i32 i32 i32) (result i32)))
+(import "wasi:http/types@VERSION" "[method]outgoing-request.set-path-with-query"
+  (func $set-path (param i32 i32 i32 i32) (result i32)))
+(import "wasi:http/types@VERSION" "[method]outgoing-request.headers" (func $headers (param i32) (result i32)))
+(import "wasi:http/types@VERSION" "[method]outgoing-request.body" (func $body (param i32 i32)))
+(import "wasi:http/types@VERSION" "[resource-drop]outgoing-request" (func $drop-request (param i32)))
+(import "wasi:http/types@VERSION" "[method]outgoing-body.write" (func $body-stream (param i32 i32)))
+(import "wasi:http/types@VERSION" "[static]outgoing-body.finish" (func $finish (param i32 i32 i32 i32)))
+(import "wasi:http/types@VERSION" "[resource-drop]outgoing-body" (func $drop-body (param i32)))
+(import "wasi:http/types@VERSION" "[constructor]request-options" (func $options (result i32)))
+(import "wasi:http/types@VERSION" "[method]request-options.set-first-byte-timeout"
+  (func $set-timeout (param i32 i32 i64) (result i32)))
+(import "wasi:http/outgoing-handler@VERSION" "handle" (func $handle (param i32 i32 i32 i32)))
+(import "wasi:http/types@VERSION" "[method]future-incoming-response.subscribe"
+  (func $subscribe (param i32) (result i32)))
+(import "wasi:http/types@VERSION" "[method]future-incoming-response.get" (func $get (param i32 i32)))
+(import "wasi:http/types@VERSION" "[resource-drop]future-incoming-response" (func $drop-future (param i32)))
+(import "wasi:http/types@VERSION" "[method]incoming-response.status" (func $status (param i32) (result i32)))
+(import "wasi:http/types@VERSION" "[method]incoming-response.headers"
+  (func $response-headers (param i32) (result i32)))
+(import "wasi:http/types@VERSION" "[method]incoming-response.consume" (func $consume (param i32 i32)))
+(import "wasi:http/types@VERSION" "[resource-drop]incoming-response" (func $drop-response (param i32)))
+(import "wasi:http/types@VERSION" "[method]incoming-body.stream" (func $response-stream (param i32 i32)))
+(import "wasi:http/types@VERSION" "[resource-drop]incoming-body" (func $drop-incoming-body (param i32)))
+(import "wasi:http/types@VERSION" "http-error-code" (func $error-code (param i32 i32)))
+(import "wasi:clocks/monotonic-clock@VERSION" "subscribe-duration" (func $after (param i64) (result i32)))
+(import "wasi:io/poll@VERSION" "poll" (func $poll (param i32 i32 i32)))
+(import "wasi:io/poll@VERSION" "[method]pollable.ready" (func $ready (param i32) (result i32)))
+(import "wasi:io/poll@VERSION" "[method]pollable.block" (func $block (param i32)))
+(import "wasi:io/poll@VERSION" "[resource-drop]pollable" (func $drop-pollable (param i32)))
+(import "wasi:io/streams@VERSION" "[method]input-stream.blocking-read" (func $read-some (param i32 i64 i32)))
+(import "wasi:io/streams@VERSION" "[resource-drop]input-stream" (func $drop-input (param i32)))
+(import "wasi:io/streams@VERSION" "[method]output-stream.write" (func $write (param i32 i32 i32 i32)))
+(import "wasi:io/streams@VERSION" "[method]output-stream.blocking-write-and-flush"
+  (func $write-all (param i32 i32 i32 i32)))
+(import "wasi:io/streams@VERSION" "[resource-drop]output-stream" (func $drop-output (param i32)))
