@@ -49,6 +49,7 @@ mod rollout;
 mod shutdown;
 mod skew;
 mod stock;
+mod stock_http;
 mod storm;
 mod swap;
 mod swap_judged;

@@ -15,13 +15,13 @@ use windlass_tests::story::Story;
 use crate::webapp::plugin_directory;
 
 /// A command's output, its messages, and its exit code.
-struct Ran {
-    printed: String,
-    said: String,
-    code: Option<i32>,
+pub(crate) struct Ran {
+    pub(crate) printed: String,
+    pub(crate) said: String,
+    pub(crate) code: Option<i32>,
 }
 
-async fn windlass(arguments: &[&str], home: &Path) -> anyhow::Result<Ran> {
+pub(crate) async fn windlass(arguments: &[&str], home: &Path) -> anyhow::Result<Ran> {
     let mut command = Command::new(paths::windlass()?);
     // No cluster of whoever runs the tests is asked.
     command.args(arguments).env("HOME", home).env_remove("KUBECONFIG").env_remove("KUBERNETES_SERVICE_HOST");

@@ -68,8 +68,8 @@ impl Drop for SpanCollector {
     }
 }
 
-/// The head and the body of one request.
-async fn request(stream: &mut TcpStream) -> anyhow::Result<(String, Vec<u8>)> {
+/// The head and the body of one request. The head is in lower case.
+pub(crate) async fn request(stream: &mut TcpStream) -> anyhow::Result<(String, Vec<u8>)> {
     let mut bytes = Vec::new();
     let mut buffer = vec![0; 16 << 10];
     loop {
@@ -80,7 +80,7 @@ async fn request(stream: &mut TcpStream) -> anyhow::Result<(String, Vec<u8>)> {
         let Some((head, _)) = text.split_once("\r\n\r\n") else { continue };
         let head = head.to_ascii_lowercase();
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-        let length: usize = length.context("a length")?.trim().parse()?;
+        let length: usize = length.map_or(Ok(0), |length| length.trim().parse())?;
         if bytes.len() >= head.len() + 4 + length {
             return Ok((head.clone(), bytes[head.len() + 4..].to_vec()));
         }

@@ -21,12 +21,12 @@ pub(crate) const WEBAPP: &str = r#"{
 
 /// The guest's processor time of a call about an object that is gone: the probe has nothing to do.
 pub(crate) async fn nothing(plugin: &Arc<Plugin>, instances: Instances, count: u32) -> anyhow::Result<Duration> {
-    each(plugin, None, &quiet(), instances, count).await
+    each(plugin, &Asked::default(), &quiet(), instances, count).await
 }
 
 /// The same of a call about a new WebApp: two children, two events and a status.
 pub(crate) async fn webapp(plugin: &Arc<Plugin>, instances: Instances, count: u32) -> anyhow::Result<Duration> {
-    each(plugin, Some(WEBAPP), &quiet(), instances, count).await
+    each(plugin, &Asked::about(WEBAPP), &quiet(), instances, count).await
 }
 
 /// The same of what the prototype does: a WebApp is read, and a Deployment is applied.
@@ -37,28 +37,51 @@ pub(crate) async fn as_the_prototype(
 ) -> anyhow::Result<Duration> {
     let found = FakePorts { object: Some(WEBAPP.into()), ..FakePorts::default() };
     let ports = Arc::new(found);
-    let took = each(plugin, Some(WEBAPP), &ports.ports(), instances, count).await?;
+    let took = each(plugin, &Asked::about(WEBAPP), &ports.ports(), instances, count).await?;
     let written = ports.written.lock().map_err(|_| anyhow::anyhow!("a call has panicked"))?;
     let calls = usize::try_from(count)? + 1;
     anyhow::ensure!(written.len() == calls, "the guest does its work: {} writes in {calls} calls", written.len());
     Ok(took)
 }
 
-async fn each(
+/// The input of a call.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asked {
+    /// The primary's text. None: it is gone.
+    object: Option<String>,
+    /// The plugin's configuration. Empty: it has none.
+    config: String,
+}
+
+impl Asked {
+    pub(crate) fn about(object: &str) -> Self {
+        Self { object: Some(object.to_owned()), config: String::new() }
+    }
+
+    pub(crate) fn with_config(self, config: String) -> Self {
+        Self { config, ..self }
+    }
+}
+
+/// The mean of the guest's processor time of `count` calls.
+pub(crate) async fn each(
     plugin: &Arc<Plugin>,
-    object: Option<&'static str>,
+    asked: &Asked,
     ports: &Ports,
     instances: Instances,
     count: u32,
 ) -> anyhow::Result<Duration> {
-    let (called, ports) = (plugin.clone(), ports.clone());
+    let (called, ports, asked) = (plugin.clone(), ports.clone(), asked.clone());
     let calls = async move {
         let limits = CallLimits { instances, ..CallLimits::default() };
         let mut cpu = Duration::ZERO;
         // The first of a reused instance makes it.
         for number in 0..=count {
-            let call = call_of(&called, &ObjectKey::namespaced("prod", "shop"));
-            let ended = call_with(&called, &ports, call, object, limits.clone()).await;
+            let mut call = call_of(&called, &ObjectKey::namespaced("prod", "shop"));
+            if !asked.config.is_empty() {
+                Arc::get_mut(&mut call).expect("nobody else has it yet").config = asked.config.as_str().into();
+            }
+            let ended = call_with(&called, &ports, call, asked.object.as_deref(), limits.clone()).await;
             let is_good = matches!(ended.result, CallResult::Done | CallResult::RequeueAfter(_));
             anyhow::ensure!(is_good, "{:?}", ended.result);
             if number > 0 {

@@ -1,6 +1,6 @@
-//! The cost of plugins by the language that they are written in: the component, its compiling, a fresh and a reused
-//! call for nothing and for the WebApp, the memory of a running instance and of an idle plugin; against a prototype of
-//! the same language, which is bare wasmtime and a guest without an SDK, in the same rounds.
+//! The cost of plugins by the language that they are written in: the component, its compiling, a fresh and a reused call for
+//! nothing and for the WebApp, an HTTP request, the memory of a running instance and of an idle plugin; against a prototype of the same
+//! language, which is bare wasmtime and a guest without an SDK, in the same rounds.
 //!
 //! `make bench`, or by name: `cargo bench --workspace --bench languages -- go c stock-js`. `tools/build-conformance`,
 //! `tools/build-prototypes` and `tools/build-stock` build what is measured. docs/benchmarks.md has recorded results.
@@ -12,6 +12,7 @@ mod calls;
 mod idle;
 mod instance;
 mod prototype;
+mod requests;
 mod stock;
 // The ports of the sandbox's own tests, which answer from memory.
 #[path = "../../../host/wasm/tests/support/mod.rs"]
@@ -118,6 +119,7 @@ async fn measure(language: &Language, size: Size) -> anyhow::Result<()> {
             same / bare
         );
     }
+    requests::of_sdk(&probe, size).await?;
     let private = instance::memory(&webapp).await?;
     println!("  memory of a running instance: {:.0} KiB", private as f64 / 1024.0);
     Ok(())

@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use windlass_core::life::instances::Instances;
 
-use crate::{Size, built, calls, compiled, sandbox};
+use crate::{Size, built, calls, compiled, requests, sandbox};
 
 /// They are named as their files.
 pub(crate) const NAMES: [&str; 5] = ["stock-python", "stock-js", "stock-c", "stock-go", "stock-rust"];
+
+/// Those that have an HTTP client.
+const HTTP_CLIENTS: [&str; 3] = ["stock-python", "stock-js", "stock-rust"];
 
 pub(crate) async fn measure(name: &str, size: Size) -> anyhow::Result<()> {
     let cache = tempfile::tempdir()?;
@@ -22,5 +25,8 @@ pub(crate) async fn measure(name: &str, size: Size) -> anyhow::Result<()> {
     }
     let [fresh, reused] = best.map(|it| it.as_secs_f64() * 1e6);
     println!("  µs a call, fresh / reused: {fresh:.0} / {reused:.0}");
+    if HTTP_CLIENTS.contains(&name) {
+        requests::of_stock(&plugin, size).await?;
+    }
     Ok(())
 }

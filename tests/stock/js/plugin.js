@@ -1,4 +1,5 @@
 // A plugin on the modules that ComponentizeJS makes of wit/.
+import { get as config } from 'windlass:plugin/config@0.2.0';
 import { apply } from 'windlass:plugin/writes@0.2.0';
 
 const MANIFEST = {
@@ -13,9 +14,33 @@ const MANIFEST = {
       owns: [{ apiVersion: 'v1', kind: 'ConfigMap' }],
     },
   ],
+  config: { schema: { type: 'object', properties: { url: { type: 'string' } } } },
+  http: [{ scheme: 'http', host: '127.0.0.1', port: 28765, methods: ['GET', 'POST'] }],
 };
 
 const OWNED = { owned: true, force: false, dryRun: false, fieldValidation: 'strict' };
+
+// The answer of a server, or why there is none.
+async function fetched(url, options) {
+  try {
+    const response = await fetch(url, { ...options, headers: { 'x-toolchain': 'js' } });
+    return `${response.status} ${response.headers.get('x-answer')} ${await response.text()}`;
+  } catch (error) {
+    return `${error.name}: ${error.message}`;
+  }
+}
+
+async function requests(url) {
+  const both = await Promise.all([fetched(`${url}/both`), fetched(`${url}/both`)]);
+  return {
+    get: await fetched(`${url}/get`),
+    post: await fetched(`${url}/post`, { method: 'POST', body: 'a body' }),
+    both: both.join(', '),
+    moved: await fetched(`${url}/moved`),
+    late: await fetched(`${url}/never`, { signal: AbortSignal.timeout(100) }),
+    denied: await fetched('http://not-granted.test/'),
+  };
+}
 
 export const reconciler = {
   describe: () => JSON.stringify(MANIFEST),
@@ -29,11 +54,12 @@ export const reconciler = {
     const now = Math.floor(Date.now() / 1000);
     const drawn = crypto.getRandomValues(new Uint32Array(1))[0].toString(16).padStart(8, '0');
     console.log(`for ${request.name} at ${now} drew ${drawn}, and /etc/hostname: ${said}`);
+    const { url } = JSON.parse(config());
     const child = {
       apiVersion: 'v1',
       kind: 'ConfigMap',
       metadata: { name: `${request.name}-stock-js`, namespace: request.namespace },
-      data: { file },
+      data: { file, ...(url && (await requests(url))) },
     };
     try {
       apply(JSON.stringify(child), OWNED);

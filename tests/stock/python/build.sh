@@ -1,4 +1,4 @@
 #!/bin/sh
-# build.sh WIT OUT: with `componentize-py` in the PATH.
+# build.sh WIT OUT: with `componentize-py` in the PATH, and in WASI_WIT the folder with the WIT files of WASI.
 set -eu
-componentize-py -d "$1" -w reconciler-plugin componentize app -o "$2"
+componentize-py -d "$1" -d "$WASI_WIT" -d world.wit -w stock:python/plugin componentize app -o "$2"

@@ -1,18 +1,24 @@
 //! A plugin on the bindings that `wit-bindgen` makes of wit/.
 
+mod requests;
+
 use std::collections::hash_map::RandomState;
 use std::fs::File;
 use std::hash::BuildHasher;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use exports::windlass::plugin::reconciler::{Guest, Outcome};
+use serde_json::{Value, json};
+use windlass::plugin::config;
 use windlass::plugin::types::{Failure, Request};
 use windlass::plugin::writes::{FieldValidation, WriteOptions, apply};
 
 wit_bindgen::generate!({ path: "../../../wit", world: "reconciler-plugin" });
 
 const MANIFEST: &str = r#"{"apiVersion":"windlass.dev/v1alpha1","kind":"PluginManifest","name":"stock-rust","version":"0.1.0","controllers":[
-{"name":"stock","primary":{"apiVersion":"apps.kubedojo.io/v1beta1","kind":"WebApp"},"owns":[{"apiVersion":"v1","kind":"ConfigMap"}]}]}"#;
+{"name":"stock","primary":{"apiVersion":"apps.kubedojo.io/v1beta1","kind":"WebApp"},"owns":[{"apiVersion":"v1","kind":"ConfigMap"}]}],
+"config":{"schema":{"type":"object","properties":{"url":{"type":"string"}}}},
+"http":[{"scheme":"http","host":"127.0.0.1","port":28765,"methods":["GET","POST"]}]}"#;
 
 const OWNED: WriteOptions = WriteOptions {
     subresource: None,
@@ -43,12 +49,20 @@ impl Guest for Plugin {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later than 1970").as_secs();
         let drawn = RandomState::new().hash_one(()) as u32;
         println!("for {name} at {now} drew {drawn:08x}, and /etc/hostname: {said}");
-        let child = format!(
-            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}-stock-rust","namespace":"{namespace}"}},"data":{{"file":"{file}"}}}}"#
-        );
+        let mut data = json!({"file": file});
+        let config: Value = serde_json::from_str(&config::get()).expect("the host checks it");
+        if let Some(url) = config["url"].as_str() {
+            for (name, answer) in wstd::runtime::block_on(requests::requests(url.to_owned())) {
+                data[name] = answer.into();
+            }
+        }
+        let child = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": format!("{name}-stock-rust"), "namespace": namespace}, "data": data,
+        });
         let failed =
             |error| vec![Failure { message: String::new(), api: Some(error), terminal: false, retry_after_ms: None }];
-        apply(&child, &OWNED).map_err(failed)?;
+        apply(&child.to_string(), &OWNED).map_err(failed)?;
         Ok(Outcome { requeue_after_ms: None })
     }
 }
