@@ -36,7 +36,7 @@ use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{CacheTrust, Discovery, Informers, Subscription};
 use windlass_wasm::{Called, Request};
 
-use super::aftermath::{RetryLane, lane};
+use super::aftermath::{RetryPace, pace};
 use super::*;
 use crate::clock::SystemClock;
 use crate::controller::running::Running;
@@ -52,19 +52,19 @@ use crate::supervise::supervise;
 use crate::tests::switch::Switch;
 
 #[test]
-fn a_key_goes_to_the_slow_lane_when_its_counted_retries_are_used_up() {
-    assert_eq!(lane(Retry::Counted, 14, 15, false), RetryLane::Backoff);
-    assert_eq!(lane(Retry::Counted, 15, 15, false), RetryLane::Slow);
+fn a_key_is_given_up_when_its_counted_retries_are_used_up() {
+    assert_eq!(pace(Retry::Counted, 14, 15, false), RetryPace::Backoff);
+    assert_eq!(pace(Retry::Counted, 15, 15, false), RetryPace::GivenUp);
 }
 
 #[test]
 fn a_key_that_an_event_runs_during_its_last_backoff_is_not_given_up() {
-    assert_eq!(lane(Retry::Counted, 15, 15, true), RetryLane::Backoff);
+    assert_eq!(pace(Retry::Counted, 15, 15, true), RetryPace::Backoff);
 }
 
 #[test]
-fn an_uncounted_failure_never_goes_to_the_slow_lane() {
-    assert_eq!(lane(Retry::Uncounted, 99, 15, false), RetryLane::Backoff);
+fn a_key_is_never_given_up_for_uncounted_failures() {
+    assert_eq!(pace(Retry::Uncounted, 99, 15, false), RetryPace::Backoff);
 }
 
 #[test]
