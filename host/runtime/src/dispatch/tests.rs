@@ -29,9 +29,6 @@ use windlass_core::object::ObjectKind;
 use windlass_core::queue::ItemExponential;
 use windlass_core::queue::key_state::CallBlock;
 use windlass_core::queue::outcome::{CallResult, Failure};
-use windlass_core::rights::fence::Fenced;
-use windlass_core::rights::grants::LiveGrants;
-use windlass_core::rights::principal::Role;
 use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{CacheTrust, Discovery, Informers, Subscription};
 use windlass_wasm::{Called, Request};
@@ -164,15 +161,7 @@ impl Stage {
         let circuit = Circuit::default();
         let fair = Fair::new(permits, ports::call_slots(permits));
         let [share, other] = std::array::from_fn(|_| fair.share(NonZeroU32::MIN));
-        let principal = Principal {
-            role: Role::Plugin,
-            plugin: "a".into(),
-            digest: "0".into(),
-            replica: "test".into(),
-            grants: LiveGrants::default(),
-            impersonate: None,
-            fence: Fenced::default(),
-        };
+        let principal = Principal::of_plugin("a", "0", "test");
         let metrics = HostMetrics::new().controller("a", "a");
         let status = Status::new(CancellationToken::new()).plugin("a").controller("a", 1, metrics);
         let played = Box::new(Played(sender));
