@@ -1,5 +1,5 @@
-//! Log lines that repeat, summed up. The first of a period, such as a minute, are logged; further ones are only counted, and
-//! the next line that is logged says how many they were.
+//! Log lines that repeat, summed up. The first of a period, such as a minute, are logged; further ones are only counted,
+//! and the next line that is logged says how many they were.
 //!
 //! For warnings that one sick server brings by the hundred, of which some tell as much as all. Callers log at debug level what
 //! is only counted.

@@ -1,7 +1,7 @@
 //! Asks the API server whether a service account may watch something: before a watch is read on its behalf.
 //!
-//! The question is asked under a system role. What follows from the answer is decided by whoever asks, who keeps the last
-//! answer when there is none.
+//! The question is asked under a system role. What follows from the answer is decided by whoever asks, who keeps the
+//! last answer when there is none.
 
 use kube::Client;
 use serde::Deserialize;

@@ -59,7 +59,8 @@ pub(crate) struct Brief {
     told: Mutex<ToldFailures>,
 }
 
-/// The failures in the log so far, by their text: one that comes again and again is written once in full, and then counted.
+/// The failures in the log so far, by their text: one that comes again and again is written once in full, and then
+/// counted.
 #[derive(Debug, Default)]
 struct ToldFailures(HashMap<String, ToldFailure>);
 

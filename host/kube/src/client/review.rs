@@ -109,7 +109,8 @@ pub(crate) async fn create<T: DeserializeOwned>(
 
 impl Connection {
     /// Creates a review of access in the name of the connection's user, or of another that `headers` name
-    /// ([`of_user`](super::of_user)). Returns the server's answer. `question` is for messages, such as `what alice may do`.
+    /// ([`of_user`](super::of_user)). Returns the server's answer. `question` is for messages, such as `what alice may
+    /// do`.
     pub async fn review<T: DeserializeOwned>(
         &self,
         kind: &'static str,
