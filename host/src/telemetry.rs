@@ -3,7 +3,6 @@
 mod audit_log;
 pub(crate) mod brief;
 mod lines;
-mod repeats;
 mod source_map;
 mod stack;
 

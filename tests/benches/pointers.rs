@@ -22,13 +22,10 @@ use std::time::{Duration, Instant};
 use kube::Client;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use windlass_core::cache::overlay::Overlay;
 use windlass_core::cache::watch::WatchSpec;
 use windlass_core::call::ports::{CallContext, Ports};
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::queue::outcome::CallResult;
-use windlass_core::queue::trigger::Triggers;
-use windlass_core::write::settle::Hold;
 use windlass_kube::Subscription;
 use windlass_tests::paths;
 use windlass_wasm::{CallLimits, Called, Plugin, Request, Sandbox, SandboxOptions};
@@ -141,19 +138,13 @@ impl Walk {
 
 fn context(plugin: &Arc<Plugin>, key: &ObjectKey) -> CallContext {
     CallContext {
-        principal: Arc::new(support::principal(plugin.name().clone())),
-        controller: "probe".into(),
-        primary_kind: ObjectKind::new("probe.windlass.dev/v1", "Probe"),
-        primary_key: key.clone(),
-        primary: None,
         trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
-        trace: <_>::default(),
-        triggers: Triggers::default(),
-        hold: Hold::detached(),
-        overlay: Overlay::default(),
-        lines: <_>::default(),
-        cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
-        config: "{}".into(),
+        ..CallContext::detached(
+            support::principal(plugin.name().clone()),
+            "probe",
+            ObjectKind::new("probe.windlass.dev/v1", "Probe"),
+            key.clone(),
+        )
     }
 }
 

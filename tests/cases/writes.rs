@@ -8,14 +8,12 @@ use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use windlass_core::cache::overlay::{Overlay, WrittenState};
+use windlass_core::cache::overlay::WrittenState;
 use windlass_core::call::ports::CallContext;
 use windlass_core::error::ApiReason;
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::queue::trigger::Triggers;
-use windlass_core::rights::fence::Fenced;
 use windlass_core::rights::grants::{Grants, LiveGrants, Rule};
-use windlass_core::rights::principal::{Principal, Role};
+use windlass_core::rights::principal::Principal;
 use windlass_core::write::settle::{self, Settled};
 use windlass_core::write::{Operation, WriteOptions};
 use windlass_kube::{ConnectOptions, Discovery, Writer, client};
@@ -50,29 +48,19 @@ impl Behind {
         let all = || vec!["*".to_owned()];
         let rules = vec![Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() }];
         let principal = Principal {
-            role: Role::Plugin,
-            plugin: "writes".into(),
-            digest: "0123456789ab".into(),
-            replica: "test".into(),
             grants: LiveGrants::new(Grants::new(rules)),
-            impersonate: None,
-            fence: Fenced::default(),
+            ..Principal::of_plugin("writes", "0123456789ab", "test")
         };
         let (hold, settled) = settle::hold();
         let call = CallContext {
-            principal: Arc::new(principal),
-            controller: "writes".into(),
-            primary_kind: config_maps(),
-            primary_key: ObjectKey::namespaced(self.server.objects().namespace(), "primary"),
-            primary: None,
             trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
-            trace: <_>::default(),
-            triggers: Triggers::default(),
             hold,
-            overlay: Overlay::default(),
-            lines: <_>::default(),
-            cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
-            config: "{}".into(),
+            ..CallContext::detached(
+                principal,
+                "writes",
+                config_maps(),
+                ObjectKey::namespaced(self.server.objects().namespace(), "primary"),
+            )
         };
         (call, settled)
     }

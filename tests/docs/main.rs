@@ -103,7 +103,7 @@ fn the_log_lines_are_json_with_the_fields_that_every_line_has() -> anyhow::Resul
     let mut seen = 0;
     for Shown { text, place, .. } in of("json log") {
         for logged in text.lines() {
-            let logged: serde_json::Value = serde_json::from_str(logged).with_context(|| format!("{place}"))?;
+            let logged: serde_json::Value = serde_json::from_str(logged).with_context(|| place.clone())?;
             for field in ["timestamp", "level", "target", "message"] {
                 ensure!(logged[field].is_string(), "{place}: no {field}");
             }
@@ -122,7 +122,7 @@ fn the_commands_are_ones_that_the_program_has() -> anyhow::Result<()> {
             ensure!(words.next() == Some("windlass"), "{place}: only the program's own commands are checked");
             // It reads the rest before it comes to the wish for help, and refuses what it does not know.
             let words: Vec<_> = words.chain(["--help"]).collect();
-            said(&words).with_context(|| format!("{place}"))?;
+            said(&words).with_context(|| place.clone())?;
         }
     }
     Ok(())
@@ -179,7 +179,7 @@ fn the_roles_are_what_kubernetes_reads_and_the_program_prints() -> anyhow::Resul
     let plugins = nothing.path().to_str().context("a path of UTF-8")?;
     let printed = said(&["rbac", "--plugins", plugins])?;
     for Shown { text, place, .. } in of("yaml rbac") {
-        let role: ClusterRole = serde_saphyr::from_str(&text).with_context(|| format!("{place}"))?;
+        let role: ClusterRole = serde_saphyr::from_str(&text).with_context(|| place.clone())?;
         ensure!(role.rules.is_some_and(|rules| !rules.is_empty()), "{place}: it has no rules");
         ensure!(printed.contains(&text), "{place}: it is not in: {printed}");
     }
@@ -236,7 +236,7 @@ fn the_configuration_files_of_hosts_are_ones_that_the_program_reads() -> anyhow:
     for Shown { text, place, .. } in of("yaml host") {
         std::fs::write(&file, &text)?;
         let printed =
-            said(&["config", "print", "--config", path, "--output", "json"]).with_context(|| format!("{place}"))?;
+            said(&["config", "print", "--config", path, "--output", "json"]).with_context(|| place.clone())?;
         let printed: serde_json::Value = serde_json::from_str(&printed)?;
         let settings = printed["settings"].as_array().context("a list")?;
         let of_file = settings.iter().filter(|setting| setting["source"] == "file").count();

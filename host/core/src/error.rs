@@ -144,12 +144,6 @@ impl ApiError {
     pub fn is_object_missing(&self) -> bool {
         self.reason == ApiReason::NotFound && self.object.is_some()
     }
-
-    /// The answer of an import that this version does not implement.
-    #[must_use]
-    pub fn not_implemented(verb: &'static str, what: &str) -> Self {
-        Self::refused(ApiReason::ServerError, verb, "", None, format!("{what} is not implemented in this version"))
-    }
 }
 
 impl fmt::Display for ApiError {

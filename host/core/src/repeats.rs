@@ -1,5 +1,5 @@
-//! Log lines that repeat, summed up. The first of a minute are logged; further ones are only counted, and the next line that is
-//! logged says how many they were.
+//! Log lines that repeat, summed up. The first of a period, such as a minute, are logged; further ones are only counted,
+//! and the next line that is logged says how many they were.
 //!
 //! For warnings that one sick server brings by the hundred, of which some tell as much as all. Callers log at debug level what
 //! is only counted.
@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 
-/// The time for which lines are summed up.
-const SUMMARY_PERIOD: Duration = Duration::from_mins(1);
-
 /// One kind of line in one place, such as all failed calls of a controller.
 #[derive(Clone, Debug)]
 pub struct Repeats {
     most: u32,
+    /// The time for which lines are summed up.
+    period: Duration,
     /// When the first line of the present period was logged.
     began: Option<Moment>,
     logged: u32,
@@ -25,12 +24,18 @@ impl Repeats {
     /// So many lines are logged each minute.
     #[must_use]
     pub const fn a_minute(most: u32) -> Self {
-        Self { most, began: None, logged: 0, unsaid: 0 }
+        Self::each(Duration::from_mins(1), most)
+    }
+
+    /// So many lines are logged each `period`.
+    #[must_use]
+    pub const fn each(period: Duration, most: u32) -> Self {
+        Self { most, period, began: None, logged: 0, unsaid: 0 }
     }
 
     /// Whether another line is to be logged `now`. If it is: how many were not since the last that was.
     pub fn line(&mut self, now: Moment) -> Option<u64> {
-        if self.began.is_none_or(|began| now >= began + SUMMARY_PERIOD) {
+        if self.began.is_none_or(|began| now >= began + self.period) {
             (self.began, self.logged) = (Some(now), 0);
         }
         if self.logged < self.most {

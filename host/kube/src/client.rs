@@ -9,6 +9,7 @@ mod person;
 pub(crate) mod reachability;
 pub(crate) mod request;
 pub(crate) mod restores;
+pub(crate) mod review;
 mod transport;
 
 pub use self::connect::{ConnectError, ConnectOptions, Connection, ServerVersion, check, connect};

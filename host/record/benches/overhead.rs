@@ -6,16 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass_core::budget::fair::CpuPermit;
-use windlass_core::cache::overlay::Overlay;
 use windlass_core::call::ports::{Absent, CallContext};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::queue::outcome::CallResult;
-use windlass_core::queue::trigger::Triggers;
-use windlass_core::rights::fence::Fenced;
-use windlass_core::rights::grants::LiveGrants;
-use windlass_core::rights::principal::{Principal, Role};
-use windlass_core::write::settle::Hold;
+use windlass_core::rights::principal::Principal;
 use windlass_record::{PluginRecorder, RecordOptions, Recordings};
 use windlass_wasm::{CallLimits, Called, Plugin, Request, Sandbox, SandboxOptions};
 
@@ -24,27 +18,13 @@ const IMPORTS_OF_CALL: usize = 4;
 
 fn context(plugin: &Plugin) -> Arc<CallContext> {
     Arc::new(CallContext {
-        principal: Arc::new(Principal {
-            role: Role::Plugin,
-            plugin: plugin.name().clone(),
-            digest: plugin.short_digest().into(),
-            replica: "bench".into(),
-            grants: LiveGrants::default(),
-            impersonate: None,
-            fence: Fenced::default(),
-        }),
-        controller: "webapp".into(),
-        primary_kind: ObjectKind::new("v1", "ConfigMap"),
-        primary_key: ObjectKey::namespaced("prod", "shop"),
-        primary: None,
-        triggers: Triggers::default(),
         trace_id: "0".into(),
-        trace: <_>::default(),
-        hold: Hold::detached(),
-        overlay: Overlay::default(),
-        lines: <_>::default(),
-        cpu_permit: CpuPermit::default(),
-        config: "{}".into(),
+        ..CallContext::detached(
+            Principal::of_plugin(plugin.name().clone(), plugin.short_digest(), "bench"),
+            "webapp",
+            ObjectKind::new("v1", "ConfigMap"),
+            ObjectKey::namespaced("prod", "shop"),
+        )
     })
 }
 

@@ -7,8 +7,6 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::ready;
 use serde_json::{Value, json};
-use windlass_core::budget::fair::CpuPermit;
-use windlass_core::cache::overlay::Overlay;
 use windlass_core::call::ports::{
     Absent, Answer, Ask, CallContext, ListPage, ListQuery, Ports, Reads, Written, port_fn,
 };
@@ -16,11 +14,8 @@ use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::queue::outcome::CallResult;
 use windlass_core::queue::trigger::{Trigger, TriggerReason, Triggers};
-use windlass_core::rights::fence::Fenced;
-use windlass_core::rights::grants::LiveGrants;
-use windlass_core::rights::principal::{Principal, Role};
+use windlass_core::rights::principal::Principal;
 use windlass_core::write::Operation;
-use windlass_core::write::settle::Hold;
 use windlass_record::{CallVerdict, Comparison, RecordOptions, RecordedCall, Recordings, compare, read, replay};
 use windlass_wasm::{CallLimits, CompositionRequest, Plugin, Request, Sandbox, SandboxOptions};
 
@@ -96,27 +91,14 @@ fn context(plugin: &Plugin) -> Arc<CallContext> {
     let mut triggers = Triggers::default();
     triggers.note(&Arc::new(Trigger::from(TriggerReason::Changed)));
     Arc::new(CallContext {
-        principal: Arc::new(Principal {
-            role: Role::Plugin,
-            plugin: plugin.name().clone(),
-            digest: plugin.short_digest().into(),
-            replica: "test".into(),
-            grants: LiveGrants::default(),
-            impersonate: None,
-            fence: Fenced::default(),
-        }),
-        controller: controller.name.as_str().into(),
-        primary_kind: ObjectKind::new(&*controller.primary.api_version, &*controller.primary.kind),
-        primary_key: ObjectKey::namespaced("prod", "shop"),
-        primary: None,
         triggers,
         trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
-        trace: <_>::default(),
-        hold: Hold::detached(),
-        overlay: Overlay::default(),
-        lines: <_>::default(),
-        cpu_permit: CpuPermit::default(),
-        config: "{}".into(),
+        ..CallContext::detached(
+            Principal::of_plugin(plugin.name().clone(), plugin.short_digest(), "test"),
+            controller.name.as_str(),
+            ObjectKind::new(&*controller.primary.api_version, &*controller.primary.kind),
+            ObjectKey::namespaced("prod", "shop"),
+        )
     })
 }
 

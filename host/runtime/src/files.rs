@@ -26,11 +26,11 @@ const UNREST_MAX: Duration = Duration::from_secs(2);
 const DIRECTORY_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Why a file or a directory cannot be read, in one line.
-pub(crate) type Problem = String;
+pub type Problem = String;
 
 /// The new state of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Content {
+pub enum Content {
     /// It has these bytes now, by their SHA-256.
     Is([u8; 32]),
     /// It is there and cannot be read.
@@ -45,13 +45,15 @@ pub(crate) enum Content {
 
 /// A file that is not as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Change {
-    pub(crate) path: PathBuf,
-    pub(crate) content: Content,
+pub struct Change {
+    /// The file.
+    pub path: PathBuf,
+    /// Its new state.
+    pub content: Content,
 }
 
 /// The files of one directory. Follows them as long as it lives.
-pub(crate) struct Files {
+pub struct Files {
     directory: PathBuf,
     wanted: PathFilter,
     /// The most bytes that a file may have.
@@ -110,7 +112,8 @@ impl Files {
     }
 
     /// Follows the one file `path`, which may not be there yet.
-    pub(crate) fn follow_one(path: &Path, most: u64) -> Self {
+    #[must_use]
+    pub fn follow_one(path: &Path, most: u64) -> Self {
         let directory = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
@@ -156,7 +159,7 @@ impl Files {
     /// dropped.
     ///
     /// While the directory itself cannot be read, nothing has changed: that is told in the log, and no file has gone.
-    pub(crate) async fn changes(&mut self) -> Vec<Change> {
+    pub async fn changes(&mut self) -> Vec<Change> {
         if !self.has_looked {
             let first = self.look().await;
             self.has_looked = true;

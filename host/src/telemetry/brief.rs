@@ -1,22 +1,24 @@
 //! Log lines for plugin authors: a short line for each call, write, log line and event, without the fields that only
 //! tell replicas or generations apart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Write as _};
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
+use windlass_core::clock::Moment;
 use windlass_core::deceptive;
+use windlass_core::repeats::Repeats;
 use windlass_files::read_text;
 
 use super::lines::{own_field, own_fields};
-use super::repeats::{Repeats, Telling};
 use super::source_map::SourceMap;
 use super::stack;
 
@@ -26,12 +28,14 @@ pub(crate) const FILTER: &str = "info,windlass::audit=debug,windlass::dispatch=d
 /// Fields that an author who watches one plugin does not need.
 const LEFT_OUT: [&str; 7] = ["plugin", "digest", "replica", "trace_id", "controller", "message", "source"];
 
-/// How often a failed call is told that fails again in the same way, in seconds.
-const CALL_REPORT_SECONDS: u64 = 10;
+/// How often a failed call is told that fails again in the same way.
+const CALL_REPORT_INTERVAL: Duration = Duration::from_secs(10);
 /// The same of an exception that was logged: less often, since a failed call mostly follows it.
-const EXCEPTION_REPORT_SECONDS: u64 = 60;
+const EXCEPTION_REPORT_INTERVAL: Duration = Duration::from_mins(1);
 /// Never: another line tells of it again.
-const NO_SECOND_REPORT: u64 = u64::MAX;
+const NO_SECOND_REPORT: Duration = Duration::MAX;
+/// More different failures than anybody reads.
+const REMEMBERED_FAILURES_MAX: usize = 512;
 
 /// Of a source map, which may have the text of all files of a program.
 const SOURCE_MAP_BYTES_MAX: u64 = 256 << 20;
@@ -52,7 +56,34 @@ pub(crate) struct BriefOptions {
 pub(crate) struct Brief {
     colours: bool,
     options: BriefOptions,
-    told: Mutex<Repeats>,
+    told: Mutex<ToldFailures>,
+}
+
+/// The failures in the log so far, by their text: one that comes again and again is written once in full, and then
+/// counted.
+#[derive(Debug, Default)]
+struct ToldFailures(HashMap<String, ToldFailure>);
+
+#[derive(Debug)]
+struct ToldFailure {
+    /// When it came first, in seconds.
+    first: u64,
+    times: u64,
+    lines: Repeats,
+}
+
+impl ToldFailures {
+    /// How many times the failure `text` has come by `now`, and when it came first, in seconds. None: it is not to be
+    /// logged, as the last line about it is not so old as `interval`.
+    fn count(&mut self, text: String, now: u64, interval: Duration) -> Option<(u64, u64)> {
+        if self.0.len() == REMEMBERED_FAILURES_MAX && !self.0.contains_key(&text) {
+            self.0.clear();
+        }
+        let new = || ToldFailure { first: now, times: 0, lines: Repeats::each(interval, 1) };
+        let told = self.0.entry(text).or_insert_with(new);
+        told.times += 1 + told.lines.line(Moment(Duration::from_secs(now)))?;
+        Some((told.times, told.first))
+    }
 }
 
 impl Brief {
@@ -74,16 +105,16 @@ impl Brief {
         }
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if target == "windlass::build" {
-            told.forget();
+            // What fails after it is news.
+            told.0.clear();
         }
-        let Some((failure, every)) = failure(target, fields) else {
+        let Some((failure, interval)) = failure(target, fields) else {
             return Some(line(target, level, fields, &read_map));
         };
-        match told.tell(failure, now, every) {
-            Telling::InFull => Some(line(target, level, fields, &read_map)),
-            Telling::Again { times, first } => Some(again(level, fields, times, first)),
-            Telling::NotNow => None,
-        }
+        Some(match told.count(failure, now, interval)? {
+            (1, _) => line(target, level, fields, &read_map),
+            (times, first) => again(level, fields, times, first),
+        })
     }
 }
 
@@ -119,18 +150,18 @@ fn time_of_day(seconds: u64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)
 }
 
-/// The failure of a plugin that an event tells of, as far as it is the same each time, and how often it may be told
-/// again. None: it tells of none.
-fn failure(target: &str, fields: &BTreeMap<&'static str, String>) -> Option<(String, u64)> {
+/// The failure of a plugin that an event tells of, as far as it is the same each time, and how often it may be told again.
+/// None: it tells of none.
+fn failure(target: &str, fields: &BTreeMap<&'static str, String>) -> Option<(String, Duration)> {
     let field = |name| text_of(fields, name);
-    let (what, every) = match (target, field("message")) {
+    let (what, interval) = match (target, field("message")) {
         // The line with the reason is told again.
         ("windlass::dispatch", "called") if is_failed(field("result")) => (field("result"), NO_SECOND_REPORT),
-        (_, CALL_FAILED) => (field("error"), CALL_REPORT_SECONDS),
-        ("windlass::plugin", message) if has_exception(field("fields")) => (message, EXCEPTION_REPORT_SECONDS),
+        (_, CALL_FAILED) => (field("error"), CALL_REPORT_INTERVAL),
+        ("windlass::plugin", message) if has_exception(field("fields")) => (message, EXCEPTION_REPORT_INTERVAL),
         _ => return None,
     };
-    Some((format!("{every} {} {what}", field("plugin")), every))
+    Some((format!("{interval:?} {} {what}", field("plugin")), interval))
 }
 
 /// The message of dispatch about each call that fails and is tried again.
@@ -511,6 +542,22 @@ mod tests {
         assert_eq!(panics(&brief, [112, 112, 112]), first, "another build may fail otherwise, or not at all");
         let verbose = Brief::new(BriefOptions { verbose: true, source_map: None });
         assert_eq!(panics(&verbose, [1, 1, 1]).len(), 9);
+    }
+
+    #[test]
+    fn different_failures_take_bounded_memory_and_each_is_logged() {
+        let mut told = ToldFailures::default();
+        for number in 0..3 * REMEMBERED_FAILURES_MAX {
+            assert_eq!(told.count(number.to_string(), 7, CALL_REPORT_INTERVAL), Some((1, 7)));
+        }
+        assert!(told.0.len() <= REMEMBERED_FAILURES_MAX);
+    }
+
+    #[test]
+    fn a_repeated_failure_is_counted_each_interval() {
+        let mut told = ToldFailures::default();
+        let counts = [100, 100, 109, 110, 119, 300].map(|now| told.count("a".to_owned(), now, CALL_REPORT_INTERVAL));
+        assert_eq!(counts, [Some((1, 100)), None, None, Some((4, 100)), None, Some((6, 100))]);
     }
 
     #[test]

@@ -85,7 +85,7 @@ pub(crate) async fn describe(
     world: DescribeWorld,
 ) -> Result<String, Stopped> {
     let limits = Arc::new(shared.limits.of_describe());
-    let (counters, cpu) = (Arc::default(), CpuTime::default());
+    let (counters, cpu) = (Arc::new(Counters::new(&limits)), CpuTime::default());
     let time = (Limit::DescribeDeadline, limits.deadline);
     let instances = Instances::Fresh;
     let callee = Callee { shared, code, counters: &counters, instances, limits, time, cpu: &cpu };

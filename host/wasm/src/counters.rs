@@ -1,13 +1,21 @@
-//! Counts of one plugin's calls, from which the next calls' memory is estimated.
+//! Counts of one plugin's calls, from which the next calls' memory is estimated, and the budget of its log lines.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
+use windlass_core::clock::Moment;
+use windlass_core::queue::TokenBucket;
+use windlass_core::repeats::Repeats;
 
 use crate::limits::Limits;
-use crate::log_budget::LogBudget;
 use crate::memory::{GuestMemory, Share};
+
+/// So many seconds' worth of log lines may be logged at once.
+const LOG_BURST_SECONDS: u32 = 10;
+/// How often the host's log says that lines are dropped: a flood must not be answered by another.
+const DROPPED_LINES_REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A plugin's losses to limits since it was loaded, and the memory of its calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,27 +31,86 @@ pub struct PluginStats {
 }
 
 /// [`PluginStats`] while they are counted, and what is known of the plugin's calls for those to come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Counters {
     log_lines: AtomicU64,
     metric_values: AtomicU64,
-    log_budget: LogBudget,
+    log_budget: Mutex<LogBudget>,
+    /// The moment from which the moments of the log's budget are counted.
+    origin: Instant,
     /// The memory that a call is expected to need, in bytes.
     memory: AtomicUsize,
     /// The share of its calls together.
     share: OnceLock<Share>,
 }
 
+/// The budget of one plugin's log lines over all its calls. A call's own limits do not bound a plugin that is called a
+/// thousand times a second; and what fills the host's log hides what others say there.
+#[derive(Debug)]
+struct LogBudget {
+    lines: TokenBucket,
+    bytes: TokenBucket,
+    reports: Repeats,
+}
+
+impl LogBudget {
+    fn new(limits: &Limits) -> Self {
+        let bucket =
+            |per_second: u32| TokenBucket::new(per_second, per_second.max(1).saturating_mul(LOG_BURST_SECONDS));
+        Self {
+            lines: bucket(limits.log_lines_per_second),
+            bytes: bucket(saturated(limits.log_bytes_per_second)),
+            reports: Repeats::each(DROPPED_LINES_REPORT_INTERVAL, 1),
+        }
+    }
+
+    /// Whether a line of `bytes` may be logged `now`. If so, it counts.
+    fn line(&mut self, bytes: usize, now: Moment) -> bool {
+        let bytes = saturated(bytes);
+        let is_within = self.lines.wait(1, now).is_zero() && self.bytes.wait(bytes, now).is_zero();
+        if is_within {
+            self.lines.take(1);
+            self.bytes.take(bytes);
+        }
+        is_within
+    }
+}
+
+/// More than a bucket holds is refused all the same.
+fn saturated(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
 impl Counters {
+    /// Those of a plugin that has not been called, within `limits`.
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            log_lines: AtomicU64::default(),
+            metric_values: AtomicU64::default(),
+            log_budget: Mutex::new(LogBudget::new(limits)),
+            origin: Instant::now(),
+            memory: AtomicUsize::default(),
+            share: OnceLock::new(),
+        }
+    }
+
     /// Counts lines that were dropped. Returns whether it is time to tell somebody.
     pub(crate) fn log_lines_dropped(&self, lines: u64) -> bool {
         self.log_lines.fetch_add(lines, Ordering::Relaxed);
-        self.log_budget.tell(Instant::now())
+        self.log_budget().reports.line(self.now()).is_some()
     }
 
     /// Whether the plugin may log one more line.
-    pub(crate) fn log_line(&self, limits: &Limits, bytes: usize) -> bool {
-        self.log_budget.line(limits, bytes, Instant::now())
+    pub(crate) fn log_line(&self, bytes: usize) -> bool {
+        self.log_budget().line(bytes, self.now())
+    }
+
+    fn log_budget(&self) -> MutexGuard<'_, LogBudget> {
+        self.log_budget.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Moment {
+        Moment(self.origin.elapsed())
     }
 
     /// Returns whether it was the first.
@@ -77,5 +144,48 @@ impl Counters {
             dropped_log_lines: self.log_lines.load(Ordering::Relaxed),
             dropped_metric_values: self.metric_values.load(Ordering::Relaxed),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget() -> LogBudget {
+        LogBudget::new(&Limits { log_lines_per_second: 10, log_bytes_per_second: 1_000, ..Limits::default() })
+    }
+
+    fn at(millis: u64) -> Moment {
+        Moment(Duration::from_millis(millis))
+    }
+
+    /// How many of `lines` lines of `bytes` are logged at `now`.
+    fn logged(budget: &mut LogBudget, lines: u32, bytes: usize, now: Moment) -> usize {
+        (0..lines).filter(|_| budget.line(bytes, now)).count()
+    }
+
+    #[test]
+    fn a_flood_is_cut_to_ten_seconds_worth_and_then_to_the_rate() {
+        let mut budget = budget();
+        assert_eq!(logged(&mut budget, 1_000, 1, at(0)), 100);
+        assert_eq!(logged(&mut budget, 1_000, 1, at(2_050)), 20);
+    }
+
+    #[test]
+    fn long_lines_count_by_their_bytes() {
+        let mut budget = budget();
+        assert_eq!(logged(&mut budget, 100, 2_000, at(0)), 5);
+        assert!(!budget.line(20_000, at(60_000)), "longer than all that may be at once");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn dropped_lines_are_reported_at_most_every_ten_seconds() {
+        let counters = Counters::new(&Limits::default());
+        let mut reported = vec![];
+        for seconds in [0, 1, 8, 1, 1] {
+            tokio::time::advance(Duration::from_secs(seconds)).await;
+            reported.push(counters.log_lines_dropped(1));
+        }
+        assert_eq!(reported, [true, false, false, true, false]);
     }
 }

@@ -29,7 +29,6 @@ mod limits;
 mod lines;
 mod load_error;
 mod loader;
-mod log_budget;
 mod machine;
 mod memory;
 mod meter;

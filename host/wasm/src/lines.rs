@@ -13,7 +13,7 @@ pub(crate) fn log(state: &mut CallState, level: Level, message: &str, fields: &[
     let listed = text::list(fields);
     let bytes = message.len() + listed.as_deref().map_or(0, str::len);
     if state.meter.log_line(bytes) {
-        let is_within = state.world.counters().is_none_or(|plugin| plugin.log_line(state.meter.limits(), bytes));
+        let is_within = state.world.counters().is_none_or(|plugin| plugin.log_line(bytes));
         match state.world.call() {
             Some(call) if is_within => {
                 if level <= Level::INFO {

@@ -4,14 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use windlass_core::cache::overlay::Overlay;
 use windlass_core::cache::watch::WatchSpec;
 use windlass_core::call::ports::CallContext;
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::queue::outcome::CallResult;
-use windlass_core::queue::trigger::Triggers;
 use windlass_core::rights::principal::Principal;
-use windlass_core::write::settle::Hold;
 use windlass_wasm::{CallLimits, Called, Plugin, Request, Sandbox, SandboxOptions};
 
 use crate::guests::{Core, MANIFEST};
@@ -106,19 +103,8 @@ impl Host {
     async fn call(&self, plugin: &Arc<Plugin>) -> anyhow::Result<Called> {
         let key = ObjectKey::namespaced("prod", "shop");
         let call = Arc::new(CallContext {
-            principal: self.principal.clone(),
-            controller: "guest".into(),
-            primary_kind: ObjectKind::new("v1", "ConfigMap"),
-            primary_key: key.clone(),
-            primary: None,
             trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
-            trace: <_>::default(),
-            triggers: Triggers::default(),
-            hold: Hold::detached(),
-            overlay: Overlay::default(),
-            lines: <_>::default(),
-            cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
-            config: "{}".into(),
+            ..CallContext::detached(self.principal.clone(), "guest", ObjectKind::new("v1", "ConfigMap"), key.clone())
         });
         let request = Request {
             controller: call.controller.clone(),

@@ -8,15 +8,12 @@ use anyhow::{Context, ensure};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::json;
-use windlass_core::cache::overlay::Overlay;
 use windlass_core::cache::watch::WatchSpec;
 use windlass_core::call::ports::{Absent, CallContext};
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::queue::outcome::CallResult;
-use windlass_core::queue::trigger::Triggers;
 use windlass_core::queue::{ItemExponential, Queue};
-use windlass_core::write::settle::Hold;
 use windlass_core::write::{Operation, WriteOptions};
 use windlass_kube::{Discovery, Informers, Subscription, Writer, object_of};
 use windlass_wasm::{CallLimits, Request, Sandbox, SandboxOptions};
@@ -148,19 +145,8 @@ fn get(subscription: &Subscription, count: u32) -> anyhow::Result<()> {
 
 fn call(kind: ObjectKind) -> Arc<CallContext> {
     Arc::new(CallContext {
-        principal: Arc::new(support::principal("guest".into())),
-        controller: "guest".into(),
-        primary_kind: kind,
-        primary_key: shop(),
-        primary: None,
         trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
-        trace: <_>::default(),
-        triggers: Triggers::default(),
-        hold: Hold::detached(),
-        overlay: Overlay::default(),
-        lines: <_>::default(),
-        cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
-        config: "{}".into(),
+        ..CallContext::detached(support::principal("guest".into()), "guest", kind, shop())
     })
 }
 

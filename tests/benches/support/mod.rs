@@ -13,9 +13,8 @@ use serde_json::{Value, json};
 use windlass_apiserver::{ApiServer, Config, StandIns};
 use windlass_core::cache::watch::WatchSpec;
 use windlass_core::call::ports::{Absent, Ports};
-use windlass_core::rights::fence::Fenced;
 use windlass_core::rights::grants::{Grants, LiveGrants, Rule};
-use windlass_core::rights::principal::{Principal, Role};
+use windlass_core::rights::principal::Principal;
 use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{Discovery, Informers, Readable, Reader, Subscription};
 
@@ -80,13 +79,5 @@ pub(crate) async fn namespace(client: &Client, name: &str) -> anyhow::Result<()>
 pub(crate) fn principal(plugin: Arc<str>) -> Principal {
     let all = || vec!["*".to_owned()];
     let rule = Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() };
-    Principal {
-        plugin,
-        role: Role::Plugin,
-        digest: "bench".into(),
-        replica: "bench".into(),
-        grants: LiveGrants::new(Grants::new(vec![rule])),
-        impersonate: None,
-        fence: Fenced::default(),
-    }
+    Principal { grants: LiveGrants::new(Grants::new(vec![rule])), ..Principal::of_plugin(plugin, "bench", "bench") }
 }

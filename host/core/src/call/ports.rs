@@ -64,6 +64,32 @@ pub struct CallContext {
 }
 
 impl CallContext {
+    /// The context of a call that no queue has made: without a cached primary, a trace and a configuration. Nothing
+    /// waits for its end.
+    #[must_use]
+    pub fn detached(
+        principal: impl Into<Arc<Principal>>,
+        controller: impl Into<Arc<str>>,
+        primary_kind: ObjectKind,
+        primary_key: ObjectKey,
+    ) -> Self {
+        Self {
+            principal: principal.into(),
+            controller: controller.into(),
+            primary_kind,
+            primary_key,
+            primary: None,
+            triggers: Triggers::default(),
+            trace_id: Arc::default(),
+            trace: CallTrace::default(),
+            hold: Hold::detached(),
+            overlay: Overlay::default(),
+            lines: CallLines::default(),
+            cpu_permit: CpuPermit::default(),
+            config: "{}".into(),
+        }
+    }
+
     /// The primary, narrowed to its incarnation if one is known.
     #[must_use]
     pub fn primary_ref(&self) -> ObjectRef {

@@ -53,10 +53,9 @@ impl Limiter for ItemExponential {
 /// Lets all keys together through at a rate, and a burst at once (golang.org/x/time/rate, as client-go uses it).
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
-    /// How long one token takes to come.
-    interval: Duration,
+    per_second: u32,
     burst: u32,
-    /// When the bucket would be empty of debts: each key's token moves it on by an interval.
+    /// When the bucket would be empty of debts: each token moves it on by the time that it takes to come.
     paid_until: Moment,
 }
 
@@ -64,30 +63,37 @@ impl TokenBucket {
     /// A full bucket of `burst` tokens, filled at `per_second`, both at least 1.
     #[must_use]
     pub fn new(per_second: u32, burst: u32) -> Self {
-        let interval = Duration::from_secs(1) / per_second.max(1);
-        Self { interval, burst: burst.max(1), paid_until: Moment::default() }
+        Self { per_second: per_second.max(1), burst: burst.max(1), paid_until: Moment::default() }
     }
 
     /// Takes a token if one is there; an error says how long the next takes to come. `now` never goes back.
     pub fn try_take(&mut self, now: Moment) -> Result<(), Duration> {
-        match self.wait(now) {
+        match self.wait(1, now) {
             Duration::ZERO => {
-                self.owe();
+                self.take(1);
                 Ok(())
             }
             wait => Err(wait),
         }
     }
 
-    fn wait(&mut self, now: Moment) -> Duration {
-        // All tokens but this one may be owed.
-        let credit = self.interval * (self.burst - 1);
+    /// How long it takes until the bucket has so many `tokens`: for ever, if they are more than the burst. `now` never
+    /// goes back.
+    pub fn wait(&mut self, tokens: u32, now: Moment) -> Duration {
+        // All tokens but these may be owed.
+        let Some(others) = self.burst.checked_sub(tokens) else { return Duration::MAX };
         self.paid_until = self.paid_until.max(now);
-        self.paid_until.0.saturating_sub(now.0).saturating_sub(credit)
+        self.paid_until.0.saturating_sub(now.0).saturating_sub(self.time_of(others))
     }
 
-    fn owe(&mut self) {
-        self.paid_until = self.paid_until + self.interval;
+    /// Takes so many `tokens`, whether they are there or come later.
+    pub fn take(&mut self, tokens: u32) {
+        self.paid_until = self.paid_until + self.time_of(tokens);
+    }
+
+    /// How long so many tokens take to come.
+    fn time_of(&self, tokens: u32) -> Duration {
+        Duration::from_secs(tokens.into()) / self.per_second
     }
 }
 
@@ -99,8 +105,8 @@ impl Default for TokenBucket {
 
 impl Limiter for TokenBucket {
     fn delay(&mut self, _: u32, now: Moment) -> Duration {
-        let wait = self.wait(now);
-        self.owe();
+        let wait = self.wait(1, now);
+        self.take(1);
         wait
     }
 }
@@ -155,6 +161,14 @@ mod tests {
         let mut take = |now| bucket.try_take(at(now)).map_err(|wait| wait.as_millis());
         assert_eq!([0, 0, 0, 40].map(&mut take), [Ok(()), Ok(()), Err(100), Err(60)]);
         assert_eq!([100, 100, 1_000, 1_000, 1_000].map(&mut take), [Ok(()), Err(100), Ok(()), Ok(()), Err(100)]);
+    }
+
+    #[test]
+    fn several_tokens_wait_as_long_as_they_take_to_come() {
+        let mut bucket = TokenBucket::new(10, 20);
+        bucket.take(15);
+        assert_eq!([5, 6, 20].map(|tokens| bucket.wait(tokens, at(0)).as_millis()), [0, 100, 1_500]);
+        assert_eq!(bucket.wait(21, at(0)), Duration::MAX, "the bucket never has so many");
     }
 
     #[test]

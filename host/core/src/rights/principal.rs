@@ -138,6 +138,20 @@ impl Principal {
         self.grants.current()
     }
 
+    /// A plugin that acts as the host, without grants and without a fence.
+    #[must_use]
+    pub fn of_plugin(plugin: impl Into<Arc<str>>, digest: impl Into<Arc<str>>, replica: impl Into<Arc<str>>) -> Self {
+        Self {
+            role: Role::Plugin,
+            plugin: plugin.into(),
+            digest: digest.into(),
+            replica: replica.into(),
+            grants: LiveGrants::default(),
+            impersonate: None,
+            fence: Fenced::default(),
+        }
+    }
+
     /// The host itself in a system `role`, for no plugin. It has no grants: what it asks of the server is in the code
     /// of its role alone, never in a plugin's hands.
     #[must_use]
@@ -224,13 +238,8 @@ mod tests {
 
     fn plugin() -> Principal {
         Principal {
-            role: Role::Plugin,
-            plugin: "webapp".into(),
-            digest: "0123456789ab".into(),
-            replica: "windlass-0".into(),
-            grants: LiveGrants::default(),
             impersonate: Some(ServiceAccount { namespace: "prod".into(), name: "webapp".into() }),
-            fence: Fenced::default(),
+            ..Principal::of_plugin("webapp", "0123456789ab", "windlass-0")
         }
     }
 

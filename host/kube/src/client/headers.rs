@@ -100,22 +100,14 @@ fn value(what: &'static str, text: &str) -> Result<HeaderValue, HeaderError> {
 
 #[cfg(test)]
 mod tests {
-    use windlass_core::rights::fence::Fenced;
-    use windlass_core::rights::grants::LiveGrants;
-    use windlass_core::rights::principal::Role;
 
     use super::*;
 
     fn principal(impersonate: Option<(&str, &str)>) -> Principal {
         Principal {
-            role: Role::Plugin,
-            plugin: "webapp".into(),
-            digest: "0123456789ab".into(),
-            replica: "host-1".into(),
-            grants: LiveGrants::default(),
             impersonate: impersonate
                 .map(|(namespace, name)| ServiceAccount { namespace: namespace.into(), name: name.into() }),
-            fence: Fenced::default(),
+            ..Principal::of_plugin("webapp", "0123456789ab", "host-1")
         }
     }
 

@@ -119,7 +119,7 @@ impl Follower {
         let mut parser = loop {
             match ObjectParser::new(&self.spec) {
                 Ok(parser) => break parser,
-                Err(error) => self.fail(InformerError::Pointer(error), Duration::MAX).await,
+                Err(error) => self.report_and_wait(InformerError::Pointer(error), Duration::MAX).await,
             }
         };
         let mut backoff = Backoff::default();
@@ -143,7 +143,7 @@ impl Follower {
                 Some(InformerError::OverBudget(over)) => return over,
                 Some(error) => {
                     let pause = backoff.next(Instant::now());
-                    self.fail(error, pause).await;
+                    self.report_and_wait(error, pause).await;
                 }
             }
         }

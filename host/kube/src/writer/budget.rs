@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 use windlass_core::call::ports::CallContext;
 use windlass_core::clock::Moment;
 use windlass_core::queue::TokenBucket;
+use windlass_core::repeats::Repeats;
 use windlass_core::rights::principal::Role;
 
 use crate::offload::Offload;
@@ -49,7 +50,7 @@ struct WriteBudgetInner {
     /// The moment from which the bucket's moments are counted.
     origin: Instant,
     waited: AtomicU64,
-    told: Mutex<Option<Instant>>,
+    reports: Mutex<Repeats>,
     /// For writes that take the host long.
     offload: OnceLock<Offload>,
 }
@@ -120,9 +121,10 @@ impl WriteBudget {
     #[must_use]
     pub fn new(rate: WriteRate) -> Self {
         let bucket = TokenBucket::new(rate.per_second, rate.burst);
-        let (queue, waited, told, offload) = Default::default();
+        let (queue, waited, offload) = Default::default();
+        let reports = Mutex::new(Repeats::each(WAIT_REPORT_INTERVAL, 1));
         let tokens = Mutex::new(Tokens { bucket, waiting: 0 });
-        Self(Arc::new(WriteBudgetInner { rate, tokens, queue, origin: Instant::now(), waited, told, offload }))
+        Self(Arc::new(WriteBudgetInner { rate, tokens, queue, origin: Instant::now(), waited, reports, offload }))
     }
 
     /// How many writes have had to wait.
@@ -163,10 +165,8 @@ impl WriteBudget {
     }
 
     fn tell(&self, plugin: &str) {
-        let now = Instant::now();
-        let mut told = self.0.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.is_none_or(|told| now.duration_since(told) >= WAIT_REPORT_INTERVAL) {
-            *told = Some(now);
+        let mut reports = self.0.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        if reports.line(self.0.now()).is_some() {
             let WriteRate { per_second, burst } = self.0.rate;
             tracing::warn!(
                 plugin,

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_core::object::ObjectKind;
-use windlass_core::rights::fence::Fenced;
-use windlass_core::rights::grants::LiveGrants;
 use windlass_core::rights::principal::{Principal, Role};
 use windlass_kube::{Definition, DefinitionError, Definitions, Discovery, Installed, Refusal};
 
@@ -16,15 +14,7 @@ const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(30);
 const PLUGIN: &str = "windlass/widgets";
 
 pub(crate) fn role() -> Principal {
-    Principal {
-        role: Role::Definitions,
-        plugin: "role".into(),
-        digest: "host".into(),
-        replica: "host-1".into(),
-        grants: LiveGrants::default(),
-        impersonate: None,
-        fence: Fenced::default(),
-    }
+    Principal { role: Role::Definitions, ..Principal::of_plugin("role", "host", "host-1") }
 }
 
 /// A definition of a group that no other test has.

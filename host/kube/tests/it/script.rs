@@ -23,10 +23,8 @@ use windlass_core::cache::watch::WatchSpec;
 use windlass_core::call::ports::CallContext;
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
-use windlass_core::queue::trigger::Triggers;
-use windlass_core::rights::fence::Fenced;
 use windlass_core::rights::grants::{Allowance, Grants, LiveGrants, Rule};
-use windlass_core::rights::principal::{Principal, Role, ServiceAccount};
+use windlass_core::rights::principal::{Principal, ServiceAccount};
 use windlass_kube::Connection;
 
 /// A clock that stands still, for what is not about time.
@@ -342,28 +340,13 @@ pub(crate) fn brief(object: &Object) -> String {
 /// A call of the plugin `webapp` about the Pod `prod/shop`, which may do what `rules` say.
 pub(crate) fn call_with(rules: Vec<Rule>) -> CallContext {
     let principal = Principal {
-        role: Role::Plugin,
-        plugin: "webapp".into(),
-        digest: "0123456789ab".into(),
-        replica: "host-1".into(),
         grants: LiveGrants::new(Grants::new(rules)),
-        impersonate: None,
-        fence: Fenced::default(),
+        ..Principal::of_plugin("webapp", "0123456789ab", "host-1")
     };
     CallContext {
-        principal: Arc::new(principal),
-        controller: "webapp".into(),
-        primary_kind: ObjectKind::new("v1", "Pod"),
-        primary_key: key("shop"),
         primary: Some(object_of("shop", "u-shop")),
         trace_id: "0".repeat(32).into(),
-        trace: <_>::default(),
-        triggers: Triggers::default(),
-        hold: windlass_core::write::settle::Hold::detached(),
-        overlay: windlass_core::cache::overlay::Overlay::default(),
-        lines: <_>::default(),
-        cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
-        config: "{}".into(),
+        ..CallContext::detached(principal, "webapp", ObjectKind::new("v1", "Pod"), key("shop"))
     }
 }
 
@@ -380,13 +363,13 @@ pub(crate) fn call() -> CallContext {
 pub(crate) fn call_as(account: ServiceAccount) -> CallContext {
     let call = call();
     let principal = Principal {
-        role: Role::Plugin,
-        plugin: call.principal.plugin.clone(),
-        digest: call.principal.digest.clone(),
-        replica: call.principal.replica.clone(),
         grants: call.principal.grants.clone(),
         impersonate: Some(account),
-        fence: Fenced::default(),
+        ..Principal::of_plugin(
+            call.principal.plugin.clone(),
+            call.principal.digest.clone(),
+            call.principal.replica.clone(),
+        )
     };
     CallContext { principal: Arc::new(principal), ..call }
 }

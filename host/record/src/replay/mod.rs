@@ -7,15 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use windlass_core::budget::fair::CpuPermit;
-use windlass_core::cache::overlay::Overlay;
 use windlass_core::call::ports::CallContext;
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::queue::trigger::{Trigger, TriggerReason, Triggers};
-use windlass_core::rights::fence::Fenced;
-use windlass_core::rights::grants::LiveGrants;
-use windlass_core::rights::principal::{Principal, Role};
-use windlass_core::write::settle::Hold;
+use windlass_core::rights::principal::Principal;
 use windlass_manifest::EntryPoint;
 use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Plugin, Replay, Request};
 
@@ -145,26 +140,14 @@ fn context(plugin: &Plugin, recorded: &RecordedRequest) -> Arc<CallContext> {
         }
     }
     Arc::new(CallContext {
-        principal: Arc::new(Principal {
-            role: Role::Plugin,
-            plugin: plugin.name().clone(),
-            digest: plugin.short_digest().into(),
-            replica: "replay".into(),
-            grants: LiveGrants::default(),
-            impersonate: None,
-            fence: Fenced::default(),
-        }),
-        controller: recorded.controller.as_str().into(),
-        primary_kind: ObjectKind::new(recorded.api_version.as_str(), recorded.kind.as_str()),
-        primary_key: key(recorded),
-        primary: None,
         triggers,
         trace_id: recorded.trace_id.as_str().into(),
-        trace: <_>::default(),
-        hold: Hold::detached(),
-        overlay: Overlay::default(),
-        lines: <_>::default(),
-        cpu_permit: CpuPermit::default(),
         config: recorded.config.as_str().into(),
+        ..CallContext::detached(
+            Principal::of_plugin(plugin.name().clone(), plugin.short_digest(), "replay"),
+            recorded.controller.as_str(),
+            ObjectKind::new(recorded.api_version.as_str(), recorded.kind.as_str()),
+            key(recorded),
+        )
     })
 }

@@ -133,7 +133,7 @@ mod tests {
         async fn review(&self, _: &ServiceAccount, _: &Needed) -> Result<ReviewVerdict, ReviewError> {
             let mut answers = self.0.lock().expect("no panic");
             let answer = if answers.len() > 1 { answers.remove(0) } else { answers[0].clone() };
-            answer.ok_or_else(|| ReviewError::Role("told to fail".to_owned()))
+            answer.ok_or_else(|| ReviewError::Unnameable("told to fail".to_owned()))
         }
     }
 

@@ -28,7 +28,7 @@ use crate::dispatch::call_gate::CallGate;
 use crate::dispatch::circuit::Circuit;
 use crate::dispatch::code_feeder::CodeFeeder;
 use crate::dispatch::configured::requeue_on_change;
-use crate::dispatch::feeder::{Feed, Feeder};
+use crate::dispatch::feeder::{Feeder, QueueFeeder};
 use crate::dispatch::in_hand::Workers;
 use crate::dispatch::map_calls::PluginMapper;
 use crate::dispatch::middleware::slow_lane::SlowLaneKeys;
@@ -117,7 +117,7 @@ impl Controller {
     }
 
     /// Feeds the queue until no more keys are wanted, and then takes what comes.
-    fn keep_feeding(&self, running: &mut Running, feeder: impl Feed) {
+    fn keep_feeding(&self, running: &mut Running, feeder: impl QueueFeeder) {
         let feeder = Arc::new(tokio::sync::Mutex::new(feeder));
         let (rest, retired) = (feeder.clone(), running.dispatch.retired.clone());
         let panics = self.parts.host.panics.clone();

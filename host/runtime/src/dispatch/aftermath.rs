@@ -20,25 +20,24 @@ use super::middleware::slow_lane;
 use super::{Dispatch, LOG, trace_id};
 use crate::observe::status::KeyCallEnd;
 
-/// How often a key is tried that has used up its counted retries: as often as client-go tries one that has failed for
-/// long.
-pub(super) const SLOW_LANE_INTERVAL: Duration = ITEM_BACKOFF_MAX;
+/// How often a key is tried that has used up its counted retries: as often as client-go tries one that has failed for long.
+pub(super) const GIVEN_UP_INTERVAL: Duration = ITEM_BACKOFF_MAX;
 
-/// How a key that failed is tried again.
+/// How soon a key that failed is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RetryLane {
+pub(super) enum RetryPace {
     /// After its backoff.
     Backoff,
     /// Rarely: its counted retries are used up.
-    Slow,
+    GivenUp,
 }
 
-/// How a key is tried again that fails with `counted_so_far` failures against it. One that `backs_off` was run by an
-/// event and still has the retry at the end of its backoff.
-pub(super) fn lane(retry: Retry, counted_so_far: u32, max_retries: u32, backs_off: bool) -> RetryLane {
+/// How a key is tried again that fails with `counted_so_far` failures against it. One that `backs_off` was run by an event
+/// and still has the retry at the end of its backoff.
+pub(super) fn pace(retry: Retry, counted_so_far: u32, max_retries: u32, backs_off: bool) -> RetryPace {
     match retry {
-        Retry::Counted if counted_so_far >= max_retries && !backs_off => RetryLane::Slow,
-        Retry::Counted | Retry::Uncounted => RetryLane::Backoff,
+        Retry::Counted if counted_so_far >= max_retries && !backs_off => RetryPace::GivenUp,
+        Retry::Counted | Retry::Uncounted => RetryPace::Backoff,
     }
 }
 
@@ -61,7 +60,7 @@ impl Dispatch {
     }
 
     /// Carries out what the outcome of a call means for its key. Returns how the call ended for it.
-    pub(super) fn settle_key(&self, key: &ObjectKey, called: &Called, context: &CallContext) -> CallEnd {
+    pub(super) fn apply_outcome(&self, key: &ObjectKey, called: &Called, context: &CallContext) -> CallEnd {
         let result = &called.result;
         let decision = outcome::decide(result, &self.primary.kind, key);
         self.tell_denial(result, context);
@@ -133,8 +132,8 @@ impl Dispatch {
         context: &CallContext,
     ) -> CallEnd {
         let attempt = self.queue.num_requeues(key);
-        match lane(retry, attempt, self.max_retries, self.queue.backs_off(key)) {
-            RetryLane::Backoff => {
+        match pace(retry, attempt, self.max_retries, self.queue.backs_off(key)) {
+            RetryPace::Backoff => {
                 let retry_in = self.queue.add_rate_limited(key.clone(), retry, at_least);
                 if retry == Retry::Uncounted {
                     self.memory().setbacks.note(key.clone(), Instant::now());
@@ -143,10 +142,10 @@ impl Dispatch {
                 self.tell_failure(error, attempt, retry_in);
                 CallEnd::Failed
             }
-            RetryLane::Slow => {
-                self.queue.add_after(key.clone(), SLOW_LANE_INTERVAL.max(at_least.unwrap_or_default()));
+            RetryPace::GivenUp => {
+                self.queue.add_after(key.clone(), GIVEN_UP_INTERVAL.max(at_least.unwrap_or_default()));
                 self.status.gave_up(key, error);
-                tracing::error!(error, attempt, retry_in = ?SLOW_LANE_INTERVAL, "gave up: it is tried rarely from now on");
+                tracing::error!(error, attempt, retry_in = ?GIVEN_UP_INTERVAL, "gave up: it is tried rarely from now on");
                 self.ports.events.warn(context, "GaveUp", format!("gave up after {attempt} retries: {error}"));
                 CallEnd::GaveUp
             }

@@ -18,7 +18,7 @@ use windlass_core::object::labels::Labels;
 use windlass_core::retry::{Retries, RetryPolicy};
 use windlass_wasm::{ChangeBatch, ObjectChange};
 
-use crate::dispatch::feeder::{EventSource, Feed, discard, event_now};
+use crate::dispatch::feeder::{EventSource, QueueFeeder, discard, event_now};
 use crate::dispatch::sink::KeySink;
 use crate::supervise::jittered_policy;
 
@@ -282,7 +282,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
     }
 }
 
-impl<S: EventSource + 'static, M: MapChanges> Feed for CodeFeeder<S, M> {
+impl<S: EventSource + 'static, M: MapChanges> QueueFeeder for CodeFeeder<S, M> {
     async fn run(&mut self) {
         // It was stopped in the middle: nobody knows what has been queued.
         self.missed |= self.in_hand;

@@ -32,7 +32,7 @@ impl EventSource for tokio::sync::mpsc::UnboundedReceiver<WatchEvent> {
 }
 
 /// Feeds a queue from the events of one subscription.
-pub(crate) trait Feed: Send + 'static {
+pub(crate) trait QueueFeeder: Send + 'static {
     /// Feeds the queue until the source ends. After a panic or a cancellation it may be run again, and nothing is lost.
     fn run(&mut self) -> impl Future<Output = ()> + Send;
 
@@ -94,7 +94,7 @@ impl<S: EventSource> Feeder<S> {
     }
 }
 
-impl<S: EventSource + 'static> Feed for Feeder<S> {
+impl<S: EventSource + 'static> QueueFeeder for Feeder<S> {
     async fn run(&mut self) {
         loop {
             self.feed();

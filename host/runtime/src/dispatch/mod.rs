@@ -308,7 +308,7 @@ impl Dispatch {
             self.status.called(started.elapsed(), &context.trace_id);
         }
         self.tell_call(key, &called, started.elapsed());
-        let end = self.settle_key(key, &called, &context);
+        let end = self.apply_outcome(key, &called, &context);
         spans.ended(&context, attempt, end, &called.result);
         context.overlay.close();
         KeyEnd::Done

@@ -29,14 +29,11 @@ use windlass_core::object::ObjectKind;
 use windlass_core::queue::ItemExponential;
 use windlass_core::queue::key_state::CallBlock;
 use windlass_core::queue::outcome::{CallResult, Failure};
-use windlass_core::rights::fence::Fenced;
-use windlass_core::rights::grants::LiveGrants;
-use windlass_core::rights::principal::Role;
 use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{CacheTrust, Discovery, Informers, Subscription};
 use windlass_wasm::{Called, Request};
 
-use super::aftermath::{RetryLane, lane};
+use super::aftermath::{RetryPace, pace};
 use super::*;
 use crate::clock::SystemClock;
 use crate::controller::running::Running;
@@ -52,19 +49,19 @@ use crate::supervise::supervise;
 use crate::tests::switch::Switch;
 
 #[test]
-fn a_key_goes_to_the_slow_lane_when_its_counted_retries_are_used_up() {
-    assert_eq!(lane(Retry::Counted, 14, 15, false), RetryLane::Backoff);
-    assert_eq!(lane(Retry::Counted, 15, 15, false), RetryLane::Slow);
+fn a_key_is_given_up_when_its_counted_retries_are_used_up() {
+    assert_eq!(pace(Retry::Counted, 14, 15, false), RetryPace::Backoff);
+    assert_eq!(pace(Retry::Counted, 15, 15, false), RetryPace::GivenUp);
 }
 
 #[test]
 fn a_key_that_an_event_runs_during_its_last_backoff_is_not_given_up() {
-    assert_eq!(lane(Retry::Counted, 15, 15, true), RetryLane::Backoff);
+    assert_eq!(pace(Retry::Counted, 15, 15, true), RetryPace::Backoff);
 }
 
 #[test]
-fn an_uncounted_failure_never_goes_to_the_slow_lane() {
-    assert_eq!(lane(Retry::Uncounted, 99, 15, false), RetryLane::Backoff);
+fn a_key_is_never_given_up_for_uncounted_failures() {
+    assert_eq!(pace(Retry::Uncounted, 99, 15, false), RetryPace::Backoff);
 }
 
 #[test]
@@ -164,15 +161,7 @@ impl Stage {
         let circuit = Circuit::default();
         let fair = Fair::new(permits, ports::call_slots(permits));
         let [share, other] = std::array::from_fn(|_| fair.share(NonZeroU32::MIN));
-        let principal = Principal {
-            role: Role::Plugin,
-            plugin: "a".into(),
-            digest: "0".into(),
-            replica: "test".into(),
-            grants: LiveGrants::default(),
-            impersonate: None,
-            fence: Fenced::default(),
-        };
+        let principal = Principal::of_plugin("a", "0", "test");
         let metrics = HostMetrics::new().controller("a", "a");
         let status = Status::new(CancellationToken::new()).plugin("a").controller("a", 1, metrics);
         let played = Box::new(Played(sender));

@@ -9,15 +9,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
-use windlass_core::cache::overlay::Overlay;
 use windlass_core::call::http::HttpBody;
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::queue::trigger::Triggers;
-use windlass_core::rights::fence::Fenced;
 use windlass_core::rights::grants::{Allowance, Grants, HttpRule, Layer};
-use windlass_core::rights::principal::{Principal, Role};
+use windlass_core::rights::principal::Principal;
 use windlass_core::secret::confidential::Confidential;
-use windlass_core::write::settle::Hold;
 
 use super::*;
 use crate::traces::tests::collected;
@@ -61,27 +57,13 @@ impl Rules {
         };
         let grants = Grants::asked(rules(&[])).bounded(Layer::Policy, Arc::new(rules(&self.addresses)));
         Arc::new(CallContext {
-            principal: Arc::new(Principal {
-                role: Role::Plugin,
-                plugin: "caller".into(),
-                digest: "0".into(),
-                replica: "test".into(),
-                grants: LiveGrants::new(grants),
-                impersonate: None,
-                fence: Fenced::default(),
-            }),
-            controller: "caller".into(),
-            primary_kind: ObjectKind::new("v1", "ConfigMap"),
-            primary_key: ObjectKey::namespaced("prod", "shop"),
-            primary: None,
             trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
-            trace: <_>::default(),
-            triggers: Triggers::default(),
-            hold: Hold::detached(),
-            overlay: Overlay::default(),
-            lines: <_>::default(),
-            cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
-            config: "{}".into(),
+            ..CallContext::detached(
+                Principal { grants: LiveGrants::new(grants), ..Principal::of_plugin("caller", "0", "test") },
+                "caller",
+                ObjectKind::new("v1", "ConfigMap"),
+                ObjectKey::namespaced("prod", "shop"),
+            )
         })
     }
 }

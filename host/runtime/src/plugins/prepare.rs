@@ -97,12 +97,9 @@ pub(super) fn install(
         definitions,
         role: Principal {
             role: Role::Definitions,
-            plugin: plugin.name().clone(),
-            digest: plugin.short_digest().into(),
-            replica: host.replica.clone(),
             grants: LiveGrants::new(keeping),
-            impersonate: None,
             fence,
+            ..Principal::of_plugin(plugin.name().clone(), plugin.short_digest(), host.replica.clone())
         },
         ready: sender,
     };

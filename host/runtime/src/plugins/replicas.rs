@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
+use windlass_core::retry::{Retries, RetryPolicy};
 
 use super::tell;
 use crate::host::Host;
 use crate::rejections::{RejectionVerdict, RejectionVerdicts};
 use crate::supervise::caught;
 
-/// The pauses between attempts; the last is that between all further ones. Nobody waits for it.
-const TELL_PAUSES: [Duration; 4] =
-    [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30), Duration::from_mins(2)];
+/// The pauses between attempts. Nobody waits for it. Once the steps are over, it is late, and the log should say so.
+const TELL_RETRIES: RetryPolicy =
+    RetryPolicy::doubling(Duration::from_secs(1), Duration::from_mins(2)).factor(5.0).steps(5);
 
 /// A verdict of this replica about a plugin.
 pub(super) type VerdictNews = (Arc<str>, RejectionVerdict);
@@ -28,7 +29,7 @@ struct UntoldVerdicts(BTreeMap<Arc<str>, PendingVerdicts>);
 #[derive(Debug)]
 struct PendingVerdicts {
     verdicts: RejectionVerdicts,
-    failures: usize,
+    retries: Retries,
     /// When it is tried.
     due: Instant,
 }
@@ -62,7 +63,7 @@ pub(super) async fn tell(host: Arc<Host>, mut news: mpsc::UnboundedReceiver<Verd
 impl PendingVerdicts {
     /// Whether it has failed for so long that somebody should know.
     fn is_late(&self) -> bool {
-        self.failures > TELL_PAUSES.len()
+        self.retries.are_over()
     }
 }
 
@@ -70,7 +71,8 @@ impl UntoldVerdicts {
     /// Newer than what there is of `plugin`, and told with it.
     fn put(&mut self, plugin: Arc<str>, verdict: RejectionVerdict) {
         let now = Instant::now();
-        let new = || PendingVerdicts { verdicts: RejectionVerdicts::default(), failures: 0, due: now };
+        let new =
+            || PendingVerdicts { verdicts: RejectionVerdicts::default(), retries: TELL_RETRIES.begin(), due: now };
         let telling = self.0.entry(plugin).or_insert_with(new);
         telling.verdicts.add(verdict);
         telling.due = now;
@@ -90,8 +92,7 @@ impl UntoldVerdicts {
     /// It could not be told, and is tried again. Returns whether somebody should know that from now on.
     fn failed(&mut self, plugin: Arc<str>, mut telling: PendingVerdicts) -> bool {
         let was_late = telling.is_late();
-        telling.due = Instant::now() + TELL_PAUSES[telling.failures.min(TELL_PAUSES.len() - 1)];
-        telling.failures += 1;
+        telling.due = Instant::now() + telling.retries.pause(windlass_world::random());
         let is_late = telling.is_late();
         self.0.insert(plugin, telling);
         is_late && !was_late
@@ -144,8 +145,8 @@ mod tests {
                 said.push((attempt, began.elapsed().as_secs()));
             }
         }
-        assert_eq!(said, [(5, 156)]);
-        assert_eq!(began.elapsed().as_secs(), 156 + 95 * 120, "no more often than that");
+        assert_eq!(said, [(5, 151)]);
+        assert_eq!(began.elapsed().as_secs(), 151 + 95 * 120, "no more often than that");
         // Whatever is newer does not wait for the pause, and what is older is not lost.
         untold.put("a".into(), pardoned("3"));
         let (_, telling) = untold.due().now_or_never().expect("at once");

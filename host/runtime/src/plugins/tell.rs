@@ -3,14 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::cache::overlay::Overlay;
 use windlass_core::call::ports::{CallContext, Event, EventType, Events as _};
 use windlass_core::object::{ObjectKey, ObjectKind};
-use windlass_core::queue::trigger::Triggers;
-use windlass_core::rights::fence::Fenced;
-use windlass_core::rights::grants::LiveGrants;
 use windlass_core::rights::principal::{Principal, Role};
-use windlass_core::write::settle::Hold;
 use windlass_wasm::Plugin;
 
 use crate::host::Host;
@@ -195,27 +190,16 @@ fn event(host: &Host, plugin: &Arc<str>, runs: &str, (reason, action): (&str, &s
     let Some(lease) = host.leadership.lease_of(plugin) else { return };
     let principal = Principal {
         role: Role::Events,
-        plugin: plugin.clone(),
-        digest: runs.get(..12).unwrap_or(runs).into(),
-        replica: host.replica.clone(),
-        grants: LiveGrants::default(),
-        impersonate: None,
-        fence: Fenced::default(),
+        ..Principal::of_plugin(plugin.clone(), runs.get(..12).unwrap_or(runs), host.replica.clone())
     };
     let call = CallContext {
-        principal: Arc::new(principal),
-        controller: "windlass".into(),
-        primary_kind: ObjectKind::new("coordination.k8s.io/v1", "Lease"),
-        primary_key: ObjectKey::namespaced(&**host.leadership.namespace(), &*lease),
-        primary: None,
         trace_id: format!("{:032x}", windlass_world::random::<u128>()).into(),
-        trace: <_>::default(),
-        triggers: Triggers::default(),
-        hold: Hold::detached(),
-        overlay: Overlay::default(),
-        lines: <_>::default(),
-        cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
-        config: "{}".into(),
+        ..CallContext::detached(
+            principal,
+            "windlass",
+            ObjectKind::new("coordination.k8s.io/v1", "Lease"),
+            ObjectKey::namespaced(&**host.leadership.namespace(), &*lease),
+        )
     };
     let event = Event {
         regarding: None,

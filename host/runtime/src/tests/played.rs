@@ -6,17 +6,13 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use serde_json::Value;
-use windlass_core::cache::overlay::Overlay;
 use windlass_core::call::ports::{Absent, Answer, Ask, CallContext, Ports, Written, port_fn};
 use windlass_core::error::ApiError;
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
 use windlass_core::queue::outcome::CallResult;
-use windlass_core::queue::trigger::Triggers;
-use windlass_core::rights::fence::Fenced;
 use windlass_core::rights::grants::{Allowance, Grants, LiveGrants};
 use windlass_core::rights::principal::{Principal, Role};
 use windlass_core::write::Operation;
-use windlass_core::write::settle::Hold;
 use windlass_wasm::{Called, Request};
 
 use crate::dispatch::reconcile::{Call, Reconcile};
@@ -124,15 +120,7 @@ pub(crate) fn object(version: &str, metadata: &str, deleting: bool) -> Object {
 /// One that is granted its finalizer and nothing else.
 pub(crate) fn principal() -> Principal {
     let asked = Allowance { finalizers: vec!["windlass.dev/a".into()], ..Allowance::default() };
-    Principal {
-        role: Role::Plugin,
-        plugin: "a".into(),
-        digest: "0".into(),
-        replica: "test".into(),
-        grants: LiveGrants::new(Grants::asked(asked)),
-        impersonate: None,
-        fence: Fenced::default(),
-    }
+    Principal { grants: LiveGrants::new(Grants::asked(asked)), ..Principal::of_plugin("a", "0", "test") }
 }
 
 /// A call about `primary`.
@@ -148,19 +136,9 @@ pub(crate) fn call(primary: Option<Object>) -> (Request, Arc<CallContext>) {
         trace_id: "0".into(),
     };
     let context = CallContext {
-        principal: Arc::new(principal()),
-        controller: "a".into(),
-        primary_kind: ObjectKind::new("v1", "ConfigMap"),
-        primary_key: key,
         primary,
         trace_id: "0".into(),
-        trace: <_>::default(),
-        triggers: Triggers::default(),
-        hold: Hold::detached(),
-        overlay: Overlay::default(),
-        lines: <_>::default(),
-        cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
-        config: "{}".into(),
+        ..CallContext::detached(principal(), "a", ObjectKind::new("v1", "ConfigMap"), key)
     };
     (request, Arc::new(context))
 }

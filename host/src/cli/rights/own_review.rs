@@ -2,34 +2,11 @@
 //! changed by it.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use windlass_core::rights::principal::ServiceAccount;
-use windlass_kube::RequestError;
-use windlass_kube::client::{self, Connection, HeaderError};
-
-/// Why it is not known what a user may do.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum OwnReviewError {
-    /// The server could not be asked, or refused to tell.
-    #[error("cannot ask the API server what {user} may do: {source}")]
-    Request {
-        /// The user.
-        user: String,
-        /// The error.
-        source: RequestError,
-    },
-    /// The server's answer makes no sense.
-    #[error("the API server's answer to what {user} may do cannot be read: {source}")]
-    Malformed {
-        /// The user.
-        user: String,
-        /// The error.
-        source: serde_json::Error,
-    },
-    /// The user cannot be named in a request.
-    #[error("no request can be made: {0}")]
-    User(#[from] HeaderError),
-}
+use windlass_kube::ReviewError;
+use windlass_kube::client::{Connection, of_user};
 
 /// A rule that somebody has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -70,11 +47,6 @@ pub(crate) struct AskedAccess<'a> {
     pub(crate) verb: &'a str,
 }
 
-#[derive(Deserialize)]
-struct ReviewAnswer<T> {
-    status: T,
-}
-
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct AccessAnswer {
@@ -96,12 +68,12 @@ impl OwnReviews {
     }
 
     /// The rules that the user has in `namespace`.
-    pub(crate) async fn rules(&self, namespace: &str) -> Result<HeldRules, OwnReviewError> {
-        self.ask("SelfSubjectRulesReview", "selfsubjectrulesreviews", json!({"namespace": namespace})).await
+    pub(crate) async fn rules(&self, namespace: &str) -> Result<HeldRules, ReviewError> {
+        self.ask("SelfSubjectRulesReview", json!({"namespace": namespace})).await
     }
 
     /// Whether the user may do it.
-    pub(crate) async fn may(&self, access: AskedAccess<'_>) -> Result<bool, OwnReviewError> {
+    pub(crate) async fn may(&self, access: AskedAccess<'_>) -> Result<bool, ReviewError> {
         let AskedAccess { namespace, group, resource, name, verb } = access;
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
         let attributes = json!({
@@ -109,30 +81,21 @@ impl OwnReviews {
             "name": name.unwrap_or_default(), "verb": verb,
         });
         let spec = json!({"resourceAttributes": attributes});
-        let answer: AccessAnswer = self.ask("SelfSubjectAccessReview", "selfsubjectaccessreviews", spec).await?;
+        let answer: AccessAnswer = self.ask("SelfSubjectAccessReview", spec).await?;
         Ok(answer.allowed)
     }
 
-    async fn ask<T: for<'de> Deserialize<'de>>(
-        &self,
-        kind: &str,
-        resource: &str,
-        spec: Value,
-    ) -> Result<T, OwnReviewError> {
-        let user = || self.user.clone().unwrap_or_else(|| "the kubeconfig's user".to_owned());
+    async fn ask<T: DeserializeOwned>(&self, kind: &'static str, spec: Value) -> Result<T, ReviewError> {
         let headers = match &self.user {
             None => http::HeaderMap::new(),
             Some(name) => {
                 let account = name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
                 let account =
                     account.map(|(namespace, name)| ServiceAccount { namespace: namespace.into(), name: name.into() });
-                client::of_user(name, account.as_ref())?
+                of_user(name, account.as_ref())?
             }
         };
-        let answer = self.connection.review(kind, resource, &spec, headers).await;
-        let text = answer.map_err(|source| OwnReviewError::Request { user: user(), source })?;
-        let answered: ReviewAnswer<T> =
-            serde_json::from_str(&text).map_err(|source| OwnReviewError::Malformed { user: user(), source })?;
-        Ok(answered.status)
+        let question = format!("what {} may do", self.user.as_deref().unwrap_or("the kubeconfig's user"));
+        self.connection.review(kind, spec, question, headers).await
     }
 }

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use windlass_core::rights::grants::resource_name;
+use windlass_kube::ReviewError;
 use windlass_policy::rights::held::{RightsQuestion, questions, superfluous};
 use windlass_policy::rights::role::in_order;
 use windlass_policy::rights::{Rights, RightsScope, RoleRule};
 
-use crate::cli::rights::own_review::{AskedAccess, HeldRule, OwnReviewError, OwnReviews};
+use crate::cli::rights::own_review::{AskedAccess, HeldRule, OwnReviews};
 use crate::cli::view;
 
 /// The rights that a user lacks, and those beyond what it should have.
@@ -25,7 +26,7 @@ struct Held {
 }
 
 /// Compares the rights of who asks by `reviews` with the `expected` ones, in their namespaces and in `home`.
-pub(crate) async fn check(reviews: &OwnReviews, expected: &Rights, home: &str) -> Result<RightsCheck, OwnReviewError> {
+pub(crate) async fn check(reviews: &OwnReviews, expected: &Rights, home: &str) -> Result<RightsCheck, ReviewError> {
     let named = expected.scopes().filter_map(|(scope, _)| match scope {
         RightsScope::Cluster => None,
         RightsScope::Namespace(namespace) => Some(namespace.clone()),
@@ -56,7 +57,7 @@ async fn has(
     reviews: &OwnReviews,
     held: &BTreeMap<String, Held>,
     question: &RightsQuestion,
-) -> Result<bool, OwnReviewError> {
+) -> Result<bool, ReviewError> {
     let may_be = |held: &Held| held.incomplete || question.is_allowed_by(&held.rules);
     let namespace = match &question.scope {
         RightsScope::Namespace(namespace) => match held.get(namespace) {

@@ -6,16 +6,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use windlass_core::cache::overlay::Overlay;
 use windlass_core::call::ports::CallContext;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::ObjectRef;
-use windlass_core::queue::trigger::Triggers;
-use windlass_core::rights::fence::Fenced;
-use windlass_core::rights::grants::{Grants, LiveGrants};
 use windlass_core::rights::principal::{Principal, Role};
 use windlass_core::write::Operation;
-use windlass_core::write::settle::Hold;
 use windlass_kube::Writer;
 use windlass_kube::sweep::{self, Carrier};
 
@@ -123,32 +118,18 @@ impl ManualChange<'_> {
     /// The call context: the role acts for the plugin, by hand, with rights over this object only.
     fn call(&self, carrier: &Carrier) -> CallContext {
         let role = self.role.name().unwrap_or_default();
-        let by_hand = Principal {
-            role: Role::Plugin,
-            plugin: self.plugin.into(),
-            digest: "by-hand".into(),
-            replica: format!("windlass-{role}").into(),
-            grants: LiveGrants::new(Grants::default()),
-            impersonate: None,
-            fence: Fenced::default(),
-        };
+        let by_hand = Principal::of_plugin(self.plugin, "by-hand", format!("windlass-{role}"));
         let namespaces = carrier.key.namespace.iter().map(ToString::to_string).collect();
         let names = vec![carrier.key.name.to_string()];
         let grants = self.role.grants(carrier.resource.group(), &carrier.resource.plural, namespaces, names);
         CallContext {
-            principal: Arc::new(by_hand.in_role(self.role, grants)),
-            controller: role.into(),
-            primary_kind: carrier.resource.kind.clone(),
-            primary_key: carrier.key.clone(),
-            primary: None,
             trace_id: format!("{:032x}", windlass_world::random::<u128>()).into(),
-            trace: <_>::default(),
-            triggers: Triggers::default(),
-            hold: Hold::detached(),
-            overlay: Overlay::default(),
-            lines: <_>::default(),
-            cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
-            config: "{}".into(),
+            ..CallContext::detached(
+                by_hand.in_role(self.role, grants),
+                role,
+                carrier.resource.kind.clone(),
+                carrier.key.clone(),
+            )
         }
     }
 }

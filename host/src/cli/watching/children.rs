@@ -93,7 +93,7 @@ impl ListChildrenArgs {
         let SweptCluster { swept, place, .. } = looked;
         match self.output {
             ListFormat::Text if swept.carriers.is_empty() => {
-                crate::cli::print(&format!("no object {place} {whose}\n"))?
+                crate::cli::print(&format!("no object {place} {whose}\n"))?;
             }
             ListFormat::Text => crate::cli::print(&table(&swept.carriers))?,
             ListFormat::Json => crate::cli::print_json(&swept.carriers.iter().map(document).collect())?,

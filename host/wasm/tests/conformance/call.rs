@@ -5,15 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_core::cache::overlay::Overlay;
 use windlass_core::call::ports::CallContext;
 use windlass_core::life::instances::Instances;
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::queue::trigger::Triggers;
-use windlass_core::rights::fence::Fenced;
-use windlass_core::rights::grants::LiveGrants;
-use windlass_core::rights::principal::{Principal, Role};
-use windlass_core::write::settle::Hold;
+use windlass_core::rights::principal::Principal;
 use windlass_wasm::{CallLimits, Plugin, Replay, Request};
 
 use crate::languages::RUNTIME;
@@ -110,27 +106,15 @@ impl Call {
     pub(crate) fn context(&self, plugin: &Plugin) -> Arc<CallContext> {
         let controller = &plugin.manifest().controllers[0];
         Arc::new(CallContext {
-            principal: Arc::new(Principal {
-                role: Role::Plugin,
-                plugin: plugin.name().clone(),
-                digest: plugin.short_digest().into(),
-                replica: "test".into(),
-                grants: LiveGrants::default(),
-                impersonate: None,
-                fence: Fenced::default(),
-            }),
-            controller: controller.name.as_str().into(),
-            primary_kind: ObjectKind::new(&*controller.primary.api_version, &*controller.primary.kind),
-            primary_key: self.key(),
-            primary: None,
             trace_id: self.trace_id.clone(),
-            trace: <_>::default(),
             triggers: self.triggers.clone(),
-            hold: Hold::detached(),
-            overlay: Overlay::default(),
-            lines: <_>::default(),
-            cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
             config: self.config.as_str().into(),
+            ..CallContext::detached(
+                Principal::of_plugin(plugin.name().clone(), plugin.short_digest(), "test"),
+                controller.name.as_str(),
+                ObjectKind::new(&*controller.primary.api_version, &*controller.primary.kind),
+                self.key(),
+            )
         })
     }
 

@@ -10,15 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::cache::overlay::Overlay;
 use windlass_core::call::ports::{CallContext, Ports};
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::queue::outcome::CallResult;
-use windlass_core::queue::trigger::Triggers;
-use windlass_core::rights::fence::Fenced;
-use windlass_core::rights::grants::LiveGrants;
-use windlass_core::rights::principal::{Principal, Role};
-use windlass_core::write::settle::Hold;
+use windlass_core::rights::principal::Principal;
 use windlass_wasm::{CallLimits, Called, Limits, LoadError, Plugin, Request, Sandbox, SandboxOptions};
 
 /// A sandbox of the smallest size that can show what is tested, with `limits`.
@@ -76,27 +71,13 @@ pub(crate) async fn load_error(name: &str, bytes: &[u8]) -> String {
 pub(crate) fn call_of(plugin: &Plugin, key: &ObjectKey) -> Arc<CallContext> {
     let controller = &plugin.manifest().controllers[0];
     Arc::new(CallContext {
-        principal: Arc::new(Principal {
-            role: Role::Plugin,
-            plugin: plugin.name().clone(),
-            digest: plugin.short_digest().into(),
-            replica: "test".into(),
-            grants: LiveGrants::default(),
-            impersonate: None,
-            fence: Fenced::default(),
-        }),
-        controller: controller.name.as_str().into(),
-        primary_kind: ObjectKind::new(&*controller.primary.api_version, &*controller.primary.kind),
-        primary_key: key.clone(),
-        primary: None,
         trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
-        trace: <_>::default(),
-        triggers: Triggers::default(),
-        hold: Hold::detached(),
-        overlay: Overlay::default(),
-        lines: <_>::default(),
-        cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
-        config: "{}".into(),
+        ..CallContext::detached(
+            Principal::of_plugin(plugin.name().clone(), plugin.short_digest(), "test"),
+            controller.name.as_str(),
+            ObjectKind::new(&*controller.primary.api_version, &*controller.primary.kind),
+            key.clone(),
+        )
     })
 }
 

@@ -20,7 +20,7 @@ const RETRY_AFTER_MAX: Duration = Duration::from_mins(10);
 impl Follower {
     /// Tells of a failure, and waits before the next attempt: as long as the server has asked for, else for `pause` or
     /// until somebody new subscribes. While the server cannot be reached at all, until it can.
-    pub(super) async fn fail(&mut self, error: InformerError, pause: Duration) {
+    pub(super) async fn report_and_wait(&mut self, error: InformerError, pause: Duration) {
         if matches!(error, InformerError::Discovery(DiscoveryError::NotServed { .. })) {
             self.feed.vanish();
         }

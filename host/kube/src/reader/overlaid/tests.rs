@@ -11,11 +11,8 @@ use windlass_core::cache::watch::{IndexSource, Projection, WatchSpec};
 use windlass_core::call::ports::{CallContext, ListQuery, Reads as _};
 use windlass_core::object::progress::Stamp;
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
-use windlass_core::queue::trigger::Triggers;
-use windlass_core::rights::fence::Fenced;
 use windlass_core::rights::grants::{Grants, LiveGrants, Rule};
-use windlass_core::rights::principal::{Principal, Role};
-use windlass_core::write::settle::Hold;
+use windlass_core::rights::principal::Principal;
 
 use super::*;
 use crate::discovery::Resource;
@@ -126,27 +123,15 @@ fn call(overlay: Overlay) -> CallContext {
     let rules = vec![Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() }];
     let primary = json!({"metadata": {"name": "shop", "namespace": "prod", "uid": "u-shop"}}).to_string();
     CallContext {
-        principal: Arc::new(Principal {
-            role: Role::Plugin,
-            plugin: "webapp".into(),
-            digest: "0".into(),
-            replica: "host-1".into(),
-            grants: LiveGrants::new(Grants::new(rules)),
-            impersonate: None,
-            fence: Fenced::default(),
-        }),
-        controller: "webapp".into(),
-        primary_kind: kind(),
-        primary_key: ObjectKey::namespaced("prod", "shop"),
         primary: Some(whole(&kind(), &primary).expect("an object")),
         trace_id: "".into(),
-        trace: <_>::default(),
-        triggers: Triggers::default(),
-        hold: Hold::detached(),
         overlay,
-        lines: <_>::default(),
-        cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
-        config: "{}".into(),
+        ..CallContext::detached(
+            Principal { grants: LiveGrants::new(Grants::new(rules)), ..Principal::of_plugin("webapp", "0", "host-1") },
+            "webapp",
+            kind(),
+            ObjectKey::namespaced("prod", "shop"),
+        )
     }
 }
 

@@ -6,7 +6,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::json;
 use windlass_apiserver::{ApiServer, Config};
 use windlass_core::life::lease::{ElectionAnswer, LeaseRecord};
-use windlass_core::rights::principal::Principal;
+use windlass_core::rights::principal::{Principal, Role};
 use windlass_kube::client::Connection;
 use windlass_kube::{InformerOptions, LeaseKind, Leases};
 

@@ -13,7 +13,7 @@ use http::{HeaderMap, Method, Request, StatusCode};
 use sha2::{Digest as _, Sha256};
 use windlass_core::rights::principal::{Principal, Role};
 use windlass_kube::client::Connection;
-use windlass_kube::{TokenReviewError, TokenUser, may_access, whose_token};
+use windlass_kube::{ReviewError, TokenUser, may_access, whose_token};
 
 use super::review_answers::{AnswerKey, OfUser, ReviewAnswers, Unanswered};
 
@@ -27,7 +27,7 @@ const GET: &str = "get";
 /// Answers reviews: the API server, or a test double.
 pub(crate) trait TokenReviewer: Send + Sync {
     /// The user of `token`; None: nobody's.
-    fn whose(&self, token: String) -> BoxFuture<'static, Result<Option<TokenUser>, TokenReviewError>>;
+    fn whose(&self, token: String) -> BoxFuture<'static, Result<Option<TokenUser>, ReviewError>>;
 
     /// Whether `user` may do `verb` at `path`.
     fn may_access(
@@ -35,7 +35,7 @@ pub(crate) trait TokenReviewer: Send + Sync {
         user: Arc<TokenUser>,
         verb: &'static str,
         path: String,
-    ) -> BoxFuture<'static, Result<bool, TokenReviewError>>;
+    ) -> BoxFuture<'static, Result<bool, ReviewError>>;
 }
 
 /// Reviews by the API server, in the host's own name.
@@ -51,7 +51,7 @@ impl ServerTokenReviews {
 }
 
 impl TokenReviewer for ServerTokenReviews {
-    fn whose(&self, token: String) -> BoxFuture<'static, Result<Option<TokenUser>, TokenReviewError>> {
+    fn whose(&self, token: String) -> BoxFuture<'static, Result<Option<TokenUser>, ReviewError>> {
         let (client, role) = (self.connection.client.clone(), self.role.clone());
         async move { whose_token(&client, &role, &token).await }.boxed()
     }
@@ -61,7 +61,7 @@ impl TokenReviewer for ServerTokenReviews {
         user: Arc<TokenUser>,
         verb: &'static str,
         path: String,
-    ) -> BoxFuture<'static, Result<bool, TokenReviewError>> {
+    ) -> BoxFuture<'static, Result<bool, ReviewError>> {
         let (client, role) = (self.connection.client.clone(), self.role.clone());
         async move { may_access(&client, &role, &user, verb, &path).await }.boxed()
     }

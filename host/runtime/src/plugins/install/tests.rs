@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use windlass_core::rights::fence::Fenced;
 use windlass_core::rights::grants::LiveGrants;
 use windlass_core::rights::principal::Role;
 
@@ -37,12 +36,8 @@ fn installer(stage: &Stage) -> Installer {
         definitions,
         role: Principal {
             role: Role::Definitions,
-            plugin: "bringing".into(),
-            digest: "0".into(),
-            replica: "one".into(),
             grants: LiveGrants::new(keeping),
-            impersonate: None,
-            fence: Fenced::default(),
+            ..Principal::of_plugin("bringing", "0", "one")
         },
         asked: Allowance { crds: vec![NAME.into()], ..Allowance::default() },
         ready: watch::Sender::new(false),

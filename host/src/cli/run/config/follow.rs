@@ -4,7 +4,7 @@
 use clap::{CommandFactory as _, FromArgMatches as _};
 use tracing::Level;
 use windlass_core::error::explained;
-use windlass_runtime::FollowedFile;
+use windlass_runtime::files::Files;
 
 use super::HostConfig;
 use super::file::{HOST_CONFIG_BYTES_MAX, HostConfigFile};
@@ -26,10 +26,10 @@ struct ConfigNews {
 impl HostConfig {
     /// Follows the file, for ever.
     pub(in crate::cli) async fn follow(self, log: LogControl) {
-        let mut changes = FollowedFile::follow(&self.file.path, HOST_CONFIG_BYTES_MAX);
+        let mut changes = Files::follow_one(&self.file.path, HOST_CONFIG_BYTES_MAX);
         let (mut now, mut restart, mut is_right) = (self.file.clone(), Vec::new(), true);
         loop {
-            changes.changed().await;
+            changes.changes().await;
             let file = self.file.path.display();
             match self.read_again() {
                 Err(error) => {

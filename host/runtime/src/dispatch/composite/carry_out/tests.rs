@@ -4,15 +4,10 @@ use std::num::NonZeroU32;
 
 use futures::FutureExt;
 use windlass_core::budget::fair::Fair;
-use windlass_core::cache::overlay::Overlay;
 use windlass_core::call::compose::{Composition, OwnedKind, UpdateStrategy, Wanted};
 use windlass_core::call::ports::{Absent, Answer, port_fn};
 use windlass_core::object::{Header, ObjectKey};
-use windlass_core::queue::trigger::Triggers;
-use windlass_core::rights::fence::Fenced;
-use windlass_core::rights::grants::LiveGrants;
-use windlass_core::rights::principal::{Principal, Role};
-use windlass_core::write::settle::Hold;
+use windlass_core::rights::principal::Principal;
 
 use super::*;
 
@@ -99,28 +94,11 @@ fn primary(status: &Value) -> Object {
 
 fn call() -> Arc<CallContext> {
     let primary = primary(&json!({}));
+    let key = primary.header.key.clone();
     Arc::new(CallContext {
-        principal: Arc::new(Principal {
-            role: Role::Plugin,
-            plugin: "a".into(),
-            digest: "0".into(),
-            replica: "test".into(),
-            grants: LiveGrants::default(),
-            impersonate: None,
-            fence: Fenced::default(),
-        }),
-        controller: "a".into(),
-        primary_kind: kind(),
-        primary_key: primary.header.key.clone(),
         primary: Some(primary),
         trace_id: "0".into(),
-        trace: <_>::default(),
-        triggers: Triggers::default(),
-        hold: Hold::detached(),
-        overlay: Overlay::default(),
-        lines: <_>::default(),
-        cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
-        config: "{}".into(),
+        ..CallContext::detached(Principal::of_plugin("a", "0", "test"), "a", kind(), key)
     })
 }
 

@@ -17,10 +17,10 @@ struct ToldState {
 }
 
 impl ToldReviews {
-    fn told(&self, question: String) -> Result<(), TokenReviewError> {
+    fn told(&self, question: String) -> Result<(), ReviewError> {
         let mut state = self.0.lock().expect("no panic");
         state.asked.push(question);
-        if state.is_away { Err(TokenReviewError::Role("the server is away".to_owned())) } else { Ok(()) }
+        if state.is_away { Err(ReviewError::Unnameable("the server is away".to_owned())) } else { Ok(()) }
     }
 
     fn asked(&self) -> Vec<String> {
@@ -33,7 +33,7 @@ impl ToldReviews {
 }
 
 impl TokenReviewer for ToldReviews {
-    fn whose(&self, token: String) -> BoxFuture<'static, Result<Option<TokenUser>, TokenReviewError>> {
+    fn whose(&self, token: String) -> BoxFuture<'static, Result<Option<TokenUser>, ReviewError>> {
         let this = self.clone();
         let user = async move {
             this.told(token.clone())?;
@@ -48,7 +48,7 @@ impl TokenReviewer for ToldReviews {
         user: Arc<TokenUser>,
         verb: &'static str,
         path: String,
-    ) -> BoxFuture<'static, Result<bool, TokenReviewError>> {
+    ) -> BoxFuture<'static, Result<bool, ReviewError>> {
         let this = self.clone();
         let may = async move {
             this.told(format!("{} {verb} {path}", user.username))?;
