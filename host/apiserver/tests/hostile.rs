@@ -424,7 +424,7 @@ async fn a_refused_body_does_not_break_the_connection() {
 }
 
 #[tokio::test]
-async fn a_body_beyond_the_limit_is_refused_and_the_client_is_told_that_the_connection_ends() {
+async fn a_body_over_the_limit_is_refused_and_the_connection_is_closed() {
     let cluster = Cluster::quiet().await;
     let mut stream = TcpStream::connect(cluster.server.address()).await.expect("the server listens");
     let head = format!(

@@ -181,7 +181,7 @@ async fn a_dry_run_of_a_creation_answers_with_the_version_that_it_was_given() {
 }
 
 #[tokio::test]
-async fn a_dry_run_of_any_write_answers_as_the_write_would_and_leaves_everything_as_it_is() {
+async fn a_dry_run_answers_like_the_real_write_and_changes_nothing() {
     let cluster = Cluster::with_webapps().await;
     let mut object = webapp("a");
     object["metadata"]["finalizers"] = json!(["x.example.com/y"]);

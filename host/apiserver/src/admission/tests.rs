@@ -213,7 +213,7 @@ fn selectors_choose_by_the_labels_of_object_and_namespace() {
 }
 
 #[test]
-fn a_namespace_is_chosen_by_its_new_labels_and_a_node_whatever_is_selected() {
+fn namespace_selectors_match_a_new_namespace_itself_and_every_node() {
     let selector = json!({ "namespaceSelector": { "matchLabels": { "a": "b" } } });
     assert!(is_asked(&Write::create(("", "v1", "namespaces")), &everything(), &selector));
     assert!(is_asked(&Write::create(("", "v1", "nodes")), &everything(), &selector));

@@ -35,7 +35,7 @@ fn containers_merge_by_name() {
 }
 
 #[test]
-fn new_items_come_before_the_servers_own_and_patched_ones_keep_their_places() {
+fn new_items_come_first_and_patched_items_keep_their_places() {
     let names = |names: &[&str]| pod(&names.iter().map(|name| json!({ "name": name })).collect());
     assert_eq!(patched(&names(&["a", "b"]), &names(&["c"])), names(&["c", "a", "b"]));
     assert_eq!(patched(&names(&["a", "b"]), &names(&["b", "c"])), names(&["a", "b", "c"]));
