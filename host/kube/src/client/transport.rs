@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_peer_that_vanished_ends_its_watches_and_the_next_request_connects_anew() {
+    async fn a_dead_peer_ends_its_watches_and_the_next_request_reconnects() {
         let network = Network::start().await;
         let soon = Duration::from_millis(100);
         // Long enough for a peer that has not vanished to answer, on a machine that has other work too.

@@ -92,7 +92,7 @@ async fn a_patch_is_for_one_incarnation_at_one_version_and_keeps_other_owners() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_primary_is_looked_up_once_before_it_adopts_and_not_before_it_releases() {
+async fn the_primary_is_read_once_before_adoption_and_not_before_release() {
     let looks = |script: &Script| script.asked().iter().filter(|asked| asked.path.ends_with("/pods/shop")).count();
     let answer = vec![Reply::Json(200, pod("x", "u", 9))];
     let orphans = ["a", "b", "c"].map(|name| labelled(name, "shop", &[]));

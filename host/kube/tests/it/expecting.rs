@@ -135,7 +135,7 @@ async fn a_deletion_is_waited_for_by_its_uid() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_takes_the_last_finalizer_off_is_waited_for_until_the_object_is_gone() {
+async fn removing_the_last_finalizer_is_awaited_until_the_object_is_gone() {
     let mut last = pod("a", "u", 7);
     last["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     last["metadata"]["deletionGracePeriodSeconds"] = json!(0);

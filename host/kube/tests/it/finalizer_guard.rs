@@ -202,7 +202,7 @@ async fn what_a_cache_or_the_call_knows_costs_no_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_replaces_the_list_does_so_at_the_version_that_was_judged_and_tries_again() {
+async fn replacing_finalizers_is_locked_to_the_version_read_and_retried() {
     let latest = |version: &str| {
         Reply::Json(200, map(&json!({"name": "c", "namespace": "prod", "uid": "u", "resourceVersion": version})))
     };

@@ -171,7 +171,7 @@ async fn what_has_gone_does_not_come_back_by_an_event_from_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn however_many_subscribe_a_server_that_refuses_is_not_asked_without_pause() {
+async fn many_subscribers_do_not_speed_up_requests_to_a_refusing_server() {
     let script = Script::default().lists([Reply::Json(403, json!({"message": "no"}))]);
     let informers = informers(&script);
     for _ in 0..300 {

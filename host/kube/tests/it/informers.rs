@@ -321,7 +321,7 @@ async fn who_cannot_afford_a_cache_is_stopped_and_the_others_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_nobody_can_afford_is_not_read_to_its_end_and_leaves_nothing() {
+async fn a_list_over_the_budget_stops_early_and_leaves_the_budget_free() {
     let page = |name: &str| {
         let metadata = json!({"resourceVersion": "10", "continue": "more"});
         Reply::Json(200, json!({"kind": "PodList", "metadata": metadata, "items": [large(name)]}))

@@ -149,7 +149,7 @@ async fn a_list_of_one_cache_shows_a_restore_to_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leap_after_an_expired_watch_is_a_restore_and_an_ordinary_expiry_is_none() {
+async fn only_a_leap_of_versions_after_an_expired_watch_means_a_restore() {
     for (version, restores) in [(1_000_000_100, 1), (90_000, 0)] {
         let script = Script::default()
             .comparable()
@@ -261,7 +261,7 @@ async fn a_server_that_goes_to_and_fro_is_not_stormed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_runs_sends_no_write_after_a_restore_until_its_caches_show_it() {
+async fn after_a_restore_only_calls_begun_with_relisted_caches_may_write() {
     let script = Script::default().comparable().lists([list(100, &[]), list(50, &[])]).mutations([
         lease(101),
         lease(50),

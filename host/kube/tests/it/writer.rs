@@ -305,7 +305,7 @@ async fn nothing_is_sent_for_a_plugin_whose_lease_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_of_a_group_without_any_grant_is_not_even_looked_up_and_its_rule_is_a_guess() {
+async fn an_ungranted_group_is_not_looked_up_and_the_missing_rule_is_guessed() {
     let rule =
         Rule { groups: vec![String::new()], resources: vec!["*".into()], verbs: vec!["*".into()], ..Rule::default() };
     let script = Script::default();

@@ -257,7 +257,7 @@ fn nobody_pays_for_a_cache_that_has_ended() {
 }
 
 #[test]
-fn where_the_server_promises_no_order_smaller_numbers_are_changes_like_any_other() {
+fn without_an_order_of_versions_a_smaller_one_is_an_ordinary_change() {
     let feed = Arc::new(Feed::new(pods(), usize::MAX));
     let mut listed = list(vec![pod(1, 1, 50), pod(2, 1, 60)], 100);
     listed.resource = Arc::new(Resource { comparable: false, ..(*resource()).clone() });
@@ -276,7 +276,7 @@ fn where_the_server_promises_no_order_smaller_numbers_are_changes_like_any_other
 }
 
 #[test]
-fn a_cache_that_is_emptied_meanwhile_never_says_that_an_object_is_not_there() {
+fn a_cache_that_is_being_emptied_never_reports_an_object_as_missing() {
     let feed = Arc::new(Feed::new(pods(), usize::MAX));
     let (key, there) = (pod(1, 1, 1).header.key.clone(), || list(vec![pod(1, 1, 1)], 1));
     feed.replace(there()).expect("no budget");
