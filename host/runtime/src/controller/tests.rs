@@ -191,7 +191,7 @@ async fn one_that_has_ended_is_given_no_place_for_another_to_wait_in() {
 
 /// A round may end in any way: here it is dropped, as by a panic.
 #[tokio::test]
-async fn a_round_that_is_no_more_is_not_ready_and_nobody_waits_for_what_it_was_given() {
+async fn a_dropped_round_is_not_ready_and_leaves_nothing_unsettled() {
     let scene = Scene::new().await;
     let (of_one, of_next) = (scene.generation(), scene.generation());
     let (one, next) = scene.ready(&of_one, &of_next).await;
@@ -259,7 +259,7 @@ async fn a_round_that_begins_is_waited_for_by_the_next_before_it_has_a_worker() 
 
 /// As when a lease is won again while a long call of the former term runs: what happens then must not heap up.
 #[tokio::test]
-async fn what_happens_while_former_calls_run_is_not_kept_and_nothing_of_it_is_lost() {
+async fn changes_while_former_calls_run_are_neither_buffered_nor_lost() {
     let scene = Scene::new().await;
     let (of_one, handover) = (scene.generation(), scene.one.handover());
     let former = handover.workers.token();
@@ -358,7 +358,7 @@ async fn a_suspended_plugin_that_is_tried_again_runs_if_its_caches_fit() {
 
 /// The watch of what would have told it is dropped where another generation is about to take its place.
 #[tokio::test]
-async fn a_controller_whose_definitions_nobody_installs_any_more_waits_to_be_told_to_end() {
+async fn a_controller_without_an_installer_of_its_definitions_waits_for_stop() {
     let scene = Scene::new().await;
     let (phases, ready) = (scene.generation(), watch::channel(false).1);
     let one = scene.one.under(&scene.term, ready, &scene.changed);
@@ -369,7 +369,7 @@ async fn a_controller_whose_definitions_nobody_installs_any_more_waits_to_be_tol
 }
 
 #[tokio::test]
-async fn what_a_controller_has_waited_for_is_not_what_it_waits_for_once_that_is_there() {
+async fn a_ready_controller_does_not_show_what_it_waited_for_earlier() {
     let scene = Scene::new().await;
     scene.next.say(ControllerState::Waiting, Some("its kind is not served".to_owned()));
     let (of_one, of_next) = (scene.generation(), scene.generation());
@@ -390,7 +390,7 @@ async fn one_that_gets_ready_is_told_when_it_has_nobody_to_wait_for_any_more() {
 }
 
 #[tokio::test]
-async fn what_a_controller_waits_for_is_shown_again_after_it_has_waited_for_something_else() {
+async fn a_recurring_reason_to_wait_is_shown_again() {
     let scene = Scene::with(GrantMode::Policy).await;
     let (one, other) = (&scene.one, "[{apiGroups: [\"\"], resources: [secrets], verbs: [get, list, watch]}]");
     let mut admitted = one.admitted().map(|_| ControllerEnd::Clean).boxed();

@@ -457,7 +457,7 @@ async fn all_at_work() -> (Stage, Running, Phases, PlayedCall) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_that_comes_while_a_round_is_abandoned_counts_all_of_its_keys_and_a_later_one_does_not() {
+async fn all_keys_count_as_dropped_if_the_host_stops_during_an_abandoned_round() {
     for (stops_meanwhile, dropped) in [(true, 2), (false, 0)] {
         let (mut stage, running, host, call) = all_at_work().await;
         let abandoned = tokio::spawn(running.abandon());
@@ -483,7 +483,7 @@ async fn a_stop_that_comes_while_a_round_is_abandoned_counts_all_of_its_keys_and
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_calls_need_goes_on_to_the_end_of_the_last_of_a_round_that_is_abandoned() {
+async fn tasks_that_calls_need_run_until_an_abandoned_rounds_last_call_ends() {
     let (mut stage, mut running, _host, call) = all_at_work().await;
     let (needed, kept) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
     running.keep(ticking(&needed, &kept));
@@ -603,7 +603,7 @@ async fn keys_that_an_outage_set_back_run_once_when_it_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_breaks_every_call_and_answers_between_them_is_not_stormed() {
+async fn calls_that_break_a_server_back_off_even_if_it_recovers_in_between() {
     let mut stage = Stage::new(1);
     stage.dispatch.queue.add(key("a"));
     for failures in 0..5 {

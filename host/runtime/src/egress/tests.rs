@@ -202,7 +202,7 @@ async fn a_granted_request_goes_out_as_it_was_asked_and_comes_back_whole() {
 }
 
 #[tokio::test]
-async fn a_fetch_of_a_sampled_call_continues_its_trace_unless_the_plugin_does_that_itself() {
+async fn a_sampled_fetch_continues_the_trace_unless_the_plugin_sets_its_own() {
     let (server, mut told) = serving(ok("")).await;
     let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
     let (tracer, mut heard) = collected(1.0);
@@ -280,7 +280,7 @@ async fn a_request_that_is_revoked_while_it_waits_for_its_turn_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_name_that_leads_to_loopback_is_not_asked_unless_the_address_is_granted() {
+async fn a_name_resolving_to_loopback_is_refused_unless_the_address_is_granted() {
     let (server, mut told) = serving(ok("inside")).await;
     let url = || format!("http://localhost:{}/", server.port());
     let rules = Rules::to(Scheme::Http, "localhost", server);
@@ -316,7 +316,7 @@ async fn other_forms_of_loopback_are_loopback() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_a_response_and_the_request_that_follows_it_is_checked_anew() {
+async fn a_redirect_is_returned_and_the_following_request_is_checked_again() {
     let (inside, mut told) = serving(ok("secret")).await;
     let moved =
         format!("HTTP/1.1 302 Found\r\nLocation: http://localhost:{}/\r\nContent-Length: 0\r\n\r\n", inside.port());
@@ -505,7 +505,7 @@ impl Resolve for Silent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_has_so_many_look_ups_and_no_more_even_if_it_does_not_wait_for_them() {
+async fn a_plugins_look_ups_are_limited_even_if_its_requests_time_out() {
     let (asked, mut asks) = mpsc::unbounded_channel();
     let egress = with(HttpLimits::default(), Trust::default(), Arc::new(Silent(asked)));
     let rules = Rules::to(Scheme::Http, "slow.example.com", "127.0.0.1:80".parse().expect("an address"));
@@ -552,7 +552,7 @@ pub(crate) async fn tls_server() -> (SocketAddr, tempfile::NamedTempFile) {
 }
 
 #[tokio::test]
-async fn https_trusts_an_authority_that_the_operator_added_and_only_for_the_name() {
+async fn https_trusts_an_authority_of_the_operator_only_for_its_name() {
     let (server, authority) = tls_server().await;
     let added = || Trust::with(Some(authority.path())).expect("an authority");
     let rules = Rules::to(Scheme::Https, "localhost", server)

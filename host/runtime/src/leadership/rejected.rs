@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_version_has_added_or_written_in_another_form_stays_until_there_is_news_of_the_plugin() {
+    fn annotations_of_a_newer_version_stay_until_the_plugin_is_judged_again() {
         let added = r#"{"digest":"d1","because":"it traps","at":5,"rule":"new"}"#;
         let other_form = r#"{"form":2,"digests":["d1","d2"]}"#;
         let metadata = json!({"name": "windlass-main-rejected", "annotations": {

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_that_is_tried_again_is_suspended_until_all_its_controllers_have_filled_their_caches() {
+    fn a_plugin_stays_suspended_until_all_its_caches_are_filled_again() {
         let status = Status::new(CancellationToken::new());
         status.loaded();
         let plugin = status.plugin("webapp");

@@ -73,7 +73,7 @@ async fn the_limits_are_those_of_the_host_and_not_of_each_controller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_that_are_left_and_leases_that_are_kept_are_not_clean_and_hold_up_nothing_for_long() {
+async fn unsent_events_and_unreleased_leases_make_a_stop_unclean_but_not_long() {
     for (events, release, clean, limit) in [
         (seconds(1), seconds(1), true, seconds(2)),
         (seconds(9), seconds(1), false, seconds(2) + seconds(1)),
@@ -104,7 +104,7 @@ async fn whatever_hangs_the_host_ends_within_the_time_that_the_chart_gives_it() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn leases_are_kept_until_the_last_call_has_ended_and_watches_until_they_are_released() {
+async fn leases_outlast_the_last_call_and_watches_outlast_the_leases() {
     let phases = Phases::of(CancellationToken::new());
     let call = controller(&phases, Duration::ZERO, seconds(7));
     let order = std::sync::Mutex::new(Vec::new());

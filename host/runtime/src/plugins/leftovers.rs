@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_the_server_shows_as_two_kinds_is_not_left_behind_while_one_of_them_is_owned() {
+    fn an_object_shown_as_two_kinds_is_no_leftover_if_one_kind_is_owned() {
         let twins = [child("apps.example.org/v1", "Deployment", "1"), child("apps/v1", "Deployment", "1")];
         assert_eq!(left(&twins), [""; 0]);
         let neither = [child("v1", "Event", "1"), child("events.k8s.io/v1", "Event", "1")];

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_cannot_be_told_is_tried_for_ever_keeps_nobody_waiting_and_is_said_once() {
+    async fn unsent_verdicts_are_retried_forever_without_blocking_and_logged_once() {
         let (mut untold, began) = (UntoldVerdicts::default(), Instant::now());
         untold.put("a".into(), pardoned("1"));
         let (plugin, failed) = untold.due().await;

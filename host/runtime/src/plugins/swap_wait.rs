@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_way_of_one_that_is_ready_is_told_at_once_and_looked_at_soon() {
+    fn a_blocked_ready_version_reports_why_at_once_and_is_checked_soon() {
         let began = Instant::now();
         let mut waiting = SwapWait::new(began);
         assert_eq!(waiting.is_kept_back(began, "finalizers".to_owned()).as_deref(), Some("finalizers"));

@@ -84,7 +84,7 @@ fn replace(path: &Path, text: &str) {
 }
 
 #[tokio::test]
-async fn a_policy_that_goes_takes_all_with_it_and_comes_back_with_what_it_says_then() {
+async fn a_deleted_policy_takes_its_rules_and_returns_with_its_new_content() {
     let mut scene = Scene::new(&format!("{HEAD}{RULES}")).await;
     assert_eq!(scene.reads(), Some(true));
     std::fs::remove_file(scene.path("a.policy.yaml")).expect("removed");
@@ -145,7 +145,7 @@ async fn a_policy_for_nobody_is_known_as_such_as_soon_as_plugins_are() {
 }
 
 #[tokio::test]
-async fn a_policy_whose_plugin_is_there_and_not_loaded_is_not_told_of_as_misnamed() {
+async fn a_policy_for_a_refused_plugin_is_not_reported_as_misnamed() {
     let scene = Scene::new(HEAD).await;
     scene.policies.refused("a", "its digest is not allowed".to_owned());
     let why = "the policy's plugin is there, but its file is not loaded: its digest is not allowed";

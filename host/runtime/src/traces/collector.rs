@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_collector_that_does_not_answer_is_given_the_time_that_the_variable_says() {
+    async fn a_silent_collector_times_out_after_the_configured_milliseconds() {
         // It takes the connection, and nobody reads.
         let silent = listener().await;
         let url = format!("http://{}", silent.local_addr().expect("bound"));

@@ -109,7 +109,7 @@ async fn what_a_collector_refuses_is_counted_and_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_never_gets_through_is_given_up_when_the_pause_that_was_asked_for_is_over() {
+async fn a_batch_is_dropped_after_its_retry_pause_and_blocks_no_later_one() {
     let asked = ExportError::Later { why: "is busy".to_owned(), after: Some(Duration::from_hours(1)) };
     let (tracer, mut heard) = start(false, [Err(asked)]);
     end_spans(&tracer, 1);

@@ -23,7 +23,7 @@ async fn opened(workers: usize) -> Stage {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_traps_over_five_keys_nothing_is_called_for_ten_seconds_and_nothing_is_lost() {
+async fn after_five_keys_trap_calls_pause_ten_seconds_and_no_key_is_lost() {
     let mut stage = opened(3).await;
     let began = Instant::now();
     for name in ["b", "c", "d", "e"] {
@@ -132,7 +132,7 @@ async fn keys_that_workers_have_when_it_opens_wait_with_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_that_is_resumed_has_one_trial_call_at_once_and_then_all_that_failed() {
+async fn a_resumed_plugin_makes_one_trial_call_then_retries_all_failed_keys() {
     let mut stage = opened(3).await;
     let began = Instant::now();
     let resumed = stage.dispatch.resume();

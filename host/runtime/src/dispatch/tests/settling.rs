@@ -90,7 +90,7 @@ async fn a_stop_waits_for_a_write_until_it_has_settled_and_ends_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_generation_that_takes_over_does_not_get_a_key_before_its_write_has_settled() {
+async fn a_successor_does_not_get_a_key_before_its_write_has_settled() {
     let clock = Arc::new(SystemClock::new());
     let mut stage = Stage::with_clock(1, 1, clock.clone());
     stage.dispatch.queue.add(key("a"));

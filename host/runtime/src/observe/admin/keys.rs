@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_search_chooses_by_a_part_of_the_key_and_leaves_the_states_of_all_to_be_seen() {
+    async fn a_search_selects_keys_by_substring_and_still_counts_all_states() {
         let status = status(&["prod/shop", "prod/cart", "test/shop"]);
         let page = |query: &str| asked(&status, "/plugins/webapp/keys", query).expect("a page");
         let found = page("search=D%2FSho");
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_plugin_is_found_whatever_its_file_is_called_and_makes_no_line_of_its_own() {
+    async fn plugins_with_odd_file_names_are_found_and_cannot_forge_a_line() {
         let status = status(&[]);
         for name in ["a b%41", "ünï", "new\nline"] {
             status.plugin(name);

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn strangers_cause_eight_questions_a_second_and_hold_up_nobody_who_was_known() {
+    async fn unknown_tokens_get_eight_reviews_a_second_and_do_not_delay_known_ones() {
         let (answers, oracle) = answers();
         assert_eq!(answers.answer(key(0), oracle.says(Some(7))).await, Ok(Some(7)));
         tokio::time::advance(Duration::from_mins(1)).await;
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_more_answers_are_kept_than_there_is_room_for_and_a_yes_stays_the_longest() {
+    async fn review_answers_are_bounded_and_positive_ones_are_kept_longest() {
         let (answers, oracle) = answers();
         for number in 0..10 {
             answers.keep(key(number), Some(7));

@@ -293,7 +293,7 @@ fn a_schema_cannot_have_the_smallest_document_checked_without_end() {
 }
 
 #[test]
-fn what_changes_before_changes_are_waited_for_queues_every_object_again_and_what_has_been_seen_does_not() {
+fn only_an_unseen_configuration_change_requeues_all_objects() {
     let (sender, mut configured) = watch::channel(None);
     sender.send_replace(Some(Confidential::from("{}")));
     configured.mark_unchanged();

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_around_at_one_place_is_refused_and_what_recurs_deeper_is_not() {
+    fn a_schema_that_refers_to_itself_in_place_is_refused_but_a_tree_is_not() {
         let all = |me: usize| (0..6).filter(move |at| *at != me).map(|at| json!({"$ref": format!("#/$defs/d{at}")}));
         let complete: Map<String, Value> =
             (0..6).map(|at| (format!("d{at}"), json!({"anyOf": all(at).collect::<Vec<_>>()}))).collect();

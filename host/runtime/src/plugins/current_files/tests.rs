@@ -152,7 +152,7 @@ async fn another_version_that_comes_with_the_policy_does_not_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_current_version_that_goes_is_made_anew_of_the_same_bytes_and_of_no_others() {
+async fn a_deleted_current_version_is_restored_only_from_the_same_bytes() {
     let mut scene = Scene::of_current("old").await;
     let current = scene.stage.plugins.join("shop.current.wasm");
     std::fs::remove_file(&current).expect("it is there");
@@ -173,7 +173,7 @@ async fn a_current_version_that_goes_is_made_anew_of_the_same_bytes_and_of_no_ot
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_that_goes_and_comes_back_lets_no_version_run_that_nobody_has_promoted() {
+async fn a_policy_that_is_removed_and_restored_runs_no_unpromoted_version() {
     let mut scene = Scene::of_current("old").await;
     scene.put("shop.wasm", "new");
     assert_eq!(scene.heard().await, ["shop.wasm is there"]);
@@ -189,7 +189,7 @@ async fn a_policy_that_goes_and_comes_back_lets_no_version_run_that_nobody_has_p
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_that_cannot_be_kept_does_not_run_and_is_tried_again_when_a_policy_changes() {
+async fn a_version_that_cannot_be_kept_waits_for_a_policy_change_to_retry() {
     let mut scene = Scene::new().await;
     scene.put("shop.wasm", "old");
     assert_eq!(scene.heard().await, ["shop.wasm is there"]);

@@ -167,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn what_all_know_is_never_replaced_by_what_was_judged_before_it_unless_it_is_pardoned(
+    fn a_shared_verdict_is_replaced_only_by_a_later_one_or_a_pardon(
         steps in proptest::collection::vec(step(), 1..100),
     ) {
         let mut model = Model::new([0; REPLICAS]);

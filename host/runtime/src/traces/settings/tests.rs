@@ -70,7 +70,7 @@ fn no_refusal_tells_what_may_be_a_credential() {
 }
 
 #[test]
-fn a_request_to_the_collector_has_the_time_that_its_variable_says_in_milliseconds() {
+fn the_collector_timeout_is_read_in_milliseconds_from_its_variable() {
     let (general, own) = ("OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT");
     let time = |variables: &[(&str, &str)]| read(Some("http://c"), variables).expect("settings").map(|it| it.timeout);
     assert_eq!(time(&[]), Some(Duration::from_secs(10)));

@@ -239,7 +239,7 @@ fn after(data: &str, label: &str) -> Arc<str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_child_is_replaced_only_for_its_content_and_only_if_the_server_would_take_it_anew() {
+async fn a_child_is_replaced_only_for_its_content_and_if_recreating_would_work() {
     let probes = ["dry force apply c0", "dry create c0"];
     let same = observed().text;
     let (applied, written) = replace(move |_| Ok(Some(same.clone()))).await;

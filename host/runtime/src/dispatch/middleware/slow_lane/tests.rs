@@ -91,7 +91,7 @@ impl Stage {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_loops_is_called_again_when_its_primary_is_changed_or_after_a_long_while() {
+async fn a_looping_key_is_called_again_on_a_change_or_after_a_minute() {
     let stage = stage(None);
     let primary = object("1", "{}", false);
     stage.loops(&primary).await;

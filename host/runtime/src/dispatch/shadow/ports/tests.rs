@@ -114,7 +114,7 @@ async fn the_scope_of_what_was_written_is_looked_up_without_the_cpu_permit() {
 }
 
 #[tokio::test]
-async fn a_request_is_answered_if_the_current_version_has_sent_it_and_is_never_sent() {
+async fn a_shadows_request_is_answered_from_the_current_call_and_never_sent() {
     let request = |url: &str| HttpRequest {
         method: "POST".to_owned(),
         url: url.to_owned(),
