@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn imports_of_another_version_than_the_export_are_named_before_anything_else_is_said_of_them() {
+    fn imports_of_another_version_than_the_export_are_reported_first() {
         let of = |names: &[&str]| check_names(names.to_vec(), EntryPoint::Composer).map_err(|error| error.to_string());
         let mixed = of(&["windlass:plugin/log@0.1.0", "windlass:plugin/clock@0.2.0", "windlass:plugin/live@0.1.0"]);
         let mixed = mixed.expect_err("its parts do not fit each other");

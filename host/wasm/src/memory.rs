@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_has_nothing_begins_in_what_is_kept_back_and_its_next_call_does_not() {
+    async fn only_the_first_call_of_a_plugin_without_memory_uses_the_reserve() {
         let memory = memory(24, 4);
         let [hog, neighbour] = [(); 2].map(|()| memory.share());
         let _held = memory.reserve(&hog, 10 * MEMORY_PAGE_BYTES).await;
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_calls_have_written_is_charged_to_their_plugin_and_comes_back_with_it() {
+    async fn objects_written_by_calls_are_charged_to_the_plugin_and_given_back() {
         let (memory, time) = (memory(40, 4), time());
         let share = memory.share();
         let mut calls = Vec::new();

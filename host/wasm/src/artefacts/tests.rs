@@ -219,7 +219,7 @@ fn a_file_as_every_version_of_this_format_writes_it_is_read() {
 }
 
 #[test]
-fn what_another_version_keeps_is_neither_used_nor_removed_until_nobody_has_used_it_for_long() {
+fn another_versions_artefacts_are_kept_unread_until_unused_for_a_month() {
     let fixture = Fixture::new();
     drop(fixture.filled());
     let day = Duration::from_hours(24);

@@ -165,7 +165,7 @@ async fn bombs_within_the_counts_end_within_the_limits() {
 }
 
 #[tokio::test]
-async fn a_compiler_that_cannot_be_started_is_the_hosts_problem_and_not_the_files() {
+async fn a_compiler_that_cannot_start_is_the_hosts_problem_not_the_files() {
     let compiler = Compiler::Process { program: "/no/such/program".into(), arguments: vec![] };
     let sandbox = Sandbox::new(SandboxOptions { compiler, ..options(Limits::default()) }).expect("a sandbox");
     let error = load(&sandbox, "webapp", &webapp()).await.expect_err("nobody compiles it").problem;
@@ -262,7 +262,7 @@ const FULL_DISK: &str = "WINDLASS_TEST_FULL_DISK";
 /// To a process that may not write more than 200 KiB into a file, a disk is as good as full.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_full_disk_costs_a_compilation_at_each_start_and_nothing_that_is_there() {
+async fn a_full_disk_costs_a_compilation_at_each_start_but_no_kept_files() {
     if let Some(directory) = std::env::var_os(FULL_DISK) {
         return on_a_full_disk(&PathBuf::from(directory)).await;
     }
@@ -277,7 +277,7 @@ async fn a_full_disk_costs_a_compilation_at_each_start_and_nothing_that_is_there
         (directory.write("webapp.wasm", &webapp()), directory.write("chameleon.wasm", &chameleon("good")));
     keeping(&directory).load(&known).await.expect("it loads");
     let before = files();
-    let name = concat!(module_path!(), "::a_full_disk_costs_a_compilation_at_each_start_and_nothing_that_is_there");
+    let name = concat!(module_path!(), "::a_full_disk_costs_a_compilation_at_each_start_but_no_kept_files");
     // As the test program lists it: without the crate.
     let (_, name) = name.split_once("::").expect("a crate");
     // Who goes over the limit is told by a signal, too, which is ignored here as the host would on a disk that is full.
@@ -359,7 +359,7 @@ case "$order" in *'"effort":"full"'*) exit 7;; esac
 { printf '%s\n' "$order"; exec cat; } | "$0" compile-component"#;
 
 #[tokio::test]
-async fn what_was_compiled_quickly_runs_and_better_code_takes_its_place_while_it_does() {
+async fn quickly_compiled_code_runs_while_better_code_replaces_it() {
     let cache = PluginDir::new();
     let sandbox = hasty(&cache, r#"exec "$0" compile-component"#);
     let plugin = load(&sandbox, "webapp", &webapp()).await.expect("it loads");
@@ -449,7 +449,7 @@ async fn a_file_that_was_refused_is_not_compiled_again_by_the_same_host() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_refused_is_compiled_again_after_a_restart_only_if_a_limit_is_another() {
+async fn a_refused_file_is_recompiled_after_a_restart_only_if_limits_changed() {
     let mut compiler = Counted::new();
     compiler.cache = Some(compiler.directory.path().join("cache"));
     let mut limits = Limits { functions: 1, ..Limits::default() };

@@ -139,7 +139,7 @@ async fn each_entry_is_called_as_what_it_is() {
 }
 
 #[tokio::test]
-async fn instances_that_are_used_again_serve_the_entry_point_whatever_else_is_asked_in_between() {
+async fn reused_instances_serve_both_entry_points_in_turn() {
     let plugin = guest(Limits::default()).await;
     let limits = || CallLimits { instances: Instances::Reuse, ..CallLimits::default() };
     for _ in 0..3 {

@@ -56,7 +56,7 @@ async fn one_cache_has_the_code_for_fuel_and_for_the_clock() {
 }
 
 #[tokio::test]
-async fn a_guest_that_only_calls_imports_is_stopped_by_their_number_and_not_by_the_clock() {
+async fn a_guest_that_only_calls_imports_is_stopped_by_counting_them() {
     let sandbox = sandbox(limits(Metering::Fuel));
     for mode in ["draws-randomness", "asks-the-time"] {
         let plugin = load(&sandbox, mode, &hostile(mode)).await.expect("it loads");

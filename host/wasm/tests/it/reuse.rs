@@ -124,7 +124,7 @@ async fn what_an_instance_has_grown_to_counts_in_its_next_call() {
 }
 
 #[tokio::test]
-async fn an_instance_that_has_used_half_of_the_memory_that_it_had_left_serves_no_other_call() {
+async fn an_instance_that_used_half_of_its_remaining_memory_is_not_reused() {
     // Its first call leaves 248 pages of 300; the fourth, less than half of them.
     let (sandbox, plugin) = loaded(Limits { memory_bytes: 300 << 16, ..Limits::default() }, &growing(50)).await;
     let mut parked = Vec::new();

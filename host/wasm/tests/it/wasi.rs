@@ -183,7 +183,7 @@ async fn a_sleep_beyond_the_deadline_is_the_plugins_own_overrun() {
 }
 
 #[tokio::test]
-async fn a_sleep_with_the_memory_that_is_kept_back_is_stopped_and_none_where_time_stands_still() {
+async fn a_sleep_holding_reserved_memory_is_stopped_except_on_replay() {
     // All of the guests' memory is kept back, so that whatever runs has it.
     let memory = 16 << 20;
     let limits = Limits { memory_bytes: memory, guest_memory_bytes: Some(memory), ..patient() };
@@ -201,7 +201,7 @@ async fn each_wait_counts_as_a_call_of_the_host() {
 }
 
 #[tokio::test]
-async fn a_sleep_where_time_stands_still_is_over_in_the_next_call_of_the_same_instance() {
+async fn time_slept_in_a_replayed_call_does_not_carry_over_to_the_next() {
     let clock = r#"(import "wasi:clocks/wall-clock@0.2.12" "now" (func $time (param i32)))"#;
     let core = Core {
         imports: format!("{}{clock}", SLEEP.replace("VERSION", "0.2.12")),
