@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_each_field_once_the_event_before_the_spans_and_the_innermost_first() {
+    fn a_log_line_lists_each_field_once_event_first_then_inner_spans() {
         let line = parsed(a_call_within_a_call);
         let expected = json!({
             "level": "WARN", "target": "windlass::telemetry::lines::tests", "message": "cannot \"do\" it", "plugin": "host",
