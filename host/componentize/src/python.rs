@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_handed_out_are_freed_and_lists_are_left_to_who_has_allocated_them() {
+    fn returned_bytes_are_freed_and_lists_are_left_to_their_allocator() {
         assert_eq!(call(POP_LIST, (0, 0, 16)), (5, [1, 1]));
         assert_eq!(call(POP_LIST, (0, 1, 16)), (5, [0, 0]));
     }

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_of_the_shell_is_read_to_its_end_as_an_argument_and_within_the_bound() {
+    fn a_shell_pipe_as_an_argument_is_read_to_its_end_within_the_limit() {
         let (from, mut to) = std::io::pipe().expect("a pipe");
         let path = PathBuf::from(format!("/dev/fd/{}", from.as_raw_fd()));
         assert!(open(&path).is_err_and(|error| is_irregular(&error)));

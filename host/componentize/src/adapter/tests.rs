@@ -113,7 +113,7 @@ impl Plugin {
 }
 
 #[test]
-fn output_is_logged_by_whole_lines_stdout_as_information_and_stderr_as_a_warning() -> Outcome {
+fn stdout_is_logged_line_by_line_as_info_and_stderr_as_warnings() -> Outcome {
     let mut plugin = Plugin::new()?;
     plugin.begin(NOON, 1)?;
     plugin.print(1, "one\ntw")?;
@@ -179,7 +179,7 @@ fn bytes_that_are_no_utf8_are_logged_as_question_marks() -> Outcome {
 }
 
 #[test]
-fn bytes_that_are_no_utf8_end_a_line_before_the_first_call_and_stay_in_the_plugins_memory() -> Outcome {
+fn invalid_utf8_splits_a_line_and_stays_in_the_plugins_memory() -> Outcome {
     let mut plugin = Plugin::new()?;
     plugin.print(1, b"caf\xE9 au \xFF\xFFlait\xFF\n")?;
     assert_eq!(plugin.lines(), [(INFO, "caf"), (INFO, " au "), (INFO, "lait")]);
@@ -222,7 +222,7 @@ fn output_before_the_first_call_is_logged_as_it_comes() -> Outcome {
 }
 
 #[test]
-fn the_clock_is_the_hosts_at_the_start_of_a_call_and_never_goes_back_within_one() -> Outcome {
+fn each_call_starts_at_the_hosts_time_and_its_clock_never_goes_back() -> Outcome {
     let mut plugin = Plugin::new()?;
     plugin.begin(NOON, 1)?;
     let (first, second) = (plugin.time(0)?, plugin.time(0)?);
