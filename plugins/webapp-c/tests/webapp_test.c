@@ -71,7 +71,7 @@ WINDLASS_TEST(what_the_schema_would_default_has_the_same_defaults_here) {
     WINDLASS_CHECK(app.replicas == 2 && app.port == 8080);
 }
 
-WINDLASS_TEST(the_service_selects_the_pods_of_the_deployment_and_meets_their_port_by_name) {
+WINDLASS_TEST(the_service_selects_the_deployments_pods_and_names_their_port) {
     web_app app = new_app();
     const windlass_json *deployment = deployment_of(&app).wanted;
     const windlass_json *service = service_of(&app).wanted;

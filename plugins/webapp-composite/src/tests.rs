@@ -63,7 +63,7 @@ fn a_new_app_gets_its_children_and_is_pending() {
 }
 
 #[test]
-fn the_service_selects_the_pods_of_the_deployment_and_meets_their_port_by_name() {
+fn the_service_selects_the_deployments_pods_and_names_their_port() {
     let children = compose(&new_app(), &[]).children().unwrap();
     let [deployment, service] = children.as_slice() else { panic!("{children:?}") };
     let template = &deployment["spec"]["template"];
@@ -102,7 +102,7 @@ fn a_child_that_is_going_is_no_event_until_it_is_gone() {
 }
 
 #[test]
-fn a_changed_spec_updates_what_differs_and_is_pending_whatever_the_old_one_was() {
+fn a_changed_spec_updates_what_differs_and_makes_the_app_pending() {
     let mut app = running_app();
     app["metadata"]["generation"] = json!(2);
     app["spec"]["image"] = json!("nginx:2");

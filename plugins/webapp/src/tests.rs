@@ -62,7 +62,7 @@ fn what_the_schema_would_default_has_the_same_defaults_here() {
 }
 
 #[test]
-fn the_service_selects_the_pods_of_the_deployment_and_meets_their_port_by_name() {
+fn the_service_selects_the_deployments_pods_and_names_their_port() {
     let app = new_app();
     let (deployment, service) = (children::deployment(&app).wanted, children::service(&app).wanted);
     let template = &deployment["spec"]["template"];

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_wraps_one_of_the_api_keeps_its_class_and_says_what_was_said_around_it() {
+    fn a_wrapped_api_error_keeps_its_class_and_the_wrappers_messages() {
         let expected = Failures::from(conflict("the settings: the shop: changed"));
         assert_eq!(Failures::from(saying("the settings", saying("the shop", conflict("changed")))), expected);
         assert_eq!(
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_is_transparent_keeps_the_class_of_what_it_shows_and_says_nothing_twice() {
+    fn a_transparent_error_keeps_its_sources_class_and_repeats_no_text() {
         assert_eq!(through(Error::from(conflict("changed"))), conflict("changed").into());
         assert_eq!(through(Error::from(misfit())), misfit().into());
         assert_eq!(through(misfit()), misfit().into());
