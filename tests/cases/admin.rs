@@ -323,8 +323,7 @@ async fn a_trace_leads_through_every_line_of_a_call() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_waits_for_its_configuration_says_so_and_does_not_keep_the_host_from_being_ready()
--> anyhow::Result<()> {
+async fn a_plugin_waiting_for_its_configuration_says_so_and_the_host_is_ready() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let plugins = tempfile::tempdir()?;
     chameleon::write("configured", &plugins.path().join("chameleon.wasm"))?;

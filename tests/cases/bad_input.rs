@@ -194,8 +194,7 @@ async fn a_wrong_kubeconfig_is_named() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_admin_address_that_is_open_to_others_or_has_no_certificate_keeps_the_host_from_starting()
--> anyhow::Result<()> {
+async fn the_host_does_not_start_with_an_open_or_uncertified_admin_address() -> anyhow::Result<()> {
     let (server, plugins) = (Server::start(Kind::Embedded).await?, plugin_directory()?);
     let kubeconfig = server.kubeconfig().to_string_lossy();
     let directory = plugins.path().to_string_lossy();

@@ -146,7 +146,7 @@ async fn replicaset(more: &[&str]) -> anyhow::Result<(i32, Value)> {
 /// A standby that takes over with a cache which does not show the last write makes it again, unless the host proves its
 /// caches.
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_proof_of_freshness_the_replicaset_makes_too_many_after_a_failover() -> anyhow::Result<()> {
+async fn without_freshness_proofs_the_replicaset_overshoots_after_a_failover() -> anyhow::Result<()> {
     let failovers = ["--runs", "60", "--faults", "failover"];
     let (code, report) = replicaset(&failovers).await?;
     ensure!(code == 0 && broken(&report).is_empty(), "{report:#}");

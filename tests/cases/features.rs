@@ -89,12 +89,12 @@ async fn a_webapp_with_watch_lists(kind: Kind) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn first_lists_come_by_watches_if_the_gate_says_so_on_the_embedded_server() -> anyhow::Result<()> {
+async fn the_feature_gate_streams_first_lists_on_the_embedded_server() -> anyhow::Result<()> {
     a_webapp_with_watch_lists(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn first_lists_come_by_watches_if_the_gate_says_so_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn the_feature_gate_streams_first_lists_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_webapp_with_watch_lists(Kind::Real).await
 }
 

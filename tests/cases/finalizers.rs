@@ -132,7 +132,7 @@ async fn finalizers(server: &Server, arguments: &[&str]) -> anyhow::Result<(bool
     Ok((status.success(), format!("{}{}", String::from_utf8(stdout)?, String::from_utf8(stderr)?)))
 }
 
-async fn a_finalizer_that_nobody_keeps_is_found_and_released(kind: Kind) -> anyhow::Result<()> {
+async fn an_abandoned_finalizer_is_found_and_released(kind: Kind) -> anyhow::Result<()> {
     let (server, plugins, host) = start(kind, "finalizing").await?;
     for name in ["first", "second"] {
         create(&server, name).await?;
@@ -173,11 +173,11 @@ async fn a_finalizer_that_nobody_keeps_is_found_and_released(kind: Kind) -> anyh
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_finalizer_that_nobody_keeps_is_found_and_released_on_the_embedded_server() -> anyhow::Result<()> {
-    a_finalizer_that_nobody_keeps_is_found_and_released(Kind::Embedded).await
+async fn an_abandoned_finalizer_is_found_and_released_on_the_embedded_server() -> anyhow::Result<()> {
+    an_abandoned_finalizer_is_found_and_released(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_finalizer_that_nobody_keeps_is_found_and_released_on_a_real_kube_apiserver() -> anyhow::Result<()> {
-    a_finalizer_that_nobody_keeps_is_found_and_released(Kind::Real).await
+async fn an_abandoned_finalizer_is_found_and_released_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    an_abandoned_finalizer_is_found_and_released(Kind::Real).await
 }

@@ -221,12 +221,12 @@ async fn a_crash(kind: Kind) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_crashes_is_replaced_within_the_lease_duration_on_the_embedded_server() -> anyhow::Result<()> {
+async fn a_crashed_replica_is_replaced_within_a_lease_on_the_embedded_server() -> anyhow::Result<()> {
     a_crash(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_crashes_is_replaced_within_the_lease_duration_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn a_crashed_replica_is_replaced_within_a_lease_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_crash(Kind::Real).await
 }
 
@@ -271,12 +271,12 @@ async fn a_pause(kind: Kind) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_stood_still_writes_nothing_when_it_goes_on_on_the_embedded_server() -> anyhow::Result<()> {
+async fn a_paused_replica_writes_nothing_on_resuming_on_the_embedded_server() -> anyhow::Result<()> {
     a_pause(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_stood_still_writes_nothing_when_it_goes_on_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn a_paused_replica_writes_nothing_on_resuming_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_pause(Kind::Real).await
 }
 

@@ -384,11 +384,11 @@ async fn no_child_too_many_is_created_or_deleted_on_a_real_kube_apiserver() -> a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn children_too_many_are_counted_without_expectations_on_the_embedded_server() -> anyhow::Result<()> {
+async fn disabling_expectations_makes_extra_children_on_the_embedded_server() -> anyhow::Result<()> {
     some_too_many_without_expectations(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn children_too_many_are_counted_without_expectations_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn disabling_expectations_makes_extra_children_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     some_too_many_without_expectations(Kind::Real).await
 }

@@ -113,7 +113,7 @@ rules: [{apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch, c
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_is_replaced_waits_if_its_policy_says_so_also_after_a_restart() -> anyhow::Result<()> {
+async fn a_replaced_file_waits_as_the_policy_says_even_after_a_restart() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let directory = tempfile::tempdir()?;
     let own = directory.path().join("chameleon.wasm");

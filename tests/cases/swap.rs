@@ -165,7 +165,7 @@ fn tail(log: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_swap_loses_a_key_doubles_a_call_or_lists_anew_and_what_fails_is_rolled_back() -> anyhow::Result<()> {
+async fn a_swap_loses_no_key_doubles_no_call_and_rolls_back_failures() -> anyhow::Result<()> {
     let _turn = busy::turn().await?;
     let (swaps, keys) = form();
     let stage = Stage::start(keys).await?;

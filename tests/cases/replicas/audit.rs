@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_deleted_excuses_a_deletion_until_it_must_have_been_heard_of() {
+    fn a_foreign_deletion_excuses_one_deletion_until_it_must_be_known() {
         assert_eq!(judged(by_bounds, "3 +a +b +c =3 !a 2 -b =2"), (0, 0));
         assert_eq!(judged(by_bounds, "3 +a +b +c =3 !a +d 2 -b -c"), (0, 1));
     }
