@@ -78,7 +78,7 @@ async fn a_certificate_is_asked_for_in_ones_own_name_and_approved_by_another() {
 }
 
 #[tokio::test]
-async fn nobody_learns_what_there_is_from_what_is_offered() {
+async fn a_forbidden_user_cannot_probe_kinds_by_content_negotiation() {
     let cluster = cluster().await;
     let definition = support::webapp_definition();
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

@@ -383,7 +383,7 @@ fn requests() -> impl Strategy<Value = Hostile> {
 }
 
 #[test]
-fn whatever_is_sent_is_answered_and_the_connection_lives_on() {
+fn every_request_is_answered_and_the_connection_survives() {
     let cluster = RUNTIME.block_on(furnished());
     // `PROPTEST_CASES=10000` tries more of them.
     let cases = Cases::default().cases * 4;

@@ -10,7 +10,7 @@ use support::rbac::{
 use support::{Answer, CONFIG_MAPS, Cluster, JSON, config_map};
 
 #[tokio::test]
-async fn nobody_does_what_no_role_allows() {
+async fn a_request_that_no_role_allows_is_forbidden() {
     let cluster = cluster().await;
     let jane = Client::of(&cluster, "jane's");
     let refused = jane.get(PODS).await.refused(403, "Forbidden");
@@ -105,7 +105,7 @@ async fn a_binding_to_no_role_is_named_in_the_refusal() {
 }
 
 #[tokio::test]
-async fn nobody_grants_more_than_they_have() {
+async fn a_user_cannot_grant_more_rights_than_it_has() {
     let cluster = cluster().await;
     let write_roles = json!([
         { "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": ["create", "patch"] },
@@ -220,7 +220,7 @@ async fn an_aggregated_role_is_changed_by_those_alone_who_have_all_rights() {
 }
 
 #[tokio::test]
-async fn whoever_may_impersonate_is_somebody_else() {
+async fn a_user_with_the_right_to_impersonate_acts_as_another_user() {
     let cluster = cluster().await;
     let reviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let user = |answer: Answer| answer.expect(StatusCode::CREATED)["status"]["userInfo"].clone();

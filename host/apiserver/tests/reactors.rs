@@ -70,7 +70,7 @@ async fn a_dropped_connection_gives_no_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_takes_its_time_on_the_told_clock() {
+async fn a_delay_passes_on_the_virtual_clock() {
     let cluster = InProcess::new("- name: slow\n  when: {verbs: [get]}\n  then:\n  - delay: {by: 2h}\n");
     let begun = tokio::time::Instant::now();
     cluster.send("GET", CONFIG_MAPS, &Value::Null).await;
@@ -104,7 +104,7 @@ async fn older_lists_and_objects_are_served_from_the_history() {
 }
 
 #[tokio::test]
-async fn somebody_else_edits_in_between() {
+async fn an_edit_reaction_causes_a_conflict_for_the_caller() {
     let cluster = Cluster::quiet().await;
     let made = cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
     let rule = "- name: rival\n  when: {verbs: [update], calls: {nth: 1}}\n  then:\n  - edit: {change: {merge: {data: {rival: was here}}}}\n";
@@ -245,7 +245,7 @@ fn a_document_is_the_same_after_it_was_written() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_with_its_place() {
+fn an_impossible_rule_is_refused_with_its_place() {
     for (from, to, expected) in [
         ("verbs: [watch]", "verbs: [watches]", "rules[0] (everything).when.verbs"),
         ("probability: 0.5", "probability: 5", "rules[0] (everything).when.probability"),

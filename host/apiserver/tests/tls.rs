@@ -134,7 +134,7 @@ async fn http_2_is_spoken_to_those_who_ask_for_it() {
 }
 
 #[tokio::test]
-async fn a_silent_client_holds_up_nobody() {
+async fn a_silent_client_does_not_delay_others() {
     let server = ApiServer::start(Config { tls: Some(Tls::default()), ..Config::default() }).await.expect("it starts");
     let _silent = TcpStream::connect(server.address()).await.expect("it listens");
     assert_eq!(whoami(&server, None).await["status"]["userInfo"]["username"], "windlass");

@@ -210,7 +210,7 @@ async fn a_write_that_is_overtaken_while_a_webhook_thinks_is_asked_about_anew() 
 }
 
 #[tokio::test]
-async fn a_dry_run_is_told_and_stores_nothing() {
+async fn a_webhook_learns_of_a_dry_run_and_nothing_is_stored() {
     let (cluster, hook) = (Cluster::quiet().await, Hook::start().await);
     cluster.post(MUTATING, &hook.configuration("label", "label", "configmaps")).await.expect(StatusCode::CREATED);
     let made = cluster.post(&format!("{CONFIG_MAPS}?dryRun=All"), &config_map("it")).await.expect(StatusCode::CREATED);
@@ -238,7 +238,7 @@ async fn a_webhook_of_scales_sees_the_scale() {
 }
 
 #[tokio::test]
-async fn configurations_of_admission_are_admitted_by_nobody() {
+async fn webhooks_are_not_called_for_webhook_configurations() {
     let (cluster, hook) = (Cluster::quiet().await, Hook::start().await);
     let mut configuration = hook.configuration("deny", "deny", "*");
     configuration["webhooks"][0]["rules"][0]["apiGroups"] = json!(["*"]);

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_told_apart_by_what_holds_them() {
+    fn the_merge_key_of_ports_depends_on_their_parent() {
         let pods = builtin("io.k8s.api.apps.v1.Deployment", &["spec", "template", "spec", "containers"]);
         assert_eq!(*pods.list(), keys(&["name"]));
         assert_eq!(*pods.item().field("ports").list(), keys(&["containerPort", "protocol"]));

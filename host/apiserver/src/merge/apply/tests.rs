@@ -212,7 +212,7 @@ fn an_update_owns_what_it_changed_and_takes_it_from_others() {
 }
 
 #[test]
-fn a_create_owns_everything_and_structs_held_by_value_are_nobodys() {
+fn a_create_owns_everything_except_empty_embedded_structs() {
     let mut object = deployment(&json!({"strategy": {"rollingUpdate": {"maxSurge": 1}}}));
     object["metadata"]["labels"] = json!({"app": "web"});
     let created = update(None, object, "u");
@@ -224,7 +224,7 @@ fn a_create_owns_everything_and_structs_held_by_value_are_nobodys() {
 }
 
 #[test]
-fn what_go_always_writes_is_owned_with_a_new_item_and_nowhere_else() {
+fn fields_that_go_always_writes_are_owned_only_within_new_items() {
     let container = json!({"name": "c", "resources": {}});
     let created =
         update(None, deployment(&json!({"strategy": {}, "template": {"spec": {"containers": [container]}}})), "u");
@@ -323,7 +323,7 @@ fn a_custom_resource_is_merged_as_its_schema_says() {
 }
 
 #[test]
-fn what_is_as_deep_as_json_may_be_is_applied_and_tracked() {
+fn an_object_of_the_maximum_json_depth_is_applied_and_tracked() {
     let deep = "{\"a\":".repeat(120) + "1" + &"}".repeat(120);
     let deep: Value = serde_json::from_str(&deep).unwrap();
     let mut config = deployment(&json!({"replicas": 1}));

@@ -68,7 +68,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn what_is_printed_parses_to_the_same_set(set in any_set()) {
+    fn a_printed_set_parses_to_the_same_set(set in any_set()) {
         prop_assert_eq!(Set::parse(&set.print()).unwrap(), set);
     }
 
@@ -131,7 +131,7 @@ fn items_are_shown_by_key_value_or_position() {
 }
 
 #[test]
-fn what_is_not_a_set_is_refused() {
+fn malformed_field_sets_are_refused() {
     for fields in [json!([]), json!({"x": {}}), json!({"f:a": 1}), json!({"k:[]": {}}), json!({"i:x": {}})] {
         assert!(Set::parse(&fields).is_err(), "{fields}");
     }
