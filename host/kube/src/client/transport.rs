@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_handshake_without_http2_is_not_believed_for_ever() {
+    async fn a_handshake_without_http2_is_trusted_for_a_minute_only() {
         let (tls, plain) = (OnlyHttp1::new(false), OnlyHttp1::new(true));
         assert!(!tls.holds() && plain.holds());
         tls.learn();

@@ -144,7 +144,7 @@ async fn a_claim_of_what_is_no_longer_served_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_this_call_has_adopted_it_does_not_adopt_again() {
+async fn an_object_adopted_in_this_call_is_not_adopted_again() {
     // The cache shows the orphan for ever; the call knows better.
     let mut adopted = labelled("a", "shop", &[("u-shop", true)]);
     adopted["metadata"]["resourceVersion"] = "6".into();

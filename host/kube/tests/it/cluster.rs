@@ -345,7 +345,7 @@ mod skipping {
     }
 
     #[tokio::test]
-    async fn what_is_skipped_would_have_changed_nothing() {
+    async fn a_skipped_write_would_have_changed_nothing() {
         let cluster = cluster().await;
         let spec = cluster.all(ObjectKind::new("v1", "Service"));
         let subscription = cluster.informers.subscribe(spec.clone());
@@ -390,7 +390,7 @@ mod skipping {
     }
 
     #[tokio::test]
-    async fn what_no_watch_would_correct_is_sent() {
+    async fn a_write_to_an_object_outside_all_watches_is_always_sent() {
         let cluster = cluster().await;
         let spec = cluster.all(config_maps());
         let subscription = cluster.informers.subscribe(spec.clone());

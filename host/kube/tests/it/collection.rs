@@ -90,7 +90,7 @@ async fn a_deletion_says_which_objects_and_how() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_selects_nothing_deletes_nothing_unless_all_are_meant() {
+async fn a_collection_without_a_selector_deletes_nothing_unless_all_is_set() {
     let nothing = || Collection { label_selector: None, ..collection() };
     for selector in [None, Some(""), Some(" ")] {
         let error = refused(call(), Collection { field_selector: selector.map(Into::into), ..nothing() }).await;
@@ -114,7 +114,7 @@ async fn what_selects_nothing_deletes_nothing_unless_all_are_meant() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_has_a_verb_of_its_own_and_is_about_no_single_name() {
+async fn a_collection_delete_has_its_own_verb_and_matches_no_single_name() {
     let rule = |verb: &str, namespaces: &[&str], names: &[&str]| {
         let owned = |list: &[&str]| list.iter().map(|item| (*item).to_owned()).collect();
         let (namespaces, names) = (owned(namespaces), owned(names));

@@ -90,13 +90,13 @@ async fn versions_compare_only_for_kinds_that_a_recent_server_serves_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_no_api_service_names_is_the_servers_own() {
+async fn a_group_without_an_api_service_is_served_by_the_server_itself() {
     let script = server("36").answers(APPS, refused(404)).answers(WIDGETS, refused(404));
     assert!(is_comparable(&script, &deployment()).await && is_comparable(&script, &widget()).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_not_read_api_services_knows_built_in_groups_and_definitions() {
+async fn without_access_to_api_services_definitions_tell_the_servers_own_kinds() {
     let script = server("36").answers(APPS, refused(403)).answers(WIDGETS, refused(403));
     assert!(is_comparable(&script, &deployment()).await);
     for (reply, comparable) in [

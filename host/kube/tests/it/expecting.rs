@@ -96,13 +96,13 @@ async fn a_write_is_waited_for_where_it_can_be_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_leaves_a_selector_is_kept_in_mind() {
+async fn an_object_that_leaves_a_selector_is_remembered() {
     let reply = || Reply::Json(200, labelled(7, &json!({"app": "other"})));
     assert_eq!(waits(vec![selecting("app=web")], patch(WriteOptions::default()), reply()).await, (vec![], 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_not_written_is_not_waited_for() {
+async fn a_refused_or_dry_run_write_is_not_waited_for() {
     let refused = Reply::Json(409, json!({"reason": "Conflict"}));
     assert_eq!(waits(vec![pods()], patch(WriteOptions::default()), refused).await, (vec![], 0));
     let dry_run = WriteOptions { dry_run: true, ..WriteOptions::default() };

@@ -157,7 +157,7 @@ fn reasons(subscription: &Subscription) -> Vec<&'static str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_known_how_long_the_server_has_told_nothing() {
+async fn the_time_since_the_servers_last_message_is_known() {
     let script = Script::default().lists([list(10, &[pod("a", "u", 5)])]);
     let informers = informers(&script);
     assert!(informers.figures().is_empty());
@@ -247,7 +247,7 @@ async fn half_a_line_is_counted_and_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_store_has_already_seen_is_not_told_again() {
+async fn events_that_the_store_has_seen_are_not_delivered_again() {
     let script = Script::default().lists([list(10, &[pod("a", "u", 5)])]).watches([Reply::Open(vec![
         line("MODIFIED", &pod("a", "u", 5)),
         line("MODIFIED", &pod("a", "u", 12)),

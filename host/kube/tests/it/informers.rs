@@ -56,7 +56,7 @@ async fn metadata_alone_are_asked_for_and_kept_under_the_objects_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_some_fields_the_rest_is_not_kept() {
+async fn fields_outside_a_projection_are_not_kept() {
     let mut item = pod("a", "u", 5);
     item["spec"] = json!({"nodeName": "n", "containers": [{"image": "i"}]});
     item["metadata"]["labels"] = json!({"app": "web"});
@@ -172,7 +172,7 @@ async fn nothing_of_a_streaming_list_shows_before_it_is_complete() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_while_a_streaming_list_comes_in_is_not_in_it() {
+async fn an_object_deleted_during_a_streaming_list_is_not_in_it() {
     let script = Script::default().watches([Reply::Open(vec![
         line("ADDED", &pod("a", "u", 5)),
         line("ADDED", &pod("b", "v", 6)),
@@ -302,7 +302,7 @@ fn large_at(name: &str, version: u32) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_cannot_afford_a_cache_is_stopped_and_the_others_go_on() {
+async fn a_subscriber_over_its_budget_is_stopped_and_others_continue() {
     let script = Script::default()
         .lists([list(10, &[large("a")])])
         .watches([Reply::Open(vec![line("ADDED", &large_at("b", 11)), line("MODIFIED", &pod("a", "a", 12))])]);
@@ -353,7 +353,7 @@ fn endless(objects: usize) -> Reply {
 
 /// The list is stopped at most one charge after the limit.
 #[tokio::test(start_paused = true)]
-async fn one_body_of_a_list_is_read_only_as_far_as_it_can_be_afforded() {
+async fn a_list_body_is_read_only_as_far_as_the_budget_allows() {
     let expired = Reply::Json(410, json!({"reason": "Expired"}));
     let first = json!({"metadata": {"resourceVersion": "9", "continue": "t"}, "items": [large("a")]});
     for lists in [vec![endless(200)], vec![Reply::Json(200, first), expired, endless(200)]] {
@@ -393,7 +393,7 @@ async fn weighs(subscription: &Subscription, fits: impl Fn(usize) -> bool) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_reads_is_packed_and_reads_the_same() {
+async fn unread_objects_are_packed_and_unpack_to_the_same_text() {
     let items: Vec<_> = (0..200).map(|number| large(&format!("p{number:03}"))).collect();
     let whole = 200 * 10_000;
     let informers = informers(&Script::default().lists([list(10, &items)]));

@@ -227,7 +227,7 @@ async fn a_cache_that_cannot_be_listed_is_doubted_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_the_restored_server_does_not_serve_keeps_nobody_waiting() {
+async fn a_kind_that_the_restored_server_lacks_delays_no_other() {
     let widgets = WatchSpec::all(ObjectKind::new("example.com/v1", "Widget"));
     let script = Script::default()
         .comparable()

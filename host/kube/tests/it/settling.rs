@@ -136,7 +136,7 @@ async fn settling_a_write_is_a_span_of_the_call_with_its_reads_inside() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_the_host_chose_is_nobody_elses() {
+async fn an_object_under_a_name_chosen_by_the_host_settles_its_create() {
     let write = failed(lost().lists([Reply::Json(200, by("somebody"))]), create(GENERATED)).await;
     let name = write.error.object.clone().expect("the name that was tried").key.name;
     assert!(name.starts_with("a-"), "{name}");
@@ -214,7 +214,7 @@ async fn a_write_that_does_not_show_is_held_until_it_can_no_longer_arrive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_there_before_does_not_show_that_an_apply_has_been_carried_out() {
+async fn an_object_that_matched_before_does_not_settle_an_apply() {
     let write = failed(lost().lists([Reply::Json(200, applied()), Reply::Json(200, applied())]), apply()).await;
     assert!(write.held().await >= MUTATION_LIFETIME, "it may be of an earlier one");
 }
@@ -414,7 +414,7 @@ async fn a_delete_by_uid_is_settled_once_the_object_is_gone_or_terminating() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_of_a_status_by_uid_alone_may_come_whoever_has_the_name() {
+async fn a_status_patch_by_uid_alone_is_held_whatever_has_the_name() {
     let parent = ObjectRef { kind: ObjectKind::new("apps/v1", "Deployment"), key: key("a"), uid: Some("u".into()) };
     let status = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "status": {}});
     let subresource = Some(Subresource { name: "status".into(), parent: Some(parent) });
@@ -484,7 +484,7 @@ async fn the_time_that_the_answer_took_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_refused_or_changes_nothing_holds_nothing() {
+async fn a_refused_or_dry_run_write_holds_nothing() {
     let dry = WriteOptions { dry_run: true, ..WriteOptions::default() };
     let dry = Operation::Create { object: POD.to_owned(), options: dry };
     let refused = Reply::Json(422, json!({"reason": "Invalid"}));

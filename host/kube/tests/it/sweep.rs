@@ -82,7 +82,7 @@ async fn a_kind_whose_served_version_changes_is_swept_in_the_new_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_named_and_never_served_is_told_and_all_else_found_once() {
+async fn a_listed_kind_that_is_never_served_is_reported_and_others_found_once() {
     let script = server().answers(WIDGETS, not_found());
     let swept = swept(&script).await;
     let unseen: Vec<_> = swept.unseen.iter().map(|(kind, _)| kind.as_str()).collect();
@@ -92,7 +92,7 @@ async fn a_kind_that_is_named_and_never_served_is_told_and_all_else_found_once()
 
 /// Servers that disagree may do that, or a definition that is established anew: its objects are there.
 #[tokio::test(start_paused = true)]
-async fn a_group_that_is_named_and_never_served_is_told() {
+async fn a_listed_group_that_is_never_served_is_reported() {
     let script = server().answers("/apis/example.com/v1", not_found());
     let swept = swept(&script).await;
     assert_eq!((&*swept.unseen[0].0, swept.unseen.len(), names(&swept)), ("example.com/v1", 1, vec!["a"]));

@@ -53,7 +53,7 @@ async fn only_a_clear_yes_is_one() {
 }
 
 #[tokio::test]
-async fn a_host_that_may_not_ask_is_told_which_role_it_lacks() {
+async fn a_host_that_may_not_review_tokens_names_the_missing_role() {
     let refusal = json!({"kind": "Status", "message": "tokenreviews is forbidden", "reason": "Forbidden", "code": 403});
     let error = whose_token(&answering(403, refusal).client(), &role(), "a-token").await.expect_err("refused");
     let said = error.to_string();

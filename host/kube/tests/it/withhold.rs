@@ -188,7 +188,7 @@ async fn a_write_that_depends_on_a_withheld_write_is_refused_as_read_only() {
 }
 
 #[tokio::test]
-async fn the_values_of_secrets_are_not_told() {
+async fn the_values_of_secrets_are_not_reported() {
     let cluster = cluster().await;
     let withholding = Withholding::on(&cluster);
     let secret =
@@ -271,7 +271,7 @@ async fn aggregated_apis_and_unstored_kinds_receive_no_dry_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_that_the_host_has_made_up_are_told_by_what_stays_of_them() {
+async fn generated_names_are_reported_by_their_prefix() {
     let script = own().mutations([Reply::Json(
         201,
         json!({"apiVersion": "v1", "kind": "Pod",

@@ -105,7 +105,7 @@ async fn large_writes_waiting_for_their_budget_occupy_no_threads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_host_writes_for_a_plugin_costs_it_nothing() {
+async fn writes_of_the_host_for_a_plugin_do_not_use_its_budget() {
     let script = fine();
     let call = call();
     let keeper = call.principal.in_role(Role::Finalizer, Grants::default());
@@ -119,7 +119,7 @@ async fn what_the_host_writes_for_a_plugin_costs_it_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_write_that_was_carried_out_is_told_and_no_other() {
+async fn only_writes_that_were_carried_out_are_reported() {
     let refused = Reply::Json(409, json!({"reason": "AlreadyExists"}));
     let object = |version| {
         Reply::Json(

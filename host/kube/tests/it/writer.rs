@@ -198,7 +198,7 @@ async fn names_are_generated_here_until_one_is_free() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_right_is_not_sent() {
+async fn an_invalid_object_is_not_sent() {
     let wrong = [
         "no JSON",
         "[]",
@@ -248,7 +248,7 @@ async fn a_primary_that_is_gone_owns_nothing_and_is_what_was_not_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_granted_is_not_sent() {
+async fn an_ungranted_write_is_not_sent() {
     let rule = Rule {
         groups: vec![String::new()],
         resources: vec!["configmaps".into()],
@@ -391,7 +391,7 @@ pub(crate) fn kubeconfig(server: &str) -> (tempfile::TempDir, windlass_kube::Con
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_goes_on_when_nobody_waits_for_it() {
+async fn a_write_continues_after_its_caller_is_dropped() {
     let script = Script::default().mutations([Reply::Json(201, pod("c", "u", 7))]);
     let (hold, settled) = windlass_core::write::settle::hold();
     let client = script.client();
@@ -471,7 +471,7 @@ async fn a_batch_that_only_fails_is_not_sent_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_batch_did_not_send_is_not_said_to_be_gone_or_there() {
+async fn unsent_writes_of_a_batch_are_reported_as_neither_missing_nor_present() {
     for (code, reason) in [(404, "NotFound"), (409, "AlreadyExists"), (504, "Timeout")] {
         let script = Script::default().mutations([Reply::Json(code, json!({"reason": reason}))]);
         let writer = Writer::new(script.client(), Discovery::new(script.client()));
@@ -497,7 +497,7 @@ async fn a_batch_speeds_up_and_answers_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_nobody_waits_for_sends_no_more() {
+async fn a_dropped_batch_sends_no_further_writes() {
     let script = Script::default().mutations([Reply::Never]);
     let client = script.client();
     let writer = Writer::new(client.clone(), Discovery::new(client));

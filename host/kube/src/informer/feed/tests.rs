@@ -82,7 +82,7 @@ fn replayed(mut subscription: Subscription) -> BTreeMap<ObjectKey, Object> {
 }
 
 #[test]
-fn whoever_joins_whenever_ends_with_what_the_store_holds() {
+fn subscribers_that_join_at_any_time_converge_on_the_store() {
     let feed = Arc::new(Feed::new(pods(), usize::MAX));
     let subscriptions = thread::scope(|scope| {
         let joining = (0..3).map(|_| scope.spawn(|| (0..40).map(|_| feed.subscribe()).collect::<Vec<_>>()));
@@ -167,7 +167,7 @@ impl Observer for Believer {
 }
 
 #[test]
-fn who_replays_what_observers_are_told_ends_with_what_the_store_holds() {
+fn replaying_the_observed_events_yields_the_store() {
     let feed = Feed::new(pods(), usize::MAX);
     let mut random = SmallRng::seed_from_u64(12);
     let mut believers = Vec::new();
@@ -195,7 +195,7 @@ fn who_replays_what_observers_are_told_ends_with_what_the_store_holds() {
 }
 
 #[test]
-fn observers_are_told_of_every_event_and_of_the_version_after_it() {
+fn observers_receive_every_event_with_the_version_after_it() {
     let feed = Feed::new(pods(), usize::MAX);
     let observer = Believer::of(&feed, 7);
     assert_eq!((feed.store.listed(), feed.store.is_comparable()), (None, false));
@@ -246,7 +246,7 @@ fn an_observer_that_is_gone_costs_nothing_any_more() {
 }
 
 #[test]
-fn nobody_pays_for_a_cache_that_has_ended() {
+fn a_closed_cache_charges_no_budget() {
     let feed = Arc::new(Feed::new(pods(), usize::MAX));
     feed.apply(&pod(1, 1, 1)).expect("no budget");
     feed.close();
@@ -305,7 +305,7 @@ fn a_cache_that_is_being_emptied_never_reports_an_object_as_missing() {
 }
 
 #[test]
-fn where_versions_compare_an_older_state_changes_nothing() {
+fn an_older_state_changes_nothing_if_versions_compare() {
     let feed = Arc::new(Feed::new(pods(), usize::MAX));
     feed.replace(list(vec![pod(1, 1, 5)], 10)).expect("no budget");
     feed.delete(pod(1, 1, 11)).expect("no budget");
@@ -318,7 +318,7 @@ fn where_versions_compare_an_older_state_changes_nothing() {
 }
 
 #[test]
-fn a_list_that_nobody_waits_for_any_more_is_not_afforded() {
+fn a_list_without_subscribers_gets_no_budget() {
     let feed = Arc::new(Feed::new(pods(), usize::MAX));
     let subscription = feed.subscribe();
     assert_eq!(feed.afford(1), Ok(()));

@@ -245,7 +245,7 @@ fn a_write_in_another_api_version_hides_the_cached_object_until_seen() {
 }
 
 #[test]
-fn what_was_too_large_to_be_kept_is_hidden_until_the_watch_has_caught_up() {
+fn an_object_too_large_for_the_overlay_is_hidden_until_the_watch_has_it() {
     let key = ("prod".to_owned(), "a".to_owned());
     let object = |version: &str, text: &str| -> Object {
         let text = json!({"metadata": {"name": "a", "namespace": "prod", "resourceVersion": version}, "x": text});
