@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_not_granted_of_all_watches_is_told_at_once() {
+    fn all_missing_grants_of_all_watches_are_reported_together() {
         let may_list = Rule {
             groups: vec![String::new()],
             resources: vec!["configmaps".to_owned()],

@@ -176,7 +176,7 @@ async fn a_primary_that_only_the_cache_before_has_is_called_about_after_a_swap()
 }
 
 #[tokio::test]
-async fn one_that_has_ended_is_given_no_place_for_another_to_wait_in() {
+async fn a_successor_that_has_ended_takes_no_handover() {
     let scene = Scene::new().await;
     let (of_one, of_next) = (scene.generation(), scene.generation());
     let (one, next) = scene.ready(&of_one, &of_next).await;
@@ -213,7 +213,7 @@ async fn a_dropped_round_is_not_ready_and_leaves_nothing_unsettled() {
 
 /// It says each thing once: what it waits for would never be seen if it were said between the two.
 #[tokio::test]
-async fn what_a_controller_says_between_its_taking_over_and_its_turn_is_shown() {
+async fn a_report_between_takeover_and_start_is_shown() {
     let scene = Scene::new().await;
     scene.next.say(ControllerState::Waiting, Some("before".to_owned()));
     assert_eq!(scene.shown(), (ControllerState::Starting, None), "it is not in the place yet");
@@ -226,7 +226,7 @@ async fn what_a_controller_says_between_its_taking_over_and_its_turn_is_shown() 
 
 /// The one at work ends, and nothing goes on in its place: what it did is not what is done.
 #[tokio::test]
-async fn what_a_controller_waits_for_is_shown_though_it_was_ready_for_a_while() {
+async fn a_controller_shows_what_it_waits_for_though_it_was_ready_before() {
     let scene = Scene::new().await;
     let (of_one, of_next) = (scene.generation(), scene.generation());
     let (one, next) = scene.ready(&of_one, &of_next).await;
@@ -310,7 +310,7 @@ async fn a_stop_after_a_kind_has_gone_leaves_the_calls_that_run_what_they_need()
 
 /// It is what one that does not hear of its end yet says: that it stops, why it stops, and that its plugin does.
 #[tokio::test]
-async fn what_a_controller_says_after_another_has_taken_over_is_not_shown() {
+async fn a_report_after_another_generation_took_over_is_not_shown() {
     let scene = Scene::new().await;
     scene.next.say(ControllerState::Waiting, Some("for a policy".to_owned()));
     scene.next.take_over();
@@ -378,7 +378,7 @@ async fn a_ready_controller_does_not_show_what_it_waited_for_earlier() {
 }
 
 #[tokio::test]
-async fn one_that_gets_ready_is_told_when_it_has_nobody_to_wait_for_any_more() {
+async fn a_ready_successor_is_notified_when_its_predecessor_has_ended() {
     let scene = Scene::new().await;
     let phases = scene.generation();
     let mut one = scene.one.run(&phases).boxed();

@@ -510,7 +510,7 @@ fn ticking(seconds: &Arc<AtomicUsize>, kept: &Arc<()>) -> impl Future<Output = I
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_calls_need_is_kept_to_the_end_of_the_last_and_goes_on_meanwhile() {
+async fn tasks_that_calls_need_run_until_the_last_call_of_a_stop_ends() {
     let (mut stage, mut running, phases) = holding().await;
     let (needed, kept) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
     running.keep(ticking(&needed, &kept));

@@ -418,7 +418,7 @@ async fn headers_and_methods_that_are_the_hosts_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_larger_than_the_limit_is_not_read_to_its_end() {
+async fn a_response_over_the_limit_is_not_read_to_its_end() {
     let limits = HttpLimits { response_bytes: 1000, ..HttpLimits::default() };
     let said = b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n".to_vec();
     let chunked = [
@@ -450,7 +450,7 @@ async fn headers_without_end_are_too_large() {
 }
 
 #[tokio::test]
-async fn whoever_breaks_the_protocol_is_told_from_one_who_is_not_there() {
+async fn a_protocol_error_is_distinguished_from_an_unreachable_server() {
     for answer in [
         "",
         "SSH-2.0-OpenSSH_9.9\r\n",
@@ -593,7 +593,7 @@ async fn few_interim_answers_are_skipped_and_many_end_the_exchange() {
 
 /// Bodies are bounded by what they hold; what is around them is bounded too.
 #[tokio::test]
-async fn what_is_no_body_counts_too() {
+async fn headers_and_interim_responses_count_towards_the_limit() {
     let limits =
         HttpLimits { response_bytes: 1000, header_bytes: 8 << 10, interim: usize::MAX, ..HttpLimits::default() };
     let most = limits.wire_bytes();

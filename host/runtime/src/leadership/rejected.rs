@@ -73,7 +73,7 @@ mod tests {
     use crate::rejections::{JudgedAt, RejectionVerdict};
 
     #[test]
-    fn what_another_replica_has_written_is_read_and_the_rest_passed_over() {
+    fn rejections_of_another_replica_are_read_and_other_notes_ignored() {
         let rejection = Rejection::new("d".into(), "it traps".into(), None);
         let metadata = json!({"name": "windlass-main-rejected", "annotations": {
             "rejected.windlass.dev/webapp": serde_json::to_string(&rejection).expect("text"),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_version_has_written_stays_as_it_is_unless_there_is_news() {
+    fn annotations_of_another_version_stay_unless_there_is_a_newer_verdict() {
         let there = Some(r#"{"digest": "d1", "because": "it traps", "since": "today"}"#);
         let told = |verdict| {
             let mut verdicts = RejectionVerdicts::default();

@@ -105,7 +105,7 @@ async fn three_replicas_of_1000_plugins_send_at_most_60_requests_a_second() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_replica_has_rolled_back_all_know_until_it_is_tried_again() {
+async fn a_rollback_by_one_replica_is_known_to_all_until_it_is_retried() {
     let server = ApiServer::start(Config::default()).await.expect("loopback");
     let connection = connected(&server).await;
     let stop = CancellationToken::new();
@@ -215,7 +215,7 @@ async fn a_lease_is_renewed_whatever_keeps_the_hosts_own_threads_busy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_newer_version_keeps_in_leases_is_left_as_it_is() {
+async fn annotations_of_a_newer_version_in_leases_are_left_alone() {
     let server = ApiServer::start(Config::default()).await.expect("loopback");
     let connection = connected(&server).await;
     let kind = GroupVersionKind::gvk("coordination.k8s.io", "v1", "Lease");

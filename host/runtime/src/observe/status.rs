@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn that_nobody_runs_a_plugin_is_shown_and_leaves_the_replica_ready() {
+    fn an_unserved_plugin_is_shown_and_leaves_the_replica_ready() {
         let status = Status::new(CancellationToken::new());
         for plugin in ["other", "webapp"] {
             status.plugin(plugin).set(PluginPhase::Started, None);
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_is_shown_to_wait_also_when_something_newer_has_come() {
+    fn a_returning_version_is_shown_as_pending_even_beside_a_newer_one() {
         let pending = |digest: &str| NotTaken { digest: Some(digest.into()), reason: "it waits".to_owned() };
         let status = Status::new(CancellationToken::new());
         let plugin = status.plugin("webapp");

@@ -94,7 +94,7 @@ async fn unsent_events_and_unreleased_leases_make_a_stop_unclean_but_not_long() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_hangs_the_host_ends_within_the_time_that_the_chart_gives_it() {
+async fn the_host_ends_within_the_charts_grace_period_whatever_hangs() {
     let (grace, spare) = (seconds(45), seconds(5));
     let (phases, began) = (Phases::of(CancellationToken::new()), Instant::now());
     // It neither hears nor ends.
@@ -184,7 +184,7 @@ async fn in_a_stop_a_term_has_the_limits_of_the_host_and_no_others() {
 }
 
 #[test]
-fn what_has_been_dropped_by_what_ended_before_is_not_the_stops() {
+fn keys_dropped_by_an_earlier_term_do_not_count_towards_the_stop() {
     let host = Phases::of(CancellationToken::new());
     let term = host.of_term(host.stop.child_token());
     let (ended, ending) = (term.dropping(), term.dropping());

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_plugin_has_created_for_its_own_parents_is_left_behind() {
+    fn only_objects_created_by_the_plugin_for_its_own_parents_are_leftovers() {
         let secret = || child("v1", "Secret", "1");
         let parent = |api_version: &str, kind: &str| {
             Some(Parent { kind: ObjectKind::new(api_version, kind), ..secret().controller.expect("it has one") })

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_other_replicas_are_to_know_of_one_plugin_is_told_at_once() {
+    async fn verdicts_about_one_plugin_are_sent_together() {
         let mut untold = UntoldVerdicts::default();
         for (plugin, digest) in [("a", "1"), ("b", "2"), ("a", "3")] {
             untold.put(plugin.into(), pardoned(digest));

@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_that_somebody_else_has_kept_stays() {
+    fn a_current_version_kept_by_another_process_is_not_replaced() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path();
         std::fs::write(path.join("shop.wasm"), "new").expect("it can be written");

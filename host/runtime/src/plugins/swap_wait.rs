@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn that_it_gets_ready_is_told_after_two_minutes_once_for_each_reason() {
+    fn a_preparing_version_is_reported_after_two_minutes_once_a_reason() {
         let began = Instant::now();
         let at = |seconds| began + Duration::from_secs(seconds);
         let mut waiting = SwapWait::new(began);

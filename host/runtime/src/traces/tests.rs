@@ -85,7 +85,7 @@ async fn spans_are_exported_in_batches_and_the_last_ones_at_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_collector_cannot_take_now_is_tried_again() {
+async fn spans_that_a_busy_collector_turns_away_are_sent_again() {
     let (tracer, mut heard) = start(false, [later(), later()]);
     end_spans(&tracer, 3);
     for _ in 0..3 {
@@ -96,7 +96,7 @@ async fn what_a_collector_cannot_take_now_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_collector_refuses_is_counted_and_not_tried_again() {
+async fn spans_that_a_collector_refuses_are_counted_and_not_sent_again() {
     let partly = PartialRefusal { spans: 2, why: "too old".to_owned() };
     let (tracer, mut heard) = start(false, [Err(ExportError::Refused("no".to_owned())), Ok(partly)]);
     for count in [1, 3] {
@@ -153,7 +153,7 @@ async fn spans_that_a_call_has_too_many_of_are_counted_as_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn spans_that_nobody_takes_are_bounded_and_counted() {
+async fn spans_waiting_for_a_silent_collector_are_bounded_and_counted() {
     let (tracer, mut heard) = start(true, []);
     end_spans(&tracer, 1);
     heard.recv().await.expect("the collector is asked, and does not answer");
@@ -194,7 +194,7 @@ async fn a_span_tells_the_time_of_day() {
 }
 
 #[test]
-fn the_api_server_is_told_as_host_and_port() {
+fn a_span_names_the_api_server_as_host_and_port() {
     for (url, host, port) in [
         ("https://[fd00::1]:6443", "fd00::1", 6443),
         ("https://kubernetes.default.svc", "kubernetes.default.svc", 443),

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_of_a_place_that_nobody_begins_in_are_nobodys() {
+    fn keys_of_an_abandoned_handover_are_discarded() {
         let (handover, active) = (handover(), active());
         let _occupied = handover.activate(&active);
         drop(handover.pass_on(|_| true));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stop_counts_the_keys_of_a_place_that_nobody_begins_in() {
+    async fn a_stop_counts_the_keys_of_an_abandoned_handover() {
         let (handover, active) = (handover(), active());
         let _occupied = handover.activate(&active);
         let inherited = handover.pass_on(|_| true);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn one_with_other_primaries_leaves_the_queue_to_end_with_its_own_round() {
+    fn a_successor_with_other_primaries_leaves_the_queue_to_its_own_round() {
         let (handover, active) = (handover(), active());
         let _occupied = handover.activate(&active);
         assert!(handover.pass_on(|_| false).is_none());
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_is_in_use_until_the_last_call_of_all_generations_has_ended() {
+    async fn a_handover_is_in_use_until_the_last_call_of_all_generations_ended() {
         let handover = handover();
         let generation = handover.clone();
         assert!(handover.is_in_use());

@@ -248,7 +248,7 @@ async fn a_retiring_generation_runs_every_primary_only_for_unmapped_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_came_before_the_source_has_ended_is_not_lost() {
+async fn changes_before_the_end_of_the_source_are_not_lost() {
     let mut stage = stage(100);
     for name in ["x", "bad"] {
         stage.happens(appears(name));

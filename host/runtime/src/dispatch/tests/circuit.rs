@@ -68,7 +68,7 @@ async fn each_probe_that_traps_opens_it_for_twice_as_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_key_that_traps_again_and_again_opens_nothing() {
+async fn one_key_that_traps_repeatedly_does_not_open_the_circuit() {
     let mut stage = Stage::new(1);
     for _ in 0..14 {
         stage.dispatch.queue.add(key("bad"));

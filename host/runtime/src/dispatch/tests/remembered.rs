@@ -29,7 +29,7 @@ fn are_forgotten(left: Option<&Header>, found: Option<Header>) -> bool {
 }
 
 #[test]
-fn failures_are_forgotten_when_somebody_changes_the_primary() {
+fn failures_are_forgotten_when_another_client_changes_the_primary() {
     let left = header(3, "10");
     assert!(!are_forgotten(Some(&left), Some(header(3, "10"))));
     assert!(!are_forgotten(Some(&left), Some(header(3, "11"))), "a status is nobody's wish");
@@ -57,7 +57,7 @@ fn transient() -> CallResult {
 
 /// As with another configuration, and with another version of the plugin.
 #[tokio::test(start_paused = true)]
-async fn what_starts_afresh_has_not_failed_before() {
+async fn a_fresh_start_forgets_earlier_failures() {
     let mut stage = Stage::new(1);
     stage.dispatch.queue.add(key("a"));
     for attempt in 0..=stage.dispatch.max_retries {

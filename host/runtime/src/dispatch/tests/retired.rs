@@ -120,7 +120,7 @@ async fn changes_held_by_a_retiring_feeder_become_keys_without_a_running_call() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_to_end_it_does_not_end_the_queue_that_another_has() {
+async fn a_retired_round_does_not_shut_down_the_queue_of_its_successor() {
     let (stage, running, clock) = at_work();
     stage.dispatch.retired.cancel();
     // As after a panic.
@@ -131,7 +131,7 @@ async fn what_was_to_end_it_does_not_end_the_queue_that_another_has() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_is_the_plugins_own_fault_is_held_against_a_generation() {
+async fn only_failures_by_the_plugins_own_fault_count_against_a_generation() {
     let mut stage = Stage::new(1);
     let results = [
         unreachable_server(),

@@ -42,7 +42,7 @@ async fn a_key_waits_until_its_write_has_settled_and_its_worker_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_waits_for_its_write_is_shown_and_told_of_once_in_a_while() {
+async fn a_key_waiting_for_its_write_is_shown_and_reported_now_and_then() {
     let mut stage = Stage::new(1);
     stage.dispatch.queue.add(key("a"));
     let unknown = stage.call().await.leave_unknown();

@@ -30,7 +30,7 @@ fn failed() -> CallResult {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_told_what_has_queued_its_key_since_the_one_before() {
+async fn a_call_receives_all_triggers_of_its_key_since_the_last_call() {
     let mut stage = Stage::new(0);
     for name in ["one", "two", "one"] {
         stage.change("a", name);

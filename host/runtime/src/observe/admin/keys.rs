@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_there_is_told_with_what_is() {
+    async fn a_request_for_a_missing_plugin_or_key_lists_the_existing_ones() {
         let status = status(&["prod/a"]);
         let refused = |path: &str, query: &str| asked(&status, path, query).expect_err("refused");
         let (code, why) = refused("/plugins/shop/keys", "");

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_failed_is_asked_again() {
+    async fn a_failed_review_is_asked_again() {
         let (answers, oracle) = answers();
         let failed = answers.answer(key(1), async { Err::<Option<u8>, _>("no connection") }).await;
         assert_eq!(failed, Err(Unanswered::Failed("no connection".to_owned())));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_question_that_nobody_waits_for_any_more_is_charged_all_the_same() {
+    async fn a_review_whose_caller_has_gone_is_charged_all_the_same() {
         let (answers, oracle) = answers();
         for number in 0..100 {
             let oracle = oracle.clone();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_user_with_many_tokens_pushes_out_no_other_user() {
+    async fn many_tokens_of_one_user_do_not_evict_other_users() {
         let (answers, oracle) = answers();
         answers.keep(key(0), Some(1));
         for number in 1..3 * 1_024 {

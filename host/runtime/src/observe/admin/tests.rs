@@ -88,7 +88,7 @@ async fn a_probe_is_answered_whatever_number_of_connections_is_silent() {
 }
 
 #[tokio::test]
-async fn one_answer_is_made_at_a_time_and_a_probe_waits_for_none() {
+async fn answers_are_made_one_at_a_time_except_for_probes() {
     let admin = Admin { status: Status::new(CancellationToken::new()), metrics: HostMetrics::new() };
     let endpoint = Asked::new(admin, Arc::default());
     let status = |path: &str| {
@@ -131,7 +131,7 @@ async fn a_web_page_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_sends_nothing_is_sent_away() {
+async fn a_silent_client_is_disconnected() {
     let stop = CancellationToken::new();
     let address = serving(&stop).await;
     for sent in ["", "GET /healthz HTTP/1.1\r\n", "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"] {
@@ -217,7 +217,7 @@ async fn a_request_with_more_headers_than_any_client_has_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_sends_a_request_byte_by_byte_or_a_body_without_end_is_sent_away() {
+async fn a_client_with_a_trickling_or_endless_request_is_disconnected() {
     let stop = CancellationToken::new();
     let address = serving(&stop).await;
     for (begin, rest) in [

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_unfolds_to_more_than_anybody_can_check_is_refused() {
+    fn a_schema_that_unfolds_beyond_the_limit_is_refused() {
         assert!(problem(&chained(40, 2)).expect("2⁴⁰ steps").contains("unfolds"));
         assert!(problem(&chained(10_000, 1)).expect("a long chain").contains("deep"));
         let beside = json!({"properties": {"a": chained(40, 2)["$ref"]}, "$defs": chained(40, 2)["$defs"]});
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_followed_is_refused() {
+    fn a_reference_that_cannot_be_followed_is_refused() {
         for schema in [
             json!({"$ref": "other.json"}),
             json!({"$dynamicRef": "#anchor"}),

@@ -97,7 +97,7 @@ impl Scene {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_version_is_kept_when_it_has_loaded_and_another_is_just_told() {
+async fn the_first_version_that_loads_is_kept_and_later_ones_are_reported() {
     let mut scene = Scene::new().await;
     scene.says("rollout: shadow");
     scene.put("shop.wasm", "does not load");
@@ -125,7 +125,7 @@ async fn a_policy_that_comes_later_keeps_what_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_kept_and_has_gone_before_anybody_saw_it_is_kept_again() {
+async fn a_kept_version_deleted_unseen_is_kept_again() {
     let mut scene = Scene::new().await;
     scene.put("shop.wasm", "old");
     assert_eq!(scene.heard().await, ["shop.wasm is there"]);

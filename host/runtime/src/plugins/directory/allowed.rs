@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused_with_its_line() {
+    fn a_malformed_list_is_refused_with_its_line() {
         let error = parse(&format!("{}\nwebapp.wasm\n", "a".repeat(64))).expect_err("no digest");
         assert!(error.contains("allowed:2") && error.contains("webapp.wasm"), "{error}");
         assert!(parse("").expect_err("nothing at all").contains("is empty"));

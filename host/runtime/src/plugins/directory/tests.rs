@@ -244,7 +244,7 @@ fn only_allowed_bytes_are_loaded_and_what_is_taken_off_the_list_stops() {
 }
 
 #[test]
-fn what_was_rolled_back_is_not_run_again_before_the_file_changes() {
+fn a_rolled_back_file_is_not_run_again_before_it_changes() {
     let mut scene = Scene::running(&["a=x"]);
     scene.files(&["a=y"]);
     scene.loaded("a", 'y', &[]);
@@ -311,7 +311,7 @@ fn the_allow_list_applies_to_the_running_version_and_its_replacement() {
 
 /// A generation that was rolled back works until the one before it can take over.
 #[test]
-fn what_was_rolled_back_is_bound_by_the_list_for_as_long_as_it_is_at_work() {
+fn a_rolled_back_version_obeys_the_allow_list_while_it_still_runs() {
     let rolled_back = || {
         let mut scene = Scene::running_within("xyz");
         scene.files(&["a=y"]);
@@ -460,7 +460,7 @@ fn a_rollback_over_two_generations_goes_back_to_the_one_that_it_names() {
 }
 
 #[test]
-fn what_was_delivered_as_the_former_ended_by_itself_is_started() {
+fn a_file_delivered_as_the_former_version_ended_is_started() {
     let mut scene = Scene::running(&["a=x"]);
     scene.files(&["a=y"]);
     assert_eq!(scene.loaded("a", 'y', &[]), ["replace a y"]);
@@ -490,7 +490,7 @@ fn only_wasm_files_are_plugins() {
 }
 
 #[test]
-fn what_is_taken_off_the_list_stops_whatever_has_become_of_its_file() {
+fn a_version_off_the_allow_list_stops_even_if_its_file_is_unreadable() {
     for (content, why) in [(Content::TooLarge(1), "too-large"), (Content::Unreadable("no".into()), "read")] {
         let mut scene = Scene::running_within("x");
         scene.catalog.take(&[Change { path: "a.wasm".into(), content }]);

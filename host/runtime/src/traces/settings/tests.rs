@@ -83,7 +83,7 @@ fn the_collector_timeout_is_read_in_milliseconds_from_its_variable() {
 }
 
 #[test]
-fn a_file_of_authorities_is_read_at_the_start_and_told_by_its_variable() {
+fn a_file_of_authorities_is_read_at_start_and_named_by_its_variable() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("ca.pem");
     let variable = ("OTEL_EXPORTER_OTLP_CERTIFICATE", path.to_str().expect("UTF-8"));

@@ -13,7 +13,7 @@ use crate::tests::played::{Plugin, call, object};
 use crate::tests::played_events::PlayedEvents;
 
 #[tokio::test(start_paused = true)]
-async fn that_it_opens_is_told_once_with_the_last_trap_and_counted_by_reason() {
+async fn an_opened_circuit_is_reported_once_with_the_last_trap_and_reason() {
     let (told, metrics, circuit) = (Arc::new(PlayedEvents::default()), HostMetrics::new(), Circuit::default());
     let status = Status::new(CancellationToken::new()).plugin("a").controller("a", 1, metrics.controller("a", "a"));
     let trap = CallResult::Trapped { reason: "memory", message: "the plugin was stopped: it needs more".into() };

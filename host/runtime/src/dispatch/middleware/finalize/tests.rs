@@ -181,7 +181,7 @@ async fn a_removal_stands_on_what_the_clean_up_itself_has_written() {
 }
 
 #[tokio::test]
-async fn what_is_deleted_without_the_finalizer_is_left_alone() {
+async fn a_deleted_object_without_the_finalizer_is_left_alone() {
     let (plugin, writer) = (Plugin::answering(CallResult::Done), Writer::answering(Ok("{}")));
     let called = called(&plugin, &writer, Some(object("1", OTHERS, true))).await;
     assert_eq!((called.result, called.made), (CallResult::Done, false));
@@ -189,7 +189,7 @@ async fn what_is_deleted_without_the_finalizer_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_conflict_over_the_removal_is_nobodys_fault_and_clean_up_runs_again() {
+async fn a_conflict_over_removing_the_finalizer_reruns_the_clean_up_uncounted() {
     let plugin = Plugin::answering(CallResult::Done);
     let writer = Writer::answering(Err(refused(ApiReason::Conflict, "it was modified")));
     let result = run(&plugin, &writer, Some(object("7", OURS, true))).await;

@@ -87,7 +87,7 @@ async fn another_write_gets_what_it_would_leave() {
 }
 
 #[tokio::test]
-async fn it_sees_the_world_as_it_was_before_the_current_version_wrote() {
+async fn a_shadow_sees_objects_as_before_the_current_versions_writes() {
     let mut notes = CallNotes::default();
     notes.before.push((child(), Ok(None)));
     let (shadowed, call) = shadowed(Some(CHILD), notes);

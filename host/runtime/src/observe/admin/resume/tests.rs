@@ -127,7 +127,7 @@ async fn a_plugin_is_resumed_no_more_often_than_its_circuit_would_let_it_try() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_there_is_nothing_to_resume_it_is_said_why() {
+async fn a_resume_without_effect_says_why() {
     let scene = Scene::new();
     let _source = scene.stopped(ResumedController::default());
     let why = "it runs, and none of its keys waits for another attempt";

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_that_nobody_knows_has_no_story() {
+    async fn an_unknown_key_has_no_story() {
         let (status, _queue, _source) = at_work(OnePrimary::default());
         assert_eq!(status.key(&ObjectKey::namespaced("prod", "other")), None);
         status.dispatched_by(Weak::<OnePrimary>::new());

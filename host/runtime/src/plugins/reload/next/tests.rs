@@ -161,7 +161,7 @@ async fn a_waiting_file_is_promoted_on_agreement_even_across_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shadow_that_traps_hurts_nobody() {
+async fn a_shadow_that_traps_does_no_harm() {
     let stage = Stage::new().await;
     stage.put(1);
     stage.put_as(NEXT, 2, &[TRAPS]);
