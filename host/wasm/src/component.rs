@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn two_entries_are_told_from_no_entry() {
+    fn two_entry_points_are_distinguished_from_none() {
         let both = choose_entry(&["windlass:plugin/composer@0.2.0", "windlass:plugin/reconciler@0.2.0"]);
         assert!(matches!(both, Err(ComponentError::Ambiguous { .. })));
         let none = choose_entry(&["wasi:cli/run@0.2.0"]).expect_err("no entry").to_string();

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn without_names_the_innermost_functions_are_told() {
+    fn without_names_the_innermost_functions_are_shown() {
         assert_eq!(told_of(&["function 179", "function 3"]), "; in function 179 ← function 3");
         let inlined =
             ["core::panicking::panic", "windlass_sdk::entry::reconcile", "windlass:plugin/reconciler@0.2.0#reconcile"];

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_of_now_and_then() {
+    fn dropped_log_lines_are_reported_now_and_then() {
         let (budget, start) = (LogBudget::default(), Instant::now());
         let told = [0, 1, 9, 10, 11].map(|second| budget.tell(start + Duration::from_secs(second)));
         assert_eq!(told, [true, false, false, true, false]);

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_plugin_leaves_half_and_two_a_quarter() {
+    async fn one_plugin_leaves_half_of_the_memory_free_and_two_leave_a_quarter() {
         let (memory, time) = (memory(24, 4), time());
         let [hog, other, neighbour] = [(); 3].map(|()| memory.share());
         let mut first = memory.reserve(&hog, 0).await;
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_host_has_for_a_call_is_reserved_and_expected_of_the_next() {
+    async fn memory_of_the_host_for_a_call_is_reserved_and_expected_next_time() {
         let (memory, time) = (memory(24, 4), time());
         let share = memory.share();
         let mut call = memory.reserve(&share, MEMORY_PAGE_BYTES).await;

@@ -284,7 +284,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_written_is_added_up_and_the_limit_is_told() {
+    fn written_bytes_add_up_and_the_error_names_the_limit() {
         let mut meter = meter(Limits { written_bytes: 3 << 20, ..Limits::default() });
         assert!(meter.written(2 << 20).is_ok() && meter.written(1 << 20).is_ok());
         let overrun = meter.written(1).expect_err("too much");

@@ -96,7 +96,7 @@ mod tests {
     const BOUNDS: Bounds = Bounds { bytes: 100, age: Duration::from_hours(30 * 24), interval: Duration::ZERO };
 
     #[test]
-    fn what_was_not_used_for_long_goes() {
+    fn artefacts_unused_for_long_are_removed() {
         let entries = vec![entry("new", 1, 1), entry("old", 1, 31), entry("future", 1, 0)];
         assert_eq!(BOUNDS.surplus(entries, now(), |_| false), ["old"]);
     }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_use_stays_and_counts() {
+    fn artefacts_in_use_are_kept_and_count_towards_the_limit() {
         let entries = vec![entry("a", 90, 99), entry("b", 60, 1), entry("c", 60, 2)];
         assert_eq!(BOUNDS.surplus(entries.clone(), now(), |name| name == "a"), ["c"]);
         assert_eq!(BOUNDS.surplus(entries, now(), |_| true), [""; 0]);

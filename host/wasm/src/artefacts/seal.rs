@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_is_read_again_with_its_note() {
+    fn a_sealed_file_is_read_back_with_its_note() {
         let key = Key::new([7; KEY_BYTES]);
         let content = vec![3; 200_000];
         let end = key.seal("a", &content, 42);

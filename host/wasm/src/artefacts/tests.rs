@@ -64,7 +64,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn what_was_kept_is_found_by_this_host_and_the_next() {
+fn a_kept_artefact_is_found_by_this_host_and_the_next() {
     let fixture = Fixture::new();
     let first = fixture.filled();
     first.keep_manifest(&digest(1), "{}");
@@ -76,7 +76,7 @@ fn what_was_kept_is_found_by_this_host_and_the_next() {
 }
 
 #[test]
-fn two_scripts_of_one_interpreter_share_its_code_and_are_told_apart() {
+fn two_scripts_of_one_interpreter_share_its_code_but_not_their_manifest() {
     let fixture = Fixture::new();
     let artefacts = fixture.filled();
     for (number, script) in [(2, "one"), (3, "two")] {
@@ -164,7 +164,7 @@ fn the_code_of_another_component_is_not_taken_for_this_ones() {
 }
 
 #[test]
-fn what_is_not_a_file_that_nobody_may_write_to_is_not_even_read() {
+fn a_file_that_is_writable_or_not_regular_is_not_read() {
     let fixture = Fixture::new();
     let artefacts = fixture.filled();
     let file = fixture.code_file(&artefacts);
@@ -263,7 +263,7 @@ fn with_another_key_everything_is_made_anew() {
 }
 
 #[test]
-fn what_another_program_keeps_in_the_directory_is_not_touched() {
+fn files_of_another_program_in_the_directory_are_not_touched() {
     let fixture = Fixture::new();
     drop(fixture.filled());
     let theirs = fixture.path().join("app.manifest");
@@ -294,7 +294,7 @@ fn hosts_that_make_the_key_at_the_same_time_have_the_same() {
 }
 
 #[test]
-fn what_is_in_use_outlives_what_is_not() {
+fn an_artefact_in_use_outlives_an_unused_one() {
     let fixture = Fixture::new();
     let bounds = Bounds { age: Duration::from_hours(1), interval: Duration::ZERO, ..Bounds::default() };
     let artefacts = Artefacts::bounded(&fixture.path(), &fixture.engine, bounds).expect("a cache");

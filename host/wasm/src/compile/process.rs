@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_nobody_waits_for_is_ended() {
+    fn a_compiler_process_without_a_waiting_host_is_ended() {
         let (cancelled, waiting) = UnixStream::pair().expect("a pair");
         drop(waiting);
         let ended = ordered("exec sleep 600", &[], Duration::from_mins(10), &cancelled);

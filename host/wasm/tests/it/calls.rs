@@ -157,7 +157,7 @@ async fn a_batch_counts_as_its_operations_before_any_is_sent() {
 }
 
 #[tokio::test]
-async fn of_a_batch_with_more_in_it_than_a_call_may_write_nothing_is_sent() {
+async fn a_batch_over_the_written_bytes_limit_sends_nothing() {
     let (ports, result) = batched(Limits { written_bytes: 5, ..Limits::default() }).await;
     let (reason, message) = trapped(result);
     assert_eq!(reason, "written-bytes");

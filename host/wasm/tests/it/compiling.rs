@@ -66,13 +66,13 @@ fn jump(places: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn what_another_process_compiled_runs_here() {
+async fn code_that_the_compiler_process_compiled_runs_in_the_host() {
     let plugin = load(&sandbox(Limits::default()), "chameleon", &chameleon("good")).await.expect("it loads");
     assert_eq!(reconcile(&plugin, &quiet()).await, CallResult::Done);
 }
 
 #[tokio::test]
-async fn what_is_no_component_is_told_as_ever() {
+async fn an_invalid_component_is_refused_as_not_compiling() {
     let (reason, message) = refused(Limits::default(), b"\0asm\x0d\0\x01\0garbage").await;
     assert_eq!(reason, "compile");
     assert!(message.starts_with("it does not compile: "), "{message}");
@@ -174,7 +174,7 @@ async fn a_compiler_that_cannot_start_is_the_hosts_problem_not_the_files() {
 }
 
 #[tokio::test]
-async fn a_load_that_nobody_waits_for_makes_room_for_the_next() {
+async fn an_abandoned_load_makes_room_for_the_next() {
     let sandbox = sandbox(Limits::default());
     let directory = PluginDir::new();
     let path = directory.write("guest.wasm", &laborious(20_000));
@@ -313,7 +313,7 @@ async fn on_a_full_disk(directory: &std::path::Path) {
 }
 
 #[tokio::test]
-async fn what_calls_may_not_have_any_more_is_refused_from_the_cache_too() {
+async fn a_component_over_a_lowered_limit_is_refused_from_the_cache_too() {
     let cache = PluginDir::new();
     let (guest, lowered) = (Core::default().component(), Limits { memory_bytes: 64 << 10, ..Limits::default() });
     let within = |limits: Limits| {

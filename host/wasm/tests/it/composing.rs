@@ -68,7 +68,7 @@ async fn a_composer_is_asked_with_all_that_there_is_and_answers_whole() {
 }
 
 #[tokio::test]
-async fn what_a_composer_draws_depends_on_the_parent_alone() {
+async fn a_composers_randomness_depends_on_the_parent_alone() {
     let plugin = guest(Limits::default()).await;
     let draw = async |uid: &str, attempt: u32| {
         let mut request = request(&plugin, uid, &json!({"draw": true}));
@@ -83,7 +83,7 @@ async fn what_a_composer_draws_depends_on_the_parent_alone() {
 }
 
 #[tokio::test]
-async fn what_was_composed_counts_as_memory_as_long_as_somebody_works_with_it() {
+async fn a_composition_counts_as_memory_while_it_is_in_use() {
     let sandbox = sandbox(Limits::default());
     let plugin = load(&sandbox, "composer", &composer()).await.expect("it loads");
     let request = request(&plugin, "u-1", &json!({"children": ["x".repeat(1 << 20)]}));

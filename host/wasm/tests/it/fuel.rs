@@ -41,7 +41,7 @@ async fn each_call_has_its_fuel_anew_and_one_that_ends_needs_little() {
 }
 
 #[tokio::test]
-async fn one_cache_has_the_code_for_fuel_and_for_the_clock() {
+async fn one_cache_keeps_code_for_fuel_and_for_the_clock() {
     let directory = tempfile::tempdir().expect("a directory");
     let cached = async |metering| {
         let options = SandboxOptions { cache: Some(directory.path().join("cache")), ..options(limits(metering)) };

@@ -42,7 +42,7 @@ async fn a_guest_that_works_for_too_long_is_stopped_by_its_processor_time() {
 }
 
 #[tokio::test]
-async fn what_a_call_waits_takes_nothing_of_its_processor_time() {
+async fn waiting_uses_none_of_a_calls_processor_time() {
     let limits = Limits { cpu: Duration::from_millis(500), ..Limits::default() };
     let plugin = load(&sandbox(limits), "chameleon", &chameleon("batch")).await.expect("it loads");
     let slow = FakePorts::with_writes(WriteMode::After(Duration::from_millis(700)));
@@ -220,7 +220,7 @@ async fn a_neighbour_goes_on_while_others_spin_on_every_guest_thread() {
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_waits_for_gives_its_place_back() {
+async fn an_abandoned_call_gives_its_place_back() {
     let options =
         windlass_wasm::SandboxOptions { threads: 1, concurrent_calls: 1, ..windlass_wasm::SandboxOptions::default() };
     let sandbox = windlass_wasm::Sandbox::new(options).expect("a sandbox");

@@ -51,7 +51,7 @@ async fn a_file_with_an_impossible_name_is_refused_before_it_is_read() {
 }
 
 #[tokio::test]
-async fn garbage_and_core_modules_are_told_apart() {
+async fn garbage_and_core_modules_are_distinguished() {
     assert_says(&load_error("guest", b"#!/bin/sh\n").await, &["guest.wasm", "not WebAssembly", "SDK"]);
     let module = wat::parse_str("(module)").expect("well-formed");
     assert_says(&load_error("guest", &module).await, &["core WebAssembly module", "`windlass build`"]);

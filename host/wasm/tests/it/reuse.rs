@@ -112,7 +112,7 @@ fn growing(pages: u32) -> Core {
 }
 
 #[tokio::test]
-async fn what_an_instance_has_grown_to_counts_in_its_next_call() {
+async fn memory_that_an_instance_has_grown_to_counts_in_its_next_call() {
     let (sandbox, plugin) = loaded(Limits { memory_bytes: 210 << 16, ..Limits::default() }, &growing(108)).await;
     assert_eq!(stopped(&plugin, 1, Instances::Reuse).await, [false]);
     assert_eq!(sandbox.stats().reserved_memory, 110 << 16, "it counts while it is parked");
@@ -136,7 +136,7 @@ async fn an_instance_that_used_half_of_its_remaining_memory_is_not_reused() {
 }
 
 #[tokio::test]
-async fn an_instance_that_nobody_calls_is_given_up() {
+async fn an_idle_instance_is_dropped() {
     let limits = Limits { idle_instance: Duration::from_millis(50), ..Limits::default() };
     let (sandbox, plugin) = loaded(limits, &counting()).await;
     for _ in 0..2 {

@@ -72,7 +72,7 @@ async fn without_a_cache_scripts_run_all_the_same() {
 }
 
 #[tokio::test]
-async fn an_interpreter_alone_is_told_what_it_lacks() {
+async fn an_interpreter_without_a_script_is_refused_with_the_remedy() {
     let alone = load(&sandbox(Limits::default()), "guest", &interpreter()).await.expect_err("it has no script");
     let LoadProblem::Describe { reason, message } = alone.problem else { panic!("{alone}") };
     assert_eq!(reason, "no-script");

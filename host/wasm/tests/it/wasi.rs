@@ -110,7 +110,7 @@ async fn a_module_with_the_standard_adapter_finds_an_empty_world() {
 }
 
 #[tokio::test]
-async fn what_a_runtime_says_on_standard_error_explains_its_trap() {
+async fn standard_error_of_a_runtime_explains_its_trap() {
     let write = "(call $fd_write (i32.const 2) (i32.const 1100) (i32.const 1) (i32.const 1300))";
     let core = Core { items: TEXT.into(), ..adapted(&[FD_WRITE], &[(write, 0)]) };
     let core = Core { reconcile: format!("{} unreachable", core.reconcile), ..core };
@@ -120,7 +120,7 @@ async fn what_a_runtime_says_on_standard_error_explains_its_trap() {
 }
 
 #[tokio::test]
-async fn what_describe_prints_is_refused_with_its_words() {
+async fn output_of_describe_is_refused_and_quoted() {
     let write = "(drop (call $fd_write (i32.const 1) (i32.const 1100) (i32.const 1) (i32.const 1300)))";
     let core = Core { items: TEXT.into(), describe: write.into(), ..adapted(&[FD_WRITE], &[]) };
     let message = load_error("guest", &core.adapted_by(ADAPTER)).await;
@@ -559,7 +559,7 @@ async fn handles_that_are_handed_to_what_refuses_are_given_back() {
 }
 
 #[tokio::test]
-async fn what_a_component_says_of_wasi_is_bounded() {
+async fn messages_about_a_components_wasi_imports_are_bounded() {
     let importing = |interface: &str, imports: &str| {
         let text = format!(
             "package test:guest; world wasi {{ include windlass:plugin/reconciler-plugin@0.2.0; import wasi:http/types@0.2.0; }}
