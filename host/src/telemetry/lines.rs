@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn no_character_deceives_whoever_reads_a_line() {
+    fn no_character_in_a_log_line_deceives_its_reader() {
         let text = "two\nlines \u{1b}[2J\u{9b}31m \u{202e}\u{2028}\u{7f}é";
         for format in [Lines::Text, Lines::Json] {
             let log = logged(format, || tracing::error!(error = text, plugin = %"a\nb", "{text}"));

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_is_told_in_full_once_and_then_counted() {
+    fn a_failure_is_shown_in_full_once_and_then_counted() {
         let mut repeats = Repeats::default();
         let mut tell = |text: &str, now| repeats.tell(text.to_owned(), now, 10);
         assert_eq!(tell("a", 100), Telling::InFull);

@@ -23,7 +23,7 @@ impl Write for Disk {
 }
 
 #[test]
-fn a_full_disk_is_told_once_and_no_line_is_mixed_with_another() {
+fn a_full_disk_is_reported_once_and_lines_are_not_mixed() {
     let mut lines = AuditLines::to(Disk { written: vec![], space: 6 });
     assert!(lines.append(b"one\n").is_none());
     let Some(News::Fails(error)) = lines.append(b"two\n") else { panic!("it is told") };

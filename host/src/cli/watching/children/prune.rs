@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deleted_is_what_was_shown() {
+    fn a_deletion_is_bound_to_the_uid_and_version_that_were_shown() {
         let Operation::Delete { target, options } = deletion(&carrier(Some("prod"))) else { panic!("no deletion") };
         assert_eq!((target.uid.as_deref(), options.resource_version.as_deref()), (Some("u-1"), Some("1")));
     }
