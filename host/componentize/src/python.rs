@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nothing_is_not_allocated() {
+    fn an_empty_allocation_allocates_nothing() {
         assert_eq!(call(REALLOC, (0, 0, 4, 0)), (4, [0, 0]));
         assert_eq!(call(REALLOC, (0, 0, 4, 8)), (1024, [1, 0]));
     }

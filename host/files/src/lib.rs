@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regular_file_is_refused_with_what_it_is() {
+    fn a_file_that_is_not_regular_is_refused_with_its_kind() {
         let directory = tempfile::tempdir().expect("a directory");
         let socket = directory.path().join("socket");
         let _listener = UnixListener::bind(&socket).expect("a socket");

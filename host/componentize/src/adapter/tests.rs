@@ -188,7 +188,7 @@ fn invalid_utf8_splits_a_line_and_stays_in_the_plugins_memory() -> Outcome {
 }
 
 #[test]
-fn a_path_that_is_no_utf8_is_told_with_question_marks() -> Outcome {
+fn a_path_with_invalid_utf8_is_shown_with_question_marks() -> Outcome {
     for (bytes, text) in TORN {
         let mut plugin = Plugin::new()?;
         plugin.begin(NOON, 1)?;
@@ -237,7 +237,7 @@ fn each_call_starts_at_the_hosts_time_and_its_clock_never_goes_back() -> Outcome
 }
 
 #[test]
-fn whoever_sleeps_goes_on_at_once_and_later() -> Outcome {
+fn a_sleep_returns_at_once_with_a_later_time() -> Outcome {
     let mut plugin = Plugin::new()?;
     plugin.begin(NOON, 1)?;
     // The first of three comes, and those that are due by then.
@@ -254,7 +254,7 @@ fn whoever_sleeps_goes_on_at_once_and_later() -> Outcome {
 }
 
 #[test]
-fn a_sleep_of_more_than_a_second_is_told_once_in_a_call() -> Outcome {
+fn a_sleep_of_more_than_a_second_is_logged_once_a_call() -> Outcome {
     let mut plugin = Plugin::new()?;
     for _ in 0..2 {
         plugin.begin(NOON, 1)?;
