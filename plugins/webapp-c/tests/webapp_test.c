@@ -66,7 +66,7 @@ static windlass_text condition(const windlass_json *status, const char *type, co
     return windlass_json_text(windlass_json_get(windlass_conditions_find(windlass_json_get(status, "conditions"), type), field));
 }
 
-WINDLASS_TEST(what_the_schema_would_default_has_the_same_defaults_here) {
+WINDLASS_TEST(the_plugins_defaults_equal_those_of_the_schema) {
     web_app app = new_app();
     WINDLASS_CHECK(app.replicas == 2 && app.port == 8080);
 }
@@ -168,7 +168,7 @@ WINDLASS_TEST(a_running_app_that_is_scaled_up_is_pending_not_degraded) {
     WINDLASS_CHECK_TEXT(condition(scaled, PROGRESSING, "status"), "True");
 }
 
-WINDLASS_TEST(what_the_deployment_says_about_an_older_spec_does_not_count) {
+WINDLASS_TEST(a_deployments_status_for_an_older_spec_does_not_count) {
     web_app app = new_app();
     windlass_json *deployment = ready_deployment(&app);
     windlass_json_set_at(deployment, "/metadata/generation", windlass_int(2));

@@ -56,7 +56,7 @@ fn condition<'a>(status: &'a Status, condition_type: &str) -> &'a Condition {
 }
 
 #[test]
-fn what_the_schema_would_default_has_the_same_defaults_here() {
+fn the_plugins_defaults_equal_those_of_the_schema() {
     let app = new_app();
     assert_eq!((app.spec.replicas, app.spec.port), (2, 8080));
 }
@@ -87,7 +87,7 @@ fn a_child_that_is_as_it_should_be_is_left_alone() {
 }
 
 #[test]
-fn what_others_add_to_a_child_is_left_alone() {
+fn fields_that_others_add_to_a_child_are_left_alone() {
     let decision = decide_service(&running_app(), |service| service["metadata"]["labels"]["team"] = json!("a"));
     assert_eq!(decision, Decision::Leave);
 }
@@ -181,7 +181,7 @@ fn a_running_app_that_is_scaled_up_is_pending_not_degraded() {
 }
 
 #[test]
-fn what_the_deployment_says_about_an_older_spec_does_not_count() {
+fn a_deployments_status_for_an_older_spec_does_not_count() {
     let app = new_app();
     let mut deployment = ready_deployment(&app);
     deployment["metadata"]["generation"] = json!(2);

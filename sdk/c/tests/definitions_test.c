@@ -96,7 +96,7 @@ WINDLASS_TEST(defaults_are_filled_in_and_what_a_definition_leaves_open_is_kept) 
     WINDLASS_CHECK(windlass_writes_update(shop_with(windlass_test_json("{\"n\":1,\"sise\":1}")), &ignoring, NULL) == NULL);
 }
 
-WINDLASS_TEST(of_a_write_to_the_status_only_the_status_is_judged) {
+WINDLASS_TEST(a_status_write_is_validated_by_the_status_alone) {
     windlass_test_define(DEFINITION);
     windlass_test_put(shop_text("{}"));
     windlass_ref target = shop_ref();

@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_around_several_failures_is_said_of_each() {
+    fn context_around_several_failures_is_added_to_each() {
         let mut both = Failures::terminal("never");
         both.push(conflict("changed"));
         let mut expected = Failures::terminal("both: never");
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrapped_counts_as_said_only_where_it_stands_on_its_own() {
+    fn a_wrapped_message_counts_as_included_only_if_it_stands_on_its_own() {
         for (outer, inner, expected) in [
             ("cannot read", "no", "cannot read: no"),
             ("cannot read shop", "shop", "cannot read shop: shop"),

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_query_holds_is_in_no_message() {
+    fn a_query_appears_in_no_message() {
         assert_eq!(without_query("https://a.dev/x?token=secret#top"), "https://a.dev/x");
     }
 }

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_has_a_uid_can_control_something() {
+    fn only_an_object_with_a_uid_can_be_a_controller() {
         let owner = Metadata { name: "shop".into(), uid: Some("u-1".into()), ..Metadata::default() };
         let reference = OwnerReference::to_controller("example.com/v1", "Shop", &owner).unwrap();
         let expected = json!({

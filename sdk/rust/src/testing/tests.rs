@@ -21,7 +21,7 @@ fn target(name: &str) -> ObjectRef {
 }
 
 #[test]
-fn what_is_applied_is_there_and_is_owned() {
+fn an_applied_object_exists_and_is_owned() {
     let mut host = Host::new();
     let request = host.request("shops", &shop());
     assert_eq!((request.name.as_str(), request.uid.as_deref(), request.deleting), ("a", Some("u-1"), false));
@@ -128,7 +128,7 @@ fn defaults_are_filled_in_and_what_a_definition_leaves_open_is_kept() {
 }
 
 #[test]
-fn of_a_write_to_the_status_only_the_status_is_judged() {
+fn a_status_write_is_validated_by_the_status_alone() {
     let mut host = Host::new();
     host.define(CRD);
     host.put(&in_prod("b", &json!({})));
@@ -189,7 +189,7 @@ fn reads_find_by_labels_index_and_fields() {
 }
 
 #[test]
-fn what_a_plugin_tells_is_recorded() {
+fn events_logs_and_requests_of_a_plugin_are_recorded() {
     let mut host = Host::new();
     host.set_config(&json!({"greeting": "hello"}));
     host.respond("https://a.dev/", 201, Body::Text("made".into()));

@@ -33,7 +33,7 @@ fn a_manifest_is_a_dict_or_what_a_function_returns() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_with_its_place() {
+fn an_unreadable_script_is_reported_with_its_place() {
     for (text, says) in [
         ("def reconcile(request)\n    return None\n", "plugin.star:3:23: Parse error: unexpected new line"),
         ("def reconcile(request):\n    return nothing\n", "plugin.star:4:12: Variable `nothing` not found"),
@@ -55,7 +55,7 @@ fn what_cannot_be_read_is_told_with_its_place() {
 }
 
 #[test]
-fn what_is_no_plugin_is_told_what_it_lacks() {
+fn a_script_that_is_no_plugin_is_refused_with_what_it_lacks() {
     for (text, says) in [
         (MANIFEST.to_owned(), "plugin.star defines no `reconcile`: a reconciler has `def reconcile(request):`"),
         (with("reconcile = 1\n"), "`reconcile` of plugin.star is of type int"),
@@ -157,7 +157,7 @@ x = [
 }
 
 #[test]
-fn what_is_no_quantity_or_no_error_is_told() {
+fn an_invalid_quantity_or_error_is_reported() {
     for (text, says) in [
         ("quantity(\"1.5G i\")", "what quantity is given: \"1.5G i\" is not a quantity"),
         ("quantity([])", "what quantity is given is of type list"),
@@ -191,7 +191,7 @@ fn the_scripts_that_pages_show_are_scripts() {
 }
 
 #[test]
-fn what_is_within_itself_ends_with_words() {
+fn a_value_that_contains_itself_is_refused_with_a_message() {
     let ends = |body: &str| {
         let read = script::parsed(&format!("def run():\n{body}")).expect("it parses");
         let function = read.get("run").expect("it is there");
