@@ -65,7 +65,7 @@ async fn the_ready_line_and_port_file_name_the_port_and_kubectl_connects() -> an
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_loaded_and_written_is_there_after_a_restart() -> anyhow::Result<()> {
+async fn loaded_and_written_objects_are_there_after_a_restart() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     std::fs::create_dir(folder.path().join("manifests"))?;
     std::fs::write(folder.path().join("manifests/shop.yaml"), SHOP)?;

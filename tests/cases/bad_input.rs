@@ -55,7 +55,7 @@ async fn refused_mode(mode: &'static str, words: &[&str]) -> anyhow::Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_core_module_is_told_to_become_a_component() -> anyhow::Result<()> {
+async fn a_core_module_is_refused_with_the_advice_to_make_a_component() -> anyhow::Result<()> {
     refused(|path| wat(CORE, path), "bad.wasm", &["core WebAssembly module", "SDK"]).await
 }
 

@@ -220,7 +220,7 @@ async fn without_a_bug_the_same_plugin_gives_no_finding() -> anyhow::Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_finding_is_told_as_a_story_and_can_be_had_again() -> anyhow::Result<()> {
+async fn a_finding_is_shown_as_a_story_and_can_be_reproduced() -> anyhow::Result<()> {
     let folder = Folder::buggy("creates-once")?;
     let plugin = folder.file("buggy.wasm").display().to_string();
     let arguments = [plugin.as_str(), "--runs", "20", "--budget", "10m"];
@@ -269,7 +269,7 @@ async fn a_plugin_that_computes_for_ever_is_stopped_at_the_same_place_each_time(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_finding_is_told_with_the_fewest_steps_and_can_be_accepted() -> anyhow::Result<()> {
+async fn a_finding_is_reduced_to_the_fewest_steps_and_can_be_accepted() -> anyhow::Result<()> {
     let folder = Folder::buggy("writes-the-time")?;
     let [plugin, baseline] = ["buggy.wasm", "baseline.json"].map(|name| folder.file(name).display().to_string());
     let usual = [plugin.as_str(), "--runs", "30", "--budget", "10m"];
@@ -295,7 +295,7 @@ async fn a_version_that_waits_is_checked_as_the_plugin_of_its_name() -> anyhow::
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_checked_says_why() -> anyhow::Result<()> {
+async fn a_check_that_cannot_run_says_why() -> anyhow::Result<()> {
     let folder = Folder::buggy("")?;
     let plugin = folder.file("buggy.wasm").display().to_string();
     let scenario = folder.file("scenario.yaml");

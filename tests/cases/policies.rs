@@ -149,7 +149,7 @@ async fn a_denial_names_the_missing_rule_on_a_real_kube_apiserver() -> anyhow::R
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_revoked_is_denied_to_the_next_call_and_a_revoked_watch_ends() -> anyhow::Result<()> {
+async fn a_revoked_right_is_denied_to_the_next_call_and_ends_its_watch() -> anyhow::Result<()> {
     let scene = Scene::new(Kind::Embedded).await?;
     scene.grant("", &[WEBAPPS, DEPLOYMENTS, READ_SERVICES])?;
     let host = scene.run(&[])?;
@@ -415,7 +415,7 @@ async fn a_read_only_host_reports_each_change_once_on_a_real_kube_apiserver() ->
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_read_only_host_has_withheld_a_host_that_may_write_does() -> anyhow::Result<()> {
+async fn a_host_that_may_write_makes_the_writes_that_read_only_withheld() -> anyhow::Result<()> {
     let scene = Scene::new(Kind::Embedded).await?;
     let host = scene.run(&["--grants=manifest", "--read-only"])?;
     host.says("controller started").await?;

@@ -164,7 +164,7 @@ fn relabelled(from: &Path, to: &Path) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pipe_that_nobody_writes_to_is_refused_at_once() -> anyhow::Result<()> {
+async fn a_pipe_without_a_writer_is_refused_at_once() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let pipe = folder.path().join("pipe");
     ensure!(Command::new("mkfifo").arg(&pipe).status().await?.success(), "mkfifo");

@@ -336,7 +336,7 @@ async fn orphans_and_strangers(kind: Kind) -> anyhow::Result<()> {
 
 /// The plugin wants what has come true without it, and the cache does not show that yet.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_somebody_else_has_deleted_first_is_no_failure() -> anyhow::Result<()> {
+async fn a_pod_that_another_client_deleted_first_is_no_failure() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let (objects, proxy) = (server.objects(), Proxied::start(&server, SEED).await?);
     let plugins = plugin_directory()?;

@@ -57,7 +57,7 @@ async fn counted(server: &Server, name: &str, annotation: &str, times: &str) -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_next_version_would_do_is_shown_before_it_does_anything() -> anyhow::Result<()> {
+async fn the_writes_of_a_next_version_are_shown_before_it_makes_any() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let directory = tempfile::tempdir()?;
     let [current, next] = ["chameleon.wasm", "chameleon.next.wasm"].map(|name| directory.path().join(name));
