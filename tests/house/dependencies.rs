@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_licence_that_no_crate_needs_is_told_of() {
+    fn a_licence_that_no_crate_needs_is_reported() {
         let packages = packages(&["MIT OR ISC", "Apache-2.0 WITH LLVM-exception", "ISC"]);
         assert_eq!(rules().needless_licences(&packages), ["deny.toml: no crate needs that MIT is allowed"]);
     }

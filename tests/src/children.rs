@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_is_converged_by_its_children_and_told_by_its_status() {
+    fn a_parent_converges_by_its_children_and_its_status() {
         let mut log = Log::default();
         let parent = |version: u64, told: u64| {
             json!({

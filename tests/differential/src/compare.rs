@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_write_moves_the_versions_of_lists_and_bookmarks() {
+    fn writes_of_others_move_the_versions_of_lists_and_bookmarks() {
         let mut comparison = Comparison::default();
         let list = |version: &str| body(&json!({ "items": [], "metadata": { "resourceVersion": version } }));
         let events = |version: &str| {

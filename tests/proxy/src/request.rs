@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_apart_as_a_kube_apiserver_does() {
+    fn requests_are_classified_as_a_kube_apiserver_does() {
         for (method, uri, expected) in [
             ("GET", "/api/v1/pods", "list pods"),
             ("GET", "/api/v1/pods?watch=true&resourceVersion=7", "watch pods"),
