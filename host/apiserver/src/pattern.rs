@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_mean_what_they_mean_in_go() {
+    fn patterns_have_gos_meaning() {
         for (pattern, good, bad) in [
             (r"^\d+$", "12", "１２"),
             (r"^[\w.-]+$", "a_b.c-d", "é"),

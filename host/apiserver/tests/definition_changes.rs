@@ -75,7 +75,7 @@ async fn stored_objects_are_read_by_the_new_schema() {
 }
 
 #[tokio::test]
-async fn a_write_that_changes_nothing_migrates_what_is_stored() {
+async fn a_write_without_changes_migrates_the_stored_object() {
     let cluster = Cluster::with_webapps().await;
     cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
     let path = format!("{WEBAPPS}/a");

@@ -48,7 +48,7 @@ async fn a_rule_answers_an_error_to_the_calls_that_it_names() {
 }
 
 #[tokio::test]
-async fn an_error_after_the_commit_hides_that_it_was_made() {
+async fn an_error_after_the_commit_hides_the_successful_write() {
     let cluster =
         with("- name: late\n  when: {verbs: [create]}\n  then:\n  - error: {code: 504, at: afterCommit}\n").await;
     cluster.post(CONFIG_MAPS, &config_map("a")).await.refused(504, "Timeout");
@@ -238,7 +238,7 @@ rules:
 ";
 
 #[test]
-fn a_document_is_the_same_after_it_was_written() {
+fn a_written_document_parses_to_the_same_document() {
     let document = ReactorDocument::parse(EVERYTHING).expect("it is right");
     let text = serde_json::to_string(&document).expect("it is JSON");
     assert_eq!(ReactorDocument::parse(&text).expect("it is right"), document);

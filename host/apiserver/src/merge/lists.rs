@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_custom_resource_is_put_together_as_its_schema_says() {
+    fn lists_of_a_custom_resource_merge_by_its_schema() {
         let schema = Schema::parse(&json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
             "tags": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
             "refs": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["kind"],

@@ -78,7 +78,7 @@ fn assert_kept(given: &Value, found: &Value, path: &str) {
 }
 
 #[test]
-fn every_field_of_every_built_in_kind_goes_both_ways() {
+fn every_field_of_every_built_in_kind_survives_a_round_trip() {
     let messages = Messages::get().expect("the embedded descriptions are whole");
     for resource in builtin::resources() {
         let api_version = resource.api_version();

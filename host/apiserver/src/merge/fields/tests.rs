@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_parsing_panic_and_what_parses_prints_stably(fields in any_json()) {
+    fn parsing_never_panics_and_parsed_sets_print_stably(fields in any_json()) {
         if let Ok(set) = Set::parse(&fields) {
             prop_assert_eq!(Set::parse(&set.print()).unwrap(), set);
         }
@@ -145,7 +145,7 @@ fn numbers_have_one_spelling() {
 }
 
 #[test]
-fn the_set_of_a_deployment_is_what_the_real_server_records_for_an_apply() {
+fn the_field_set_of_a_deployment_equals_that_of_a_real_server() {
     let deployment = json!({
         "metadata": {"labels": {"app": "web"}},
         "spec": {

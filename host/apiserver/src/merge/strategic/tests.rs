@@ -42,7 +42,7 @@ fn new_items_come_first_and_patched_items_keep_their_places() {
 }
 
 #[test]
-fn ports_merge_by_the_key_of_what_holds_them() {
+fn ports_merge_by_the_key_of_their_parent() {
     let original = pod(&json!([{"name": "a", "ports": [{"containerPort": 80, "name": "x"}]}]));
     let patch = pod(&json!([{"name": "a", "ports": [{"containerPort": 80, "name": "y"}]}]));
     assert_eq!(patched(&original, &patch), pod(&json!([{"name": "a", "ports": [{"containerPort": 80, "name": "y"}]}])));
