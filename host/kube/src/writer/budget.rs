@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_goes_at_once_and_the_rest_at_its_rate_in_the_order_of_coming() {
+    async fn a_burst_is_paid_at_once_and_the_rest_in_order_at_the_rate() {
         let (budget, began) = (budget(), Instant::now());
         assert!(budget.try_pay() && budget.try_pay() && !budget.try_pay());
         let paid = (0..5).map(async |number| {

@@ -105,7 +105,7 @@ async fn the_primary_is_read_once_before_adoption_and_not_before_release() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_primary_that_has_gone_adopts_nothing_and_still_releases() {
+async fn a_deleted_primary_adopts_nothing_and_still_releases() {
     let items = [labelled("orphan", "shop", &[]), labelled("stray", "api", &[("u-shop", true)])];
     let answer = vec![Reply::Json(200, pod("x", "u", 9))];
     let mut going = shop();
@@ -124,7 +124,7 @@ async fn a_primary_that_has_gone_adopts_nothing_and_still_releases() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_is_attempted_and_every_error_returned_but_for_what_has_gone() {
+async fn all_claims_are_attempted_and_all_errors_but_deletions_returned() {
     let items = ["a", "b", "c"].map(|name| labelled(name, "shop", &[]));
     let conflict = Reply::Json(409, json!({"code": 409, "reason": "Conflict"}));
     let gone = Reply::Json(404, json!({"code": 404, "reason": "NotFound", "details": {"name": "b"}}));
@@ -135,7 +135,7 @@ async fn all_is_attempted_and_every_error_returned_but_for_what_has_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_of_what_is_no_longer_served_fails() {
+async fn a_claim_of_a_kind_that_is_no_longer_served_fails() {
     let unserved = Reply::Text(404, "404 page not found".into());
     let claims = scripted(pods(), &[labelled("a", "shop", &[])], shop(), vec![unserved]).await;
     let errors = claims.claim(&Arc::new(call()), "app=shop").await.expect_err("nothing was adopted");

@@ -219,7 +219,7 @@ async fn events_are_recorded_with_their_series() {
 }
 
 #[tokio::test]
-async fn a_delete_tells_what_is_not_there_and_what_is_another_incarnation() {
+async fn a_delete_distinguishes_a_missing_object_from_another_incarnation() {
     let cluster = cluster().await;
     cluster.apply("a", "1").await;
     let options = || DeleteOptions {

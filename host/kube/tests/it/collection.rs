@@ -69,7 +69,7 @@ fn success() -> Reply {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_says_which_objects_and_how() {
+async fn a_collection_delete_sends_its_selectors_and_options() {
     let script = Script::default().mutations([list(9, &[pod("a", "u", 7), pod("b", "v", 8)])]);
     let collection = Collection { field_selector: Some("status.phase=Failed".into()), ..collection() };
     let options = DeleteOptions { propagation: Propagation::Foreground, grace_period_seconds: Some(5), ..options() };
@@ -152,7 +152,7 @@ async fn a_server_that_does_not_say_which_leaves_it_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_lost_holds_the_key_and_one_that_came_does_not() {
+async fn a_lost_answer_holds_the_key_and_a_received_one_does_not() {
     let held = async |reply: Reply| {
         let script = Script::default().mutations([reply]);
         let (hold, settled) = settle::hold();
@@ -241,7 +241,7 @@ async fn a_read_only_host_has_it_tried() {
 }
 
 #[tokio::test]
-async fn a_server_deletes_what_is_selected() {
+async fn a_real_server_deletes_the_selected_objects() {
     let cluster = cluster().await;
     for (name, app) in [("a", "shop"), ("b", "shop"), ("c", "other")] {
         let labels = json!({"app": app});

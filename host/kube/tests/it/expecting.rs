@@ -71,7 +71,7 @@ fn version(cache: usize, version: u32) -> (usize, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_waited_for_where_it_can_be_seen() {
+async fn a_write_is_waited_for_in_the_caches_that_can_show_it() {
     let labels = json!({"app": "web"});
     let cases = [
         (pods(), true),
@@ -144,7 +144,7 @@ async fn removing_the_last_finalizer_is_awaited_until_the_object_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_eviction_is_waited_for_by_the_uid_that_it_was_for() {
+async fn an_eviction_is_waited_for_by_its_uid_precondition() {
     let evict = |options: Value| {
         let body = json!({
             "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}, "deleteOptions": options,

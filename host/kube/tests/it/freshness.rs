@@ -237,7 +237,7 @@ async fn a_proof_for_an_unwatched_or_unserved_kind_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_by_force_is_made_once_for_all_who_asked_and_not_too_often() {
+async fn a_forced_list_is_shared_by_all_callers_and_rate_limited() {
     let script = incomparable().lists([list(10, &[pod("a", "u", 5)]), list(20, &[pod("a", "u", 15)])]);
     let (informers, mut subscription) = synced(&script, &pods()).await;
     let began = Instant::now();

@@ -72,7 +72,7 @@ fn readable(subscription: &Subscription, spec: WatchSpec, indexes: &[&str]) -> R
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_that_has_gone_with_its_suspended_plugin_is_not_an_empty_one() {
+async fn an_index_dropped_with_its_suspended_plugin_is_not_an_empty_one() {
     let mut large = with_spec("b", 11, json!({"nodeName": "n"}));
     large["metadata"]["annotations"] = json!({"x": "y".repeat(10_000)});
     let script = Script::default()

@@ -114,7 +114,7 @@ async fn an_expired_page_token_asks_for_the_whole_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_watch_resumes_where_it_was() {
+async fn a_closed_watch_resumes_at_its_last_version() {
     let bookmark = json!({"kind": "Pod", "metadata": {"resourceVersion": "30"}});
     let script = Script::default().lists([list(10, &[])]).watches([
         Reply::Closed(vec![line("ADDED", &pod("a", "u", 11))]),
@@ -220,7 +220,7 @@ async fn events_are_read_however_they_are_laid_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_event_is_read_however_it_is_laid_out() {
+async fn an_error_event_is_read_in_any_layout() {
     let expired = json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}});
     for event in [format!("\n  {expired}"), format!("{expired:#}\n"), format!("{expired:#}")] {
         let script = Script::default()

@@ -76,7 +76,7 @@ fn on_node(name: &str, version: u32, node: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_declared_index_follows_every_change_and_goes_with_its_last_user() {
+async fn an_index_follows_every_change_and_is_dropped_with_its_last_user() {
     let script =
         Script::default().lists([list(10, &[on_node("a", 5, "n1"), on_node("b", 6, "n1"), pod("c", "w", 7)])]).watches(
             [Reply::Open(vec![line("MODIFIED", &on_node("a", 11, "n2")), line("DELETED", &on_node("b", 12, "n1"))])],
@@ -162,7 +162,7 @@ async fn a_streaming_list_is_a_list_and_its_watch_in_one_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_of_a_streaming_list_shows_before_it_is_complete() {
+async fn a_streaming_list_is_invisible_until_it_is_complete() {
     let cut = Reply::Closed(vec![line("ADDED", &pod("gone", "u", 5))]);
     let script = Script::default().watches([cut]).lists([list(10, &[pod("a", "u", 9)])]);
     let informers = informers_with(&script, streaming());
@@ -233,7 +233,7 @@ fn widget(name: &str, uid: &str, version: u32) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_goes_takes_its_objects_along_and_comes_back_with_new_ones() {
+async fn a_removed_kind_takes_its_objects_along_and_returns_with_new_ones() {
     let script = Script::default()
         .lists([list(10, &[widget("a", "u", 5)]), list(30, &[widget("a", "w", 25)])])
         .watches([Reply::Closed(vec![])]);
@@ -252,7 +252,7 @@ async fn a_kind_that_goes_takes_its_objects_along_and_comes_back_with_new_ones()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_tells_when_the_list_began_that_it_has_taken_over() {
+async fn a_cache_knows_when_its_last_list_began() {
     for options in [InformerOptions::default(), streaming()] {
         let script = Script::default().lists([list(10, &[])]);
         let script =
@@ -371,7 +371,7 @@ async fn a_list_body_is_read_only_as_far_as_the_budget_allows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_cache_grows_beyond_what_the_host_allows_any() {
+async fn no_cache_grows_beyond_the_hosts_limit() {
     let script = Script::default().lists([list(10, &[large("a")])]);
     let informers = informers_with(&script, InformerOptions { most_bytes: 5_000, ..InformerOptions::default() });
     let budget = Budget::new(usize::MAX);

@@ -69,7 +69,7 @@ async fn another_incarnation_and_a_missing_object_are_not_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_has_gone_is_no_missing_object() {
+async fn a_removed_kind_is_distinguished_from_a_missing_object() {
     let script = Script::default().lists([Reply::Text(404, "404 page not found".into())]);
     let error = get(&script, call(), target("a", None)).await.expect_err("no such path");
     assert_eq!(error.reason, ApiReason::NotFound);

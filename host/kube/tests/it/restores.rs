@@ -176,7 +176,7 @@ async fn a_restore_during_an_outage_is_noticed_before_any_cache_is_believed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_an_outage_one_small_request_says_that_all_is_as_it_was() {
+async fn one_small_request_after_an_outage_shows_that_nothing_was_restored() {
     let script = Script::default().comparable().lists([list(100, &[]), list(100, &[])]);
     let host = Host::new(&script);
     let (shops, maps) = (host.subscribe(pods()).await, host.subscribe(config_maps()).await);
@@ -244,7 +244,7 @@ async fn a_kind_that_the_restored_server_lacks_delays_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_goes_to_and_fro_is_not_stormed() {
+async fn a_server_that_alternates_between_two_states_is_not_stormed() {
     let script = Script::default()
         .comparable()
         .lists([list(100, &[])])

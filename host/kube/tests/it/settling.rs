@@ -144,7 +144,7 @@ async fn an_object_under_a_name_chosen_by_the_host_settles_its_create() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_that_is_not_seen_is_looked_for_until_it_can_no_longer_come() {
+async fn an_unseen_create_is_looked_for_until_it_can_no_longer_arrive() {
     for first in [missing(), Reply::Json(200, by("somebody"))] {
         let write = failed(lost().lists([first, missing()]), create(POD)).await;
         let (script, overlay) = (write.script.clone(), write.overlay.clone());

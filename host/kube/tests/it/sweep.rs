@@ -58,7 +58,7 @@ fn lists(script: &Script, path: &str) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_goes_meanwhile_is_nothing_that_could_not_be_looked_at() {
+async fn a_kind_removed_during_a_sweep_is_not_reported_as_unseen() {
     let none = is(&json!({"groups": []}));
     let script = server()
         .answers_in_turn("/apis", [groups("v1"), groups("v1"), none])

@@ -172,7 +172,7 @@ async fn a_manager_of_a_part_is_one_of_the_plugin() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_create_is_found_by_the_manager_that_it_had() {
+async fn a_lost_create_is_recognised_by_its_field_manager() {
     let by = |manager: &str| {
         let mut pod = crate::script::pod("a", "u", 7);
         pod["metadata"]["managedFields"] = json!([{"manager": manager, "operation": "Update", "fieldsV1": {}}]);

@@ -67,7 +67,7 @@ fn locked() -> WriteOptions {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_says_who_and_is_checked_strictly() {
+async fn a_create_names_its_manager_and_is_strictly_validated() {
     let asked = sent(call(), create(CONFIG_MAP)).await;
     assert_eq!((asked.method.clone(), asked.path.as_str()), (Method::POST, "/api/v1/namespaces/prod/configmaps"));
     assert_eq!(asked.parameter("fieldManager"), Some("windlass%2Fwebapp"));
@@ -97,7 +97,7 @@ async fn an_apply_may_force_and_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_goes_to_the_subresource_it_names() {
+async fn an_update_is_sent_to_the_subresource_it_names() {
     let object =
         r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d","namespace":"test"},"status":{}}"#;
     let subresource = Subresource { name: "status".into(), parent: None };
@@ -160,7 +160,7 @@ async fn a_delete_has_preconditions_and_a_propagation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delete_returns_what_still_waits_to_go() {
+async fn a_delete_returns_an_object_that_is_still_terminating() {
     let options = || DeleteOptions {
         resource_version: None,
         propagation: Propagation::Background,
@@ -186,7 +186,7 @@ async fn the_answer_comes_without_managed_fields() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_are_generated_here_until_one_is_free() {
+async fn generated_names_are_tried_until_one_is_free() {
     let object = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"shop-"}}"#;
     let taken = Reply::Json(409, json!({"reason": "AlreadyExists"}));
     let script = Script::default().mutations([taken.clone(), taken, Reply::Json(201, pod("x", "u", 7))]);
@@ -333,7 +333,7 @@ async fn an_ungranted_group_is_not_looked_up_and_the_missing_rule_is_guessed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_keep_what_the_server_said() {
+async fn errors_keep_the_servers_reason_and_retry_delay() {
     let busy = json!({"reason": "TooManyRequests", "message": "busy", "details": {"retryAfterSeconds": 3}});
     let error = answered(Reply::Json(429, busy)).await;
     assert_eq!((error.reason, error.retry_after), (ApiReason::TooManyRequests, Some(Duration::from_secs(3))));

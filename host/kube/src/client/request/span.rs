@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_does_not_repeat_what_the_server_quotes() {
+    fn a_span_does_not_repeat_values_quoted_by_the_server() {
         let status = kube::core::Status::failure("Invalid value: \"hunter22\"", "Invalid").with_code(422);
         let refused = RequestError::Refused { status: Box::new(status), retry_after: None };
         assert_eq!(described(&refused), "the API server answered 422 Invalid");

@@ -90,7 +90,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_value_is_found_wherever_it_is_cut_and_whatever_is_around_it() {
+    fn a_value_is_found_across_any_chunk_boundaries() {
         for value in VALUES {
             for (before, after) in [("", ""), ("", "{}"), (" \r\n\t", "\n"), ("\n", "garbage")] {
                 let text = format!("{before}{value}{after}");

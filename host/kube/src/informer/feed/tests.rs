@@ -237,7 +237,7 @@ fn observers_receive_every_event_with_the_version_after_it() {
 }
 
 #[test]
-fn an_observer_that_is_gone_costs_nothing_any_more() {
+fn a_dropped_observer_costs_nothing() {
     let feed = Feed::new(pods(), usize::MAX);
     assert!(!feed.lock().writer.is_observed());
     drop(Believer::of(&feed, 0));
