@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn calls_that_outlive_their_controller_are_bound_by_what_is_revoked_later() {
+    async fn calls_that_outlive_their_controller_obey_later_revocations() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("a.policy.yaml");
         let policy = |verbs: &str| {

@@ -239,7 +239,7 @@ async fn a_controller_shows_what_it_waits_for_though_it_was_ready_before() {
 }
 
 #[tokio::test]
-async fn a_round_that_begins_is_waited_for_by_the_next_before_it_has_a_worker() {
+async fn a_successor_waits_for_a_beginning_round_before_it_has_a_worker() {
     let scene = Scene::new().await;
     let (of_one, of_next) = (scene.generation(), scene.generation());
     let (mut one, handover) = (scene.one.run(&of_one).boxed(), scene.one.handover());
@@ -284,7 +284,7 @@ async fn changes_while_former_calls_run_are_neither_buffered_nor_lost() {
 }
 
 #[tokio::test]
-async fn a_stop_after_a_kind_has_gone_leaves_the_calls_that_run_what_they_need() {
+async fn a_stop_after_a_kind_was_removed_leaves_running_calls_their_tasks() {
     let scene = Scene::new().await;
     let (one, phases) = (&scene.one, scene.generation());
     let Admitted { resolved, live, terms } = soon(one.admitted()).await.expect("it may run");

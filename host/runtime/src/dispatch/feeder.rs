@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_feeder_whose_source_panics_goes_on_with_the_next_event() {
+    async fn a_feeder_whose_source_panics_continues_with_the_next_event() {
         let fed = fed(vec![Some(gone("a")), None, Some(gone("b"))], 0).await;
         assert_eq!(fed, (vec!["prod/a".to_owned(), "prod/b".to_owned()], 1));
     }

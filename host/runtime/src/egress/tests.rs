@@ -173,7 +173,7 @@ fn reason_of<T: std::fmt::Debug>(result: Result<T, HttpError>) -> HttpReason {
 }
 
 #[tokio::test]
-async fn a_granted_request_goes_out_as_it_was_asked_and_comes_back_whole() {
+async fn a_granted_request_and_its_response_arrive_unchanged() {
     let (server, mut told) = serving(ok("grüße")).await;
     let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
     let request = HttpRequest {
@@ -265,7 +265,7 @@ async fn a_host_that_no_rule_names_is_not_asked() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_revoked_while_it_waits_for_its_turn_is_not_sent() {
+async fn a_request_revoked_while_it_waits_for_its_turn_is_not_sent() {
     let (server, mut told) = serving(ok("")).await;
     let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
     let egress = with(HttpLimits { concurrent: 1, ..HttpLimits::default() }, Trust::default(), Names::are(&[&[]]));
@@ -334,7 +334,7 @@ async fn a_redirect_is_returned_and_the_following_request_is_checked_again() {
 }
 
 #[tokio::test]
-async fn a_name_that_changes_its_mind_does_not_get_what_was_not_checked() {
+async fn a_name_is_resolved_once_and_only_the_checked_address_is_used() {
     let (server, mut told) = serving(ok("")).await;
     let (other, mut other_told) = serving(ok("")).await;
     // What is asked first is checked and connected to; nobody asks twice.

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_ready_once_every_controller_works_or_says_what_it_waits_for() {
+    fn a_host_is_ready_once_every_controller_runs_or_names_its_obstacle() {
         let stop = CancellationToken::new();
         let status = Status::new(stop.clone());
         assert!(status.ready().is_err_and(|why| why.contains("loaded")));
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_is_given_up_until_it_ends_well() {
+    async fn a_key_counts_as_given_up_until_it_succeeds() {
         let status = Status::new(CancellationToken::new());
         let controller = controller(&status);
         let key = ObjectKey::namespaced("prod", "shop");

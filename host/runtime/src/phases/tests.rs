@@ -127,7 +127,7 @@ async fn leases_outlast_the_last_call_and_watches_outlast_the_leases() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_term_ends_with_the_limits_of_a_stop_and_the_host_goes_on() {
+async fn a_term_ends_within_the_limits_of_a_stop_and_the_host_continues() {
     let host = Phases::of(CancellationToken::new());
     for (drain, call, lost_after, took) in [(1, 2, 99, 3), (99, 1, 99, 6), (99, 1, 2, 3), (1, 99, 99, 21)] {
         let (ends, lost) = (host.stop.child_token(), CancellationToken::new());
@@ -156,7 +156,7 @@ async fn a_term_ends_with_the_limits_of_a_stop_and_the_host_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_of_the_host_waits_for_what_runs_in_a_term() {
+async fn a_stop_of_the_host_waits_for_calls_of_a_term() {
     let host = Phases::of(CancellationToken::new());
     let term = host.of_term(host.stop.child_token());
     let running = tokio::spawn(controller(&term, seconds(3), seconds(4)));

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_is_counted_and_comes_with_what_prunes_it() {
+    fn leftovers_are_counted_by_kind() {
         let all = [child("batch/v1", "Job", "1"), child("v1", "Secret", "2"), child("v1", "Secret", "3")];
         let found = counted(&named().left_behind(&all));
         let of = |resource: &str, count| LeftBehind { resource: resource.to_owned(), count };

@@ -126,7 +126,7 @@ async fn an_empty_file_grants_nothing_and_takes_nothing() {
 }
 
 #[tokio::test]
-async fn a_ceiling_that_goes_while_the_host_runs_stays_in_force() {
+async fn a_deleted_ceiling_stays_in_force_while_the_host_runs() {
     let scene = Scene::new(&format!("{HEAD}{RULES}")).await;
     std::fs::remove_file(scene.path("ceiling.yaml")).expect("removed");
     scene.policies.take_ceiling();

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pardon_outlasts_what_is_heard_late_of_the_rejection_that_it_ended() {
+    fn a_pardon_outlasts_a_late_copy_of_the_rejection_that_it_ended() {
         let (plugin, mut rejections) = (Arc::from("webapp"), Rejections::default());
         let told = rejections.judged(&plugin, rejection("d1"), at(5));
         // The clock has been put back meanwhile.

@@ -73,7 +73,7 @@ fn totals(tracer: &Tracer) -> (u64, u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn spans_are_exported_in_batches_and_the_last_ones_at_the_end() {
+async fn spans_are_exported_in_batches_and_the_last_ones_at_shutdown() {
     let (tracer, mut heard) = start(false, []);
     end_spans(&tracer, 512 + 1);
     assert_eq!(spans(&heard.recv().await.expect("a batch")), 512, "a full one waits for nothing");
@@ -123,7 +123,7 @@ async fn a_batch_is_dropped_after_its_retry_pause_and_blocks_no_later_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_text_of_a_span_is_tamed_before_it_waits() {
+async fn texts_of_a_span_are_bounded_and_escaped_before_it_is_queued() {
     let (tracer, mut heard) = start(false, []);
     let mut root = tracer.root(&trace_text(1), tracer.now());
     root.describe(|span| span.set("windlass.object.name", "ü".repeat(1 << 20)));

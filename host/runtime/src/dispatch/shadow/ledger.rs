@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_version_is_due_after_so_many_calls_and_so_long_without_a_difference() {
+    async fn a_version_is_due_after_enough_calls_and_time_without_a_difference() {
         let (ledger, time) = (ShadowLedger::default(), Duration::from_mins(10));
         let is_due = || ledger.agrees(3, time).now_or_never().is_some();
         for name in ["a", "b"] {

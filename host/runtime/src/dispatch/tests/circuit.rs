@@ -150,7 +150,7 @@ async fn a_resumed_plugin_makes_one_trial_call_then_retries_all_failed_keys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_while_it_is_open_waits_for_nothing() {
+async fn a_stop_while_the_circuit_is_open_does_not_wait() {
     let stage = opened(1).await;
     let phases = Phases::of(CancellationToken::new());
     let running = Running::new(stage.dispatch.clone(), &phases);

@@ -45,7 +45,7 @@ async fn a_key_whose_writes_no_cache_shows_yet_is_not_called() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_becomes_held_while_it_waits_for_its_permit_is_not_called() {
+async fn a_key_that_becomes_held_while_waiting_for_its_permit_is_not_called() {
     let (mut stage, cache, gate, _running) = gated(1);
     let permit = stage.other.acquire().await;
     stage.dispatch.queue.add(key("a"));

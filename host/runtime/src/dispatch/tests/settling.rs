@@ -72,7 +72,7 @@ async fn when_too_many_keys_wait_their_workers_wait_with_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_waits_for_a_write_until_it_has_settled_and_ends_in_order() {
+async fn a_stop_waits_until_a_write_has_settled() {
     let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
     let phases = stage.phases.clone();
     let running = Running::new(stage.dispatch.clone(), &phases);

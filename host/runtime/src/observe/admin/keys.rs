@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_asked_for_once_however_often_it_is_named() {
+    fn a_repeated_state_counts_once() {
         let states = |query: &str| KeyQuery::read(query).expect("a query").states;
         assert_eq!(states("state=done,done&state=done"), [KeyState::Done]);
         assert_eq!(states("state=not-done,backoff,done,not-done").len(), KeyState::ALL.len());

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn so_many_streams_are_open_at_most_and_one_that_ends_makes_room() {
+    async fn open_streams_are_bounded_and_a_closed_one_makes_room() {
         let (admin, streams) = (admin(), PluginStreams::new());
         let mut pages: Vec<_> = (0..CONCURRENT_STREAMS_MAX).filter_map(|_| Page::open(&streams, &admin)).collect();
         assert!(pages.len() == CONCURRENT_STREAMS_MAX && Page::open(&streams, &admin).is_none());

@@ -181,7 +181,7 @@ async fn a_stream_begins_at_once_is_one_of_a_few_and_ends_with_the_host() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_does_not_read_is_let_go_and_what_was_to_be_sent_too() {
+async fn a_page_that_does_not_read_is_dropped_with_its_pending_events() {
     let (stop, status) = (CancellationToken::new(), Status::new(CancellationToken::new()));
     for number in 0..4000 {
         status.plugin(&format!("plugin-{number}")).set(PluginPhase::NotLoaded, Some("x".repeat(1000)));

@@ -56,7 +56,7 @@ fn a_file_is_for_one_plugin_and_says_so() {
 }
 
 #[test]
-fn a_value_goes_where_its_pointer_says() {
+fn a_secret_is_put_where_its_pointer_says() {
     let mut document = json!({"hosts": [{"name": "a"}]});
     for pointer in ["/smtp/password", "/hosts/0/token", "/a~1b"] {
         put(&mut document, pointer, &"hunter2".into()).expect(pointer);
@@ -92,7 +92,7 @@ fn a_plugin_without_a_schema_takes_no_configuration() {
 }
 
 #[test]
-fn a_schema_that_is_none_or_leads_elsewhere_is_refused() {
+fn an_invalid_schema_or_one_with_remote_references_is_refused() {
     for schema in
         [json!({"type": "strnig"}), json!({"$ref": "http://127.0.0.1:1/x"}), json!({"$ref": "file:///etc/passwd"})]
     {

@@ -114,7 +114,7 @@ async fn the_first_version_that_loads_is_kept_and_later_ones_are_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_that_comes_later_keeps_what_runs() {
+async fn a_later_rollout_policy_keeps_the_running_version() {
     let mut scene = Scene::new().await;
     scene.put("shop.wasm", "old");
     assert_eq!(scene.heard().await, ["shop.wasm is there"]);

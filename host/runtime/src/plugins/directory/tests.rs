@@ -167,7 +167,7 @@ fn a_broken_file_is_reported_once_when_settled_and_replaces_nothing() {
 }
 
 #[test]
-fn a_file_that_changes_while_it_is_loaded_is_loaded_again_after_that() {
+fn a_file_that_changes_while_it_is_loaded_is_loaded_again() {
     let mut scene = Scene::new();
     scene.files(&["a=x"]);
     assert_eq!(scene.files(&["a=y"]), NOTHING);
@@ -178,7 +178,7 @@ fn a_file_that_changes_while_it_is_loaded_is_loaded_again_after_that() {
 }
 
 #[test]
-fn no_more_files_are_loaded_at_once_than_there_are_slots() {
+fn concurrent_loads_are_bounded_by_the_slots() {
     let mut scene = Scene::new();
     assert_eq!(scene.files(&["a=x", "b=x", "c=x", "d=x"]), ["load a x", "load b x"]);
     assert_eq!(scene.loaded("b", 'x', &[]), ["start b x", "load c x"]);
@@ -193,7 +193,7 @@ fn no_more_files_are_loaded_at_once_than_there_are_slots() {
 }
 
 #[test]
-fn a_plugin_that_comes_back_while_it_ends_starts_when_it_has_ended() {
+fn a_plugin_that_returns_while_it_ends_starts_after_its_end() {
     let mut scene = Scene::running(&["a=x"]);
     scene.files(&["a="]);
     assert_eq!(scene.files(&["a=x"]), ["load a x"]);
@@ -228,7 +228,7 @@ fn of_two_plugins_with_one_definition_only_the_first_by_name_runs() {
 }
 
 #[test]
-fn only_allowed_bytes_are_loaded_and_what_is_taken_off_the_list_stops() {
+fn only_allowed_bytes_are_loaded_and_bytes_off_the_list_stop() {
     let mut scene = Scene { catalog: Catalog::new(2, Some(allowed("x"))) };
     assert_eq!(scene.files(&["a=x", "b=y"]), ["load a x", "refuse b: not-allowed"]);
     assert_eq!(scene.loaded("a", 'x', &[]), ["start a x"]);
@@ -434,7 +434,7 @@ fn a_version_taking_over_while_withdrawn_is_stopped_for_its_predecessor() {
 }
 
 #[test]
-fn a_rollback_over_two_generations_goes_back_to_the_one_that_it_names() {
+fn a_rollback_over_two_generations_returns_to_the_one_it_names() {
     let mut scene = Scene::running(&["a=x"]);
     for letter in ['y', 'z'] {
         scene.files(&[&format!("a={letter}")]);

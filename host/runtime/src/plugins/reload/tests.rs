@@ -76,7 +76,7 @@ async fn a_plugin_that_panics_resumes_its_version_and_then_the_pending_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_nothing_runs_any_more_says_so_and_is_started_again() {
+async fn a_plugin_without_a_running_task_says_so_and_is_started_again() {
     let (stage, name) = (Stage::new().await, Arc::from("chameleon"));
     stage.put(1);
     let first = Files::follow(&stage.plugins, u64::MAX, is_plugin).changes().await;

@@ -36,7 +36,7 @@ fn traces_are_exported_only_where_a_collector_is_named() {
 }
 
 #[test]
-fn a_wrong_value_is_refused_with_its_place_and_what_to_do() {
+fn a_wrong_value_is_refused_with_its_place_and_the_remedy() {
     for wrong in ["collector:4318", "grpc://c", "http://", "http://me@c", "http://c:0"] {
         let error = read(Some(wrong), &[]).expect_err(wrong).to_string();
         assert!(error.contains("--otlp-endpoint") && error.contains("http://collector.example:4318"), "{error}");
@@ -58,7 +58,7 @@ fn a_wrong_value_is_refused_with_its_place_and_what_to_do() {
 }
 
 #[test]
-fn no_refusal_tells_what_may_be_a_credential() {
+fn no_refusal_shows_a_possible_credential() {
     // As people write them who take the variable for a header, or forget to encode a comma.
     for headers in ["=secret", "secret", "authorization: Bearer secret", "a: secret==", "a=b,secret", "a=secret%0A"] {
         let error = read(Some("http://c"), &[("OTEL_EXPORTER_OTLP_HEADERS", headers)]).expect_err("it is wrong");

@@ -296,7 +296,7 @@ async fn deleted_children_are_pruned_and_failed_deletions_are_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_is_written_if_it_is_another_one() {
+async fn a_status_is_written_only_if_it_changed() {
     let (server, ports) = server(|_| Ok(None));
     let call = call();
     let hand = ChildWriter::new(&ports, call, CALL_TIME);

@@ -74,7 +74,7 @@ async fn the_same_write_gets_the_answer_of_the_current_version() {
 }
 
 #[tokio::test]
-async fn another_write_gets_what_it_would_leave() {
+async fn a_differing_write_of_a_shadow_gets_its_own_simulated_result() {
     let (shadowed, call) = shadowed(None, told(&create("1"), Ok(Some(CHILD.into()))));
     let written = shadowed.ports().ask(call.clone(), create("2")).await.expect("it would be created");
     let written: Value = serde_json::from_str(&written.expect("an object")).expect("JSON");
@@ -98,7 +98,7 @@ async fn a_shadow_sees_objects_as_before_the_current_versions_writes() {
 }
 
 #[tokio::test]
-async fn the_scope_of_what_was_written_is_looked_up_without_the_cpu_permit() {
+async fn a_rewind_looks_up_scopes_without_holding_the_cpu_permit() {
     let mut notes = CallNotes::default();
     notes.before.push((child(), Ok(None)));
     let (_, call) = shadowed(None, CallNotes::default());

@@ -90,7 +90,7 @@ async fn probes_need_no_token_and_all_else_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_gets_what_its_user_may_get_and_the_cluster_is_asked_once() {
+async fn a_token_has_its_users_rights_and_the_cluster_is_asked_once() {
     let reviews = ToldReviews::default();
     let authorizer = Authorizer::new(reviews.clone());
     for _ in 0..3 {

@@ -114,7 +114,7 @@ async fn an_open_circuit_and_failed_keys_are_resumed_and_that_is_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_is_resumed_no_more_often_than_its_circuit_would_let_it_try() {
+async fn a_plugin_is_resumed_at_most_as_often_as_its_circuit_probes() {
     let scene = Scene::new();
     let failed = ResumedController { failed_keys: 1, had_open_circuit: false };
     let _source = scene.stopped(failed);
@@ -158,7 +158,7 @@ impl LeaseView for Lease {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_that_does_not_run_the_plugin_names_the_one_that_does() {
+async fn a_replica_that_does_not_run_the_plugin_names_the_one_that_runs_it() {
     let scene = Scene::new();
     let _source = scene.stopped(ResumedController { failed_keys: 1, had_open_circuit: false });
     scene.plugin.goes_by(Arc::new(Lease(LeaseStatus::NotHeld, Some("windlass-b".into()))));

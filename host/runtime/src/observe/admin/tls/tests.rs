@@ -97,7 +97,7 @@ fn a_pair_that_cannot_be_used_is_refused_by_file_and_reason() {
 }
 
 #[tokio::test]
-async fn a_new_pair_is_taken_over_and_a_broken_one_is_not() {
+async fn a_new_certificate_is_taken_over_and_a_broken_one_is_not() {
     let (_directory, files) = pair();
     let tls = Arc::new(AdminTls::from_files(files.clone()).expect("a pair"));
     let first = current(&tls);
