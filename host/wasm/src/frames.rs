@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_authors_functions_come_first_and_what_panics_is_counted() {
+    fn the_authors_functions_come_first_and_panic_frames_are_counted() {
         let names = [
             "__rustc::rust_panic",
             "_ZN4core9panicking9panic_fmt17h0123456789abcdefE",

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_waits_for_what_its_plugin_needed_before() {
+    async fn a_call_reserves_the_memory_that_its_plugin_needed_before() {
         let memory = memory(24, 4);
         let share = memory.share();
         let first = memory.reserve(&share, 6 * MEMORY_PAGE_BYTES).await;

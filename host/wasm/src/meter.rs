@@ -297,7 +297,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn the_next_call_of_an_instance_has_all_but_its_memory_anew() {
+    async fn the_next_call_of_an_instance_has_fresh_limits_except_for_memory() {
         let mut meter = meter(Limits { memory_bytes: 100, host_calls: 1, ..Limits::default() });
         assert!(meter.memory_growing(0, 60, None).await.is_ok() && meter.host_call().is_ok());
         let limits = meter.limits.clone();

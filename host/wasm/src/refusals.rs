@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_remembered_than_fits() {
+    fn remembered_refusals_are_bounded() {
         let refusals = refusals();
         for number in 0..3 * REMEMBERED_REFUSALS_MAX {
             refusals.keep((&number.to_string(), Effort::Full), &LoadProblem::Compile("no".to_owned()), None);

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_lately_used_goes_when_it_is_too_much() {
+    fn the_least_recently_used_artefacts_are_removed_over_the_limit() {
         let entries = vec![entry("a", 60, 3), entry("b", 60, 1), entry("c", 30, 2)];
         assert_eq!(BOUNDS.surplus(entries, now(), |_| false), ["a"]);
     }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_file_goes_after_an_hour_and_not_while_it_is_written() {
+    fn an_unfinished_file_is_removed_after_an_hour() {
         let half = |name: &str, minutes: u64| CachedFile {
             used: now() - Duration::from_mins(minutes),
             unfinished: true,

@@ -204,7 +204,7 @@ fn put(path: &Path, name: &str, content: &[u8], age: Duration) -> PathBuf {
 /// This test's bytes were made by hand, by what `seal.rs` says of the form: a change of it needs another [`FORMAT`], as a host of
 /// the former version may share the directory.
 #[test]
-fn a_file_as_every_version_of_this_format_writes_it_is_read() {
+fn a_file_in_this_formats_fixed_encoding_is_read() {
     let fixture = Fixture::new();
     std::fs::create_dir(fixture.path()).expect("made");
     set_mode(&fixture.path(), 0o700);
@@ -248,7 +248,7 @@ fn the_pool_has_no_say_in_the_code() {
 }
 
 #[test]
-fn with_another_key_everything_is_made_anew() {
+fn with_another_key_everything_is_compiled_again() {
     let fixture = Fixture::new();
     let artefacts = fixture.filled();
     drop(artefacts);
@@ -313,7 +313,7 @@ fn an_artefact_in_use_outlives_an_unused_one() {
 }
 
 #[test]
-fn code_that_runs_goes_on_when_its_file_is_removed() {
+fn running_code_survives_the_removal_of_its_file() {
     let fixture = Fixture::new();
     let artefacts = fixture.filled();
     let found = artefacts.find(&fixture.engine, &whole(1), Effort::Full).expect("there");

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn how_it_ended_tells_which_limit_it_was() {
+    fn the_way_the_compiler_ended_determines_the_limit_named() {
         assert_eq!(failed(Signal::XCPU.as_raw(), ""), "compile-cpu");
         assert_eq!(failed(Signal::ABORT.as_raw(), "memory allocation of 4096 bytes failed"), "compile-memory");
         assert_eq!(failed(Signal::ABORT.as_raw(), "thread panicked while panicking"), "compile-crash");
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_counts_only_if_it_is_whole() {
+    fn an_incomplete_answer_of_the_compiler_is_refused() {
         let (cancelled, _waiting) = UnixStream::pair().expect("a pair");
         let time = Duration::from_mins(1);
         let whole = r"cat >/dev/null; printf 'A\003\000\000\000\000\000\000\000abc'";

@@ -72,7 +72,7 @@ fn the_languages_own_facilities_work_within_a_call() {
 }
 
 #[test]
-fn values_come_back_as_they_were() {
+fn values_survive_a_round_trip() {
     all(&values::echoes());
     all(&values::texts());
 }

@@ -101,7 +101,7 @@ async fn a_compiler_that_needs_too_much_time_is_ended() {
 /// Components that are refused by their counts. Packing is no way in: a component is not compressed, so its file is as
 /// large as what is read.
 #[tokio::test]
-async fn bombs_for_the_compiler_are_refused_by_what_they_are_made_of() {
+async fn compiler_bombs_are_refused_by_their_counts() {
     let one = |body: Vec<u8>| around_functions(&[body]);
     let imports = vec![b"\x01m\x01n\x00\x00".to_vec(); 60_000];
     let exports: Vec<_> = (0..60_000).map(|index| format!("\x08{index:08}\0\0").into_bytes()).collect();
@@ -238,7 +238,7 @@ async fn a_corrupted_cache_costs_a_compilation_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn without_a_place_for_the_cache_plugins_run_all_the_same() {
+async fn plugins_run_without_a_usable_cache_directory() {
     let cache = PluginDir::new();
     cache.write("cache", b"a file where the directory should be");
     let plugin = load(&keeping(&cache), "webapp", &webapp()).await.expect("it loads");
@@ -247,7 +247,7 @@ async fn without_a_place_for_the_cache_plugins_run_all_the_same() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn in_a_directory_that_cannot_be_written_to_plugins_run_all_the_same() {
+async fn plugins_run_with_an_unwritable_cache_directory() {
     // Its permissions stop nobody who is root, as tests often are; but here the system lets nobody make a file.
     let cache = Some("/proc/self/fdinfo".into());
     let sandbox = Sandbox::new(SandboxOptions { cache, ..options(Limits::default()) }).expect("a sandbox");
@@ -375,7 +375,7 @@ async fn quickly_compiled_code_runs_while_better_code_replaces_it() {
 }
 
 #[tokio::test]
-async fn a_plugin_goes_on_with_quick_code_if_better_code_cannot_be_had() {
+async fn a_plugin_keeps_its_quick_code_if_better_code_is_unavailable() {
     let cache = PluginDir::new();
     let sandbox = hasty(&cache, QUICK_ONLY);
     let plugin = load(&sandbox, "webapp", &webapp()).await.expect("it loads");

@@ -99,7 +99,7 @@ async fn a_composition_counts_as_memory_while_it_is_in_use() {
 }
 
 #[tokio::test]
-async fn failures_of_a_composer_arrive_as_they_were_meant() {
+async fn failures_of_a_composer_reach_the_host_unchanged() {
     // Time enough to devour it all, on a machine that has other work too.
     let limits = Limits {
         memory_bytes: 32 << 20,
@@ -128,7 +128,7 @@ async fn a_composer_with_more_around_it_than_fits_is_not_called() {
 }
 
 #[tokio::test]
-async fn each_entry_is_called_as_what_it_is() {
+async fn a_component_is_called_only_by_its_own_entry_point() {
     let composer = guest(Limits::default()).await;
     let (reason, message) = trapped(support::reconcile(&composer, &quiet()).await);
     assert!(reason == "host" && message.contains("does not have: `reconcile`"), "{reason}: {message}");

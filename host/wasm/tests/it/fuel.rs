@@ -32,7 +32,7 @@ async fn a_guest_that_does_not_end_is_stopped_at_the_same_place_each_time() {
 }
 
 #[tokio::test]
-async fn each_call_has_its_fuel_anew_and_one_that_ends_needs_little() {
+async fn each_call_has_fresh_fuel_and_an_ordinary_one_needs_little() {
     let sandbox = sandbox(limits(Metering::Fuel));
     let plugin = load(&sandbox, "chameleon", &chameleon("good")).await.expect("it loads");
     for _ in 0..3 {

@@ -45,7 +45,7 @@ async fn run(limits: Limits, guest: Core, object: &str) -> (CallResult, Arc<Fake
 }
 
 #[tokio::test]
-async fn a_call_reads_live_as_often_as_it_may_and_no_more() {
+async fn a_call_makes_at_most_its_limit_of_live_reads() {
     let guest = Core {
         imports: GET.to_owned(),
         items: "(global $left (mut i32) (i32.const 3))".to_owned(),

@@ -51,7 +51,7 @@ async fn stopped(plugin: &Arc<Plugin>, calls: usize, instances: Instances) -> Ve
 }
 
 #[tokio::test]
-async fn an_instance_serves_calls_until_one_is_stopped() {
+async fn an_instance_serves_calls_until_it_is_stopped() {
     let (sandbox, plugin) = loaded(Limits::default(), &counting()).await;
     assert_eq!(stopped(&plugin, 5, Instances::Reuse).await, [false, false, true, false, false]);
     assert_eq!(sandbox.stats().parked_instances, 1);
@@ -86,7 +86,7 @@ async fn an_instance_serves_no_call_of_another_configuration_or_policy() {
 }
 
 #[tokio::test]
-async fn an_instance_serves_so_many_calls_and_no_more() {
+async fn an_instance_serves_a_limited_number_of_calls() {
     let (sandbox, plugin) = loaded(Limits { calls_per_instance: 2, ..Limits::default() }, &counting()).await;
     assert_eq!(stopped(&plugin, 6, Instances::Reuse).await, [false; 6]);
     assert_eq!(sandbox.stats().parked_instances, 0);

@@ -66,7 +66,7 @@ async fn a_script_comes_back_from_the_cache_when_its_file_has_another() {
 }
 
 #[tokio::test]
-async fn without_a_cache_scripts_run_all_the_same() {
+async fn scripts_run_without_a_cache() {
     let plugin = load(&sandbox(Limits::default()), "guest", &plugin("1.0.0")).await.expect("it loads");
     assert_eq!(reconcile(&plugin, &quiet()).await, CallResult::Done);
 }

@@ -517,7 +517,7 @@ async fn a_stream_is_dropped_after_its_pollables() {
 }
 
 #[tokio::test]
-async fn handles_that_are_handed_to_what_refuses_are_given_back() {
+async fn handles_passed_to_a_refused_import_are_released() {
     let text = "package test:guest;
         world wasi {
           include windlass:plugin/reconciler-plugin@0.2.0;
