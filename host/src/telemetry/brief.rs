@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_withheld_write_reads_as_what_it_would_do() {
+    fn a_withheld_write_is_shown_as_the_write_it_would_be() {
         let fields = [
             ("message", "mutation withheld"),
             ("primary", "default/hello"),

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_a_span_learns_later_is_said_as_it_is_last() {
+    fn a_span_field_set_later_is_shown_with_its_last_value() {
         let learn = || {
             let span = tracing::info_span!("reconcile", state = "new", key = tracing::field::Empty);
             let _span = span.enter();

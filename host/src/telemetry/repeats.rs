@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_that_are_never_the_same_take_no_more_and_more_memory() {
+    fn memory_for_distinct_failures_is_bounded() {
         let mut repeats = Repeats::default();
         (0..3 * REMEMBERED_FAILURES_MAX)
             .for_each(|number| assert_eq!(repeats.tell(number.to_string(), 0, 10), Telling::InFull));

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_asked_at_its_admin_port_and_as_its_probes_are() {
+    fn a_pod_is_asked_at_its_admin_port_with_the_scheme_of_its_probes() {
         let plain = json!({"readinessProbe": {"httpGet": {"path": "/readyz", "port": "admin"}}});
         assert_eq!(target(pod("a", "Running", &admin(&plain))), Ok("a:8080".to_owned()));
         let tls = json!({"livenessProbe": {"httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTPS"}}});

@@ -36,7 +36,7 @@ fn a_full_disk_is_reported_once_and_lines_are_not_mixed() {
 }
 
 #[test]
-fn a_file_that_was_moved_away_is_made_anew() {
+fn an_audit_log_that_was_moved_away_is_created_again() {
     let directory = tempfile::tempdir().expect("a directory");
     let [path, moved] = ["audit.log", "audit.log.1"].map(|name| directory.path().join(name));
     let mut log = AuditLog::open(&path).expect("opened");

@@ -98,7 +98,7 @@ mod tests {
     use crate::cli::watching::marked::tests::carrier;
 
     #[test]
-    fn nothing_goes_but_what_is_marked_and_controlled_and_does_not_go_already() {
+    fn only_marked_controlled_children_that_are_not_terminating_are_pruned() {
         let parent = Parent { kind: ObjectKind::new("v1", "Composite"), name: "a".to_owned(), uid: "u".to_owned() };
         let child = Carrier {
             deleting: false,
