@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_come_in_are_freed_once_also_where_they_are_none() {
+    fn incoming_bytes_are_freed_once_and_empty_ones_too() {
         assert_eq!(call(PUSH_LIST, (0, 0, 1024, 3)), (1, [0, 1]), "they were allocated before");
         assert_eq!(call(PUSH_LIST, (0, 0, 1, 0)), (1, [1, 1]), "nothing is nowhere");
     }
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn code_that_is_not_known_to_need_it_stays_as_it_is() {
+    fn code_of_an_unknown_runtime_is_left_unchanged() {
         let stays =
             |module: &[u8], is_known: fn(&[u8]) -> bool| freeing_if(module, is_known).expect("it is read").is_none();
         assert!(stays(&runtime(), |_| false) && stays(&runtime(), is_known));

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_read_than_the_bound() {
+    fn a_file_is_read_only_up_to_the_limit() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("a.txt");
         std::fs::write(&path, "1234").expect("it can be written");

@@ -213,7 +213,7 @@ fn a_path_with_invalid_utf8_is_shown_with_question_marks() -> Outcome {
 }
 
 #[test]
-fn output_before_the_first_call_is_logged_as_it_comes() -> Outcome {
+fn output_before_the_first_call_is_logged_at_once() -> Outcome {
     let mut plugin = Plugin::new()?;
     plugin.print(1, "starting\n")?;
     plugin.print(2, "\n")?;
@@ -297,7 +297,7 @@ fn a_file_is_refused_and_the_log_names_it_once() -> Outcome {
 }
 
 #[test]
-fn a_socket_is_refused_and_the_log_says_what_to_do() -> Outcome {
+fn a_socket_is_refused_and_the_log_names_the_remedy() -> Outcome {
     let mut plugin = Plugin::new()?;
     plugin.begin(NOON, 1)?;
     let error: i32 = plugin.call("sock_send", (4, 0, 0, 0, 16))?;
@@ -307,7 +307,7 @@ fn a_socket_is_refused_and_the_log_says_what_to_do() -> Outcome {
 }
 
 #[test]
-fn an_exit_tells_what_was_printed_and_traps() -> Outcome {
+fn an_exit_traps_with_the_printed_text() -> Outcome {
     let mut plugin = Plugin::new()?;
     plugin.begin(NOON, 1)?;
     plugin.print(2, "panic: no such thing")?;
