@@ -76,7 +76,7 @@ fn unready_pods_are_deleted_first_and_then_the_youngest() {
 }
 
 #[test]
-fn a_pod_that_goes_or_has_ended_does_not_count() {
+fn a_terminating_or_finished_pod_does_not_count() {
     let mut going = pod("a", "", "True");
     assert!(going.is_active());
     going.metadata.deletion_timestamp = Some("2026-11-21T10:48:45Z".into());
@@ -94,7 +94,7 @@ fn a_pod_is_deleted_in_this_incarnation_alone() {
 }
 
 #[test]
-fn a_new_pod_is_what_the_template_says() {
+fn a_new_pod_follows_the_template() {
     let pod = children::pod(&set(1));
     assert_eq!(pod["metadata"]["generateName"], "web-");
     assert_eq!(pod["metadata"]["labels"], json!({"app": "web", "tier": "front"}));

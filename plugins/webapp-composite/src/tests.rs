@@ -74,7 +74,7 @@ fn the_service_selects_the_deployments_pods_and_names_their_port() {
 }
 
 #[test]
-fn an_app_that_is_as_it_should_be_has_no_news() {
+fn a_converged_app_emits_no_events() {
     let app = running_app();
     let composition = compose(&app, &stored(&new_app(), 2));
     assert_eq!(status(&composition).phase, "Running");
@@ -94,7 +94,7 @@ fn a_child_that_was_deleted_or_edited_is_healed() {
 }
 
 #[test]
-fn a_child_that_is_going_is_no_event_until_it_is_gone() {
+fn a_terminating_child_causes_no_event_until_it_is_gone() {
     let mut children = stored(&new_app(), 2);
     children[1]["metadata"]["deletionTimestamp"] = json!("2026-11-21T10:48:45Z");
     children[1]["spec"]["ports"] = json!([]);

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_what_one_of_them_is() {
+    fn a_set_of_failures_has_the_reason_of_any_of_them() {
         let mut failures = Failures::transient("conflict");
         assert!(!failures.is(crate::ApiReason::Conflict));
         failures.push(conflict("changed"));

@@ -298,7 +298,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn a_request_holds_what_was_said() {
+    fn a_request_has_the_given_header_body_and_timeout() {
         let request = put("https://a.dev/x").header("a", "b").json(&json!({"c": 1})).timeout(Duration::from_secs(2));
         let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let expected = http::Request {

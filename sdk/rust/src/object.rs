@@ -147,7 +147,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn metadata_is_read_from_whole_objects_and_written_without_what_is_none() {
+    fn metadata_is_read_from_whole_objects_and_written_without_unset_fields() {
         let whole = json!({"name": "shop", "generation": 2, "labels": {"a": "b"}, "managedFields": []});
         let metadata: Metadata = serde_json::from_value(whole).unwrap();
         assert_eq!(serde_json::to_value(metadata).unwrap(), json!({"name": "shop", "generation": 2}));

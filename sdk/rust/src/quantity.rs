@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_the_one_that_the_server_returns() {
+    fn a_quantity_is_written_in_the_servers_canonical_form() {
         for (text, canonical) in [
             ("0", "0"),
             ("0.5", "500m"),

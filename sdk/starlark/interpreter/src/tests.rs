@@ -25,7 +25,7 @@ fn with(text: &str) -> String {
 }
 
 #[test]
-fn a_manifest_is_a_dict_or_what_a_function_returns() {
+fn a_manifest_is_a_dict_or_the_result_of_a_function() {
     let expected = r#"{"apiVersion":"windlass.dev/v1alpha1","kind":"PluginManifest","name":"shop"}"#;
     assert_eq!(described(&with(RECONCILE)), Ok(expected.to_owned()));
     let made = format!("def manifest():\n    return dict(name = \"shop\")\n\n{RECONCILE}");
@@ -103,7 +103,7 @@ fn values_are_written_as_json_and_read_again() {
 }
 
 #[test]
-fn errors_are_caught_and_keep_what_they_are() {
+fn caught_errors_keep_their_class() {
     let text = r#"
 def fails():
     fail("first", errors.api(code = 409, reason = "conflict", message = "changed"), [errors.terminal("never"), None])
@@ -205,7 +205,7 @@ fn a_value_that_contains_itself_is_refused_with_a_message() {
 }
 
 #[test]
-fn fail_says_all_that_it_is_given() {
+fn fail_shows_all_its_arguments() {
     let read = script::parsed("def run():\n    fail(\"unknown keys:\", [\"a\", \"b\"])\n").expect("it parses");
     let ended = script::call(&read.get("run").expect("it is there"), |_| Ok(vec![]), |_| Ok(()));
     let said = problems(&ended.expect_err("it fails")).remove(0).failure.message;
@@ -213,7 +213,7 @@ fn fail_says_all_that_it_is_given() {
 }
 
 #[test]
-fn a_selector_of_what_has_no_labels_is_empty() {
+fn a_selector_without_labels_is_empty() {
     let read = script::parsed("def run():\n    return selector_text({\"matchLabels\": None})\n").expect("it parses");
     let text = script::call(&read.get("run").expect("it is there"), |_| Ok(vec![]), |text| Ok(text.to_str()));
     assert_eq!(text.expect("it has a text"), "");
