@@ -59,7 +59,7 @@ async fn shows(address: SocketAddr, lines: &[&str]) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_sees_what_a_host_waits_for_and_what_it_does() -> anyhow::Result<()> {
+async fn an_operator_sees_what_a_host_does_and_waits_for() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let plugins = plugin_directory()?;
     std::fs::write(plugins.path().join("broken.wasm"), b"no component")?;
@@ -138,7 +138,7 @@ async fn echo() -> anyhow::Result<u16> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugins_metrics_are_shown_under_its_name_and_what_it_was_denied_too() -> anyhow::Result<()> {
+async fn a_plugins_metrics_and_denials_are_shown_under_its_name() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let plugins = tempfile::tempdir()?;
     chameleon::write(&format!("outside-{}", echo().await?), &plugins.path().join("chameleon.wasm"))?;

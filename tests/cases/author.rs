@@ -54,7 +54,7 @@ pub(crate) fn edit(path: &Path, from: &str, to: &str) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_plugin_in_rust_runs_and_what_its_author_changes_takes_over() -> anyhow::Result<()> {
+async fn a_new_rust_plugin_runs_and_its_authors_changes_take_over() -> anyhow::Result<()> {
     let _turn = busy::turn().await?;
     let at = tempfile::tempdir()?;
     let folder = at.path().join("my-shop");
@@ -141,7 +141,7 @@ async fn the_same_plugin_again_leaves_the_file_alone() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_build_names_what_the_policy_lacks_and_what_the_plugin_does_not_need() -> anyhow::Result<()> {
+async fn a_build_names_missing_and_needless_rules_of_the_policy() -> anyhow::Result<()> {
     let folder = folder_of("webapp", &webapp()?)?;
     let granted = windlass(&["grant", &paths::plugins()?.join("webapp.wasm").to_string_lossy(), "-o", "-"]).await?;
     let (granted, errors) = texts(&granted);

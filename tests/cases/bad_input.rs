@@ -65,7 +65,7 @@ async fn bytes_that_are_not_webassembly_are_refused() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_component_without_our_export_learns_which_one_is_missing() -> anyhow::Result<()> {
+async fn a_component_without_our_export_is_told_the_missing_one() -> anyhow::Result<()> {
     refused(|path| wat(STRANGER, path), "bad.wasm", &["windlass:plugin/reconciler@0.2.0"]).await
 }
 

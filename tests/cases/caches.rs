@@ -212,7 +212,7 @@ const LARGE_OBJECTS: usize = 100;
 const LIST_GROWTH_MAX: u64 = 64 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_that_comes_in_takes_no_more_memory_than_the_limit_allows() -> anyhow::Result<()> {
+async fn an_incoming_list_takes_no_more_memory_than_the_limit_allows() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let objects = server.objects();
     for number in 0..LARGE_OBJECTS {

@@ -157,7 +157,7 @@ async fn without_freshness_proofs_the_replicaset_overshoots_after_a_failover() -
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failovers_and_swaps_leave_the_webapp_as_it_is_without_them() -> anyhow::Result<()> {
+async fn failovers_and_swaps_do_not_change_the_final_webapp() -> anyhow::Result<()> {
     let webapp = paths::plugins()?.join("webapp.wasm");
     let faults = ["--runs", "24", "--faults", "failover,swap"];
     let (code, report) = example(&webapp, "webapp", &faults).await?;

@@ -27,7 +27,7 @@ fn windlass(arguments: &[&str], environment: Option<&str>) -> anyhow::Result<Out
 }
 
 #[test]
-fn a_gate_that_cannot_be_set_ends_every_command_before_it_begins() -> anyhow::Result<()> {
+fn an_invalid_feature_gate_ends_every_command_before_it_begins() -> anyhow::Result<()> {
     for (gates, word) in [
         ("WatchLists=true", "there are AllAlpha, AllBeta, AutomaticExpectations,"),
         ("WatchList", "WatchList=true"),

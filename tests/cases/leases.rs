@@ -427,7 +427,7 @@ fn requests(replicas: &[&Replica]) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_warm_standby_takes_over_with_the_watch_that_it_has() -> anyhow::Result<()> {
+async fn a_warm_standby_takes_over_with_its_existing_watch() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let plugins = tempfile::tempdir()?;
     chameleon::write("good", &plugins.path().join("chameleon.wasm"))?;
@@ -449,7 +449,7 @@ async fn a_warm_standby_takes_over_with_the_watch_that_it_has() -> anyhow::Resul
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_without_a_plugin_gives_its_lease_to_the_one_that_has_it() -> anyhow::Result<()> {
+async fn a_replica_without_a_plugin_gives_its_lease_to_one_that_has_it() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let (lacking, full) = (plugin_directory()?, plugin_directory()?);
     chameleon::write("good", &full.path().join("chameleon.wasm"))?;

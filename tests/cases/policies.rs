@@ -192,7 +192,7 @@ async fn a_revoked_right_is_denied_to_the_next_call_and_ends_its_watch() -> anyh
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_plugin_keeps_its_keys_and_goes_on_at_once() -> anyhow::Result<()> {
+async fn a_paused_plugin_keeps_its_keys_and_continues_at_once() -> anyhow::Result<()> {
     let scene = Scene::new(Kind::Embedded).await?;
     chameleon::write("good", &scene.plugins.path().join("chameleon.wasm"))?;
     let beside = HEAD.replace("webapp", "chameleon");

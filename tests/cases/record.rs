@@ -78,7 +78,7 @@ async fn a_recording_replays_offline_and_shows_what_another_plugin_would_write()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_starts_from_what_was_recorded() -> anyhow::Result<()> {
+async fn a_check_starts_from_a_recording() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let [plugin, recordings, other] =
         ["webapp.wasm", "recordings", "chameleon.wasm"].map(|name| folder.path().join(name));

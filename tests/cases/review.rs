@@ -93,7 +93,7 @@ async fn the_policy_of_a_plugin_in_a_build_folder_is_in_its_authors_folder() -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_is_never_overwritten_unasked_and_what_it_lacks_is_shown() -> anyhow::Result<()> {
+async fn a_policy_is_not_overwritten_unasked_and_its_gaps_are_shown() -> anyhow::Result<()> {
     let plugins = plugin_directory()?;
     let (plugin, policy) = (plugins.path().join("webapp.wasm"), plugins.path().join("webapp.policy.yaml"));
     let plugin = plugin.to_string_lossy();
@@ -120,7 +120,7 @@ async fn a_policy_is_never_overwritten_unasked_and_what_it_lacks_is_shown() -> a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn inspect_tells_a_pipeline_what_a_plugin_asks_has_and_lacks() -> anyhow::Result<()> {
+async fn inspect_reports_what_a_plugin_asks_for_has_and_lacks() -> anyhow::Result<()> {
     let plugins = plugin_directory()?;
     let (plugin, policy) = (plugins.path().join("webapp.wasm"), plugins.path().join("webapp.policy.yaml"));
     let plugin = plugin.to_string_lossy();

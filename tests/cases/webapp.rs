@@ -121,7 +121,7 @@ async fn the_schema_refuses_replicas_out_of_range_on_a_real_kube_apiserver() -> 
 
 /// A reconcile that has nothing to do must not write: the host would call it again for its own change, for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webapp_that_is_as_it_should_be_costs_no_further_request() -> anyhow::Result<()> {
+async fn a_converged_webapp_makes_no_further_request() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let plugins = plugin_directory()?;
     let host = host(&server, plugins.path()).await?;

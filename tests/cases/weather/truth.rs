@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_world_is_right_only_if_every_child_is_there_once_and_as_it_should_be() {
+    fn the_world_is_right_only_if_every_child_exists_once_and_as_wanted() {
         right().is_right().expect("as it should be");
         let doubled = |children: &mut Vec<Value>| children.push(children[0].clone());
         assert!(said(|it| doubled(&mut it.deployments)).starts_with("2 children"));
