@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_licence_is_allowed_if_what_it_offers_is() {
+    fn a_licence_is_allowed_if_one_of_its_alternatives_is() {
         let allowed =
             ["MIT", "MIT/GPL-3.0", "MIT AND ISC", "(GPL-3.0 OR MIT) AND ISC", "Apache-2.0 WITH LLVM-exception"];
         assert_eq!(rules().licences(&packages(&allowed)), [""; 0]);

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_only_one_has_is_a_difference() {
+    fn a_member_of_only_one_answer_is_a_difference() {
         let mut comparison = Comparison::default();
         let found = comparison.differences(&body(&json!({ "a/b": 1 })), &body(&json!({ "c": 1 })));
         let paths: Vec<&str> = found.iter().map(|difference| difference.path.as_str()).collect();
