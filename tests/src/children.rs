@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_appears_once_and_goes_once() {
+    fn a_child_appears_once_and_disappears_once() {
         let mut log = Log::default();
         for (object, is_gone) in [
             (child(1, Some("p"), false), false),

@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_preamble_tells_components_modules_and_the_rest_apart() {
+    fn the_preamble_distinguishes_components_and_modules_from_the_rest() {
         assert_eq!(check_preamble(b"\0asm\x0d\0\x01\0..."), Ok(()));
         assert_eq!(check_preamble(b"\0asm\x01\0\0\0..."), Err(ComponentError::CoreModule));
         assert_eq!(check_preamble(b"#!/bin/sh"), Err(ComponentError::NotWasm));

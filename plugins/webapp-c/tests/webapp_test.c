@@ -112,7 +112,7 @@ WINDLASS_TEST(a_child_of_another_spec_is_updated) {
     WINDLASS_CHECK(decide(&app, &wanted, deployment) == UPDATE);
 }
 
-WINDLASS_TEST(a_child_that_is_going_is_left_until_it_is_gone) {
+WINDLASS_TEST(a_terminating_child_is_left_until_it_is_gone) {
     web_app app = running_app();
     struct child service = service_of(&app);
     windlass_json *cached = stored(service.wanted);

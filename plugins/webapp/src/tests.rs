@@ -82,7 +82,7 @@ fn a_missing_child_is_created_the_first_time_and_healed_later() {
 }
 
 #[test]
-fn a_child_that_is_as_it_should_be_is_left_alone() {
+fn a_converged_child_is_left_alone() {
     assert_eq!(decide_service(&running_app(), |_| {}), Decision::Leave);
 }
 
@@ -110,7 +110,7 @@ fn a_child_of_another_spec_is_updated() {
 }
 
 #[test]
-fn a_child_that_is_going_is_left_until_it_is_gone() {
+fn a_terminating_child_is_left_until_it_is_gone() {
     let decision = decide_service(&running_app(), |service| {
         service["metadata"]["deletionTimestamp"] = json!("2026-11-21T10:48:45Z");
         service["spec"]["ports"] = json!([]);

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_tells_the_resource_and_the_object() {
+    fn a_path_names_the_resource_and_the_object() {
         for (path, resource, namespace, name) in [
             ("/api/v1/namespaces/prod/pods/a/log", "pods/log", Some("prod"), Some("a")),
             ("/apis/apps/v1/namespaces/prod/deployments/web", "deployments.apps", Some("prod"), Some("web")),

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn equal_failures_unknown_answers_and_differences_prevent_a_promotion() {
+    async fn failed_differing_and_uncompared_calls_prevent_a_promotion() {
         let ledger = ShadowLedger::default();
         let is_due = || ledger.agrees(1, Duration::ZERO).now_or_never().is_some();
         ledger.compared(&"shops".into(), &ObjectKey::namespaced("prod", "a"), vec![], false);

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_a_map_is_no_news() {
+    fn the_order_of_a_map_is_no_change() {
         let (_directory, path) = written("plugins: p\nlimits: {memory: 1Mi, cpu: 2s}\n");
         let config = read(&path, &[]);
         write(&path, "limits: {cpu: 2s, memory: 1Mi}\nplugins: p\n");
