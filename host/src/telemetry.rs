@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn trace_leaves_out_what_guests_exchange_with_wasi() {
+    fn trace_level_omits_guests_exchanges_with_wasi() {
         let shows = |filter: &str| {
             let subscriber = Registry::default().with(env_filter(filter).expect("it is a filter"));
             tracing::subscriber::with_default(subscriber, || {

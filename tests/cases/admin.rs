@@ -59,7 +59,7 @@ async fn shows(address: SocketAddr, lines: &[&str]) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_sees_what_a_host_waits_for_and_what_it_does() -> anyhow::Result<()> {
+async fn an_operator_sees_what_a_host_does_and_waits_for() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let plugins = plugin_directory()?;
     std::fs::write(plugins.path().join("broken.wasm"), b"no component")?;
@@ -138,7 +138,7 @@ async fn echo() -> anyhow::Result<u16> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugins_metrics_are_shown_under_its_name_and_what_it_was_denied_too() -> anyhow::Result<()> {
+async fn a_plugins_metrics_and_denials_are_shown_under_its_name() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let plugins = tempfile::tempdir()?;
     chameleon::write(&format!("outside-{}", echo().await?), &plugins.path().join("chameleon.wasm"))?;
@@ -323,8 +323,7 @@ async fn a_trace_leads_through_every_line_of_a_call() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_waits_for_its_configuration_says_so_and_does_not_keep_the_host_from_being_ready()
--> anyhow::Result<()> {
+async fn a_plugin_waiting_for_its_configuration_says_so_and_the_host_is_ready() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let plugins = tempfile::tempdir()?;
     chameleon::write("configured", &plugins.path().join("chameleon.wasm"))?;

@@ -53,7 +53,7 @@ impl Served {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_waits_for_the_ready_line_or_the_port_file_and_kubectl_takes_the_kubeconfig() -> anyhow::Result<()> {
+async fn the_ready_line_and_port_file_name_the_port_and_kubectl_connects() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let served = Served::start(folder.path(), &[]).await?;
     let port = std::fs::read_to_string(folder.path().join("port"))?;
@@ -65,7 +65,7 @@ async fn a_program_waits_for_the_ready_line_or_the_port_file_and_kubectl_takes_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_loaded_and_written_is_there_after_a_restart() -> anyhow::Result<()> {
+async fn loaded_and_written_objects_are_there_after_a_restart() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     std::fs::create_dir(folder.path().join("manifests"))?;
     std::fs::write(folder.path().join("manifests/shop.yaml"), SHOP)?;
@@ -103,7 +103,7 @@ const CAKES: &str = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDe
 
 /// kubectl finds out by OpenAPI v2, in protobuf, whether a kind that has no version 3 document can be validated.
 #[tokio::test(flavor = "multi_thread")]
-async fn kubectl_says_what_is_missing_for_a_kind_that_is_not_served_and_applies_the_rest() -> anyhow::Result<()> {
+async fn kubectl_names_kinds_that_are_not_served_and_applies_the_rest() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let served = Served::start(folder.path(), &[]).await?;
     let kubeconfig = folder.path().join("made/kubeconfig");
@@ -189,7 +189,7 @@ async fn dev_runs_plugins_on_a_bad_day_and_they_come_through() -> anyhow::Result
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_cannot_do_what_its_flags_say_does_not_start_and_says_which() -> anyhow::Result<()> {
+async fn a_server_with_an_unusable_flag_does_not_start_and_names_it() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     std::fs::write(folder.path().join("torn"), "windlass-apiserver state")?;
     std::fs::write(folder.path().join("typo.yaml"), NO_DEPLOYMENTS.replace("verbs", "verb"))?;

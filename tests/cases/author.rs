@@ -54,7 +54,7 @@ pub(crate) fn edit(path: &Path, from: &str, to: &str) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_plugin_in_rust_runs_and_what_its_author_changes_takes_over() -> anyhow::Result<()> {
+async fn a_new_rust_plugin_runs_and_its_authors_changes_take_over() -> anyhow::Result<()> {
     let _turn = busy::turn().await?;
     let at = tempfile::tempdir()?;
     let folder = at.path().join("my-shop");
@@ -141,7 +141,7 @@ async fn the_same_plugin_again_leaves_the_file_alone() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_build_names_what_the_policy_lacks_and_what_the_plugin_does_not_need() -> anyhow::Result<()> {
+async fn a_build_names_missing_and_needless_rules_of_the_policy() -> anyhow::Result<()> {
     let folder = folder_of("webapp", &webapp()?)?;
     let granted = windlass(&["grant", &paths::plugins()?.join("webapp.wasm").to_string_lossy(), "-o", "-"]).await?;
     let (granted, errors) = texts(&granted);
@@ -159,7 +159,7 @@ async fn a_build_names_what_the_policy_lacks_and_what_the_plugin_does_not_need()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_plugin_is_refused_in_the_authors_terms_and_replaces_nothing() -> anyhow::Result<()> {
+async fn a_build_that_is_no_plugin_is_explained_and_replaces_nothing() -> anyhow::Result<()> {
     let newer = replaced(&webapp()?, b"windlass:plugin/reconciler@0.2.0", b"windlass:plugin/reconciler@9.1.0");
     for (name, component, says) in [
         ("shop", webapp()?, "its manifest says that its name is \"webapp\", and windlass.yaml says \"shop\""),
@@ -189,7 +189,7 @@ fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_tried_is_another_code_than_what_does_not_build() -> anyhow::Result<()> {
+async fn a_build_that_cannot_be_tried_and_one_that_fails_have_different_codes() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     for (file, says) in [
         (None, "there is no windlass.yaml"),

@@ -57,7 +57,7 @@ async fn a_script_needs_no_tool() -> anyhow::Result<()> {
 
 /// The interpreter's own tests have more that is wrong.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_script_that_is_wrong_is_told_with_its_place() -> anyhow::Result<()> {
+async fn a_wrong_script_is_reported_with_its_place() -> anyhow::Result<()> {
     are_refused(&[
         (
             format!("{MANIFEST}\ndef reconcile(request)\n    return None\n"),

@@ -55,7 +55,7 @@ async fn refused_mode(mode: &'static str, words: &[&str]) -> anyhow::Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_core_module_is_told_to_become_a_component() -> anyhow::Result<()> {
+async fn a_core_module_is_refused_with_the_advice_to_make_a_component() -> anyhow::Result<()> {
     refused(|path| wat(CORE, path), "bad.wasm", &["core WebAssembly module", "SDK"]).await
 }
 
@@ -65,7 +65,7 @@ async fn bytes_that_are_not_webassembly_are_refused() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_component_without_our_export_learns_which_one_is_missing() -> anyhow::Result<()> {
+async fn a_component_without_our_export_is_told_the_missing_one() -> anyhow::Result<()> {
     refused(|path| wat(STRANGER, path), "bad.wasm", &["windlass:plugin/reconciler@0.2.0"]).await
 }
 
@@ -194,8 +194,7 @@ async fn a_wrong_kubeconfig_is_named() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_admin_address_that_is_open_to_others_or_has_no_certificate_keeps_the_host_from_starting()
--> anyhow::Result<()> {
+async fn the_host_does_not_start_with_an_open_or_uncertified_admin_address() -> anyhow::Result<()> {
     let (server, plugins) = (Server::start(Kind::Embedded).await?, plugin_directory()?);
     let kubeconfig = server.kubeconfig().to_string_lossy();
     let directory = plugins.path().to_string_lossy();

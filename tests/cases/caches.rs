@@ -78,8 +78,7 @@ async fn runs_more_than(host: &Host, name: &str, before: usize) -> anyhow::Resul
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_runs_those_that_select_it_when_it_comes_and_when_it_leaves_but_not_when_it_goes()
--> anyhow::Result<()> {
+async fn a_label_change_runs_old_and_new_selectors_and_a_deletion_runs_none() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let objects = server.objects();
     for name in ["web", "api"] {
@@ -173,7 +172,7 @@ pub(crate) fn noise(seed: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_caches_too_much_is_suspended_and_a_narrower_watch_brings_it_back() -> anyhow::Result<()> {
+async fn a_plugin_that_caches_too_much_is_suspended_until_its_watch_narrows() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;
     let objects = server.objects();
@@ -213,7 +212,7 @@ const LARGE_OBJECTS: usize = 100;
 const LIST_GROWTH_MAX: u64 = 64 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_that_comes_in_takes_no_more_memory_than_the_limit_allows() -> anyhow::Result<()> {
+async fn an_incoming_list_takes_no_more_memory_than_the_limit_allows() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let objects = server.objects();
     for number in 0..LARGE_OBJECTS {

@@ -59,7 +59,7 @@ fn served(rendered: &Path) -> anyhow::Result<Vec<Value>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_kube_apiserver_takes_what_each_set_of_values_renders() -> anyhow::Result<()> {
+async fn a_real_kube_apiserver_accepts_the_manifests_of_every_set_of_values() -> anyhow::Result<()> {
     let server = Server::start(windlass_tests::server::Kind::Real).await?;
     let kubectl = Kubectl::of_all_namespaces(server.kubeconfig());
     // What the sets name.
@@ -311,7 +311,7 @@ async fn a_pod_of_the_chart(cluster: &Cluster, audit: &Path, namespaced: bool) -
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_charts_rights_are_what_a_host_with_the_webapp_plugin_uses() -> anyhow::Result<()> {
+async fn the_charts_rights_equal_those_that_a_host_with_the_webapp_uses() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let audit = folder.path().join("audit.log");
     let log = path(&audit)?.to_owned();

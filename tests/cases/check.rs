@@ -146,7 +146,7 @@ async fn replicaset(more: &[&str]) -> anyhow::Result<(i32, Value)> {
 /// A standby that takes over with a cache which does not show the last write makes it again, unless the host proves its
 /// caches.
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_proof_of_freshness_the_replicaset_makes_too_many_after_a_failover() -> anyhow::Result<()> {
+async fn without_freshness_proofs_the_replicaset_overshoots_after_a_failover() -> anyhow::Result<()> {
     let failovers = ["--runs", "60", "--faults", "failover"];
     let (code, report) = replicaset(&failovers).await?;
     ensure!(code == 0 && broken(&report).is_empty(), "{report:#}");
@@ -157,7 +157,7 @@ async fn without_a_proof_of_freshness_the_replicaset_makes_too_many_after_a_fail
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failovers_and_swaps_leave_the_webapp_as_it_is_without_them() -> anyhow::Result<()> {
+async fn failovers_and_swaps_do_not_change_the_final_webapp() -> anyhow::Result<()> {
     let webapp = paths::plugins()?.join("webapp.wasm");
     let faults = ["--runs", "24", "--faults", "failover,swap"];
     let (code, report) = example(&webapp, "webapp", &faults).await?;
@@ -220,7 +220,7 @@ async fn without_a_bug_the_same_plugin_gives_no_finding() -> anyhow::Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_finding_is_told_as_a_story_and_can_be_had_again() -> anyhow::Result<()> {
+async fn a_finding_is_shown_as_a_story_and_can_be_reproduced() -> anyhow::Result<()> {
     let folder = Folder::buggy("creates-once")?;
     let plugin = folder.file("buggy.wasm").display().to_string();
     let arguments = [plugin.as_str(), "--runs", "20", "--budget", "10m"];
@@ -269,7 +269,7 @@ async fn a_plugin_that_computes_for_ever_is_stopped_at_the_same_place_each_time(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_finding_is_told_with_the_fewest_steps_and_can_be_accepted() -> anyhow::Result<()> {
+async fn a_finding_is_reduced_to_the_fewest_steps_and_can_be_accepted() -> anyhow::Result<()> {
     let folder = Folder::buggy("writes-the-time")?;
     let [plugin, baseline] = ["buggy.wasm", "baseline.json"].map(|name| folder.file(name).display().to_string());
     let usual = [plugin.as_str(), "--runs", "30", "--budget", "10m"];
@@ -295,7 +295,7 @@ async fn a_version_that_waits_is_checked_as_the_plugin_of_its_name() -> anyhow::
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_checked_says_why() -> anyhow::Result<()> {
+async fn a_check_that_cannot_run_says_why() -> anyhow::Result<()> {
     let folder = Folder::buggy("")?;
     let plugin = folder.file("buggy.wasm").display().to_string();
     let scenario = folder.file("scenario.yaml");

@@ -210,22 +210,22 @@ async fn a_webapp_with_crashes(kind: Kind, last: u64) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_set_has_its_pods_after_a_crash_at_any_write_on_the_embedded_server() -> anyhow::Result<()> {
+async fn a_set_recovers_from_a_crash_at_any_write_on_the_embedded_server() -> anyhow::Result<()> {
     a_set_with_crashes(Kind::Embedded, last_write(3)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webapp_has_its_children_after_a_crash_at_any_write_on_the_embedded_server() -> anyhow::Result<()> {
+async fn a_webapp_recovers_from_a_crash_at_any_write_on_the_embedded_server() -> anyhow::Result<()> {
     a_webapp_with_crashes(Kind::Embedded, last_write(3)).await
 }
 
 /// In the short form one write, to show that the embedded server's results hold for the real one too.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_set_has_its_pods_after_a_crash_at_any_write_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn a_set_recovers_from_a_crash_at_any_write_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_set_with_crashes(Kind::Real, last_write(1)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webapp_has_its_children_after_a_crash_at_any_write_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn a_webapp_recovers_from_a_crash_at_any_write_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_webapp_with_crashes(Kind::Real, last_write(1)).await
 }

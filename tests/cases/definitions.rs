@@ -80,7 +80,7 @@ async fn a_plugin_brings_its_kind_to_a_real_kube_apiserver() -> anyhow::Result<(
 }
 
 /// The API server deletes all objects of the kind with it. What is made afterwards is worked on as before.
-async fn a_deleted_definition_comes_back_until_its_plugin_goes(kind: Kind) -> anyhow::Result<()> {
+async fn a_running_plugins_deleted_definition_returns(kind: Kind) -> anyhow::Result<()> {
     let _alone = DEFINITIONS.lock().await;
     let server = Server::start(kind).await?;
     let (objects, plugins) = (server.objects(), tempfile::tempdir()?);
@@ -106,13 +106,13 @@ async fn a_deleted_definition_comes_back_until_its_plugin_goes(kind: Kind) -> an
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_deleted_from_the_embedded_server_comes_back_until_its_plugin_goes() -> anyhow::Result<()> {
-    a_deleted_definition_comes_back_until_its_plugin_goes(Kind::Embedded).await
+async fn a_running_plugins_deleted_definition_returns_on_the_embedded_server() -> anyhow::Result<()> {
+    a_running_plugins_deleted_definition_returns(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_deleted_from_a_real_kube_apiserver_comes_back_until_its_plugin_goes() -> anyhow::Result<()> {
-    a_deleted_definition_comes_back_until_its_plugin_goes(Kind::Real).await
+async fn a_running_plugins_deleted_definition_returns_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    a_running_plugins_deleted_definition_returns(Kind::Real).await
 }
 
 const HEAD: &str = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: chameleon\n";
@@ -149,11 +149,11 @@ async fn a_definition_waits_for_its_policy(kind: Kind) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_is_installed_on_the_embedded_server_when_a_policy_lets_it() -> anyhow::Result<()> {
+async fn a_definition_waits_for_its_policy_on_the_embedded_server() -> anyhow::Result<()> {
     a_definition_waits_for_its_policy(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_is_installed_on_a_real_kube_apiserver_when_a_policy_lets_it() -> anyhow::Result<()> {
+async fn a_definition_waits_for_its_policy_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_definition_waits_for_its_policy(Kind::Real).await
 }

@@ -59,7 +59,7 @@ async fn logs_are_json_when_asked_for() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_whose_log_nobody_reads_still_stops() -> anyhow::Result<()> {
+async fn a_host_whose_log_is_not_read_still_stops() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let kubeconfig = directory.path().join("kubeconfig");
     let plugins = plugin_directory()?;
@@ -81,7 +81,7 @@ async fn a_host_whose_log_nobody_reads_still_stops() -> anyhow::Result<()> {
 
 /// Under `run` it would be rolled back for that, and what the author saves next would be judged by it.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_author_builds_runs_also_if_it_fails_at_each_call() -> anyhow::Result<()> {
+async fn dev_runs_a_build_even_if_it_fails_at_each_call() -> anyhow::Result<()> {
     let (directory, plugins) = (tempfile::tempdir()?, tempfile::tempdir()?);
     let kubeconfig = directory.path().join("kubeconfig");
     put("steady-0", plugins.path())?;

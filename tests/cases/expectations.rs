@@ -33,7 +33,7 @@ async fn counted(lab: &Lab, fault: Fault) -> anyhow::Result<Vec<usize>> {
     Ok(calls.iter().filter(|call| call.ended).take(CALLS_MADE).map(count).collect())
 }
 
-async fn each_call_sees_the_children_of_the_ones_before(kind: Kind) -> anyhow::Result<()> {
+async fn calls_see_the_children_of_earlier_calls(kind: Kind) -> anyhow::Result<()> {
     let lab = Lab::start(kind).await?;
     let counted = counted(&lab, Fault::DelayEvents(NEWS_DELAY)).await?;
     println!("{kind:?}: children that each call has seen: {counted:?}");
@@ -42,13 +42,13 @@ async fn each_call_sees_the_children_of_the_ones_before(kind: Kind) -> anyhow::R
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_call_sees_the_children_of_the_ones_before_on_the_embedded_server() -> anyhow::Result<()> {
-    each_call_sees_the_children_of_the_ones_before(Kind::Embedded).await
+async fn calls_see_the_children_of_earlier_calls_on_the_embedded_server() -> anyhow::Result<()> {
+    calls_see_the_children_of_earlier_calls(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_call_sees_the_children_of_the_ones_before_on_a_real_kube_apiserver() -> anyhow::Result<()> {
-    each_call_sees_the_children_of_the_ones_before(Kind::Real).await
+async fn calls_see_the_children_of_earlier_calls_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    calls_see_the_children_of_earlier_calls(Kind::Real).await
 }
 
 /// The proof that it is the gate.

@@ -303,11 +303,11 @@ impl Run {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_hosts_one_is_always_there_and_none_writes_out_of_turn() -> anyhow::Result<()> {
+async fn with_two_hosts_one_always_leads_and_none_writes_outside_its_term() -> anyhow::Result<()> {
     replicas_fail(2).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_three_hosts_one_is_always_there_and_none_writes_out_of_turn() -> anyhow::Result<()> {
+async fn with_three_hosts_one_always_leads_and_none_writes_outside_its_term() -> anyhow::Result<()> {
     replicas_fail(3).await
 }

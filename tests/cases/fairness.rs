@@ -30,7 +30,7 @@ fn calls_before(log: &str, key: &str) -> usize {
 
 /// With one call at a time over all plugins, the order of calls is the order of permits.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_with_a_single_key_waits_for_a_few_calls_of_one_that_is_always_hungry() -> anyhow::Result<()> {
+async fn a_plugin_with_one_key_waits_for_few_calls_of_a_busy_neighbour() -> anyhow::Result<()> {
     let _turn = busy::turn().await?;
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;

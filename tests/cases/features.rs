@@ -27,7 +27,7 @@ fn windlass(arguments: &[&str], environment: Option<&str>) -> anyhow::Result<Out
 }
 
 #[test]
-fn a_gate_that_cannot_be_set_ends_every_command_before_it_begins() -> anyhow::Result<()> {
+fn an_invalid_feature_gate_ends_every_command_before_it_begins() -> anyhow::Result<()> {
     for (gates, word) in [
         ("WatchLists=true", "there are AllAlpha, AllBeta, AutomaticExpectations,"),
         ("WatchList", "WatchList=true"),
@@ -89,12 +89,12 @@ async fn a_webapp_with_watch_lists(kind: Kind) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn first_lists_come_by_watches_if_the_gate_says_so_on_the_embedded_server() -> anyhow::Result<()> {
+async fn the_feature_gate_streams_first_lists_on_the_embedded_server() -> anyhow::Result<()> {
     a_webapp_with_watch_lists(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn first_lists_come_by_watches_if_the_gate_says_so_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn the_feature_gate_streams_first_lists_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_webapp_with_watch_lists(Kind::Real).await
 }
 

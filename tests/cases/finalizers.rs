@@ -48,7 +48,7 @@ async fn settled(server: &Server, host: &Host, other: &str) -> anyhow::Result<()
     Ok(())
 }
 
-async fn a_plugin_cleans_up_before_its_object_goes(kind: Kind) -> anyhow::Result<()> {
+async fn a_plugin_cleans_up_before_its_object_is_gone(kind: Kind) -> anyhow::Result<()> {
     let (server, _plugins, host) = start(kind, "finalizing").await?;
     create(&server, "first").await?;
     host.says("chameleon sees first with 1 finalizers").await?;
@@ -75,13 +75,13 @@ async fn a_plugin_cleans_up_before_its_object_goes(kind: Kind) -> anyhow::Result
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_cleans_up_before_its_object_goes_on_the_embedded_server() -> anyhow::Result<()> {
-    a_plugin_cleans_up_before_its_object_goes(Kind::Embedded).await
+async fn a_plugin_cleans_up_before_its_object_is_gone_on_the_embedded_server() -> anyhow::Result<()> {
+    a_plugin_cleans_up_before_its_object_is_gone(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_cleans_up_before_its_object_goes_on_a_real_kube_apiserver() -> anyhow::Result<()> {
-    a_plugin_cleans_up_before_its_object_goes(Kind::Real).await
+async fn a_plugin_cleans_up_before_its_object_is_gone_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    a_plugin_cleans_up_before_its_object_is_gone(Kind::Real).await
 }
 
 async fn nothing_happens_to_a_paused_object(kind: Kind) -> anyhow::Result<()> {
@@ -132,7 +132,7 @@ async fn finalizers(server: &Server, arguments: &[&str]) -> anyhow::Result<(bool
     Ok((status.success(), format!("{}{}", String::from_utf8(stdout)?, String::from_utf8(stderr)?)))
 }
 
-async fn a_finalizer_that_nobody_keeps_is_found_and_released(kind: Kind) -> anyhow::Result<()> {
+async fn an_abandoned_finalizer_is_found_and_released(kind: Kind) -> anyhow::Result<()> {
     let (server, plugins, host) = start(kind, "finalizing").await?;
     for name in ["first", "second"] {
         create(&server, name).await?;
@@ -173,11 +173,11 @@ async fn a_finalizer_that_nobody_keeps_is_found_and_released(kind: Kind) -> anyh
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_finalizer_that_nobody_keeps_is_found_and_released_on_the_embedded_server() -> anyhow::Result<()> {
-    a_finalizer_that_nobody_keeps_is_found_and_released(Kind::Embedded).await
+async fn an_abandoned_finalizer_is_found_and_released_on_the_embedded_server() -> anyhow::Result<()> {
+    an_abandoned_finalizer_is_found_and_released(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_finalizer_that_nobody_keeps_is_found_and_released_on_a_real_kube_apiserver() -> anyhow::Result<()> {
-    a_finalizer_that_nobody_keeps_is_found_and_released(Kind::Real).await
+async fn an_abandoned_finalizer_is_found_and_released_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+    an_abandoned_finalizer_is_found_and_released(Kind::Real).await
 }

@@ -24,7 +24,7 @@ async fn written(server: &Server, name: &str, runs: &str) -> anyhow::Result<()> 
 
 /// The guest writes its object in each call, and asks for the next, six times in all; three writes are a loop here.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_writes_its_object_over_and_over_rests_until_somebody_changes_it() -> anyhow::Result<()> {
+async fn a_plugin_in_a_hot_loop_pauses_until_its_object_is_changed() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let bait = json!({
         "apiVersion": "v1", "kind": "ConfigMap",

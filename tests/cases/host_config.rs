@@ -115,7 +115,7 @@ async fn a_running_host_follows_its_file() -> anyhow::Result<()> {
 }
 
 #[test]
-fn nonsense_in_a_file_ends_a_host_before_it_begins_and_says_where() -> anyhow::Result<()> {
+fn an_invalid_configuration_file_ends_the_host_and_names_the_place() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("windlass.yaml");
     let shown = path.display().to_string();

@@ -111,11 +111,11 @@ async fn a_kind_comes_goes_and_comes_back_as_another(kind: Kind) -> anyhow::Resu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_comes_goes_and_comes_back_on_the_embedded_server() -> anyhow::Result<()> {
+async fn a_kind_can_be_added_removed_and_restored_on_the_embedded_server() -> anyhow::Result<()> {
     a_kind_comes_goes_and_comes_back_as_another(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_comes_goes_and_comes_back_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn a_kind_can_be_added_removed_and_restored_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_kind_comes_goes_and_comes_back_as_another(Kind::Real).await
 }

@@ -221,12 +221,12 @@ async fn a_crash(kind: Kind) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_crashes_is_replaced_within_the_lease_duration_on_the_embedded_server() -> anyhow::Result<()> {
+async fn a_crashed_replica_is_replaced_within_a_lease_on_the_embedded_server() -> anyhow::Result<()> {
     a_crash(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_crashes_is_replaced_within_the_lease_duration_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn a_crashed_replica_is_replaced_within_a_lease_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_crash(Kind::Real).await
 }
 
@@ -271,12 +271,12 @@ async fn a_pause(kind: Kind) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_stood_still_writes_nothing_when_it_goes_on_on_the_embedded_server() -> anyhow::Result<()> {
+async fn a_paused_replica_writes_nothing_on_resuming_on_the_embedded_server() -> anyhow::Result<()> {
     a_pause(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_stood_still_writes_nothing_when_it_goes_on_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn a_paused_replica_writes_nothing_on_resuming_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_pause(Kind::Real).await
 }
 
@@ -427,7 +427,7 @@ fn requests(replicas: &[&Replica]) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_warm_standby_takes_over_with_the_watch_that_it_has() -> anyhow::Result<()> {
+async fn a_warm_standby_takes_over_with_its_existing_watch() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let plugins = tempfile::tempdir()?;
     chameleon::write("good", &plugins.path().join("chameleon.wasm"))?;
@@ -449,7 +449,7 @@ async fn a_warm_standby_takes_over_with_the_watch_that_it_has() -> anyhow::Resul
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_without_a_plugin_gives_its_lease_to_the_one_that_has_it() -> anyhow::Result<()> {
+async fn a_replica_without_a_plugin_gives_its_lease_to_one_that_has_it() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let (lacking, full) = (plugin_directory()?, plugin_directory()?);
     chameleon::write("good", &full.path().join("chameleon.wasm"))?;

@@ -66,7 +66,7 @@ async fn the_log_keeps_to_its_level_without_an_audit_log_too() -> anyhow::Result
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_goes_on_while_its_audit_log_cannot_be_written() -> anyhow::Result<()> {
+async fn a_host_continues_while_its_audit_log_cannot_be_written() -> anyhow::Result<()> {
     if !Path::new("/dev/full").exists() {
         println!("not run: this system has no /dev/full");
         return Ok(());

@@ -84,7 +84,7 @@ async fn code_says_whom_a_change_concerns_on_a_real_kube_apiserver() -> anyhow::
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_a_mapper_fails_every_primary_runs_and_it_is_said_why() -> anyhow::Result<()> {
+async fn a_failing_mapper_runs_every_primary_and_the_reason_is_logged() -> anyhow::Result<()> {
     let stage = Stage::new(Kind::Embedded).await?;
     let mut before = stage.ran();
     for (misbehave, words) in [

@@ -106,7 +106,7 @@ async fn page(address: SocketAddr) -> anyhow::Result<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn metrics_have_the_names_that_users_of_prometheus_and_controller_runtime_know() -> anyhow::Result<()> {
+async fn metrics_have_the_names_known_from_prometheus_and_controller_runtime() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let (plugins, recordings) = (plugin_directory()?, tempfile::tempdir()?);
     let recordings = recordings.path().display().to_string();

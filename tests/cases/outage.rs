@@ -47,11 +47,11 @@ async fn an_outage(kind: Kind) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_pauses_while_the_server_is_away_and_heals_at_once_on_the_embedded_server() -> anyhow::Result<()> {
+async fn a_host_pauses_in_an_outage_and_heals_at_once_on_the_embedded_server() -> anyhow::Result<()> {
     an_outage(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_pauses_while_the_server_is_away_and_heals_at_once_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn a_host_pauses_in_an_outage_and_heals_at_once_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     an_outage(Kind::Real).await
 }

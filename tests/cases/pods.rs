@@ -178,7 +178,7 @@ fn said(output: &Output) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_replicas_of_a_cluster_are_shown_as_one_host_and_one_that_is_gone_hides_no_other() -> anyhow::Result<()> {
+async fn replicas_appear_as_one_host_and_a_missing_one_hides_no_other() -> anyhow::Result<()> {
     let mut fleet = Fleet::start().await?;
     let shown = fleet.settled().await?;
     let of = |plugin: &str| {
@@ -242,7 +242,7 @@ async fn the_replicas_of_a_cluster_are_shown_as_one_host_and_one_that_is_gone_hi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_no_pod_is_found_it_is_said_what_was_looked_for_and_how_to_say_otherwise() -> anyhow::Result<()> {
+async fn if_no_pod_is_found_the_search_and_the_flags_to_change_it_are_shown() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let windlass = paths::windlass()?;
     let ask = async |more: &[&str]| {

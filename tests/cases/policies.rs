@@ -139,17 +139,17 @@ async fn a_denial_names_the_missing_rule(kind: Kind) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_rule_that_a_denial_names_is_the_one_that_was_missing_on_the_embedded_server() -> anyhow::Result<()> {
+async fn a_denial_names_the_missing_rule_on_the_embedded_server() -> anyhow::Result<()> {
     a_denial_names_the_missing_rule(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_rule_that_a_denial_names_is_the_one_that_was_missing_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn a_denial_names_the_missing_rule_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_denial_names_the_missing_rule(Kind::Real).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_revoked_is_denied_to_the_next_call_and_a_revoked_watch_ends() -> anyhow::Result<()> {
+async fn a_revoked_right_is_denied_to_the_next_call_and_ends_its_watch() -> anyhow::Result<()> {
     let scene = Scene::new(Kind::Embedded).await?;
     scene.grant("", &[WEBAPPS, DEPLOYMENTS, READ_SERVICES])?;
     let host = scene.run(&[])?;
@@ -192,7 +192,7 @@ async fn what_is_revoked_is_denied_to_the_next_call_and_a_revoked_watch_ends() -
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_plugin_keeps_its_keys_and_goes_on_at_once() -> anyhow::Result<()> {
+async fn a_paused_plugin_keeps_its_keys_and_continues_at_once() -> anyhow::Result<()> {
     let scene = Scene::new(Kind::Embedded).await?;
     chameleon::write("good", &scene.plugins.path().join("chameleon.wasm"))?;
     let beside = HEAD.replace("webapp", "chameleon");
@@ -298,7 +298,7 @@ async fn the_hosts_own_namespace_is_denied() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_watches_everything_is_confined_to_the_namespaces_that_are_granted() -> anyhow::Result<()> {
+async fn a_plugin_that_watches_everything_sees_only_the_granted_namespaces() -> anyhow::Result<()> {
     let scene = Scene::new(Kind::Embedded).await?;
     let objects = scene.server.objects();
     let elsewhere = windlass_tests::objects::Objects::new(objects.client().clone(), "elsewhere");
@@ -323,8 +323,7 @@ async fn a_plugin_that_watches_everything_is_confined_to_the_namespaces_that_are
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_outside_of_the_granted_namespaces_is_denied_once_and_is_no_failure_of_the_objects()
--> anyhow::Result<()> {
+async fn writes_outside_granted_namespaces_are_denied_once_and_fail_no_object() -> anyhow::Result<()> {
     let scene = Scene::new(Kind::Embedded).await?;
     let objects = scene.server.objects();
     let elsewhere = windlass_tests::objects::Objects::new(objects.client().clone(), "elsewhere");
@@ -406,17 +405,17 @@ async fn a_dry_run_of_everything(kind: Kind) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_only_host_tells_all_that_it_would_do_once_on_the_embedded_server() -> anyhow::Result<()> {
+async fn a_read_only_host_reports_each_change_once_on_the_embedded_server() -> anyhow::Result<()> {
     a_dry_run_of_everything(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_only_host_tells_all_that_it_would_do_once_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn a_read_only_host_reports_each_change_once_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_dry_run_of_everything(Kind::Real).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_read_only_host_has_withheld_a_host_that_may_write_does() -> anyhow::Result<()> {
+async fn a_host_that_may_write_makes_the_writes_that_read_only_withheld() -> anyhow::Result<()> {
     let scene = Scene::new(Kind::Embedded).await?;
     let host = scene.run(&["--grants=manifest", "--read-only"])?;
     host.says("controller started").await?;
@@ -461,8 +460,7 @@ async fn admit_to(server: &Server, account: &str, verbs: &[&str]) -> anyhow::Res
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_a_real_kube_apiserver_lets_nothing_be_tried_the_intended_write_is_told_and_not_retried()
--> anyhow::Result<()> {
+async fn a_write_that_cannot_be_tried_is_not_retried_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     let scene = Scene::new(Kind::Real).await?;
     let namespace = scene.server.objects().namespace();
     admit_to(&scene.server, "reader", &["get", "list", "watch"]).await?;
@@ -505,11 +503,11 @@ async fn an_account_bounds_the_watches(kind: Kind) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_account_may_not_watch_its_plugin_does_not_on_the_embedded_server() -> anyhow::Result<()> {
+async fn a_plugin_watches_only_what_its_account_may_on_the_embedded_server() -> anyhow::Result<()> {
     an_account_bounds_the_watches(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_account_may_not_watch_its_plugin_does_not_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn a_plugin_watches_only_what_its_account_may_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     an_account_bounds_the_watches(Kind::Real).await
 }

@@ -48,7 +48,7 @@ async fn recorded(plugin: &Path, recordings: &Path) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_recording_replays_without_a_server_and_tells_what_another_plugin_would_write() -> anyhow::Result<()> {
+async fn a_recording_replays_offline_and_shows_what_another_plugin_would_write() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let (plugin, recordings) = (folder.path().join("webapp.wasm"), folder.path().join("recordings"));
     std::fs::copy(paths::plugins()?.join("webapp.wasm"), &plugin)?;
@@ -78,7 +78,7 @@ async fn a_recording_replays_without_a_server_and_tells_what_another_plugin_woul
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_starts_from_what_was_recorded() -> anyhow::Result<()> {
+async fn a_check_starts_from_a_recording() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let [plugin, recordings, other] =
         ["webapp.wasm", "recordings", "chameleon.wasm"].map(|name| folder.path().join(name));
@@ -127,7 +127,7 @@ fn recording(size: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_names_the_values_that_a_recording_does_not_tell_if_an_object_is_refused() -> anyhow::Result<()> {
+async fn check_names_redacted_values_that_make_the_server_refuse_an_object() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let [plugin, file] = ["buggy.wasm", "recording.jsonl"].map(|name| folder.path().join(name));
     std::fs::copy(paths::guest("buggy")?, &plugin)?;
@@ -164,7 +164,7 @@ fn relabelled(from: &Path, to: &Path) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pipe_that_nobody_writes_to_is_refused_at_once() -> anyhow::Result<()> {
+async fn a_pipe_without_a_writer_is_refused_at_once() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let pipe = folder.path().join("pipe");
     ensure!(Command::new("mkfifo").arg(&pipe).status().await?.success(), "mkfifo");

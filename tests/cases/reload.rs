@@ -130,7 +130,7 @@ async fn a_live_directory_is_followed_from_empty_to_empty() -> anyhow::Result<()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_what_is_on_the_list_of_allowed_digests_runs_and_only_while_it_is() -> anyhow::Result<()> {
+async fn only_versions_on_the_list_of_allowed_digests_run() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     server.objects().apply(&bait("bait")).await?;
     let plugins = tempfile::tempdir()?;

@@ -336,7 +336,7 @@ async fn orphans_and_strangers(kind: Kind) -> anyhow::Result<()> {
 
 /// The plugin wants what has come true without it, and the cache does not show that yet.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_somebody_else_has_deleted_first_is_no_failure() -> anyhow::Result<()> {
+async fn a_pod_that_another_client_deleted_first_is_no_failure() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let (objects, proxy) = (server.objects(), Proxied::start(&server, SEED).await?);
     let plugins = plugin_directory()?;
@@ -384,11 +384,11 @@ async fn no_child_too_many_is_created_or_deleted_on_a_real_kube_apiserver() -> a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn children_too_many_are_counted_without_expectations_on_the_embedded_server() -> anyhow::Result<()> {
+async fn disabling_expectations_makes_extra_children_on_the_embedded_server() -> anyhow::Result<()> {
     some_too_many_without_expectations(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn children_too_many_are_counted_without_expectations_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn disabling_expectations_makes_extra_children_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     some_too_many_without_expectations(Kind::Real).await
 }

@@ -66,17 +66,17 @@ async fn a_written_policy_is_reviewed_and_runs(kind: Kind) -> anyhow::Result<()>
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_policy_that_grant_writes_runs_on_the_embedded_server_once_it_was_read() -> anyhow::Result<()> {
+async fn a_generated_policy_runs_once_reviewed_on_the_embedded_server() -> anyhow::Result<()> {
     a_written_policy_is_reviewed_and_runs(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_policy_that_grant_writes_runs_on_a_real_kube_apiserver_once_it_was_read() -> anyhow::Result<()> {
+async fn a_generated_policy_runs_once_reviewed_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_written_policy_is_reviewed_and_runs(Kind::Real).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_policy_of_a_plugin_in_its_authors_build_folder_is_in_the_authors_folder() -> anyhow::Result<()> {
+async fn the_policy_of_a_plugin_in_a_build_folder_is_in_its_authors_folder() -> anyhow::Result<()> {
     let (folder, built) = (tempfile::tempdir()?, plugin_directory()?);
     let plugin = folder.path().join("build/webapp.wasm");
     std::fs::create_dir(folder.path().join("build"))?;
@@ -93,7 +93,7 @@ async fn the_policy_of_a_plugin_in_its_authors_build_folder_is_in_the_authors_fo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_is_never_overwritten_unasked_and_what_it_lacks_is_shown() -> anyhow::Result<()> {
+async fn a_policy_is_not_overwritten_unasked_and_its_gaps_are_shown() -> anyhow::Result<()> {
     let plugins = plugin_directory()?;
     let (plugin, policy) = (plugins.path().join("webapp.wasm"), plugins.path().join("webapp.policy.yaml"));
     let plugin = plugin.to_string_lossy();
@@ -120,7 +120,7 @@ async fn a_policy_is_never_overwritten_unasked_and_what_it_lacks_is_shown() -> a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn inspect_tells_a_pipeline_what_a_plugin_asks_has_and_lacks() -> anyhow::Result<()> {
+async fn inspect_reports_what_a_plugin_asks_for_has_and_lacks() -> anyhow::Result<()> {
     let plugins = plugin_directory()?;
     let (plugin, policy) = (plugins.path().join("webapp.wasm"), plugins.path().join("webapp.policy.yaml"));
     let plugin = plugin.to_string_lossy();
@@ -184,7 +184,7 @@ async fn inspect_tells_a_pipeline_what_a_plugin_asks_has_and_lacks() -> anyhow::
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn inspect_says_of_what_is_no_plugin_for_this_host_what_it_is_and_what_its_author_can_do() -> anyhow::Result<()> {
+async fn inspect_explains_what_a_non_plugin_file_is_and_what_to_do() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let inspect = async |text: &str, json: bool| {
         let file = directory.path().join("shop.wasm");

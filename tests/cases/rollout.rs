@@ -57,7 +57,7 @@ async fn counted(server: &Server, name: &str, annotation: &str, times: &str) -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_next_version_would_do_is_shown_before_it_does_anything() -> anyhow::Result<()> {
+async fn the_writes_of_a_next_version_are_shown_before_it_makes_any() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let directory = tempfile::tempdir()?;
     let [current, next] = ["chameleon.wasm", "chameleon.next.wasm"].map(|name| directory.path().join(name));
@@ -113,7 +113,7 @@ rules: [{apiGroups: [\"\"], resources: [configmaps], verbs: [get, list, watch, c
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_is_replaced_waits_if_its_policy_says_so_also_after_a_restart() -> anyhow::Result<()> {
+async fn a_replaced_file_waits_as_the_policy_says_even_after_a_restart() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let directory = tempfile::tempdir()?;
     let own = directory.path().join("chameleon.wasm");

@@ -152,12 +152,12 @@ async fn a_stop_under_load(kind: Kind) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_is_stopped_under_load_cuts_nothing_on_the_embedded_server() -> anyhow::Result<()> {
+async fn a_stop_under_load_cuts_nothing_on_the_embedded_server() -> anyhow::Result<()> {
     a_stop_under_load(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_is_stopped_under_load_cuts_nothing_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn a_stop_under_load_cuts_nothing_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_stop_under_load(Kind::Real).await
 }
 
@@ -253,17 +253,17 @@ async fn a_stop_while_the_server_is_dead(kind: Kind) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_while_the_server_is_dead_is_quick_and_says_so_on_the_embedded_server() -> anyhow::Result<()> {
+async fn a_host_stops_quickly_while_the_server_is_dead_on_the_embedded_server() -> anyhow::Result<()> {
     a_stop_while_the_server_is_dead(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_while_the_server_is_dead_is_quick_and_says_so_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn a_host_stops_quickly_while_the_server_is_dead_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_stop_while_the_server_is_dead(Kind::Real).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_waits_for_a_silent_server_stops_before_its_first_controller() -> anyhow::Result<()> {
+async fn a_host_waiting_for_a_silent_server_stops_before_its_first_controller() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let proxy = Proxied::start(&server, 9).await?;
     proxy.go_silent();

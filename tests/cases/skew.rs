@@ -256,7 +256,7 @@ async fn rollback(first: Version) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_version_has_rolled_back_the_other_does_not_run() -> anyhow::Result<()> {
+async fn a_file_rolled_back_by_one_host_version_is_not_run_by_the_other() -> anyhow::Result<()> {
     for first in [Old, New] {
         rollback(first).await?;
     }

@@ -73,12 +73,12 @@ async fn a_plugin_by_componentize_js_converges_prints_and_is_refused_a_file() ->
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_by_zig_cc_and_the_standard_adapter_converges_prints_and_is_refused_a_file() -> anyhow::Result<()> {
+async fn a_zig_cc_plugin_in_the_standard_adapter_converges_and_opens_no_file() -> anyhow::Result<()> {
     converges("stock-c", "No such file").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_by_go_and_the_standard_adapter_converges_prints_and_is_refused_a_file() -> anyhow::Result<()> {
+async fn a_go_plugin_in_the_standard_adapter_converges_and_opens_no_file() -> anyhow::Result<()> {
     converges("stock-go", "Bad file number").await
 }
 

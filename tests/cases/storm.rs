@@ -330,37 +330,37 @@ async fn kills(arguments: &[&'static str], streaming: bool) -> anyhow::Result<()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn watches_that_are_cut_lose_nothing_and_need_no_list_on_the_embedded_server() -> anyhow::Result<()> {
+async fn cut_watches_lose_nothing_and_need_no_list_on_the_embedded_server() -> anyhow::Result<()> {
     cuts(Kind::Embedded, false).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn watches_that_are_cut_lose_nothing_and_need_no_list_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn cut_watches_lose_nothing_and_need_no_list_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     cuts(Kind::Real, false).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streamed_lists_and_their_watches_lose_nothing_when_cut_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn cut_streamed_lists_lose_nothing_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     cuts(Kind::Real, true).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_goes_wrong_everybody_ends_with_the_truth_on_the_embedded_server() -> anyhow::Result<()> {
+async fn plugins_converge_under_every_kind_of_fault_on_the_embedded_server() -> anyhow::Result<()> {
     everything(Kind::Embedded, false).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_goes_wrong_everybody_ends_with_the_truth_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn plugins_converge_under_every_kind_of_fault_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     everything(Kind::Real, false).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_goes_wrong_with_streamed_lists_too_on_the_embedded_server() -> anyhow::Result<()> {
+async fn plugins_converge_with_streamed_lists_too_on_the_embedded_server() -> anyhow::Result<()> {
     everything(Kind::Embedded, true).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_goes_wrong_with_streamed_lists_too_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn plugins_converge_with_streamed_lists_too_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     everything(Kind::Real, true).await
 }
 

@@ -165,7 +165,7 @@ fn tail(log: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_swap_loses_a_key_doubles_a_call_or_lists_anew_and_what_fails_is_rolled_back() -> anyhow::Result<()> {
+async fn a_swap_loses_no_key_doubles_no_call_and_rolls_back_failures() -> anyhow::Result<()> {
     let _turn = busy::turn().await?;
     let (swaps, keys) = form();
     let stage = Stage::start(keys).await?;
@@ -217,7 +217,7 @@ async fn no_swap_loses_a_key_doubles_a_call_or_lists_anew_and_what_fails_is_roll
 
 /// Each generation waits for something while the one before it keeps running.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_generation_that_cannot_run_yet_waits_and_the_one_before_it_goes_on() -> anyhow::Result<()> {
+async fn a_generation_that_cannot_run_yet_waits_while_its_predecessor_runs() -> anyhow::Result<()> {
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
     let create = async |name: &str| {
         let labels = json!({"chameleon": "true"});

@@ -51,7 +51,7 @@ async fn rejected(server: &Server) -> anyhow::Result<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rollback_is_told_everywhere_outlives_the_host_and_ends_with_another_file() -> anyhow::Result<()> {
+async fn a_rollback_is_shown_everywhere_and_outlasts_restarts_until_a_new_file() -> anyhow::Result<()> {
     let (server, plugins, cache) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?, tempfile::tempdir()?);
     for number in 0..8 {
         server.objects().apply(&object(&format!("key-{number}"))).await?;
@@ -121,8 +121,7 @@ async fn a_rollback_is_told_everywhere_outlives_the_host_and_ends_with_another_f
 
 /// The file changes while no host runs to see it.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_rolled_back_before_another_file_came_is_forgotten_everywhere_by_the_next_host() -> anyhow::Result<()>
-{
+async fn a_file_replaced_while_no_host_runs_clears_its_rollback_everywhere() -> anyhow::Result<()> {
     let (server, plugins, cache) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?, tempfile::tempdir()?);
     server.objects().apply(&object("key")).await?;
     put("steady-0", plugins.path())?;
@@ -200,7 +199,7 @@ async fn take_the_lease_for_a_while(server: &Server, host: &Host) -> anyhow::Res
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_generation_that_fails_after_its_lease_was_lost_and_won_again_is_rolled_back() -> anyhow::Result<()> {
+async fn a_generation_that_fails_after_regaining_its_lease_is_rolled_back() -> anyhow::Result<()> {
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
     server.objects().apply(&object("key")).await?;
     put("steady-0", plugins.path())?;
@@ -225,7 +224,7 @@ async fn a_generation_that_fails_after_its_lease_was_lost_and_won_again_is_rolle
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_that_is_lost_in_the_midst_of_a_swap_promotes_nothing_and_loses_no_generation() -> anyhow::Result<()> {
+async fn a_lease_lost_during_a_swap_promotes_nothing_and_loses_no_generation() -> anyhow::Result<()> {
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
     server.objects().apply(&object("key")).await?;
     put("steady-0", plugins.path())?;
@@ -302,7 +301,7 @@ async fn a_rollback_that_is_due_waits_for_no_newer_generation() -> anyhow::Resul
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_controller_that_waits_before_and_after_a_swap_says_so_and_the_host_is_ready() -> anyhow::Result<()> {
+async fn a_controller_that_waits_across_a_swap_says_so_and_the_host_is_ready() -> anyhow::Result<()> {
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
     put("missing-crd", plugins.path())?;
     let (host, address) = watched(&server, plugins.path(), &["--leases=none"]).await?;
@@ -331,8 +330,7 @@ async fn a_controller_that_waits_before_and_after_a_swap_says_so_and_the_host_is
 /// If the new generation reads other caches, it is called only after the former one's calls have ended, so that it sees
 /// what they wrote.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_generation_with_other_caches_calls_nothing_before_the_calls_of_the_former_one_have_ended()
--> anyhow::Result<()> {
+async fn a_generation_with_other_caches_waits_for_the_former_ones_calls() -> anyhow::Result<()> {
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let port = listener.local_addr()?.port();

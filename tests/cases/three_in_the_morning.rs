@@ -31,7 +31,7 @@ async fn tells(address: SocketAddr, words: &[&str], code: i32, parts: &[&str]) -
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_command_says_what_a_plugin_waits_for_uses_and_was_stopped_for() -> anyhow::Result<()> {
+async fn one_command_shows_why_a_plugin_waits_what_it_uses_and_why_it_stopped() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let objects = server.objects();
     for number in 0..30 {

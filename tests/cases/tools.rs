@@ -37,7 +37,7 @@ fn begun(notes: &Path) -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn what_two_install_at_once_each_of_them_has_whole() -> anyhow::Result<()> {
+async fn two_concurrent_installations_of_a_tool_both_end_complete() -> anyhow::Result<()> {
     let at = tempfile::tempdir()?;
     for folder in ["bin", "begun"] {
         fs::create_dir(at.path().join(folder))?;

@@ -253,7 +253,7 @@ async fn a_call_is_one_trace_from_its_event_to_the_api_servers_answer() -> anyho
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collector_that_is_away_is_told_once_and_costs_nothing_else() -> anyhow::Result<()> {
+async fn an_unreachable_collector_is_logged_once_and_costs_nothing_else() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;
     let plugins = plugin_directory()?;

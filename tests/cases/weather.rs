@@ -342,11 +342,11 @@ fn spread(took: &[Duration]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_bad_weather_all_is_as_it_should_be_on_the_embedded_server() -> anyhow::Result<()> {
+async fn after_bad_weather_all_plugins_have_converged_on_the_embedded_server() -> anyhow::Result<()> {
     bad_weather(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_bad_weather_all_is_as_it_should_be_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn after_bad_weather_all_plugins_have_converged_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     bad_weather(Kind::Real).await
 }

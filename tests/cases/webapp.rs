@@ -38,12 +38,12 @@ async fn the_whole_story(kind: Kind) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webapp_lives_heals_and_goes_on_the_embedded_server() -> anyhow::Result<()> {
+async fn a_webapp_is_created_healed_and_deleted_on_the_embedded_server() -> anyhow::Result<()> {
     the_whole_story(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webapp_lives_heals_and_goes_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn a_webapp_is_created_healed_and_deleted_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     the_whole_story(Kind::Real).await
 }
 
@@ -85,12 +85,12 @@ async fn an_empty_image(kind: Kind) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_empty_image_is_reported_once_and_not_retried_on_the_embedded_server() -> anyhow::Result<()> {
+async fn an_empty_image_is_reported_and_not_retried_on_the_embedded_server() -> anyhow::Result<()> {
     an_empty_image(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_empty_image_is_reported_once_and_not_retried_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn an_empty_image_is_reported_and_not_retried_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     an_empty_image(Kind::Real).await
 }
 
@@ -110,18 +110,18 @@ async fn replicas_out_of_range(kind: Kind) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replicas_out_of_range_are_refused_by_the_schema_on_the_embedded_server() -> anyhow::Result<()> {
+async fn the_schema_refuses_replicas_out_of_range_on_the_embedded_server() -> anyhow::Result<()> {
     replicas_out_of_range(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replicas_out_of_range_are_refused_by_the_schema_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn the_schema_refuses_replicas_out_of_range_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     replicas_out_of_range(Kind::Real).await
 }
 
 /// A reconcile that has nothing to do must not write: the host would call it again for its own change, for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webapp_that_is_as_it_should_be_costs_no_further_request() -> anyhow::Result<()> {
+async fn a_converged_webapp_makes_no_further_request() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let plugins = plugin_directory()?;
     let host = host(&server, plugins.path()).await?;

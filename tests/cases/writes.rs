@@ -181,31 +181,31 @@ async fn lost_answers_to_a_plugins_writes(kind: Kind) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_key_waits_out_a_plugins_write_whose_answer_is_lost_on_the_embedded_server() -> anyhow::Result<()> {
+async fn a_lost_answer_delays_a_key_only_briefly_on_the_embedded_server() -> anyhow::Result<()> {
     lost_answers_to_a_plugins_writes(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_key_waits_out_a_plugins_write_whose_answer_is_lost_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn a_lost_answer_delays_a_key_only_briefly_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     lost_answers_to_a_plugins_writes(Kind::Real).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_create_whose_answer_is_lost_is_settled_by_one_read_on_the_embedded_server() -> anyhow::Result<()> {
+async fn one_read_settles_a_create_with_a_lost_answer_on_the_embedded_server() -> anyhow::Result<()> {
     a_create_whose_answer_is_lost(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_create_whose_answer_is_lost_is_settled_by_one_read_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn one_read_settles_a_create_with_a_lost_answer_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_create_whose_answer_is_lost(Kind::Real).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_of_a_cancelled_call_is_carried_out_and_waited_for_on_the_embedded_server() -> anyhow::Result<()> {
+async fn a_cancelled_calls_write_is_made_and_awaited_on_the_embedded_server() -> anyhow::Result<()> {
     a_call_that_is_cancelled(Kind::Embedded).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_of_a_cancelled_call_is_carried_out_and_waited_for_on_a_real_kube_apiserver() -> anyhow::Result<()> {
+async fn a_cancelled_calls_write_is_made_and_awaited_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_call_that_is_cancelled(Kind::Real).await
 }

@@ -59,7 +59,7 @@ fn said(arguments: &[&str]) -> anyhow::Result<String> {
 }
 
 #[test]
-fn the_commands_for_authors_are_ones_that_the_program_has() -> anyhow::Result<()> {
+fn the_documented_commands_for_authors_exist() -> anyhow::Result<()> {
     let shown = snippets(AUTHORING).into_iter().filter(|snippet| snippet.info == "console");
     let commands: Vec<_> = shown.flat_map(|it| it.text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
     let commands = commands.iter().filter_map(|line| line.strip_prefix("$ windlass "));
@@ -89,7 +89,7 @@ fn flags(text: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn every_snippet_is_one_that_a_test_checks() {
+fn every_snippet_is_covered_by_a_test() {
     for Shown { info, place, .. } in shown() {
         assert!(
             ["sh", "json log", "yaml rbac", "yaml policy", "yaml config", "yaml host"].contains(&info.as_str()),
@@ -115,7 +115,7 @@ fn the_log_lines_are_json_with_the_fields_that_every_line_has() -> anyhow::Resul
 }
 
 #[test]
-fn the_commands_are_ones_that_the_program_has() -> anyhow::Result<()> {
+fn the_documented_commands_exist() -> anyhow::Result<()> {
     for Shown { text, place, .. } in of("sh") {
         for command in text.lines() {
             let mut words = command.split_whitespace();
@@ -174,7 +174,7 @@ fn every_flag_is_described_and_no_other() -> anyhow::Result<()> {
 }
 
 #[test]
-fn the_roles_are_what_kubernetes_reads_and_the_program_prints() -> anyhow::Result<()> {
+fn the_documented_roles_parse_and_equal_the_printed_ones() -> anyhow::Result<()> {
     let nothing = tempfile::tempdir()?;
     let plugins = nothing.path().to_str().context("a path of UTF-8")?;
     let printed = said(&["rbac", "--plugins", plugins])?;
@@ -194,7 +194,7 @@ fn webapp() -> anyhow::Result<tempfile::TempDir> {
 }
 
 #[test]
-fn the_policies_are_ones_that_the_program_reads() -> anyhow::Result<()> {
+fn the_documented_policies_parse() -> anyhow::Result<()> {
     /// The exit code of `inspect` if something cannot be read.
     const UNREADABLE_EXIT_CODE: i32 = 2;
     let directory = webapp()?;
@@ -213,7 +213,7 @@ fn the_policies_are_ones_that_the_program_reads() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_configurations_are_ones_that_the_program_reads() -> anyhow::Result<()> {
+async fn the_documented_configurations_parse() -> anyhow::Result<()> {
     for Shown { text, .. } in of("yaml config") {
         let directory = webapp()?;
         std::fs::write(directory.path().join("webapp.config.yaml"), &text)?;
@@ -229,7 +229,7 @@ async fn the_configurations_are_ones_that_the_program_reads() -> anyhow::Result<
 }
 
 #[test]
-fn the_configuration_files_of_hosts_are_ones_that_the_program_reads() -> anyhow::Result<()> {
+fn the_documented_host_configurations_parse() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let file = directory.path().join("windlass.yaml");
     let path = file.to_str().context("a path of UTF-8")?;
@@ -264,7 +264,7 @@ fn metrics(text: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn alerts_and_dashboard_use_metrics_that_are_described_and_each_alert_has_its_line() -> anyhow::Result<()> {
+fn alerts_and_the_metrics_of_alerts_and_dashboard_are_documented() -> anyhow::Result<()> {
     let files = paths::root().join("deploy/chart/files");
     let pages = operating();
     let described = metrics(&pages);

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn one_name_with_two_values_is_told_with_its_places() {
+    fn a_name_with_two_values_is_reported_with_its_places() {
         let injected = [
             ("a.rs", "const PAGE_MAX: usize = 5;\nconst OTHER_MAX: u8 = 1;"),
             ("b.rs", "\n#[cfg(test)] mod t { const PAGE_MAX: usize = 6; }"),

@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn one_crate_asks_the_system_for_chance() {
+    fn only_one_crate_asks_the_system_for_chance() {
         for line in ["rand::random()", "rand::rng().fill(b)", "SystemTime::now()", "Timestamp::now()"] {
             assert_eq!(untold(&source("host/kube/src/a.rs", line)).len(), 1, "{line}");
             assert!(untold(&source("host/world/src/lib.rs", line)).is_empty(), "{line}");

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_to_a_circle_is_not_of_it() {
+    fn a_node_that_leads_to_a_circle_is_not_part_of_it() {
         let arrows = [("a", "b"), ("b", "c"), ("c", "b"), ("c", "d"), ("e", "f"), ("f", "g"), ("g", "e")];
         let names = "abcdefg".split("").filter(|it| !it.is_empty()).collect();
         let found = circles(&names, &arrows.into_iter().collect());

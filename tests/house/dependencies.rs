@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_licence_is_allowed_if_what_it_offers_is() {
+    fn a_licence_is_allowed_if_one_of_its_alternatives_is() {
         let allowed =
             ["MIT", "MIT/GPL-3.0", "MIT AND ISC", "(GPL-3.0 OR MIT) AND ISC", "Apache-2.0 WITH LLVM-exception"];
         assert_eq!(rules().licences(&packages(&allowed)), [""; 0]);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_licence_that_no_crate_needs_is_told_of() {
+    fn a_licence_that_no_crate_needs_is_reported() {
         let packages = packages(&["MIT OR ISC", "Apache-2.0 WITH LLVM-exception", "ISC"]);
         assert_eq!(rules().needless_licences(&packages), ["deny.toml: no crate needs that MIT is allowed"]);
     }

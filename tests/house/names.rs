@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_a_crate_has_twice_is_told_with_its_places() {
+    fn a_name_defined_twice_in_a_crate_is_reported_with_its_places() {
         let files =
             [("lib.rs", "mod a; mod b;\nstruct A;"), ("a.rs", "struct B;"), ("b.rs", "\nenum B {}\ntype C = u8;")];
         let expected = "`B` is defined 2 times:\n    src/a.rs:1: struct B;\n    src/b.rs:2: enum B {}";

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_tests_alone_is_no_code() {
+    fn code_for_tests_alone_does_not_count_as_code() {
         assert_eq!(words("#[cfg(test)]\nmod tests;\nb"), ["b"]);
         assert_eq!(words("a;\n#[cfg(test)]\n#[allow(x[0])]\nmod tests { fn f() { } }\nb"), ["a;", "b"]);
         assert_eq!(words("#[cfg(test)] fn f<A, B>(a: [u8; 3]) -> X where A: B, B: C { { } } b"), ["b"]);

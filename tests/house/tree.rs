@@ -226,7 +226,7 @@ fn selects_say_what_goes_first() {
 }
 
 #[test]
-fn chance_and_the_time_of_day_can_be_told() {
+fn chance_and_the_time_of_day_come_from_one_crate() {
     holds("no chance or time of day but of windlass-world", &untold_chance());
 }
 

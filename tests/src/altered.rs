@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_component_describes_itself_by_the_new_manifest_and_reconciles_as_before() -> anyhow::Result<()> {
+    fn an_altered_component_has_the_new_manifest_and_reconciles_as_before() -> anyhow::Result<()> {
         let manifest = json!({"name": "webapp", "description": "größer"});
         let altered = with_manifest(&wat::parse_str(PLUGIN)?, &manifest)?;
         let (result, memory) = call(&altered, "describe")?;

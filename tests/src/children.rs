@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_appears_once_and_goes_once() {
+    fn a_child_appears_once_and_disappears_once() {
         let mut log = Log::default();
         for (object, is_gone) in [
             (child(1, Some("p"), false), false),
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_is_converged_by_its_children_and_told_by_its_status() {
+    fn a_parent_converges_by_its_children_and_its_status() {
         let mut log = Log::default();
         let parent = |version: u64, told: u64| {
             json!({

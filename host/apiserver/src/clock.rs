@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_told_clock_goes_as_tokios_does() {
+    async fn a_virtual_clock_follows_tokios_time() {
         let time = Time::start(Clock::Told(SystemTime::UNIX_EPOCH));
         tokio::time::advance(std::time::Duration::from_hours(10)).await;
         assert_eq!(time.now().text(), "1970-01-01T10:00:00Z");

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_mean_what_they_mean_in_go() {
+    fn patterns_have_gos_meaning() {
         for (pattern, good, bad) in [
             (r"^\d+$", "12", "１２"),
             (r"^[\w.-]+$", "a_b.c-d", "é"),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused_in_one_line() {
+    fn an_invalid_pattern_is_refused_in_one_line() {
         for pattern in ["(", "[", "*a", r"\", "(?=a)", "((a{1000}){1000}){1000}"] {
             let error = PatternBudget::full().pattern(pattern).expect_err(pattern);
             assert!(!error.contains('\n') && !error.is_empty(), "{error}");

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_says_what_was_signed() {
+    fn a_token_yields_its_signed_claims() {
         let key = TokenKey::new([1; 64]);
         let token = key.issue(&claims());
         assert_eq!(key.verify(&token, 199, &here()), Ok(claims()));

@@ -34,7 +34,7 @@ fn certificate_request(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_certificate_is_asked_for_in_ones_own_name_and_approved_by_another() {
+async fn a_certificate_is_requested_in_ones_own_name_and_approved_by_another() {
     let cluster = cluster().await;
     let resources =
         ["certificatesigningrequests", "certificatesigningrequests/approval", "certificatesigningrequests/status"];
@@ -78,7 +78,7 @@ async fn a_certificate_is_asked_for_in_ones_own_name_and_approved_by_another() {
 }
 
 #[tokio::test]
-async fn nobody_learns_what_there_is_from_what_is_offered() {
+async fn a_forbidden_user_cannot_probe_kinds_by_content_negotiation() {
     let cluster = cluster().await;
     let definition = support::webapp_definition();
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -92,7 +92,7 @@ async fn nobody_learns_what_there_is_from_what_is_offered() {
 }
 
 #[tokio::test]
-async fn a_path_is_served_as_it_is_authorized() {
+async fn a_request_path_is_authorized_as_it_is_served() {
     let cluster = cluster().await;
     let group = "example.com";
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -163,7 +163,7 @@ async fn a_node_is_impersonated_with_its_group_alone() {
 }
 
 #[tokio::test]
-async fn an_account_is_its_own_node_if_it_may_be_that_of_any() {
+async fn a_node_account_may_act_only_as_its_own_node() {
     let cluster = cluster().await;
     let admin = Client::administrator(&cluster);
     let accounts = "/api/v1/namespaces/default/serviceaccounts";

@@ -30,7 +30,7 @@ fn deployment(spec: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn unknown_and_duplicate_fields_are_told_in_the_order_of_the_body() {
+async fn unknown_and_duplicate_fields_are_reported_in_body_order() {
     let cluster = Cluster::quiet().await;
     let body = br#"{"zzz": 1, "metadata": {"name": "c"}, "data": {"a": "1", "a": "2"}, "foo": {"b": 1, "b": 2}}"#;
     let strict = format!("{CONFIG_MAPS}?fieldValidation=Strict");

@@ -91,7 +91,7 @@ async fn updates_and_patches_are_made_in_the_version_of_the_request() {
 }
 
 #[tokio::test]
-async fn a_converter_is_trusted_by_its_certificate_and_found_by_a_path_that_is_cleaned() {
+async fn conversion_trusts_the_webhooks_certificate_and_cleans_its_path() {
     let (cluster, hook) = (Cluster::quiet().await, Hook::start().await);
     let client = hook.client_as_of_envtest("//moved//convert");
     cluster.post(DEFINITIONS, &definition(&client)).await.expect(StatusCode::CREATED);

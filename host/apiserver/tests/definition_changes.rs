@@ -75,7 +75,7 @@ async fn stored_objects_are_read_by_the_new_schema() {
 }
 
 #[tokio::test]
-async fn a_write_that_changes_nothing_migrates_what_is_stored() {
+async fn a_write_without_changes_migrates_the_stored_object() {
     let cluster = Cluster::with_webapps().await;
     cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
     let path = format!("{WEBAPPS}/a");
@@ -111,7 +111,7 @@ async fn an_object_stored_in_a_version_that_is_gone_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn what_goes_is_shown_by_the_new_schema() {
+async fn a_deletion_event_is_shown_by_the_new_schema() {
     let cluster = Cluster::with_webapps().await;
     cluster.post(WEBAPPS, &webapp("a")).await.expect(StatusCode::CREATED);
     add_field(&cluster).await;

@@ -69,7 +69,7 @@ async fn a_definition_waits_for_a_name_that_another_has() {
 }
 
 #[tokio::test]
-async fn a_served_definition_goes_on_with_its_names() {
+async fn a_served_definition_keeps_its_accepted_names() {
     let cluster = Cluster::quiet().await;
     let group = "example.com";
     for (plural, kind) in [("apples", "Apple"), ("pears", "Pear")] {
@@ -107,7 +107,7 @@ async fn a_definition_takes_nothing_from_a_built_in_kind() {
 }
 
 #[tokio::test]
-async fn a_protected_group_names_who_approved_it() {
+async fn a_protected_group_requires_an_approval_annotation() {
     let cluster = Cluster::quiet().await;
     let names = json!({ "plural": "apples", "kind": "Apple" });
     let group = "fruit.k8s.io";

@@ -164,7 +164,7 @@ async fn nothing_is_said_as_the_part_of_the_server_says_it_that_looked() {
 }
 
 #[tokio::test]
-async fn a_long_answer_is_packed_for_who_takes_it() {
+async fn a_long_answer_is_compressed_for_clients_that_accept_it() {
     let cluster = Cluster::quiet().await;
     let mut object = config_map("long");
     object["data"]["a"] = json!("x".repeat(128 * 1024));

@@ -383,7 +383,7 @@ fn requests() -> impl Strategy<Value = Hostile> {
 }
 
 #[test]
-fn whatever_is_sent_is_answered_and_the_connection_lives_on() {
+fn every_request_is_answered_and_the_connection_survives() {
     let cluster = RUNTIME.block_on(furnished());
     // `PROPTEST_CASES=10000` tries more of them.
     let cases = Cases::default().cases * 4;
@@ -424,7 +424,7 @@ async fn a_refused_body_does_not_break_the_connection() {
 }
 
 #[tokio::test]
-async fn a_body_beyond_the_limit_is_refused_and_the_client_is_told_that_the_connection_ends() {
+async fn a_body_over_the_limit_is_refused_and_the_connection_is_closed() {
     let cluster = Cluster::quiet().await;
     let mut stream = TcpStream::connect(cluster.server.address()).await.expect("the server listens");
     let head = format!(

@@ -136,7 +136,7 @@ async fn deletion_preconditions_are_checked() {
 }
 
 #[tokio::test]
-async fn a_terminating_namespace_refuses_content_and_goes_when_it_is_empty() {
+async fn a_terminating_namespace_refuses_content_and_ends_when_empty() {
     let cluster = Cluster::quiet().await;
     let namespaces = "/api/v1/namespaces";
     cluster.post(namespaces, &json!({ "metadata": { "name": "shop" } })).await.expect(StatusCode::CREATED);

@@ -101,7 +101,7 @@ async fn a_broken_body_is_a_bad_request() {
 }
 
 #[tokio::test]
-async fn what_has_no_protobuf_is_not_stored() {
+async fn an_object_that_protobuf_cannot_hold_is_not_stored() {
     let cluster = Cluster::quiet().await;
     cluster.post(DEPLOYMENTS, &support::deployment("a")).await.expect(StatusCode::CREATED);
     cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);

@@ -10,7 +10,7 @@ use support::rbac::{
 use support::{Answer, CONFIG_MAPS, Cluster, JSON, config_map};
 
 #[tokio::test]
-async fn nobody_does_what_no_role_allows() {
+async fn a_request_that_no_role_allows_is_forbidden() {
     let cluster = cluster().await;
     let jane = Client::of(&cluster, "jane's");
     let refused = jane.get(PODS).await.refused(403, "Forbidden");
@@ -42,7 +42,7 @@ async fn a_request_is_its_tokens_or_anonymous() {
 }
 
 #[tokio::test]
-async fn a_role_holds_in_its_namespace_for_those_it_is_bound_to() {
+async fn a_role_binding_holds_in_its_namespace_for_its_subjects() {
     let cluster = cluster().await;
     grant(&cluster, "reader", &may(&["get", "list"], "configmaps")).await;
     let jane = Client::of(&cluster, "jane's");
@@ -105,7 +105,7 @@ async fn a_binding_to_no_role_is_named_in_the_refusal() {
 }
 
 #[tokio::test]
-async fn nobody_grants_more_than_they_have() {
+async fn a_user_cannot_grant_more_rights_than_it_has() {
     let cluster = cluster().await;
     let write_roles = json!([
         { "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"], "verbs": ["create", "patch"] },
@@ -148,7 +148,7 @@ async fn nobody_grants_more_than_they_have() {
 }
 
 #[tokio::test]
-async fn a_right_to_escalate_one_role_is_none_to_create_roles() {
+async fn a_right_to_escalate_one_role_does_not_allow_creating_roles() {
     let cluster = cluster().await;
     let rbac = "rbac.authorization.k8s.io";
     let rules = json!([
@@ -191,7 +191,7 @@ async fn defaults_come_before_the_check_of_escalation() {
 }
 
 #[tokio::test]
-async fn an_aggregated_role_is_changed_by_those_alone_who_have_all_rights() {
+async fn only_a_user_with_all_rights_changes_an_aggregated_role() {
     let cluster = cluster().await;
     let rbac = "rbac.authorization.k8s.io";
     let rules = json!([
@@ -220,7 +220,7 @@ async fn an_aggregated_role_is_changed_by_those_alone_who_have_all_rights() {
 }
 
 #[tokio::test]
-async fn whoever_may_impersonate_is_somebody_else() {
+async fn a_user_with_the_right_to_impersonate_acts_as_another_user() {
     let cluster = cluster().await;
     let reviews = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let user = |answer: Answer| answer.expect(StatusCode::CREATED)["status"]["userInfo"].clone();
@@ -288,7 +288,7 @@ async fn constrained_impersonation_is_for_some_requests_only() {
 }
 
 #[tokio::test]
-async fn reviews_say_what_requests_are_answered() {
+async fn access_reviews_agree_with_the_answers_to_requests() {
     let cluster = cluster().await;
     grant(&cluster, "reader", &may(&["list"], "pods")).await;
     let group = "/apis/authorization.k8s.io/v1";
@@ -321,7 +321,7 @@ async fn reviews_say_what_requests_are_answered() {
 }
 
 #[tokio::test]
-async fn an_aggregated_role_takes_in_what_its_labels_pick() {
+async fn an_aggregated_role_includes_the_roles_that_its_labels_select() {
     let cluster = cluster().await;
     let admin = Client::administrator(&cluster);
     let bound = binding("view", ("ClusterRole", "view"), ("User", "jane"));

@@ -48,7 +48,7 @@ async fn a_rule_answers_an_error_to_the_calls_that_it_names() {
 }
 
 #[tokio::test]
-async fn an_error_after_the_commit_hides_that_it_was_made() {
+async fn an_error_after_the_commit_hides_the_successful_write() {
     let cluster =
         with("- name: late\n  when: {verbs: [create]}\n  then:\n  - error: {code: 504, at: afterCommit}\n").await;
     cluster.post(CONFIG_MAPS, &config_map("a")).await.refused(504, "Timeout");
@@ -70,7 +70,7 @@ async fn a_dropped_connection_gives_no_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delay_takes_its_time_on_the_told_clock() {
+async fn a_delay_passes_on_the_virtual_clock() {
     let cluster = InProcess::new("- name: slow\n  when: {verbs: [get]}\n  then:\n  - delay: {by: 2h}\n");
     let begun = tokio::time::Instant::now();
     cluster.send("GET", CONFIG_MAPS, &Value::Null).await;
@@ -104,7 +104,7 @@ async fn older_lists_and_objects_are_served_from_the_history() {
 }
 
 #[tokio::test]
-async fn somebody_else_edits_in_between() {
+async fn an_edit_reaction_causes_a_conflict_for_the_caller() {
     let cluster = Cluster::quiet().await;
     let made = cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
     let rule = "- name: rival\n  when: {verbs: [update], calls: {nth: 1}}\n  then:\n  - edit: {change: {merge: {data: {rival: was here}}}}\n";
@@ -238,14 +238,14 @@ rules:
 ";
 
 #[test]
-fn a_document_is_the_same_after_it_was_written() {
+fn a_written_document_parses_to_the_same_document() {
     let document = ReactorDocument::parse(EVERYTHING).expect("it is right");
     let text = serde_json::to_string(&document).expect("it is JSON");
     assert_eq!(ReactorDocument::parse(&text).expect("it is right"), document);
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_with_its_place() {
+fn an_impossible_rule_is_refused_with_its_place() {
     for (from, to, expected) in [
         ("verbs: [watch]", "verbs: [watches]", "rules[0] (everything).when.verbs"),
         ("probability: 0.5", "probability: 5", "rules[0] (everything).when.probability"),

@@ -153,7 +153,7 @@ async fn a_pods_annotation_says_how_it_behaves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_has_a_replica_set_and_pods_until_it_goes() {
+async fn a_deployment_has_a_replica_set_and_pods_until_it_is_deleted() {
     let cluster = Played::by(StandIns::ALL);
     cluster.create(DEPLOYMENTS, &deployment("web")).await;
     settle().await;
@@ -185,7 +185,7 @@ async fn a_deployment_has_a_replica_set_and_pods_until_it_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rollout_ends_with_the_old_set_empty_and_goes_back_by_its_revision() {
+async fn a_rollout_empties_the_old_set_and_can_be_undone_by_its_revision() {
     let cluster = Played::by(StandIns::ALL);
     let web = format!("{DEPLOYMENTS}/web");
     cluster.create(DEPLOYMENTS, &deployment("web")).await;
@@ -237,7 +237,7 @@ async fn pods_count_once_they_have_been_ready_for_as_long_as_is_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_takes_over_what_it_left_behind() {
+async fn a_new_deployment_adopts_the_orphans_of_the_last_one() {
     let cluster = Played::by(StandIns::ALL);
     cluster.create(DEPLOYMENTS, &deployment("web")).await;
     settle().await;
@@ -400,7 +400,7 @@ fn job(name: &str, spec: &Value, behaviour: Option<&str>) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_completes_with_so_many_pods_at_a_time() {
+async fn a_job_completes_with_a_bounded_number_of_pods_at_a_time() {
     let cluster = Played::by(StandIns::ALL);
     let spec =
         json!({ "completions": 3, "parallelism": 2, "completionMode": "Indexed", "ttlSecondsAfterFinished": 60 });

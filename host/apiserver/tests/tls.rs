@@ -118,7 +118,7 @@ async fn the_kubeconfig_has_the_administrators_certificate() {
 }
 
 #[tokio::test]
-async fn http_2_is_spoken_to_those_who_ask_for_it() {
+async fn http_2_is_spoken_to_clients_that_ask_for_it() {
     let server = ApiServer::start(Config { tls: Some(Tls::default()), ..Config::default() }).await.expect("it starts");
     let (mut sender, connection) =
         http2::handshake(TokioExecutor::new(), TokioIo::new(connect(&server, "h2", None).await)).await.expect("HTTP/2");
@@ -134,7 +134,7 @@ async fn http_2_is_spoken_to_those_who_ask_for_it() {
 }
 
 #[tokio::test]
-async fn a_silent_client_holds_up_nobody() {
+async fn a_silent_client_does_not_delay_others() {
     let server = ApiServer::start(Config { tls: Some(Tls::default()), ..Config::default() }).await.expect("it starts");
     let _silent = TcpStream::connect(server.address()).await.expect("it listens");
     assert_eq!(whoami(&server, None).await["status"]["userInfo"]["username"], "windlass");
@@ -148,7 +148,7 @@ async fn an_authority_without_certificates_is_refused_at_the_start() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_none_is_refused_at_the_start() {
+async fn an_invalid_key_is_refused_at_the_start() {
     let certificate = ServerCertificate::Given { chain: String::new(), key: "x".to_owned(), authority: String::new() };
     let tls = Tls { certificate, client_authority: None };
     let error = ApiServer::start(Config { tls: Some(tls), ..Config::default() }).await.expect_err("there is no key");

@@ -117,7 +117,7 @@ async fn the_same_seed_gives_the_same_bytes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_story_goes_on_from_a_snapshot_as_it_did_the_first_time() {
+async fn a_story_repeats_exactly_from_a_snapshot() {
     let server = ApiServer::in_process(&told(7));
     let snapshot = server.snapshot();
     let first = story(&server).await;
@@ -170,7 +170,7 @@ async fn ten_hours_of_backoff_pass_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_of_what_was_before_a_restore_ends() {
+async fn a_restore_ends_the_watches_opened_before_it() {
     let server = ApiServer::in_process(&told(1));
     let client = Client::of(&server);
     let snapshot: Snapshot = server.snapshot();

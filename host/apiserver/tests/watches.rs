@@ -178,7 +178,7 @@ async fn an_object_is_read_at_a_version_that_is_reached() {
 }
 
 #[tokio::test]
-async fn selectors_choose_what_is_listed() {
+async fn selectors_filter_lists_and_watches() {
     let cluster = with_config_maps(&["a", "b"]).await;
     let labels = json!({ "metadata": { "labels": { "tier": "front" } } });
     cluster.patch(&format!("{CONFIG_MAPS}/b"), MERGE, &labels).await.expect(StatusCode::OK);

@@ -18,7 +18,7 @@ fn it() -> String {
 }
 
 #[tokio::test]
-async fn a_mutating_webhook_changes_what_is_stored() {
+async fn a_mutating_webhook_changes_the_stored_object() {
     let (cluster, hook) = (Cluster::quiet().await, Hook::start().await);
     let stored = cluster.post(MUTATING, &hook.configuration("label", "label", "configmaps")).await;
     let stored = stored.expect(StatusCode::CREATED);
@@ -50,7 +50,7 @@ async fn a_mutating_webhook_changes_what_is_stored() {
 }
 
 #[tokio::test]
-async fn a_validating_webhook_sees_what_will_be_stored() {
+async fn a_validating_webhook_sees_the_final_object() {
     let (cluster, hook) = (Cluster::quiet().await, Hook::start().await);
     cluster.post(VALIDATING, &hook.configuration("warn", "warn", "configmaps")).await.expect(StatusCode::CREATED);
     let mut object = config_map("");
@@ -92,7 +92,7 @@ async fn a_denied_write_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_fails_fails_the_request_unless_it_may() {
+async fn a_failing_webhook_fails_the_request_unless_its_policy_is_ignore() {
     let (cluster, hook) = (Cluster::quiet().await, Hook::start().await);
     let nowhere = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address");
     let failing = |name: &str, client: Value, policy: &str| {
@@ -171,7 +171,7 @@ async fn the_certificate_itself_is_trusted_and_its_path_is_cleaned() {
 }
 
 #[tokio::test]
-async fn a_webhook_sees_what_admission_gives_a_pod() {
+async fn a_webhook_sees_the_defaults_that_admission_adds_to_a_pod() {
     let (cluster, hook) = (Cluster::quiet().await, Hook::start().await);
     cluster.post(MUTATING, &hook.configuration("label", "label", "pods")).await.expect(StatusCode::CREATED);
     let pod = json!({ "metadata": { "name": "it" }, "spec": { "containers": [{ "name": "c", "image": "i" }] } });
@@ -185,7 +185,7 @@ async fn a_webhook_sees_what_admission_gives_a_pod() {
 }
 
 #[tokio::test]
-async fn a_write_that_is_overtaken_while_a_webhook_thinks_is_asked_about_anew() {
+async fn a_write_overtaken_during_a_webhook_call_asks_the_webhook_again() {
     let (cluster, mut hook) = (Arc::new(Cluster::quiet().await), Hook::start().await);
     cluster.post(CONFIG_MAPS, &config_map("it")).await.expect(StatusCode::CREATED);
     let mut configuration = hook.configuration("gate", "gate", "configmaps");
@@ -210,7 +210,7 @@ async fn a_write_that_is_overtaken_while_a_webhook_thinks_is_asked_about_anew() 
 }
 
 #[tokio::test]
-async fn a_dry_run_is_told_and_stores_nothing() {
+async fn a_webhook_learns_of_a_dry_run_and_nothing_is_stored() {
     let (cluster, hook) = (Cluster::quiet().await, Hook::start().await);
     cluster.post(MUTATING, &hook.configuration("label", "label", "configmaps")).await.expect(StatusCode::CREATED);
     let made = cluster.post(&format!("{CONFIG_MAPS}?dryRun=All"), &config_map("it")).await.expect(StatusCode::CREATED);
@@ -238,7 +238,7 @@ async fn a_webhook_of_scales_sees_the_scale() {
 }
 
 #[tokio::test]
-async fn configurations_of_admission_are_admitted_by_nobody() {
+async fn webhooks_are_not_called_for_webhook_configurations() {
     let (cluster, hook) = (Cluster::quiet().await, Hook::start().await);
     let mut configuration = hook.configuration("deny", "deny", "*");
     configuration["webhooks"][0]["rules"][0]["apiGroups"] = json!(["*"]);

@@ -181,7 +181,7 @@ async fn a_dry_run_of_a_creation_answers_with_the_version_that_it_was_given() {
 }
 
 #[tokio::test]
-async fn a_dry_run_of_any_write_answers_as_the_write_would_and_leaves_everything_as_it_is() {
+async fn a_dry_run_answers_like_the_real_write_and_changes_nothing() {
     let cluster = Cluster::with_webapps().await;
     let mut object = webapp("a");
     object["metadata"]["finalizers"] = json!(["x.example.com/y"]);
@@ -251,7 +251,7 @@ async fn unknown_fields_are_refused_or_warned_of() {
 }
 
 #[tokio::test]
-async fn bad_requests_are_told_apart() {
+async fn each_kind_of_bad_request_has_its_own_status() {
     let cluster = Cluster::quiet().await;
     let json = [("content-type", "application/json")];
     cluster.send("POST", CONFIG_MAPS, &json, b"{").await.refused(400, "BadRequest");
@@ -309,7 +309,7 @@ async fn an_applied_status_has_its_manager() {
 }
 
 #[tokio::test]
-async fn one_empty_entry_forgets_the_managers() {
+async fn an_empty_managed_fields_entry_resets_the_managers() {
     let cluster = Cluster::quiet().await;
     let mut object = cluster.post(CONFIG_MAPS, &config_map("a")).await.expect(StatusCode::CREATED);
     object["metadata"]["managedFields"] = json!([{}]);
@@ -318,7 +318,7 @@ async fn one_empty_entry_forgets_the_managers() {
 }
 
 #[tokio::test]
-async fn lists_and_structs_that_are_always_there_are_nobodys() {
+async fn lists_and_structs_that_always_exist_have_no_owner() {
     let cluster = Cluster::with_webapps().await;
     let created = cluster.post(DEPLOYMENTS, &deployment("a")).await.expect(StatusCode::CREATED);
     let containers = &owned_by(&created, "test")["f:spec"]["f:template"]["f:spec"]["f:containers"];

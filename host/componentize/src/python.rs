@@ -256,19 +256,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nothing_is_not_allocated() {
+    fn an_empty_allocation_allocates_nothing() {
         assert_eq!(call(REALLOC, (0, 0, 4, 0)), (4, [0, 0]));
         assert_eq!(call(REALLOC, (0, 0, 4, 8)), (1024, [1, 0]));
     }
 
     #[test]
-    fn bytes_that_are_handed_out_are_freed_and_lists_are_left_to_who_has_allocated_them() {
+    fn returned_bytes_are_freed_and_lists_are_left_to_their_allocator() {
         assert_eq!(call(POP_LIST, (0, 0, 16)), (5, [1, 1]));
         assert_eq!(call(POP_LIST, (0, 1, 16)), (5, [0, 0]));
     }
 
     #[test]
-    fn bytes_that_come_in_are_freed_once_also_where_they_are_none() {
+    fn incoming_bytes_are_freed_once_and_empty_ones_too() {
         assert_eq!(call(PUSH_LIST, (0, 0, 1024, 3)), (1, [0, 1]), "they were allocated before");
         assert_eq!(call(PUSH_LIST, (0, 0, 1, 0)), (1, [1, 1]), "nothing is nowhere");
     }
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn code_that_is_not_known_to_need_it_stays_as_it_is() {
+    fn code_of_an_unknown_runtime_is_left_unchanged() {
         let stays =
             |module: &[u8], is_known: fn(&[u8]) -> bool| freeing_if(module, is_known).expect("it is read").is_none();
         assert!(stays(&runtime(), |_| false) && stays(&runtime(), is_known));

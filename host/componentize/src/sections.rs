@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_names_the_parts_of_a_component_goes_and_all_else_stays() {
+    fn names_of_a_components_parts_are_removed_and_the_rest_is_kept() {
         let of = |names: [&str; 3]| {
             let [outer, inner, instance] = names;
             let text = format!(

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regular_file_is_refused_with_what_it_is() {
+    fn a_file_that_is_not_regular_is_refused_with_its_kind() {
         let directory = tempfile::tempdir().expect("a directory");
         let socket = directory.path().join("socket");
         let _listener = UnixListener::bind(&socket).expect("a socket");
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_read_than_the_bound() {
+    fn a_file_is_read_only_up_to_the_limit() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("a.txt");
         std::fs::write(&path, "1234").expect("it can be written");
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_of_the_shell_is_read_to_its_end_as_an_argument_and_within_the_bound() {
+    fn a_shell_pipe_as_an_argument_is_read_to_its_end_within_the_limit() {
         let (from, mut to) = std::io::pipe().expect("a pipe");
         let path = PathBuf::from(format!("/dev/fd/{}", from.as_raw_fd()));
         assert!(open(&path).is_err_and(|error| is_irregular(&error)));

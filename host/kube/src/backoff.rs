@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn it_grows_to_its_bound_and_is_reset_by_a_healthy_while() {
+    async fn a_backoff_grows_to_its_bound_and_is_reset_after_a_healthy_time() {
         let mut backoff = Backoff::default();
         let mut now = Instant::now();
         for expected in [800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000] {

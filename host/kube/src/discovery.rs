@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_only_be_created_is_not_stored() {
+    fn a_create_only_kind_is_not_stored() {
         let text = r#"{"resources":[
             {"name":"subjectaccessreviews","kind":"SubjectAccessReview","namespaced":false,"verbs":["create"]},
             {"name":"things","kind":"Thing","namespaced":false,"verbs":["create","get"]},

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_text_tells_is_decided_and_nothing_else() {
+    fn a_field_selector_is_decided_only_by_fields_in_the_text() {
         let text =
             r#"{"metadata":{"name":"a","namespace":"prod"},"spec":{"nodeName":"n","hostNetwork":true},"status":{}}"#;
         let object = crate::writer::answer::whole(&ObjectKind::new("v1", "Pod"), text).expect("an object");
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_reads_is_read() {
+    fn field_selectors_that_the_server_accepts_are_accepted() {
         for selector in [
             "",
             "status.phase=Running",
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_refuses_is_refused() {
+    fn field_selectors_that_the_server_refuses_are_refused() {
         for selector in ["a", "a=b,c", "=b", "!=b", "a=b=c", "a!==b", "a in (b)"] {
             assert!(only_name(selector).is_err(), "{selector}");
         }

@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_is_told_from_its_other_states_by_what_a_cache_keeps() {
+    fn a_lease_is_distinguished_from_other_states_by_its_cached_header() {
         let text = |fields: &str, version: u32| {
             format!(
                 r#"{{"metadata":{{"resourceVersion":"{version}","name":"a"{fields}}},"spec":{{"holderIdentity":"x",

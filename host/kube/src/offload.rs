@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_small_text_is_read_where_it_is() {
+    async fn a_small_text_is_read_on_the_callers_thread() {
         let here = thread::current().id();
         let there = Offload::new().read("x".repeat(64 << 10), |_| thread::current().id()).now_or_never();
         assert_eq!(there, Some(here));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn plugins_that_keep_their_threads_leave_one_to_who_has_none() {
+    fn plugins_that_hold_threads_leave_one_for_a_plugin_without() {
         let first = Offload::new();
         let parts: Vec<_> = (0..20).map(|_| first.of_another()).collect();
         let have = || parts.iter().filter_map(|part| part.thread().now_or_never()).collect::<Vec<_>>();

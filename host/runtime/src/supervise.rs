@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_done_once_may_panic_too() {
+    async fn a_panic_in_a_one_shot_task_is_caught_and_counted() {
         let panics = Panics::default();
         assert_eq!(caught("flush", &panics, async { true }).await, Some(true));
         assert_eq!(caught::<bool>("flush", &panics, async { panic!("on purpose") }).await, None);

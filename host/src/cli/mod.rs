@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_namespace_is_refused() {
+    fn an_invalid_namespace_is_refused() {
         for bad in ["", "Prod", "a/b", "..", "a,b"] {
             assert!(Cli::try_parse_from(["windlass", "run", "--plugins", "p", "-n", bad]).is_err(), "{bad:?}");
         }

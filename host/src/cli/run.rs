@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_that_is_not_given_says_what_the_defaults_say() {
+    fn flags_have_the_same_defaults_as_the_settings() {
         // Without `..`: whoever adds a setting says here whether a flag has the same default.
         let Settings {
             plugins,

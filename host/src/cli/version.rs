@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_build_knows_what_it_is_made_of() {
+    fn a_build_knows_its_version_commit_and_target() {
         let json = json();
         for field in ["version", "commit", "target", "wasmtime"] {
             assert!(json[field].as_str().is_some_and(|text| !text.is_empty()), "{field}: {json}");

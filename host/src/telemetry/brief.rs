@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_withheld_write_reads_as_what_it_would_do() {
+    fn a_withheld_write_is_shown_as_the_write_it_would_be() {
         let fields = [
             ("message", "mutation withheld"),
             ("primary", "default/hello"),
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_that_comes_again_is_told_once_and_counted() {
+    fn a_repeated_panic_is_shown_once_and_counted() {
         let brief = Brief::new(BriefOptions::default());
         let first = [
             "ERROR a/b boom panic=true".to_owned(),
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_were_skipped_are_told_if_asked_for() {
+    fn skipped_writes_are_shown_only_if_verbose() {
         let skipped = [(1, "windlass::audit", Level::INFO, &[("outcome", "skipped"), ("primary", "a/b")][..])];
         assert_eq!(said(&Brief::new(BriefOptions::default()), &skipped), Vec::<String>::new());
         let verbose = Brief::new(BriefOptions { verbose: true, source_map: None });
@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_author_logs_is_told_each_time() {
+    fn an_authors_log_lines_are_always_shown() {
         let event = (1, "windlass::plugin", Level::ERROR, &[("message", "cannot reach it")][..]);
         assert_eq!(said(&Brief::new(BriefOptions::default()), &[event, event]).len(), 2);
     }

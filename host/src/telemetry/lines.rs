@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_each_field_once_the_event_before_the_spans_and_the_innermost_first() {
+    fn a_log_line_lists_each_field_once_event_first_then_inner_spans() {
         let line = parsed(a_call_within_a_call);
         let expected = json!({
             "level": "WARN", "target": "windlass::telemetry::lines::tests", "message": "cannot \"do\" it", "plugin": "host",
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_a_span_learns_later_is_said_as_it_is_last() {
+    fn a_span_field_set_later_is_shown_with_its_last_value() {
         let learn = || {
             let span = tracing::info_span!("reconcile", state = "new", key = tracing::field::Empty);
             let _span = span.enter();
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn no_character_deceives_whoever_reads_a_line() {
+    fn no_character_in_a_log_line_deceives_its_reader() {
         let text = "two\nlines \u{1b}[2J\u{9b}31m \u{202e}\u{2028}\u{7f}é";
         for format in [Lines::Text, Lines::Json] {
             let log = logged(format, || tracing::error!(error = text, plugin = %"a\nb", "{text}"));

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_source_map_is_none() {
+    fn an_invalid_source_map_is_ignored() {
         assert_eq!(SourceMap::read("{}"), None);
         assert_eq!(map("????"), None);
     }

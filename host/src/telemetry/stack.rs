@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn each_languages_stack_is_told_with_the_authors_frames() {
+    fn each_languages_stack_shows_the_authors_frames() {
         for (message, stack, reads) in [
             (
                 "TypeError: cannot read property 'x' of undefined",
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundles_places_are_told_as_the_sources() {
+    fn places_in_a_bundle_are_shown_as_places_in_its_sources() {
         // Line 2 of the bundle, column 1, is line 1, column 1, of the source; column 5 is line 3, column 3, of another.
         let map = r#"{"version":3,"sources":["../../plugin.ts","../../node_modules/x/y.js"],"names":[],"mappings":";AAAA,ICEE"}"#;
         let map = SourceMap::read(map).expect("a map");

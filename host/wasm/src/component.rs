@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_preamble_tells_components_modules_and_the_rest_apart() {
+    fn the_preamble_distinguishes_components_and_modules_from_the_rest() {
         assert_eq!(check_preamble(b"\0asm\x0d\0\x01\0..."), Ok(()));
         assert_eq!(check_preamble(b"\0asm\x01\0\0\0..."), Err(ComponentError::CoreModule));
         assert_eq!(check_preamble(b"#!/bin/sh"), Err(ComponentError::NotWasm));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn imports_of_another_version_than_the_export_are_named_before_anything_else_is_said_of_them() {
+    fn imports_of_another_version_than_the_export_are_reported_first() {
         let of = |names: &[&str]| check_names(names.to_vec(), EntryPoint::Composer).map_err(|error| error.to_string());
         let mixed = of(&["windlass:plugin/log@0.1.0", "windlass:plugin/clock@0.2.0", "windlass:plugin/live@0.1.0"]);
         let mixed = mixed.expect_err("its parts do not fit each other");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn two_entries_are_told_from_no_entry() {
+    fn two_entry_points_are_distinguished_from_none() {
         let both = choose_entry(&["windlass:plugin/composer@0.2.0", "windlass:plugin/reconciler@0.2.0"]);
         assert!(matches!(both, Err(ComponentError::Ambiguous { .. })));
         let none = choose_entry(&["wasi:cli/run@0.2.0"]).expect_err("no entry").to_string();

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_author_writes_there_forges_no_line_and_is_not_endless() {
+    fn producer_texts_forge_no_line_and_are_bounded() {
         let many: Vec<_> = (0..200).map(|number| format!("(processed-by \"tool-{number}\" \"1\")")).collect();
         let many = many.concat();
         assert_eq!(
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_of_each_limit_stands_beside_it() {
+    fn each_limit_is_shown_with_what_the_component_needs() {
         let made = contents(
             "(component (core module $m (memory 3) (table 7 funcref) (func nop) (func)) (core module (memory 2))
                 (core instance (instantiate $m)) (core instance (instantiate $m)))",

@@ -108,14 +108,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_others_do_between_the_polls_does_not_count() {
+    async fn time_between_polls_does_not_count() {
         let cpu = CpuTime::default();
         tokio::join!(cpu.metered(tokio::task::yield_now()), async { work(Duration::from_millis(50)) });
         assert!(cpu.used() < Duration::from_millis(50), "{:?}", cpu.used());
     }
 
     #[tokio::test]
-    async fn who_is_within_a_poll_sees_what_was_used_so_far() {
+    async fn time_used_so_far_is_visible_within_a_poll() {
         let cpu = CpuTime::default();
         let each = Duration::from_millis(2);
         let seen = cpu.metered(async {

@@ -65,7 +65,7 @@ fn hex(hash: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_digest_is_the_one_that_sha256sum_prints() {
+    fn a_digest_equals_the_output_of_sha256sum() {
         assert!(super::is_sha256(&super::sha256(b"abc")) && !super::is_sha256(&"../".repeat(22)[..64]));
         assert_eq!(super::sha256(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }

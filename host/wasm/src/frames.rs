@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_authors_functions_come_first_and_what_panics_is_counted() {
+    fn the_authors_functions_come_first_and_panic_frames_are_counted() {
         let names = [
             "__rustc::rust_panic",
             "_ZN4core9panicking9panic_fmt17h0123456789abcdefE",
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn without_names_the_innermost_functions_are_told() {
+    fn without_names_the_innermost_functions_are_shown() {
         assert_eq!(told_of(&["function 179", "function 3"]), "; in function 179 ← function 3");
         let inlined =
             ["core::panicking::panic", "windlass_sdk::entry::reconcile", "windlass:plugin/reconciler@0.2.0#reconcile"];

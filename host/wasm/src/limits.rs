@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_has_the_time_that_it_asks_for_up_to_the_hosts_most() {
+    fn a_controllers_deadline_is_bounded_by_the_hosts_maximum() {
         let limits = Limits { most_deadline: Duration::from_mins(1), ..Limits::default() };
         let time = |seconds| limits.deadline(Some(Duration::from_secs(seconds)));
         assert_eq!(time(60), (Limit::Deadline, Duration::from_mins(1)));

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_waits_for_what_its_plugin_needed_before() {
+    async fn a_call_reserves_the_memory_that_its_plugin_needed_before() {
         let memory = memory(24, 4);
         let share = memory.share();
         let first = memory.reserve(&share, 6 * MEMORY_PAGE_BYTES).await;
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_host_has_for_handles_counts_beside_linear_memory_and_outlives_the_call() {
+    async fn memory_behind_handles_counts_and_outlives_the_call() {
         let (memory, time) = (memory(24, 4), time());
         let mut account = memory.reserve(&memory.share(), 0).await;
         account.have_behind_handles(2 * MEMORY_PAGE_BYTES, &time).await;
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_plugin_leaves_half_and_two_a_quarter() {
+    async fn one_plugin_leaves_half_of_the_memory_free_and_two_leave_a_quarter() {
         let (memory, time) = (memory(24, 4), time());
         let [hog, other, neighbour] = [(); 3].map(|()| memory.share());
         let mut first = memory.reserve(&hog, 0).await;
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_has_nothing_begins_in_what_is_kept_back_and_its_next_call_does_not() {
+    async fn only_the_first_call_of_a_plugin_without_memory_uses_the_reserve() {
         let memory = memory(24, 4);
         let [hog, neighbour] = [(); 2].map(|()| memory.share());
         let _held = memory.reserve(&hog, 10 * MEMORY_PAGE_BYTES).await;
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_host_has_for_a_call_is_reserved_and_expected_of_the_next() {
+    async fn memory_of_the_host_for_a_call_is_reserved_and_expected_next_time() {
         let (memory, time) = (memory(24, 4), time());
         let share = memory.share();
         let mut call = memory.reserve(&share, MEMORY_PAGE_BYTES).await;
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_calls_have_written_is_charged_to_their_plugin_and_comes_back_with_it() {
+    async fn objects_written_by_calls_are_charged_to_the_plugin_and_given_back() {
         let (memory, time) = (memory(40, 4), time());
         let share = memory.share();
         let mut calls = Vec::new();

@@ -305,7 +305,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_written_is_added_up_and_the_limit_is_told() {
+    fn written_bytes_add_up_and_the_error_names_the_limit() {
         let mut meter = meter(Limits { written_bytes: 3 << 20, ..Limits::default() });
         assert!(meter.written(2 << 20).is_ok() && meter.written(1 << 20).is_ok());
         let overrun = meter.written(1).expect_err("too much");
@@ -318,7 +318,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn the_next_call_of_an_instance_has_all_but_its_memory_anew() {
+    async fn the_next_call_of_an_instance_has_fresh_limits_except_for_memory() {
         let mut meter = meter(Limits { memory_bytes: 100, host_calls: 1, ..Limits::default() });
         assert!(meter.memory_growing(0, 60, None).await.is_ok() && meter.host_call().is_ok());
         let limits = meter.limits.clone();

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_from_the_bytes_is_remembered_word_by_word() {
+    fn a_refusal_caused_by_the_bytes_is_remembered_word_for_word() {
         let memory = LoadProblem::Stopped(CompileFailure::Memory { limit: 1 << 30 });
         let of_the_bytes = [LoadProblem::Compile("no".to_owned()), LoadProblem::NoRoom("no".to_owned()), memory];
         for problem in of_the_bytes {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_machine_or_the_host_did_says_nothing_of_the_bytes() {
+    fn a_failure_of_the_machine_or_the_host_is_not_held_against_the_bytes() {
         let late = LoadProblem::Stopped(CompileFailure::Deadline { limit: Duration::from_secs(1) });
         let killed = LoadProblem::Stopped(CompileFailure::Killed);
         for problem in [late, killed, LoadProblem::Host("no".to_owned()), LoadProblem::NotAFile] {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_long_ago_is_tried_again() {
+    fn an_old_refusal_is_tried_again() {
         let refusals = refusals();
         refusals.keep(("a", Effort::Full), &LoadProblem::Compile("no".to_owned()), None);
         let later = Instant::now() + REFUSAL_REMEMBERED_FOR;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_remembered_than_fits() {
+    fn remembered_refusals_are_bounded() {
         let refusals = refusals();
         for number in 0..3 * REMEMBERED_REFUSALS_MAX {
             refusals.keep((&number.to_string(), Effort::Full), &LoadProblem::Compile("no".to_owned()), None);

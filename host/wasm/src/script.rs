@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_joined_comes_apart_again_whatever_its_length() {
+    fn a_script_of_any_length_is_split_from_its_interpreter_again() {
         let interpreter = interpreter();
         for length in [0, 1, 110, 111, 112, 127, 128, 16_383, 70_000] {
             let script = "x".repeat(length);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_too_long_or_no_text_is_no_script() {
+    fn a_truncated_oversized_or_non_text_section_is_no_script() {
         let whole = joined(&interpreter(), "größe");
         for length in 0..whole.len() {
             assert_eq!(parts(&whole[..length]).1, None, "{length}");

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_ticks_while_a_call_is_on_a_thread_and_not_while_it_waits() {
+    fn the_ticker_runs_while_a_call_is_on_a_thread_and_not_while_it_waits() {
         let ticker = Ticker::start(Engine::default(), 1).expect("a thread");
         let polls = || ticker.state.polls.load(Ordering::SeqCst);
         let mut seen = Vec::new();

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_cut_between_characters_at_the_most_that_a_line_may_have() {
+    fn a_line_without_an_end_is_cut_between_characters_at_the_limit() {
         let mut text = Unended::default();
         assert_eq!(lines(&mut text, "aaaaaüüüü".as_bytes(), 6), ["aaaaa", "üüü"]);
         assert_eq!(text.end().as_deref(), Some("ü"));

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_ends_with_its_guard_and_with_its_thread() {
+    fn an_injected_world_ends_with_its_guard_and_with_its_thread() {
         let told = tell(1, || Duration::from_secs(7));
         assert_eq!(now(), Duration::from_secs(7));
         {

@@ -56,13 +56,13 @@ fn as_many_are_made_as_are_missing_and_as_many_deleted_as_are_too_many() {
 }
 
 #[test]
-fn one_call_does_not_make_or_delete_more_than_its_share() {
+fn a_call_creates_or_deletes_a_bounded_number_of_pods() {
     assert!(matches!(change(509, pods(1)), Change::Create(500)));
     assert!(matches!(change(0, pods(509)), Change::Delete(surplus) if surplus.len() == 500));
 }
 
 #[test]
-fn what_is_not_ready_goes_first_and_then_what_is_youngest() {
+fn unready_pods_are_deleted_first_and_then_the_youngest() {
     let active = vec![
         pod("old", "2026-11-21T10:00:00Z", "True"),
         pod("young", "2026-11-21T11:00:00Z", "True"),
@@ -76,7 +76,7 @@ fn what_is_not_ready_goes_first_and_then_what_is_youngest() {
 }
 
 #[test]
-fn a_pod_that_goes_or_has_ended_does_not_count() {
+fn a_terminating_or_finished_pod_does_not_count() {
     let mut going = pod("a", "", "True");
     assert!(going.is_active());
     going.metadata.deletion_timestamp = Some("2026-11-21T10:48:45Z".into());
@@ -94,7 +94,7 @@ fn a_pod_is_deleted_in_this_incarnation_alone() {
 }
 
 #[test]
-fn a_new_pod_is_what_the_template_says() {
+fn a_new_pod_follows_the_template() {
     let pod = children::pod(&set(1));
     assert_eq!(pod["metadata"]["generateName"], "web-");
     assert_eq!(pod["metadata"]["labels"], json!({"app": "web", "tier": "front"}));
@@ -156,7 +156,7 @@ fn a_status_that_has_not_changed_is_equal_however_late_it_is() {
 }
 
 #[test]
-fn only_a_refusal_that_stays_is_a_problem_and_is_told_once() {
+fn only_a_permanent_refusal_is_a_problem_and_is_reported_once() {
     let error = |reason| {
         Error::from(ApiError {
             code: 403,

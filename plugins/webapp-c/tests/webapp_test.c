@@ -66,12 +66,12 @@ static windlass_text condition(const windlass_json *status, const char *type, co
     return windlass_json_text(windlass_json_get(windlass_conditions_find(windlass_json_get(status, "conditions"), type), field));
 }
 
-WINDLASS_TEST(what_the_schema_would_default_has_the_same_defaults_here) {
+WINDLASS_TEST(the_plugins_defaults_equal_those_of_the_schema) {
     web_app app = new_app();
     WINDLASS_CHECK(app.replicas == 2 && app.port == 8080);
 }
 
-WINDLASS_TEST(the_service_selects_the_pods_of_the_deployment_and_meets_their_port_by_name) {
+WINDLASS_TEST(the_service_selects_the_deployments_pods_and_names_their_port) {
     web_app app = new_app();
     const windlass_json *deployment = deployment_of(&app).wanted;
     const windlass_json *service = service_of(&app).wanted;
@@ -112,7 +112,7 @@ WINDLASS_TEST(a_child_of_another_spec_is_updated) {
     WINDLASS_CHECK(decide(&app, &wanted, deployment) == UPDATE);
 }
 
-WINDLASS_TEST(a_child_that_is_going_is_left_until_it_is_gone) {
+WINDLASS_TEST(a_terminating_child_is_left_until_it_is_gone) {
     web_app app = running_app();
     struct child service = service_of(&app);
     windlass_json *cached = stored(service.wanted);
@@ -168,7 +168,7 @@ WINDLASS_TEST(a_running_app_that_is_scaled_up_is_pending_not_degraded) {
     WINDLASS_CHECK_TEXT(condition(scaled, PROGRESSING, "status"), "True");
 }
 
-WINDLASS_TEST(what_the_deployment_says_about_an_older_spec_does_not_count) {
+WINDLASS_TEST(a_deployments_status_for_an_older_spec_does_not_count) {
     web_app app = new_app();
     windlass_json *deployment = ready_deployment(&app);
     windlass_json_set_at(deployment, "/metadata/generation", windlass_int(2));

@@ -63,7 +63,7 @@ fn a_new_app_gets_its_children_and_is_pending() {
 }
 
 #[test]
-fn the_service_selects_the_pods_of_the_deployment_and_meets_their_port_by_name() {
+fn the_service_selects_the_deployments_pods_and_names_their_port() {
     let children = compose(&new_app(), &[]).children().unwrap();
     let [deployment, service] = children.as_slice() else { panic!("{children:?}") };
     let template = &deployment["spec"]["template"];
@@ -74,7 +74,7 @@ fn the_service_selects_the_pods_of_the_deployment_and_meets_their_port_by_name()
 }
 
 #[test]
-fn an_app_that_is_as_it_should_be_has_no_news() {
+fn a_converged_app_emits_no_events() {
     let app = running_app();
     let composition = compose(&app, &stored(&new_app(), 2));
     assert_eq!(status(&composition).phase, "Running");
@@ -94,7 +94,7 @@ fn a_child_that_was_deleted_or_edited_is_healed() {
 }
 
 #[test]
-fn a_child_that_is_going_is_no_event_until_it_is_gone() {
+fn a_terminating_child_causes_no_event_until_it_is_gone() {
     let mut children = stored(&new_app(), 2);
     children[1]["metadata"]["deletionTimestamp"] = json!("2026-11-21T10:48:45Z");
     children[1]["spec"]["ports"] = json!([]);
@@ -102,7 +102,7 @@ fn a_child_that_is_going_is_no_event_until_it_is_gone() {
 }
 
 #[test]
-fn a_changed_spec_updates_what_differs_and_is_pending_whatever_the_old_one_was() {
+fn a_changed_spec_updates_what_differs_and_makes_the_app_pending() {
     let mut app = running_app();
     app["metadata"]["generation"] = json!(2);
     app["spec"]["image"] = json!("nginx:2");

@@ -15,7 +15,7 @@ fn component() -> Vec<u8> {
 }
 
 #[test]
-fn the_component_imports_only_what_a_composer_may() {
+fn the_component_imports_only_interfaces_allowed_to_a_composer() {
     let component = component();
     // The component contains the names of imports as plain text.
     let text = String::from_utf8_lossy(&component);

@@ -56,13 +56,13 @@ fn condition<'a>(status: &'a Status, condition_type: &str) -> &'a Condition {
 }
 
 #[test]
-fn what_the_schema_would_default_has_the_same_defaults_here() {
+fn the_plugins_defaults_equal_those_of_the_schema() {
     let app = new_app();
     assert_eq!((app.spec.replicas, app.spec.port), (2, 8080));
 }
 
 #[test]
-fn the_service_selects_the_pods_of_the_deployment_and_meets_their_port_by_name() {
+fn the_service_selects_the_deployments_pods_and_names_their_port() {
     let app = new_app();
     let (deployment, service) = (children::deployment(&app).wanted, children::service(&app).wanted);
     let template = &deployment["spec"]["template"];
@@ -82,12 +82,12 @@ fn a_missing_child_is_created_the_first_time_and_healed_later() {
 }
 
 #[test]
-fn a_child_that_is_as_it_should_be_is_left_alone() {
+fn a_converged_child_is_left_alone() {
     assert_eq!(decide_service(&running_app(), |_| {}), Decision::Leave);
 }
 
 #[test]
-fn what_others_add_to_a_child_is_left_alone() {
+fn fields_that_others_add_to_a_child_are_left_alone() {
     let decision = decide_service(&running_app(), |service| service["metadata"]["labels"]["team"] = json!("a"));
     assert_eq!(decision, Decision::Leave);
 }
@@ -110,7 +110,7 @@ fn a_child_of_another_spec_is_updated() {
 }
 
 #[test]
-fn a_child_that_is_going_is_left_until_it_is_gone() {
+fn a_terminating_child_is_left_until_it_is_gone() {
     let decision = decide_service(&running_app(), |service| {
         service["metadata"]["deletionTimestamp"] = json!("2026-11-21T10:48:45Z");
         service["spec"]["ports"] = json!([]);
@@ -181,7 +181,7 @@ fn a_running_app_that_is_scaled_up_is_pending_not_degraded() {
 }
 
 #[test]
-fn what_the_deployment_says_about_an_older_spec_does_not_count() {
+fn a_deployments_status_for_an_older_spec_does_not_count() {
     let app = new_app();
     let mut deployment = ready_deployment(&app);
     deployment["metadata"]["generation"] = json!(2);

@@ -80,7 +80,7 @@ WINDLASS_TEST(a_change_that_does_not_fit_leaves_the_object_as_it_was) {
     WINDLASS_CHECK(windlass_json_int_at(shop(), "/spec/n", 0) == 2);
 }
 
-WINDLASS_TEST(defaults_are_filled_in_and_what_a_definition_leaves_open_is_kept) {
+WINDLASS_TEST(defaults_are_filled_in_and_undeclared_fields_kept_if_allowed) {
     windlass_test_define(DEFINITION);
     windlass_json *spec = windlass_test_json(
         "{\"n\":1,\"size\":null,\"port\":\"http\",\"name\":null,\"extra\":{\"a\":1},\"parts\":[{}]}");
@@ -96,7 +96,7 @@ WINDLASS_TEST(defaults_are_filled_in_and_what_a_definition_leaves_open_is_kept) 
     WINDLASS_CHECK(windlass_writes_update(shop_with(windlass_test_json("{\"n\":1,\"sise\":1}")), &ignoring, NULL) == NULL);
 }
 
-WINDLASS_TEST(of_a_write_to_the_status_only_the_status_is_judged) {
+WINDLASS_TEST(a_status_write_is_validated_by_the_status_alone) {
     windlass_test_define(DEFINITION);
     windlass_test_put(shop_text("{}"));
     windlass_ref target = shop_ref();
@@ -142,7 +142,7 @@ static void put_owned(const char *name, const char *owner, const char *finalizer
 
 static windlass_json *pod(const char *name) { return windlass_test_object("v1", "Pod", "prod", name); }
 
-WINDLASS_TEST(with_an_object_goes_what_it_controls) {
+WINDLASS_TEST(controlled_objects_are_deleted_with_their_owner) {
     windlass_test_put(shop_text("{}"));
     put_owned("waits", "u-1", "\"example.com/x\"");
     put_owned("child", "u-1", "");

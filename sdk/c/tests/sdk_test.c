@@ -548,7 +548,7 @@ WINDLASS_TEST(live_reads_have_views_and_parts) {
     WINDLASS_CHECK(windlass_is(windlass_live_get(&target, &binding, &object), WINDLASS_NOT_FOUND));
 }
 
-WINDLASS_TEST(logs_and_kinds_are_what_the_test_says) {
+WINDLASS_TEST(logs_and_served_kinds_are_set_by_the_test) {
     windlass_ref pod = windlass_ref_of("v1", "Pod", windlass_text("prod"), windlass_text("p"));
     windlass_text log;
     WINDLASS_CHECK(windlass_is(windlass_live_log(&pod, NULL, &log), WINDLASS_NOT_FOUND));
@@ -582,7 +582,7 @@ WINDLASS_TEST(a_review_is_answered_and_a_collection_deleted) {
     WINDLASS_CHECK_TEXT(windlass_test_write_at(2)->label_selector, "app=web");
 }
 
-WINDLASS_TEST(a_pod_that_has_gone_is_evicted) {
+WINDLASS_TEST(evicting_a_missing_pod_succeeds) {
     windlass_ref pod = windlass_ref_of("v1", "Pod", windlass_text("prod"), windlass_text("p"));
     windlass_test_fail_next("create", "Eviction", WINDLASS_NOT_FOUND);
     WINDLASS_CHECK(windlass_writes_evict(&pod) == NULL);

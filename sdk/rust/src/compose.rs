@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn children_and_related_objects_are_told_apart_by_kind() {
+    fn children_and_related_objects_are_distinguished_by_kind() {
         let maps: Vec<Value> = request().children("v1", "ConfigMap").unwrap();
         assert_eq!(maps, [object("ConfigMap", "a"), object("ConfigMap", "b")]);
         assert_eq!(request().related::<Value>("v1", "Secret").unwrap(), [object("Secret", "password")]);

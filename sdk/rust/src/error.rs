@@ -255,7 +255,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_api_error_says_what_was_asked_of_which_object() {
+    fn an_api_error_names_the_request_and_the_object() {
         assert_eq!(
             conflict().to_string(),
             "patch deployments.apps/scale Deployment prod/shop: Conflict: the object has been modified"

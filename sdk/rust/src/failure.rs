@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_what_one_of_them_is() {
+    fn a_set_of_failures_has_the_reason_of_any_of_them() {
         let mut failures = Failures::transient("conflict");
         assert!(!failures.is(crate::ApiReason::Conflict));
         failures.push(conflict("changed"));
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_wraps_one_of_the_api_keeps_its_class_and_says_what_was_said_around_it() {
+    fn a_wrapped_api_error_keeps_its_class_and_the_wrappers_messages() {
         let expected = Failures::from(conflict("the settings: the shop: changed"));
         assert_eq!(Failures::from(saying("the settings", saying("the shop", conflict("changed")))), expected);
         assert_eq!(
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_around_several_failures_is_said_of_each() {
+    fn context_around_several_failures_is_added_to_each() {
         let mut both = Failures::terminal("never");
         both.push(conflict("changed"));
         let mut expected = Failures::terminal("both: never");
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_is_transparent_keeps_the_class_of_what_it_shows_and_says_nothing_twice() {
+    fn a_transparent_error_keeps_its_sources_class_and_repeats_no_text() {
         assert_eq!(through(Error::from(conflict("changed"))), conflict("changed").into());
         assert_eq!(through(Error::from(misfit())), misfit().into());
         assert_eq!(through(misfit()), misfit().into());
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrapped_counts_as_said_only_where_it_stands_on_its_own() {
+    fn a_wrapped_message_counts_as_included_only_if_it_stands_on_its_own() {
         for (outer, inner, expected) in [
             ("cannot read", "no", "cannot read: no"),
             ("cannot read shop", "shop", "cannot read shop: shop"),

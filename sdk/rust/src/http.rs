@@ -298,7 +298,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn a_request_holds_what_was_said() {
+    fn a_request_has_the_given_header_body_and_timeout() {
         let request = put("https://a.dev/x").header("a", "b").json(&json!({"c": 1})).timeout(Duration::from_secs(2));
         let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let expected = http::Request {
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_query_holds_is_in_no_message() {
+    fn a_query_appears_in_no_message() {
         assert_eq!(without_query("https://a.dev/x?token=secret#top"), "https://a.dev/x");
     }
 }

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_json_is_told_with_its_place() {
+    fn invalid_json_is_reported_with_its_place() {
         let error = read::<Shop>("the configuration", "{\"spec\": ").unwrap_err();
         assert_eq!(error.to_string(), "the configuration: EOF while parsing a value at line 1 column 9");
     }

@@ -147,14 +147,14 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn metadata_is_read_from_whole_objects_and_written_without_what_is_none() {
+    fn metadata_is_read_from_whole_objects_and_written_without_unset_fields() {
         let whole = json!({"name": "shop", "generation": 2, "labels": {"a": "b"}, "managedFields": []});
         let metadata: Metadata = serde_json::from_value(whole).unwrap();
         assert_eq!(serde_json::to_value(metadata).unwrap(), json!({"name": "shop", "generation": 2}));
     }
 
     #[test]
-    fn only_what_has_a_uid_can_control_something() {
+    fn only_an_object_with_a_uid_can_be_a_controller() {
         let owner = Metadata { name: "shop".into(), uid: Some("u-1".into()), ..Metadata::default() };
         let reference = OwnerReference::to_controller("example.com/v1", "Shop", &owner).unwrap();
         let expected = json!({

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_goes_over_its_pages_and_ends_with_the_first_error() {
+    fn a_list_continues_over_its_pages_and_ends_with_the_first_error() {
         let mut objects = Objects::<_, u8>::new(Numbers(0));
         let read: Vec<u8> = objects.by_ref().map_while(Result::ok).collect();
         assert_eq!(read, [0, 1, 2, 3]);

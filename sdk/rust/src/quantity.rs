@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_the_one_that_the_server_returns() {
+    fn a_quantity_is_written_in_the_servers_canonical_form() {
         for (text, canonical) in [
             ("0", "0"),
             ("0.5", "500m"),
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused_with_its_text() {
+    fn an_invalid_quantity_is_refused_with_its_text() {
         for text in ["", ".", "-", "1.2.3", "1K", "1kb", "1 Gi", "Gi", "1e", "1e99", "0x1", "NaN", "１"] {
             let error = text.parse::<Quantity>().expect_err(text).to_string();
             assert!(error.contains(&format!("{text:?} is not a quantity")), "{error}");
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn it_reads_texts_and_numbers_and_writes_a_text() {
+    fn a_quantity_is_read_from_text_or_number_and_written_as_text() {
         let read: Vec<Quantity> = serde_json::from_str(r#"["100m", 2, 0.5]"#).expect("quantities");
         assert_eq!(serde_json::to_string(&read).expect("JSON"), r#"["100m","2","500m"]"#);
         assert!(

@@ -33,7 +33,7 @@ fn snippets() -> Vec<Snippet> {
 }
 
 #[test]
-fn every_snippet_is_one_that_a_test_checks() {
+fn every_snippet_is_covered_by_a_test() {
     for Snippet { info, line, .. } in snippets() {
         // The commands are checked where there is a program to ask: tests/docs. Scripts in Starlark, which are shown as
         // the language that they look like, are read by the interpreter's own tests.

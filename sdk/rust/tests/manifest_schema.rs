@@ -88,7 +88,7 @@ fn a_full_and_a_minimal_manifest_fit_the_schema() {
 }
 
 #[test]
-fn what_was_not_said_is_left_out() {
+fn unset_options_are_left_out() {
     let expected = json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "thing", "version": "0.1.0",
         "controllers": [{"name": "things", "primary": {"apiVersion": "v1", "kind": "Secret"}}],

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_before_in_and_after_a_turn_is_told_apart() {
+    fn writes_before_during_and_after_a_term_are_distinguished() {
         let writes = [
             write("early", "deployments", 0),
             write("one", "leases", 1),

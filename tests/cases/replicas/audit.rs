@@ -134,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_is_not_too_much() {
+    fn a_needed_creation_or_deletion_is_not_too_much() {
         for judge in [by_need, by_bounds] {
             assert_eq!(judged(judge, "2 +a +b =2 !a +c 3 +d =3 1 -b -c =1"), (0, 0));
         }
     }
 
     #[test]
-    fn one_too_many_is_counted_with_its_correction() {
+    fn a_surplus_write_is_counted_with_its_correction() {
         assert_eq!(judged(by_need, "2 +a +b +c -a"), (1, 1));
         assert_eq!(judged(by_bounds, "2 +a +b +c -a"), (1, 0), "the deletion mends it");
         assert_eq!(judged(by_need, "2 +a +b 1 -a -b +c"), (1, 1));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_deleted_excuses_a_deletion_until_it_must_have_been_heard_of() {
+    fn a_foreign_deletion_excuses_one_deletion_until_it_must_be_known() {
         assert_eq!(judged(by_bounds, "3 +a +b +c =3 !a 2 -b =2"), (0, 0));
         assert_eq!(judged(by_bounds, "3 +a +b +c =3 !a +d 2 -b -c"), (0, 1));
     }

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_world_is_right_only_if_every_child_is_there_once_and_as_it_should_be() {
+    fn the_world_is_right_only_if_every_child_exists_once_and_as_wanted() {
         right().is_right().expect("as it should be");
         let doubled = |children: &mut Vec<Value>| children.push(children[0].clone());
         assert!(said(|it| doubled(&mut it.deployments)).starts_with("2 children"));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_world_is_not_right_before_it_is_told_and_while_somebodys_children_are_left() {
+    fn the_world_is_wrong_while_unreconciled_or_with_orphaned_children() {
         assert!(said(|it| it.apps[0]["metadata"]["generation"] = json!(3)).starts_with("not reconciled"));
         assert!(said(|it| it.sets[0]["status"]["replicas"] = json!(2)).starts_with("1 Pods"));
         let gone = |it: &mut World| it.services.push(object("old", Some("old"), &json!({})));

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn accepted_differences_are_read_as_they_were_written() {
         let accepted = accepted("it's so", "s: GET /x [s={\"a\":1}]", &["/body: \"it's # {\\n}\" → (absent)"]);
         assert_eq!(Accepted::parse(&accepted.text()).expect("a file"), accepted);
     }

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_write_moves_the_versions_of_lists_and_bookmarks() {
+    fn writes_of_others_move_the_versions_of_lists_and_bookmarks() {
         let mut comparison = Comparison::default();
         let list = |version: &str| body(&json!({ "items": [], "metadata": { "resourceVersion": version } }));
         let events = |version: &str| {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_only_one_has_is_a_difference() {
+    fn a_member_of_only_one_answer_is_a_difference() {
         let mut comparison = Comparison::default();
         let found = comparison.differences(&body(&json!({ "a/b": 1 })), &body(&json!({ "c": 1 })));
         let paths: Vec<&str> = found.iter().map(|difference| difference.path.as_str()).collect();

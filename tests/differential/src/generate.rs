@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_edit_makes_what_is_missing_on_its_way() {
+    fn an_edit_creates_missing_parents() {
         let edits = [("/a/b".to_owned(), json!(1)), ("/a/c".to_owned(), json!(null)), ("/a/b/d".to_owned(), json!(2))];
         assert_eq!(edited(json!({ "x": 0 }), &edits), json!({ "x": 0, "a": { "b": { "d": 2 }, "c": null } }));
     }

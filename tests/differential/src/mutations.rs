@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_is_made() {
+    fn a_missing_member_is_created() {
         let flag = json!({ "properties": { "b": { "type": "boolean" } } });
         let schema = json!({ "properties": { "a": { "type": "array", "items": flag } } });
         let expected = [r#"{"a":[]}"#, r#"{"a":[{}]}"#, r#"{"a":[{"b":true}]}"#, r#"{"a":[{"b":false}]}"#];

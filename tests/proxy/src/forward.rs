@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_and_what_is_about_the_connection_stay_behind() {
+    fn credentials_and_connection_headers_are_not_forwarded() {
         let request = Request::post("http://proxy:1/api/v1/pods?dryRun=All")
             .header("host", "proxy:1")
             .header("authorization", "Bearer secret")

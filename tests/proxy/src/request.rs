@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_apart_as_a_kube_apiserver_does() {
+    fn requests_are_classified_as_a_kube_apiserver_does() {
         for (method, uri, expected) in [
             ("GET", "/api/v1/pods", "list pods"),
             ("GET", "/api/v1/pods?watch=true&resourceVersion=7", "watch pods"),
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_says_how_much_it_wants_and_whether_it_goes_on() {
+    fn a_lists_limit_and_continuation_are_recognised() {
         for (uri, page) in [
             ("/api/v1/pods", (0, false)),
             ("/api/v1/pods?limit=500&resourceVersion=0", (500, false)),

@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_add_up_and_the_first_ending_hides_what_is_behind_it() {
+    fn delays_add_up_and_the_first_ending_hides_later_ones() {
         let mut rules = rules(1);
         let second = Duration::from_secs(1);
         rules.add(Fault::DelayRequest(second..=second).on(Match::any()));

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn those_whom_it_does_not_meet_see_nothing() {
+    fn clients_outside_the_weather_see_no_faults() {
         let mut rules = rules(7, 1.0);
         let request = request(Verb::Patch, "kubectl/v1.36");
         assert_eq!(rules.for_request(&request), RequestPlan::default());

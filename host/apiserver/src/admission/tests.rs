@@ -213,7 +213,7 @@ fn selectors_choose_by_the_labels_of_object_and_namespace() {
 }
 
 #[test]
-fn a_namespace_is_chosen_by_its_new_labels_and_a_node_whatever_is_selected() {
+fn namespace_selectors_match_a_new_namespace_itself_and_every_node() {
     let selector = json!({ "namespaceSelector": { "matchLabels": { "a": "b" } } });
     assert!(is_asked(&Write::create(("", "v1", "namespaces")), &everything(), &selector));
     assert!(is_asked(&Write::create(("", "v1", "nodes")), &everything(), &selector));
@@ -242,7 +242,7 @@ fn a_condition_that_fails_counts_by_the_failure_policy() {
 }
 
 #[test]
-fn webhooks_see_what_those_before_them_made() {
+fn a_webhook_sees_the_changes_of_earlier_webhooks() {
     let both = json!([webhook("first", &everything(), &json!({})), webhook("second", &everything(), &json!({}))]);
     let plugins = plugins("mutatingwebhookconfigurations", &both);
     let mut object = json!({ "kind": "ConfigMap", "metadata": {}, "data": { "n": "" } });
@@ -289,7 +289,7 @@ fn a_webhook_is_asked_again_only_if_a_later_one_changed_the_object() {
 }
 
 #[test]
-fn a_denial_says_what_the_webhook_said() {
+fn a_denial_carries_the_webhooks_message() {
     let plugins = plugins("mutatingwebhookconfigurations", &json!([webhook("w", &everything(), &json!({}))]));
     let denied = |status: Value| {
         let respond = |_: &Value| json!({ "allowed": false, "status": status, "warnings": ["mind this"] });
@@ -450,7 +450,7 @@ fn a_policy_judges_with_each_of_its_parameters() {
 }
 
 #[test]
-fn expressions_of_a_policy_are_checked_when_it_is_made() {
+fn expressions_of_a_policy_are_checked_when_it_is_created() {
     let spec = json!({
         "variables": [{ "name": "n", "expression": "1" }],
         "validations": [

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_allows_what_it_names() {
+    fn a_rule_allows_only_the_requests_that_it_names() {
         let read_pods = json!({ "verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "pods/log"] });
         let one_secret =
             json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a"] });

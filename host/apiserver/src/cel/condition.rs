@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_no_condition_is_refused_before_there_is_an_object() {
+    fn an_invalid_match_condition_is_refused_at_creation() {
         let refused = |source| Condition::compile(source).expect_err(source);
         assert!(refused("self.a ==").contains("ERROR: <input>:1:10"), "{}", refused("self.a =="));
         assert!(refused("'text'").contains("its value is a string"), "{}", refused("'text'"));

@@ -41,7 +41,7 @@ fn expressions_have_their_usual_values() {
 }
 
 #[test]
-fn null_compares_only_with_what_may_be_null() {
+fn null_compares_only_with_nullable_values() {
     for source in
         ["true == null", "'a' == null", "1 == null", "[1] == null", "{'a': 1} == null", "[duration('1s'), null] == []"]
     {
@@ -50,7 +50,7 @@ fn null_compares_only_with_what_may_be_null() {
 }
 
 #[test]
-fn a_mistyped_value_is_an_error_where_it_is_reached() {
+fn a_mistyped_value_is_an_error_only_where_it_is_evaluated() {
     let wrong = || Value::Opaque(Arc::new(super::Mistyped("not an int")));
     let answer = |source: &str| compiled(source).run(vec![("self".to_owned(), wrong())], 1000).value;
     assert_eq!(answer("self == self"), Err(EvalError::Other("not an int".to_owned())));
@@ -58,14 +58,14 @@ fn a_mistyped_value_is_an_error_where_it_is_reached() {
 }
 
 #[test]
-fn an_error_points_at_what_is_wrong() {
+fn an_error_points_at_its_place() {
     let error = Program::compile("1 +\n  x.y", Vec::new()).expect_err("x is unknown");
     assert_eq!(error, "ERROR: <input>:2:3: undeclared reference to 'x' (in container '')\n |   x.y\n | ..^");
 }
 
 /// The attack: an expression whose tree is deeper than any stack.
 #[test]
-fn depth_is_limited_however_it_is_reached() {
+fn depth_is_limited_in_every_syntax() {
     let n = 20_000;
     for source in [
         format!("{}1{}", "(".repeat(n), ")".repeat(n)),
@@ -94,7 +94,7 @@ fn depth_is_limited_however_it_is_reached() {
 
 /// The attack: an expression whose evaluation would not end, or not fit into memory.
 #[test]
-fn cost_is_limited_however_it_is_caused() {
+fn cost_is_limited_in_every_construct() {
     let list: Vec<i64> = (0..5_000).collect();
     let doubled = |start: &str, rest: &str| {
         let binds: String = (0..40).map(|_| "[a + a].all(a, ").collect();

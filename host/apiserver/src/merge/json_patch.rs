@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_null_to_a_test() {
+    fn a_missing_member_equals_null_in_a_test_operation() {
         for (path, value, fits) in [
             ("/x", json!(null), true),
             ("/none", json!(null), true),
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn an_operation_that_does_not_apply_is_refused() {
         for operation in [
             json!({ "op": "remove", "path": "/x" }),
             json!({ "op": "move", "from": "/x", "path": "/y" }),
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_operations_is_malformed() {
+    fn a_patch_that_is_no_list_of_operations_is_malformed() {
         let refused = |patch: Value| patched(&json!({}), &patch).expect_err("malformed").to_string();
         let prefix = "error decoding patch: json: cannot unmarshal";
         assert_eq!(refused(json!({})), format!("{prefix} object into Go value of type []handlers.jsonPatchOp"));

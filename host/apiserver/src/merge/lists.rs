@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_told_apart_by_what_holds_them() {
+    fn the_merge_key_of_ports_depends_on_their_parent() {
         let pods = builtin("io.k8s.api.apps.v1.Deployment", &["spec", "template", "spec", "containers"]);
         assert_eq!(*pods.list(), keys(&["name"]));
         assert_eq!(*pods.item().field("ports").list(), keys(&["containerPort", "protocol"]));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_custom_resource_is_put_together_as_its_schema_says() {
+    fn lists_of_a_custom_resource_merge_by_its_schema() {
         let schema = Schema::parse(&json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
             "tags": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
             "refs": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["kind"],

@@ -78,7 +78,7 @@ fn assert_kept(given: &Value, found: &Value, path: &str) {
 }
 
 #[test]
-fn every_field_of_every_built_in_kind_goes_both_ways() {
+fn every_field_of_every_built_in_kind_survives_a_round_trip() {
     let messages = Messages::get().expect("the embedded descriptions are whole");
     for resource in builtin::resources() {
         let api_version = resource.api_version();
@@ -111,7 +111,7 @@ fn every_field_of_every_built_in_kind_goes_both_ways() {
 
 /// Lines of JSON and protobuf of the same object: `tools/record-protobuf` writes them.
 #[test]
-fn what_a_real_server_writes_reads_as_its_json() {
+fn protobuf_of_a_real_server_decodes_to_its_json() {
     let recorded = include_str!("../../tests/data/protobuf.tsv");
     let mut kinds = std::collections::BTreeSet::new();
     for line in recorded.lines() {
@@ -229,7 +229,7 @@ fn bytes_are_read_as_go_reads_base64() {
 }
 
 #[test]
-fn what_is_no_json_is_refused_and_not_lost() {
+fn invalid_raw_json_is_refused_and_valid_raw_json_is_kept() {
     let revision = json!({ "apiVersion": "apps/v1", "kind": "ControllerRevision", "data": { "a\n\"\u{1}ä": ["<", 1] }, "revision": 1 });
     let bytes = encode(&revision).expect("it can be written");
     assert_eq!(decode(&bytes).expect("it can be read")["data"], revision["data"]);
@@ -242,7 +242,7 @@ fn what_is_no_json_is_refused_and_not_lost() {
 
 /// Of the pod spec, which has most fields: the places of some of its fields, beside keys that it does not know.
 #[test]
-fn the_fields_of_an_object_are_found_among_keys_that_nobody_knows() {
+fn an_objects_known_fields_are_found_among_unknown_keys() {
     let messages = Messages::get().expect("the embedded descriptions are whole");
     for name in ["k8s.io.api.core.v1.PodSpec", "k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMeta"] {
         let message = messages.named(name).expect("a message");

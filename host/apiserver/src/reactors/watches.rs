@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_order_is_none_for_a_single_object() {
+    async fn reordering_leaves_the_events_of_one_object_in_order() {
         let reorder = || vec![Reaction::Reorder(EventCount { events: 4 })];
         let mut orders = std::collections::BTreeSet::new();
         for seed in 0..20 {

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_refused() {
+    fn an_invalid_continue_token_is_refused() {
         let refused = |text: &str| Continuation::parse(text).expect_err("no token").to_string();
         let prefix = "invalid continue token: continue key is not valid";
         assert_eq!(refused("x"), format!("{prefix}: illegal base64 data at input byte 0"));

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn duplicate_and_unknown_fields_are_told_in_the_order_of_the_body() {
+    fn duplicate_and_unknown_fields_are_reported_in_body_order() {
         let body =
             br#"{"z": 1, "spec": {"b": 1, "b": 2, "list": [{"a": 1}, {"a": 1, "a": 2}], "x": {"y": 1, "y": 1}}}"#;
         let lines = problems(body, &["spec.x".to_owned(), "z".to_owned()]);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn of_another_format_the_unknown_fields_are_told() {
+    fn only_unknown_fields_are_reported_for_other_formats_than_json() {
         assert_eq!(problems(b"a: 1", &["a".to_owned()]), ["unknown field \"a\""]);
     }
 }

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_says_what_it_likes_best() {
+    fn the_clients_preferred_encoding_is_used() {
         let encoding = |value| accept(value, Offer::BuiltIn).map(|accepted| accepted.encoding);
         assert_eq!(encoding("application/json;q=0.5,application/yaml"), Ok(Encoding::Yaml));
         assert_eq!(encoding("*/*,application/yaml"), Ok(Encoding::Yaml));

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_none_fails_in_a_real_servers_words() {
+    fn an_invalid_answer_of_a_converter_fails_in_a_real_servers_words() {
         let of = "conversion webhook for x.io/v1, Kind=Thing";
         let mut renamed = object("x.io/v2");
         renamed["metadata"]["name"] = json!("b");

@@ -78,7 +78,7 @@ fn errors_of_numbers_and_types_read_as_in_kubernetes() {
 }
 
 #[test]
-fn numbers_are_what_go_takes_them_for() {
+fn numbers_are_classified_as_in_go() {
     let big = json!(9_223_372_036_854_775_808_u64);
     assert_eq!(
         errors(&json!({"type": "integer"}), &big),
@@ -106,7 +106,7 @@ fn whole_floats_are_stored_as_integers() {
 }
 
 #[test]
-fn the_alternative_that_passed_most_checks_says_what_is_wrong() {
+fn the_alternative_that_passed_most_checks_explains_the_error() {
     let found = |operator: &str, alternatives: Value, value: Value| {
         let field = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, operator: alternatives});
         errors(&field, &value)
@@ -343,7 +343,7 @@ fn formats_that_nothing_checks_are_named() {
 }
 
 #[test]
-fn defaults_reach_into_what_they_created() {
+fn defaults_are_applied_within_defaulted_objects() {
     let schema = schema(&json!({"type": "object", "default": {}, "properties": {
         "replicas": {"type": "integer", "default": 1},
         "list": {"type": "array", "items": {"type": "object", "properties": {"p": {"type": "string", "default": "TCP"}}}},
@@ -357,7 +357,7 @@ fn defaults_reach_into_what_they_created() {
 }
 
 #[test]
-fn a_null_stays_where_it_is_allowed_and_goes_where_not() {
+fn a_null_is_kept_if_nullable_and_dropped_otherwise() {
     let schema = schema(&json!({"type": "object", "properties": {
         "kept": {"type": "string", "nullable": true, "default": "x"},
         "gone": {"type": "string"},

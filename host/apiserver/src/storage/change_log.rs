@@ -152,14 +152,14 @@ mod tests {
     }
 
     #[test]
-    fn what_fell_out_of_the_history_is_reported_as_forgotten() {
+    fn events_before_the_history_are_reported_as_forgotten() {
         let log = log_with(&[2, 5, 9], 2);
         assert_eq!(log.since(1).err(), Some(Forgotten { up_to: 2 }));
         assert_eq!(log.since(2).expect("5 and 9 are here").len(), 2);
     }
 
     #[test]
-    fn what_is_sent_to_many_is_written_once() {
+    fn an_event_for_many_watchers_is_encoded_once() {
         let change = Change::new(2, ChangeKind::Added, Arc::new(Value::from("a")), None);
         let first = change.json_of(&change.object);
         assert_eq!((&first[..], first.as_ptr()), (&br#""a""#[..], change.clone().json_of(&change.object).as_ptr()));

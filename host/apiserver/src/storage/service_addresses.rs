@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_port_is_given_again_when_nobody_has_it_any_more() {
+    fn a_node_port_is_reused_once_it_is_free() {
         let new = || json!({ "spec": { "type": "NodePort", "ports": [{ "port": 80 }] } });
         let mut addresses = ServiceAddresses::default();
         let (mut first, mut second, mut third) = (new(), new(), new());

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_location_is_read_from_where_it_was_found() {
+    fn a_redirect_is_resolved_against_its_own_address() {
         let from = address("https://127.0.0.1:9443/a/b");
         for (location, to) in [
             ("/x//y", "https://127.0.0.1:9443/x//y"),

@@ -113,7 +113,7 @@ impl Plugin {
 }
 
 #[test]
-fn output_is_logged_by_whole_lines_stdout_as_information_and_stderr_as_a_warning() -> Outcome {
+fn stdout_is_logged_line_by_line_as_info_and_stderr_as_warnings() -> Outcome {
     let mut plugin = Plugin::new()?;
     plugin.begin(NOON, 1)?;
     plugin.print(1, "one\ntw")?;
@@ -179,7 +179,7 @@ fn bytes_that_are_no_utf8_are_logged_as_question_marks() -> Outcome {
 }
 
 #[test]
-fn bytes_that_are_no_utf8_end_a_line_before_the_first_call_and_stay_in_the_plugins_memory() -> Outcome {
+fn invalid_utf8_splits_a_line_and_stays_in_the_plugins_memory() -> Outcome {
     let mut plugin = Plugin::new()?;
     plugin.print(1, b"caf\xE9 au \xFF\xFFlait\xFF\n")?;
     assert_eq!(plugin.lines(), [(INFO, "caf"), (INFO, " au "), (INFO, "lait")]);
@@ -188,7 +188,7 @@ fn bytes_that_are_no_utf8_end_a_line_before_the_first_call_and_stay_in_the_plugi
 }
 
 #[test]
-fn a_path_that_is_no_utf8_is_told_with_question_marks() -> Outcome {
+fn a_path_with_invalid_utf8_is_shown_with_question_marks() -> Outcome {
     for (bytes, text) in TORN {
         let mut plugin = Plugin::new()?;
         plugin.begin(NOON, 1)?;
@@ -213,7 +213,7 @@ fn a_path_that_is_no_utf8_is_told_with_question_marks() -> Outcome {
 }
 
 #[test]
-fn output_before_the_first_call_is_logged_as_it_comes() -> Outcome {
+fn output_before_the_first_call_is_logged_at_once() -> Outcome {
     let mut plugin = Plugin::new()?;
     plugin.print(1, "starting\n")?;
     plugin.print(2, "\n")?;
@@ -222,7 +222,7 @@ fn output_before_the_first_call_is_logged_as_it_comes() -> Outcome {
 }
 
 #[test]
-fn the_clock_is_the_hosts_at_the_start_of_a_call_and_never_goes_back_within_one() -> Outcome {
+fn each_call_starts_at_the_hosts_time_and_its_clock_never_goes_back() -> Outcome {
     let mut plugin = Plugin::new()?;
     plugin.begin(NOON, 1)?;
     let (first, second) = (plugin.time(0)?, plugin.time(0)?);
@@ -237,7 +237,7 @@ fn the_clock_is_the_hosts_at_the_start_of_a_call_and_never_goes_back_within_one(
 }
 
 #[test]
-fn whoever_sleeps_goes_on_at_once_and_later() -> Outcome {
+fn a_sleep_returns_at_once_with_a_later_time() -> Outcome {
     let mut plugin = Plugin::new()?;
     plugin.begin(NOON, 1)?;
     // The first of three comes, and those that are due by then.
@@ -254,7 +254,7 @@ fn whoever_sleeps_goes_on_at_once_and_later() -> Outcome {
 }
 
 #[test]
-fn a_sleep_of_more_than_a_second_is_told_once_in_a_call() -> Outcome {
+fn a_sleep_of_more_than_a_second_is_logged_once_a_call() -> Outcome {
     let mut plugin = Plugin::new()?;
     for _ in 0..2 {
         plugin.begin(NOON, 1)?;
@@ -297,7 +297,7 @@ fn a_file_is_refused_and_the_log_names_it_once() -> Outcome {
 }
 
 #[test]
-fn a_socket_is_refused_and_the_log_says_what_to_do() -> Outcome {
+fn a_socket_is_refused_and_the_log_names_the_remedy() -> Outcome {
     let mut plugin = Plugin::new()?;
     plugin.begin(NOON, 1)?;
     let error: i32 = plugin.call("sock_send", (4, 0, 0, 0, 16))?;
@@ -307,7 +307,7 @@ fn a_socket_is_refused_and_the_log_says_what_to_do() -> Outcome {
 }
 
 #[test]
-fn an_exit_tells_what_was_printed_and_traps() -> Outcome {
+fn an_exit_traps_with_the_printed_text() -> Outcome {
     let mut plugin = Plugin::new()?;
     plugin.begin(NOON, 1)?;
     plugin.print(2, "panic: no such thing")?;

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_of_the_server_leaves_the_outcome_open_unless_it_came_before_storage() {
+    fn a_server_error_leaves_the_outcome_unknown_unless_before_storage() {
         let answered = |json: &str| {
             let error = RequestError::Refused { status: Box::new(status(json)), retry_after: None };
             let subject = Subject { verb: "create", resource: "pods".into(), object: None };

@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_several_files_those_that_exist_count() {
+    fn only_existing_files_of_several_kubeconfigs_count() {
         let here = env!("CARGO_MANIFEST_DIR");
         let existing = format!("{here}/Cargo.toml");
         let both = std::env::join_paths(["/missing/config", &existing]).expect("paths");

@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_panic_of_the_prober_leaves_nobody_paused() {
+    async fn a_panic_of_the_prober_does_not_leave_requests_paused() {
         let (script, reachability) = (Script::new(Server::PanicsOnce), Reachability::new("server"));
         let service = observed(&script, &reachability);
         for _ in 0..3 {

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_tells_how_long_to_wait_before_the_details_do() {
+    fn the_retry_after_header_takes_precedence_over_the_details() {
         let details: Status = serde_json::from_str(r#"{"details":{"retryAfterSeconds":7}}"#).expect("a status");
         let mut headers = HeaderMap::new();
         assert_eq!(retry_after(&headers, &details), Some(Duration::from_secs(7)));

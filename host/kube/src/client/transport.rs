@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_peer_that_vanished_ends_its_watches_and_the_next_request_connects_anew() {
+    async fn a_dead_peer_ends_its_watches_and_the_next_request_reconnects() {
         let network = Network::start().await;
         let soon = Duration::from_millis(100);
         // Long enough for a peer that has not vanished to answer, on a machine that has other work too.
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_handshake_without_http2_is_not_believed_for_ever() {
+    async fn a_handshake_without_http2_is_trusted_for_a_minute_only() {
         let (tls, plain) = (OnlyHttp1::new(false), OnlyHttp1::new(true));
         assert!(!tls.holds() && plain.holds());
         tls.learn();

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_is_applied_and_what_is_there_already_is_kept() {
+    fn a_missing_definition_is_applied_and_an_equal_one_is_kept() {
         let wanted = read(&document()).expect("sound");
         assert_eq!(wanted.step(None), Ok(DefinitionStep::Apply { over: None }));
         assert_eq!(wanted.step(Some(&existing())), Ok(DefinitionStep::Keep));
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_differs_is_applied_over_what_was_compared() {
+    fn a_differing_definition_is_applied_at_the_version_compared() {
         let apply = Ok(DefinitionStep::Apply { over: Some("7".to_owned()) });
         let schema = json!({"type": "object", "properties": {"size": {"type": "integer"}}});
         for other in [
@@ -312,14 +312,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_deleted_is_waited_for() {
+    fn a_definition_that_is_being_deleted_is_refused_for_now() {
         let mut going = existing();
         going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         assert_eq!(read(&document()).expect("sound").step(Some(&going)), Err(Refusal::Terminating));
     }
 
     #[test]
-    fn what_would_lead_elsewhere_or_outlive_its_owner_is_unsound() {
+    fn an_owned_misnamed_or_webhook_definition_is_unsound() {
         let mut owned = document();
         owned["metadata"]["ownerReferences"] = json!([{"uid": "u"}]);
         let mut webhook = document();

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_whose_event_is_gone_begins_anew() {
+    fn a_series_whose_event_was_deleted_begins_again() {
         let (mut correlator, now) = (Correlator::default(), Instant::now());
         let key = key("a", "x");
         correlator.occurred(&key, now);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_skipped_is_counted_when_it_is_sent() {
+    fn a_sent_event_counts_those_that_were_skipped() {
         let (mut correlator, now) = (Correlator::default(), Instant::now());
         let key = key("a", "x");
         correlator.occurred(&key, now);

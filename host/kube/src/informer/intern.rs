@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_holds_is_forgotten() {
+    fn interned_values_are_dropped_with_their_last_holder() {
         let mut interner = Interner::default();
         let held = interner.string("held");
         for number in 0..100_000 {

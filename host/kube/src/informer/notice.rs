@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_read_however_it_is_written() {
+    fn a_watch_line_is_read_in_any_layout() {
         for line in [
             r#"{"type":"MODIFIED","object":{"metadata":{"name":"a"}}}"#,
             r#"{"type":"ADDED","object":{"metadata":{"name":"a"}}} "#,
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_object_is_not_taken_for_it() {
+    fn text_after_the_object_of_a_watch_line_is_not_taken_for_it() {
         for line in [
             r#"{"type":"ADDED","object":{"metadata":{"name":"a"}}}}"#,
             r#"{"type":"ADDED","object":{"metadata":{"name":"a"}}"#,

@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_managed_fields_only_our_own_are_kept_beside_the_text() {
+    fn only_the_hosts_own_managed_fields_are_kept_beside_the_text() {
         let of = |managers: &str| {
             object(&format!(r#"{{"metadata":{{"name":"x","managedFields":[{managers}]}}}}"#)).expect("an object")
         };
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_refused() {
+    fn json_that_is_no_object_is_refused() {
         for json in [
             "",
             "{",

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_leaves_nothing() {
+    fn a_pointer_to_a_missing_field_selects_nothing() {
         let select = |pointers: &[&str]| {
             PointerTree::new(pointers.iter().copied()).expect("pointers").select(OBJECT).expect("valid")
         };
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pointer_is_refused() {
+    fn an_invalid_pointer_is_refused() {
         for pointer in ["spec", "/a~", "/a~2"] {
             assert!(PointerTree::new([pointer]).is_err(), "{pointer}");
         }

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_member_can_serve_is_read_as_it_was_put_and_nobody_elses_note_goes() {
+    fn a_members_note_is_read_as_written_and_other_annotations_stay() {
         let mut metadata = json!({"name": "m", "annotations": {"other": "stays"}});
         let found = |metadata: &Value| Leases::watched(&json!({"metadata": metadata}).to_string());
         assert_eq!(Leases::serves(&found(&metadata)), None);

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_metadata_is_sent_as_it_came() {
+    fn fields_outside_metadata_are_sent_unchanged() {
         let mut body = Body::read(r#"{"kind":"A","apiVersion":"v1","spec":{ "x":1.50, "y":12345678901234567890123 }}"#)
             .expect("a body");
         body.set_name("n").expect("settable");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_or_says_things_twice_is_refused() {
+    fn a_body_that_is_no_object_or_repeats_a_key_is_refused() {
         for text in
             ["", "[]", "null", "7", r#"{"a":1,"a":2}"#, r#"{"metadata":{"name":"a","name":"b"}}"#, r#"{"metadata":7}"#]
         {

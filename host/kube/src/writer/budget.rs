@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_goes_at_once_and_the_rest_at_its_rate_in_the_order_of_coming() {
+    async fn a_burst_is_paid_at_once_and_the_rest_in_order_at_the_rate() {
         let (budget, began) = (budget(), Instant::now());
         assert!(budget.try_pay() && budget.try_pay() && !budget.try_pay());
         let paid = (0..5).map(async |number| {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_comes_later_does_not_pass_those_who_wait() {
+    async fn a_late_payer_does_not_overtake_those_who_wait() {
         let budget = budget();
         assert!(budget.try_pay() && budget.try_pay());
         let mut first = Box::pin(budget.pay("a"));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_stops_waiting_has_paid_nothing_and_holds_nobody_up() {
+    async fn a_cancelled_payer_pays_nothing_and_delays_no_other() {
         let (budget, began) = (budget(), Instant::now());
         assert!(budget.try_pay() && budget.try_pay());
         assert!(budget.pay("a").now_or_never().is_none());
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_a_token_does_not_wait_whoever_looks_at_the_same_time() {
+    fn concurrent_payers_are_not_refused_while_tokens_are_left() {
         let budget = WriteBudget::new(WriteRate { per_second: 10, burst: 40_000 });
         let refused: usize = std::thread::scope(|scope| {
             let looking = [(); 4].map(|()| scope.spawn(|| (0..10_000).filter(|_| !budget.try_pay()).count()));

@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_right_is_told_from_a_refused_object() {
+    fn a_missing_right_is_distinguished_from_a_refused_object() {
         let right = "deployments.apps \"shop\" is forbidden: User \"u\" cannot patch resource \"deployments\" in API group \
                      \"apps\" in the namespace \"prod\"";
         assert!(lacks_right(right));
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_made_up_name_is_told_without_what_is_made_up() {
+    fn a_generated_name_is_shown_without_its_suffix() {
         assert_eq!(&*without_suffix("web-x7k2p"), "web-*");
         assert_eq!(&*without_suffix("x"), "*");
     }

@@ -92,7 +92,7 @@ async fn a_patch_is_for_one_incarnation_at_one_version_and_keeps_other_owners() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_primary_is_looked_up_once_before_it_adopts_and_not_before_it_releases() {
+async fn the_primary_is_read_once_before_adoption_and_not_before_release() {
     let looks = |script: &Script| script.asked().iter().filter(|asked| asked.path.ends_with("/pods/shop")).count();
     let answer = vec![Reply::Json(200, pod("x", "u", 9))];
     let orphans = ["a", "b", "c"].map(|name| labelled(name, "shop", &[]));
@@ -105,7 +105,7 @@ async fn the_primary_is_looked_up_once_before_it_adopts_and_not_before_it_releas
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_primary_that_has_gone_adopts_nothing_and_still_releases() {
+async fn a_deleted_primary_adopts_nothing_and_still_releases() {
     let items = [labelled("orphan", "shop", &[]), labelled("stray", "api", &[("u-shop", true)])];
     let answer = vec![Reply::Json(200, pod("x", "u", 9))];
     let mut going = shop();
@@ -124,7 +124,7 @@ async fn a_primary_that_has_gone_adopts_nothing_and_still_releases() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_is_attempted_and_every_error_returned_but_for_what_has_gone() {
+async fn all_claims_are_attempted_and_all_errors_but_deletions_returned() {
     let items = ["a", "b", "c"].map(|name| labelled(name, "shop", &[]));
     let conflict = Reply::Json(409, json!({"code": 409, "reason": "Conflict"}));
     let gone = Reply::Json(404, json!({"code": 404, "reason": "NotFound", "details": {"name": "b"}}));
@@ -135,7 +135,7 @@ async fn all_is_attempted_and_every_error_returned_but_for_what_has_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_of_what_is_no_longer_served_fails() {
+async fn a_claim_of_a_kind_that_is_no_longer_served_fails() {
     let unserved = Reply::Text(404, "404 page not found".into());
     let claims = scripted(pods(), &[labelled("a", "shop", &[])], shop(), vec![unserved]).await;
     let errors = claims.claim(&Arc::new(call()), "app=shop").await.expect_err("nothing was adopted");
@@ -144,7 +144,7 @@ async fn a_claim_of_what_is_no_longer_served_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_this_call_has_adopted_it_does_not_adopt_again() {
+async fn an_object_adopted_in_this_call_is_not_adopted_again() {
     // The cache shows the orphan for ever; the call knows better.
     let mut adopted = labelled("a", "shop", &[("u-shop", true)]);
     adopted["metadata"]["resourceVersion"] = "6".into();

@@ -219,7 +219,7 @@ async fn events_are_recorded_with_their_series() {
 }
 
 #[tokio::test]
-async fn a_delete_tells_what_is_not_there_and_what_is_another_incarnation() {
+async fn a_delete_distinguishes_a_missing_object_from_another_incarnation() {
     let cluster = cluster().await;
     cluster.apply("a", "1").await;
     let options = || DeleteOptions {
@@ -345,7 +345,7 @@ mod skipping {
     }
 
     #[tokio::test]
-    async fn what_is_skipped_would_have_changed_nothing() {
+    async fn a_skipped_write_would_have_changed_nothing() {
         let cluster = cluster().await;
         let spec = cluster.all(ObjectKind::new("v1", "Service"));
         let subscription = cluster.informers.subscribe(spec.clone());
@@ -390,7 +390,7 @@ mod skipping {
     }
 
     #[tokio::test]
-    async fn what_no_watch_would_correct_is_sent() {
+    async fn a_write_to_an_object_outside_all_watches_is_always_sent() {
         let cluster = cluster().await;
         let spec = cluster.all(config_maps());
         let subscription = cluster.informers.subscribe(spec.clone());

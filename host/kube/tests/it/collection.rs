@@ -69,7 +69,7 @@ fn success() -> Reply {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_says_which_objects_and_how() {
+async fn a_collection_delete_sends_its_selectors_and_options() {
     let script = Script::default().mutations([list(9, &[pod("a", "u", 7), pod("b", "v", 8)])]);
     let collection = Collection { field_selector: Some("status.phase=Failed".into()), ..collection() };
     let options = DeleteOptions { propagation: Propagation::Foreground, grace_period_seconds: Some(5), ..options() };
@@ -90,7 +90,7 @@ async fn a_deletion_says_which_objects_and_how() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_selects_nothing_deletes_nothing_unless_all_are_meant() {
+async fn a_collection_without_a_selector_deletes_nothing_unless_all_is_set() {
     let nothing = || Collection { label_selector: None, ..collection() };
     for selector in [None, Some(""), Some(" ")] {
         let error = refused(call(), Collection { field_selector: selector.map(Into::into), ..nothing() }).await;
@@ -114,7 +114,7 @@ async fn what_selects_nothing_deletes_nothing_unless_all_are_meant() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_has_a_verb_of_its_own_and_is_about_no_single_name() {
+async fn a_collection_delete_has_its_own_verb_and_matches_no_single_name() {
     let rule = |verb: &str, namespaces: &[&str], names: &[&str]| {
         let owned = |list: &[&str]| list.iter().map(|item| (*item).to_owned()).collect();
         let (namespaces, names) = (owned(namespaces), owned(names));
@@ -152,7 +152,7 @@ async fn a_server_that_does_not_say_which_leaves_it_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_lost_holds_the_key_and_one_that_came_does_not() {
+async fn a_lost_answer_holds_the_key_and_a_received_one_does_not() {
     let held = async |reply: Reply| {
         let script = Script::default().mutations([reply]);
         let (hold, settled) = settle::hold();
@@ -241,7 +241,7 @@ async fn a_read_only_host_has_it_tried() {
 }
 
 #[tokio::test]
-async fn a_server_deletes_what_is_selected() {
+async fn a_real_server_deletes_the_selected_objects() {
     let cluster = cluster().await;
     for (name, app) in [("a", "shop"), ("b", "shop"), ("c", "other")] {
         let labels = json!({"app": app});

@@ -55,7 +55,7 @@ impl Cluster {
 }
 
 #[tokio::test]
-async fn what_an_install_would_change_is_told_and_nothing_is_written() {
+async fn a_planned_install_reports_its_change_and_writes_nothing() {
     let cluster = cluster().await;
     let mut document = widgets(&cluster.group());
     let definitions = Definitions::new(cluster.connection.client.clone(), cluster.discovery.clone());
@@ -103,7 +103,7 @@ async fn a_stored_version_stays_until_nothing_is_stored_in_it() {
 }
 
 #[tokio::test]
-async fn what_others_manage_is_not_taken_from_them() {
+async fn fields_of_other_managers_are_not_taken_over() {
     let cluster = cluster().await;
     let mut document = widgets(&cluster.group());
     cluster.install("somebody", &document).await.expect("installed");

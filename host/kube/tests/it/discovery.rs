@@ -76,7 +76,7 @@ fn deployment() -> ObjectKind {
 }
 
 #[tokio::test(start_paused = true)]
-async fn versions_compare_where_the_server_promises_it_and_serves_the_kind_itself() {
+async fn versions_compare_only_for_kinds_that_a_recent_server_serves_itself() {
     let own = api_service(&json!({"group": "apps", "version": "v1"}));
     let aggregated = api_service(&json!({"group": "example.com", "service": {"name": "widgets", "namespace": "x"}}));
     for (minor, comparable) in [("34", false), ("35", true), ("36+", true), ("", false)] {
@@ -90,13 +90,13 @@ async fn versions_compare_where_the_server_promises_it_and_serves_the_kind_itsel
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_no_api_service_names_is_the_servers_own() {
+async fn a_group_without_an_api_service_is_served_by_the_server_itself() {
     let script = server("36").answers(APPS, refused(404)).answers(WIDGETS, refused(404));
     assert!(is_comparable(&script, &deployment()).await && is_comparable(&script, &widget()).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_not_read_api_services_knows_built_in_groups_and_definitions() {
+async fn without_access_to_api_services_definitions_tell_the_servers_own_kinds() {
     let script = server("36").answers(APPS, refused(403)).answers(WIDGETS, refused(403));
     assert!(is_comparable(&script, &deployment()).await);
     for (reply, comparable) in [

@@ -63,7 +63,7 @@ async fn an_event_that_the_server_has_forgotten_is_created_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_for_now_is_tried_again_and_what_is_refused_is_not() {
+async fn a_temporary_failure_is_retried_and_a_refusal_is_not() {
     let busy = Reply::Json(503, json!({}));
     let script = script([busy.clone(), busy, created(), Reply::Json(403, json!({})), created()]);
     let recorder = Recorder::new(script.client());

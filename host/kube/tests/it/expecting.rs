@@ -71,7 +71,7 @@ fn version(cache: usize, version: u32) -> (usize, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_waited_for_where_it_can_be_seen() {
+async fn a_write_is_waited_for_in_the_caches_that_can_show_it() {
     let labels = json!({"app": "web"});
     let cases = [
         (pods(), true),
@@ -96,13 +96,13 @@ async fn a_write_is_waited_for_where_it_can_be_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_leaves_a_selector_is_kept_in_mind() {
+async fn an_object_that_leaves_a_selector_is_remembered() {
     let reply = || Reply::Json(200, labelled(7, &json!({"app": "other"})));
     assert_eq!(waits(vec![selecting("app=web")], patch(WriteOptions::default()), reply()).await, (vec![], 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_not_written_is_not_waited_for() {
+async fn a_refused_or_dry_run_write_is_not_waited_for() {
     let refused = Reply::Json(409, json!({"reason": "Conflict"}));
     assert_eq!(waits(vec![pods()], patch(WriteOptions::default()), refused).await, (vec![], 0));
     let dry_run = WriteOptions { dry_run: true, ..WriteOptions::default() };
@@ -135,7 +135,7 @@ async fn a_deletion_is_waited_for_by_its_uid() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_takes_the_last_finalizer_off_is_waited_for_until_the_object_is_gone() {
+async fn removing_the_last_finalizer_is_awaited_until_the_object_is_gone() {
     let mut last = pod("a", "u", 7);
     last["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     last["metadata"]["deletionGracePeriodSeconds"] = json!(0);
@@ -144,7 +144,7 @@ async fn what_takes_the_last_finalizer_off_is_waited_for_until_the_object_is_gon
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_eviction_is_waited_for_by_the_uid_that_it_was_for() {
+async fn an_eviction_is_waited_for_by_its_uid_precondition() {
     let evict = |options: Value| {
         let body = json!({
             "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}, "deleteOptions": options,

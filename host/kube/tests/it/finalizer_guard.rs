@@ -111,7 +111,7 @@ async fn finalizers_of_others_are_neither_added_nor_removed_without_a_grant() {
 }
 
 #[tokio::test]
-async fn what_leaves_the_finalizers_of_others_alone_is_carried_out() {
+async fn a_write_that_keeps_the_finalizers_of_others_is_sent() {
     let cluster = cluster().await;
     let mut object = cluster.protected().await;
     object["data"] = json!({"n": "1"});
@@ -172,7 +172,7 @@ async fn the_plugins_own_finalizer_is_the_hosts_to_keep() {
 }
 
 #[tokio::test]
-async fn what_a_cache_or_the_call_knows_costs_no_request() {
+async fn finalizers_known_from_a_cache_or_the_call_take_no_request() {
     let cluster = cluster().await;
     let object = cluster.protected().await;
     let spec = cluster.all(config_maps());
@@ -202,7 +202,7 @@ async fn what_a_cache_or_the_call_knows_costs_no_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_replaces_the_list_does_so_at_the_version_that_was_judged_and_tries_again() {
+async fn replacing_finalizers_is_locked_to_the_version_read_and_retried() {
     let latest = |version: &str| {
         Reply::Json(200, map(&json!({"name": "c", "namespace": "prod", "uid": "u", "resourceVersion": version})))
     };

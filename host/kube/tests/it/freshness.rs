@@ -90,7 +90,7 @@ async fn a_bookmark_of_a_probe_proves_a_quiet_cache() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_probe_shows_must_be_in_the_cache() {
+async fn an_object_that_a_probe_shows_must_be_in_the_cache() {
     let shows = |version| Reply::Open(vec![line("ADDED", &pod("b", "v", version)), bookmark(20)]);
     // The informer's own watch tells of it while the probe runs.
     let late = Reply::Slow(Duration::from_secs(1), line("ADDED", &pod("b", "v", 15)));
@@ -110,7 +110,7 @@ async fn what_a_probe_shows_must_be_in_the_cache() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_probes_are_told_nothing_a_list_is_compared() {
+async fn without_probe_events_the_cache_is_compared_with_a_list() {
     let spec = WatchSpec { label_selector: Some("app=shop".into()), ..pods() };
     let script = comparable()
         .lists([list(10, &[pod("a", "u", 5)]), list(20, &[]), list(20, &[pod("a", "u", 5)])])
@@ -190,7 +190,7 @@ async fn a_server_that_went_back_is_listed_and_begins_an_epoch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_not_list_all_lists_what_it_watches() {
+async fn without_the_right_to_list_all_the_proof_lists_the_watched_objects() {
     let spec = WatchSpec { field_selector: Some("metadata.name=a".into()), ..pods() };
     let script = comparable().lists([list(10, &[]), Reply::Json(403, json!({"reason": "Forbidden"})), list(10, &[])]);
     let (informers, _subscription) = synced(&script, &spec).await;
@@ -201,7 +201,7 @@ async fn who_may_not_list_all_lists_what_it_watches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_while_a_proof_runs_shares_the_next() {
+async fn requests_during_a_proof_share_the_next_one() {
     let script = comparable().lists([list(10, &[]), list(20, &[])]).watches([
         silent(),
         Reply::Open(vec![bookmark(20)]),
@@ -223,7 +223,7 @@ async fn a_proof_that_is_given_up_leaves_room_for_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_watches_or_the_server_does_not_serve_is_lost() {
+async fn a_proof_for_an_unwatched_or_unserved_kind_is_lost() {
     let widgets = WatchSpec::all(windlass_core::object::ObjectKind::new("example.com/v1", "Widget"));
     let script = comparable().lists([list(10, &[]), Reply::Never]).watches([Reply::Closed(vec![])]);
     assert_eq!(proof(&informers(&script), &widgets).await, Proof::Lost);
@@ -237,7 +237,7 @@ async fn what_nobody_watches_or_the_server_does_not_serve_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_by_force_is_made_once_for_all_who_asked_and_not_too_often() {
+async fn a_forced_list_is_shared_by_all_callers_and_rate_limited() {
     let script = incomparable().lists([list(10, &[pod("a", "u", 5)]), list(20, &[pod("a", "u", 15)])]);
     let (informers, mut subscription) = synced(&script, &pods()).await;
     let began = Instant::now();

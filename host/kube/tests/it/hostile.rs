@@ -72,7 +72,7 @@ fn readable(subscription: &Subscription, spec: WatchSpec, indexes: &[&str]) -> R
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_index_that_has_gone_with_its_suspended_plugin_is_not_an_empty_one() {
+async fn an_index_dropped_with_its_suspended_plugin_is_not_an_empty_one() {
     let mut large = with_spec("b", 11, json!({"nodeName": "n"}));
     large["metadata"]["annotations"] = json!({"x": "y".repeat(10_000)});
     let script = Script::default()
@@ -108,7 +108,7 @@ async fn an_index_must_be_declared_by_every_watch_that_is_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_suspended_because_a_neighbour_reads_what_was_packed() {
+async fn a_plugin_is_not_suspended_when_a_neighbour_unpacks_its_objects() {
     let item = |number: u32| {
         let mut pod = pod(&format!("p{number:03}"), "u", 5);
         pod["metadata"]["annotations"] = json!({"x": "y".repeat(4_000)});
@@ -156,7 +156,7 @@ async fn a_list_without_a_version_is_not_watched_from_nowhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_gone_does_not_come_back_by_an_event_from_before() {
+async fn a_late_event_does_not_bring_a_deleted_object_back() {
     let script = Script::default()
         .comparable()
         .lists([list(10, &[pod("a", "u", 5)]), list(20, &[pod("b", "w", 16)])])
@@ -171,7 +171,7 @@ async fn what_has_gone_does_not_come_back_by_an_event_from_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn however_many_subscribe_a_server_that_refuses_is_not_asked_without_pause() {
+async fn many_subscribers_do_not_speed_up_requests_to_a_refusing_server() {
     let script = Script::default().lists([Reply::Json(403, json!({"message": "no"}))]);
     let informers = informers(&script);
     for _ in 0..300 {

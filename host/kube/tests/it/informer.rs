@@ -114,7 +114,7 @@ async fn an_expired_page_token_asks_for_the_whole_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_watch_resumes_where_it_was() {
+async fn a_closed_watch_resumes_at_its_last_version() {
     let bookmark = json!({"kind": "Pod", "metadata": {"resourceVersion": "30"}});
     let script = Script::default().lists([list(10, &[])]).watches([
         Reply::Closed(vec![line("ADDED", &pod("a", "u", 11))]),
@@ -157,7 +157,7 @@ fn reasons(subscription: &Subscription) -> Vec<&'static str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_known_how_long_the_server_has_told_nothing() {
+async fn the_time_since_the_servers_last_message_is_known() {
     let script = Script::default().lists([list(10, &[pod("a", "u", 5)])]);
     let informers = informers(&script);
     assert!(informers.figures().is_empty());
@@ -220,7 +220,7 @@ async fn events_are_read_however_they_are_laid_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_event_is_read_however_it_is_laid_out() {
+async fn an_error_event_is_read_in_any_layout() {
     let expired = json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}});
     for event in [format!("\n  {expired}"), format!("{expired:#}\n"), format!("{expired:#}")] {
         let script = Script::default()
@@ -247,7 +247,7 @@ async fn half_a_line_is_counted_and_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_store_has_already_seen_is_not_told_again() {
+async fn events_that_the_store_has_seen_are_not_delivered_again() {
     let script = Script::default().lists([list(10, &[pod("a", "u", 5)])]).watches([Reply::Open(vec![
         line("MODIFIED", &pod("a", "u", 5)),
         line("MODIFIED", &pod("a", "u", 12)),

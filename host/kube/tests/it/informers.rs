@@ -56,7 +56,7 @@ async fn metadata_alone_are_asked_for_and_kept_under_the_objects_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_some_fields_the_rest_is_not_kept() {
+async fn fields_outside_a_projection_are_not_kept() {
     let mut item = pod("a", "u", 5);
     item["spec"] = json!({"nodeName": "n", "containers": [{"image": "i"}]});
     item["metadata"]["labels"] = json!({"app": "web"});
@@ -76,7 +76,7 @@ fn on_node(name: &str, version: u32, node: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_declared_index_follows_every_change_and_goes_with_its_last_user() {
+async fn an_index_follows_every_change_and_is_dropped_with_its_last_user() {
     let script =
         Script::default().lists([list(10, &[on_node("a", 5, "n1"), on_node("b", 6, "n1"), pod("c", "w", 7)])]).watches(
             [Reply::Open(vec![line("MODIFIED", &on_node("a", 11, "n2")), line("DELETED", &on_node("b", 12, "n1"))])],
@@ -162,7 +162,7 @@ async fn a_streaming_list_is_a_list_and_its_watch_in_one_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_of_a_streaming_list_shows_before_it_is_complete() {
+async fn a_streaming_list_is_invisible_until_it_is_complete() {
     let cut = Reply::Closed(vec![line("ADDED", &pod("gone", "u", 5))]);
     let script = Script::default().watches([cut]).lists([list(10, &[pod("a", "u", 9)])]);
     let informers = informers_with(&script, streaming());
@@ -172,7 +172,7 @@ async fn nothing_of_a_streaming_list_shows_before_it_is_complete() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_while_a_streaming_list_comes_in_is_not_in_it() {
+async fn an_object_deleted_during_a_streaming_list_is_not_in_it() {
     let script = Script::default().watches([Reply::Open(vec![
         line("ADDED", &pod("a", "u", 5)),
         line("ADDED", &pod("b", "v", 6)),
@@ -233,7 +233,7 @@ fn widget(name: &str, uid: &str, version: u32) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_goes_takes_its_objects_along_and_comes_back_with_new_ones() {
+async fn a_removed_kind_takes_its_objects_along_and_returns_with_new_ones() {
     let script = Script::default()
         .lists([list(10, &[widget("a", "u", 5)]), list(30, &[widget("a", "w", 25)])])
         .watches([Reply::Closed(vec![])]);
@@ -252,7 +252,7 @@ async fn a_kind_that_goes_takes_its_objects_along_and_comes_back_with_new_ones()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_tells_when_the_list_began_that_it_has_taken_over() {
+async fn a_cache_knows_when_its_last_list_began() {
     for options in [InformerOptions::default(), streaming()] {
         let script = Script::default().lists([list(10, &[])]);
         let script =
@@ -302,7 +302,7 @@ fn large_at(name: &str, version: u32) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_cannot_afford_a_cache_is_stopped_and_the_others_go_on() {
+async fn a_subscriber_over_its_budget_is_stopped_and_others_continue() {
     let script = Script::default()
         .lists([list(10, &[large("a")])])
         .watches([Reply::Open(vec![line("ADDED", &large_at("b", 11)), line("MODIFIED", &pod("a", "a", 12))])]);
@@ -321,7 +321,7 @@ async fn who_cannot_afford_a_cache_is_stopped_and_the_others_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_nobody_can_afford_is_not_read_to_its_end_and_leaves_nothing() {
+async fn a_list_over_the_budget_stops_early_and_leaves_the_budget_free() {
     let page = |name: &str| {
         let metadata = json!({"resourceVersion": "10", "continue": "more"});
         Reply::Json(200, json!({"kind": "PodList", "metadata": metadata, "items": [large(name)]}))
@@ -353,7 +353,7 @@ fn endless(objects: usize) -> Reply {
 
 /// The list is stopped at most one charge after the limit.
 #[tokio::test(start_paused = true)]
-async fn one_body_of_a_list_is_read_only_as_far_as_it_can_be_afforded() {
+async fn a_list_body_is_read_only_as_far_as_the_budget_allows() {
     let expired = Reply::Json(410, json!({"reason": "Expired"}));
     let first = json!({"metadata": {"resourceVersion": "9", "continue": "t"}, "items": [large("a")]});
     for lists in [vec![endless(200)], vec![Reply::Json(200, first), expired, endless(200)]] {
@@ -371,7 +371,7 @@ async fn one_body_of_a_list_is_read_only_as_far_as_it_can_be_afforded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_cache_grows_beyond_what_the_host_allows_any() {
+async fn no_cache_grows_beyond_the_hosts_limit() {
     let script = Script::default().lists([list(10, &[large("a")])]);
     let informers = informers_with(&script, InformerOptions { most_bytes: 5_000, ..InformerOptions::default() });
     let budget = Budget::new(usize::MAX);
@@ -393,7 +393,7 @@ async fn weighs(subscription: &Subscription, fits: impl Fn(usize) -> bool) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_reads_is_packed_and_reads_the_same() {
+async fn unread_objects_are_packed_and_unpack_to_the_same_text() {
     let items: Vec<_> = (0..200).map(|number| large(&format!("p{number:03}"))).collect();
     let whole = 200 * 10_000;
     let informers = informers(&Script::default().lists([list(10, &items)]));

@@ -69,7 +69,7 @@ async fn another_incarnation_and_a_missing_object_are_not_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_has_gone_is_no_missing_object() {
+async fn a_removed_kind_is_distinguished_from_a_missing_object() {
     let script = Script::default().lists([Reply::Text(404, "404 page not found".into())]);
     let error = get(&script, call(), target("a", None)).await.expect_err("no such path");
     assert_eq!(error.reason, ApiReason::NotFound);
@@ -102,7 +102,7 @@ async fn a_list_has_conditions_and_pages_and_its_items_their_kind() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_server_says_becomes_what_the_plugin_can_tell_apart() {
+async fn server_errors_become_reasons_that_a_plugin_can_distinguish() {
     let expired = json!({"code": 410, "reason": "Expired", "message": "too old"});
     let answers = [
         (Reply::Json(410, expired), ApiReason::Expired),
@@ -124,7 +124,7 @@ async fn what_the_server_says_becomes_what_the_plugin_can_tell_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_makes_no_sense_is_not_asked() {
+async fn an_invalid_live_query_is_not_sent() {
     let script = Script::default();
     let nodes = ObjectKind::new("v1", "Node");
     for wrong in [
@@ -161,7 +161,7 @@ fn rule(verb: &str, namespaces: &[&str], names: &[&str]) -> Vec<Rule> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_granted_is_not_read() {
+async fn an_ungranted_live_query_is_not_sent() {
     let page = json!({"kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": []});
     let script = Script::default().lists([Reply::Json(200, page)]);
     let in_prod = LiveQuery { namespace: Some("prod".into()), ..query() };
@@ -190,7 +190,7 @@ async fn what_is_not_granted_is_not_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_hidden_is_in_no_list_and_one_namespace_is_not_all() {
+async fn hidden_objects_are_not_listed_and_one_namespace_is_not_all() {
     let mut hidden = pod("secret", "u", 1);
     hidden["metadata"]["namespace"] = "windlass".into();
     let page = json!({"kind": "PodList", "metadata": {"resourceVersion": "9"}, "items": [hidden, pod("a", "u", 1)]});

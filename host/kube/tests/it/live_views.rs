@@ -35,7 +35,7 @@ fn full_pod() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_alone_is_what_the_server_is_asked_for_and_the_kind_stays() {
+async fn a_metadata_view_asks_the_server_for_metadata_and_keeps_the_kind() {
     let mut partial = pod("a", "u", 7);
     partial["kind"] = json!("PartialObjectMetadata");
     partial["apiVersion"] = json!("meta.k8s.io/v1");
@@ -88,7 +88,7 @@ fn rule(resource: &str) -> Vec<Rule> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subresource_is_read_as_what_it_is() {
+async fn a_subresource_is_read_in_its_own_kind() {
     let scale = json!({
         "apiVersion": "autoscaling/v1", "kind": "Scale",
         "metadata": {"name": "d", "namespace": "prod", "uid": "u", "managedFields": [{"manager": "x"}]},
@@ -137,7 +137,7 @@ async fn log(script: &Script, call: CallContext, query: LogQuery) -> Result<Stri
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_is_text_of_no_more_bytes_than_asked_for() {
+async fn a_log_is_text_of_at_most_the_bytes_asked_for() {
     let script = Script::default().lists([Reply::Text(200, "a line and more than that".into())]);
     assert_eq!(log(&script, call(), log_of(target("a", None))).await.as_deref(), Ok("a line and"));
     let query = LogQuery {
@@ -180,7 +180,7 @@ async fn a_log_needs_its_grant_and_a_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn everybody_may_ask_what_is_served_within_the_budget() {
+async fn every_plugin_may_ask_which_kinds_are_served_within_its_budget() {
     let script = Script::default();
     let client = script.client();
     let reader = LiveReader::new(client.clone(), Discovery::new(client), LiveBudget { per_second: 1, burst: 3 });

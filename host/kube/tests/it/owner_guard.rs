@@ -254,7 +254,7 @@ fn conflict() -> Reply {
 }
 
 #[tokio::test]
-async fn an_apply_is_locked_to_the_cached_state_and_judged_again_after_a_conflict() {
+async fn an_apply_is_locked_to_the_cached_version_and_rejudged_on_conflict() {
     let cluster = cluster().await;
     let plugin = Plugin { cluster: &cluster, primary: cluster.apply("shop", "1").await, verbs: &VERBS[..4] };
     let anew = json!({"apiVersion": "v1", "kind": "ConfigMap",
@@ -267,7 +267,7 @@ async fn an_apply_is_locked_to_the_cached_state_and_judged_again_after_a_conflic
 }
 
 #[tokio::test]
-async fn an_apply_of_a_cached_object_costs_no_read_and_a_conflict_over_fields_one() {
+async fn applying_a_cached_object_takes_no_read_and_a_field_conflict_one() {
     let cluster = cluster().await;
     let plugin = Plugin { cluster: &cluster, primary: cluster.apply("shop", "1").await, verbs: &VERBS[..4] };
     let script = Script::default();

@@ -190,7 +190,7 @@ async fn grants_hold_for_cached_reads_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_policy_has_narrowed_away_is_denied_and_not_merely_unwatched() {
+async fn a_read_that_a_policy_narrowed_away_is_denied_not_unwatched() {
     let spec = WatchSpec { namespace: Some("prod".into()), ..pods() };
     let (reader, _subscription, _informers) = subscribed(spec, &[pod("a", "u", 5)]).await;
     let rule = Rule {

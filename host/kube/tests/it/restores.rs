@@ -149,7 +149,7 @@ async fn a_list_of_one_cache_shows_a_restore_to_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leap_after_an_expired_watch_is_a_restore_and_an_ordinary_expiry_is_none() {
+async fn only_a_leap_of_versions_after_an_expired_watch_means_a_restore() {
     for (version, restores) in [(1_000_000_100, 1), (90_000, 0)] {
         let script = Script::default()
             .comparable()
@@ -176,7 +176,7 @@ async fn a_restore_during_an_outage_is_noticed_before_any_cache_is_believed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_an_outage_one_small_request_says_that_all_is_as_it_was() {
+async fn one_small_request_after_an_outage_shows_that_nothing_was_restored() {
     let script = Script::default().comparable().lists([list(100, &[]), list(100, &[])]);
     let host = Host::new(&script);
     let (shops, maps) = (host.subscribe(pods()).await, host.subscribe(config_maps()).await);
@@ -227,7 +227,7 @@ async fn a_cache_that_cannot_be_listed_is_doubted_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_the_restored_server_does_not_serve_keeps_nobody_waiting() {
+async fn a_kind_that_the_restored_server_lacks_delays_no_other() {
     let widgets = WatchSpec::all(ObjectKind::new("example.com/v1", "Widget"));
     let script = Script::default()
         .comparable()
@@ -244,7 +244,7 @@ async fn a_kind_that_the_restored_server_does_not_serve_keeps_nobody_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_goes_to_and_fro_is_not_stormed() {
+async fn a_server_that_alternates_between_two_states_is_not_stormed() {
     let script = Script::default()
         .comparable()
         .lists([list(100, &[])])
@@ -261,7 +261,7 @@ async fn a_server_that_goes_to_and_fro_is_not_stormed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_runs_sends_no_write_after_a_restore_until_its_caches_show_it() {
+async fn after_a_restore_only_calls_begun_with_relisted_caches_may_write() {
     let script = Script::default().comparable().lists([list(100, &[]), list(50, &[])]).mutations([
         lease(101),
         lease(50),

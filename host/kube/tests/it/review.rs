@@ -53,7 +53,7 @@ fn is_denied(verdict: &ReviewVerdict) -> bool {
 }
 
 #[tokio::test]
-async fn an_account_may_watch_what_it_was_granted_and_nothing_else() {
+async fn an_account_may_watch_exactly_the_granted_kinds() {
     let cluster = cluster().await;
     cluster.grant().await;
     let here = Some(&*cluster.namespace);

@@ -119,7 +119,7 @@ impl SpanSink for KeptSpans {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_wait_for_a_write_to_settle_is_a_span_of_the_call_with_what_is_asked_meanwhile() {
+async fn settling_a_write_is_a_span_of_the_call_with_its_reads_inside() {
     let kept = Arc::new(KeptSpans::default());
     let root = CallTrace::root(kept.clone(), "4bf92f3577b34da6a3ce929d0e0e4736".into(), "reconcile", 0);
     let script = lost().lists([Reply::Json(200, by("windlass/webapp"))]);
@@ -136,7 +136,7 @@ async fn the_wait_for_a_write_to_settle_is_a_span_of_the_call_with_what_is_asked
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_the_host_chose_is_nobody_elses() {
+async fn an_object_under_a_name_chosen_by_the_host_settles_its_create() {
     let write = failed(lost().lists([Reply::Json(200, by("somebody"))]), create(GENERATED)).await;
     let name = write.error.object.clone().expect("the name that was tried").key.name;
     assert!(name.starts_with("a-"), "{name}");
@@ -144,7 +144,7 @@ async fn a_name_that_the_host_chose_is_nobody_elses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_that_is_not_seen_is_looked_for_until_it_can_no_longer_come() {
+async fn an_unseen_create_is_looked_for_until_it_can_no_longer_arrive() {
     for first in [missing(), Reply::Json(200, by("somebody"))] {
         let write = failed(lost().lists([first, missing()]), create(POD)).await;
         let (script, overlay) = (write.script.clone(), write.overlay.clone());
@@ -175,7 +175,7 @@ async fn a_create_waits_for_a_server_that_does_not_answer_however_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_of_which_the_server_does_not_tell_is_waited_for_as_any_other_write() {
+async fn a_create_that_may_not_be_read_back_is_held_for_its_full_lifetime() {
     let write = failed(lost().lists([Reply::Json(403, json!({"reason": "Forbidden"}))]), create(POD)).await;
     let held = write.held().await;
     assert!(held >= MUTATION_LIFETIME && held < MUTATION_LIFETIME + Duration::from_secs(1), "held for {held:?}");
@@ -201,7 +201,7 @@ fn failure() -> Reply {
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_other_write_that_does_not_show_is_waited_for_until_it_cannot_come_any_more() {
+async fn a_write_that_does_not_show_is_held_until_it_can_no_longer_arrive() {
     let foreign = Reply::Text(500, "no healthy upstream".into());
     let gateway = Reply::Json(503, json!({"status": "Failure", "reason": "ServiceUnavailable"}));
     for reply in [Reply::Broken(vec!["{".into()]), foreign, gateway] {
@@ -214,7 +214,7 @@ async fn any_other_write_that_does_not_show_is_waited_for_until_it_cannot_come_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_there_before_does_not_show_that_an_apply_has_been_carried_out() {
+async fn an_object_that_matched_before_does_not_settle_an_apply() {
     let write = failed(lost().lists([Reply::Json(200, applied()), Reply::Json(200, applied())]), apply()).await;
     assert!(write.held().await >= MUTATION_LIFETIME, "it may be of an earlier one");
 }
@@ -256,7 +256,7 @@ fn always() -> Runs {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_apply_has_been_carried_out_where_the_object_was_another_or_none_before_and_is_as_applied_now() {
+async fn an_apply_is_settled_if_the_object_differed_before_and_matches_now() {
     for listed in [vec![], vec![pod("a", "u", 6)], vec![pod("b", "v", 6)]] {
         for runs in [None, Some(always())] {
             let may_miss_changes = runs.is_none();
@@ -267,7 +267,7 @@ async fn an_apply_has_been_carried_out_where_the_object_was_another_or_none_befo
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_with_predicates_shows_the_state_before_and_has_no_write_skipped() {
+async fn an_unchanged_apply_is_sent_and_held_beside_a_watch_with_predicates() {
     assert_eq!(held_beside(&[labelled()], Some(always())).await, None, "it would change nothing, so nothing is sent");
     let held = held_beside(&[labelled()], None).await.expect("sent");
     assert!(
@@ -345,7 +345,7 @@ async fn a_locked_write_whose_version_is_still_there_may_come_and_is_looked_for(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_locked_write_is_over_when_the_object_has_gone_unless_it_could_create_it() {
+async fn a_locked_write_is_settled_by_a_deleted_object_unless_it_may_create() {
     for (form, operation, may_create) in locked() {
         let held = failed(lost().lists([gone()]), operation.clone()).await.held().await;
         assert_eq!(held >= MUTATION_LIFETIME, may_create, "{form}: held for {held:?}");
@@ -359,7 +359,7 @@ async fn a_locked_write_is_over_when_the_object_has_gone_unless_it_could_create_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_locked_write_that_would_leave_the_very_version_as_it_is_is_not_waited_for() {
+async fn a_locked_no_op_on_the_current_version_is_not_waited_for() {
     let target = ObjectRef { kind: ObjectKind::new("v1", "Pod"), key: key("a"), uid: None };
     let options = WriteOptions { resource_version: Some("8".into()), ..WriteOptions::default() };
     let patch = r#"{"metadata":{"labels":{"app":"x"}}}"#.to_owned();
@@ -394,7 +394,7 @@ fn deletions(uid: Option<&str>) -> [(&'static str, Operation); 2] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_of_one_incarnation_is_over_when_that_has_gone_or_is_terminating() {
+async fn a_delete_by_uid_is_settled_once_the_object_is_gone_or_terminating() {
     let mut terminating = pod("a", "u", 8);
     terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     terminating["metadata"]["deletionGracePeriodSeconds"] = json!(30);
@@ -414,7 +414,7 @@ async fn a_deletion_of_one_incarnation_is_over_when_that_has_gone_or_is_terminat
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_of_a_status_by_uid_alone_may_come_whoever_has_the_name() {
+async fn a_status_patch_by_uid_alone_is_held_whatever_has_the_name() {
     let parent = ObjectRef { kind: ObjectKind::new("apps/v1", "Deployment"), key: key("a"), uid: Some("u".into()) };
     let status = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "status": {}});
     let subresource = Some(Subresource { name: "status".into(), parent: Some(parent) });
@@ -430,7 +430,7 @@ async fn a_patch_of_a_status_by_uid_alone_may_come_whoever_has_the_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_of_the_servers_own_ends_the_wait_for_a_write_whose_name_is_known() {
+async fn the_servers_own_failure_ends_the_wait_for_a_write_with_a_known_name() {
     let timeout = Reply::Json(504, json!({"status": "Failure", "reason": "Timeout"}));
     for (reply, looks) in [
         (failure(), [Reply::Json(200, applied()), missing()]),
@@ -447,14 +447,14 @@ async fn a_failure_of_the_servers_own_ends_the_wait_for_a_write_whose_name_is_kn
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_under_a_chosen_name_may_be_stored_late_and_is_looked_for_again() {
+async fn a_create_with_a_generated_name_is_held_while_it_may_still_be_stored() {
     let write = failed(Script::default().mutations([failure()]).lists([missing(), missing()]), create(GENERATED)).await;
     let held = write.held().await;
     assert!(held >= STORE_TIME_MAX && held < STORE_TIME_MAX + Duration::from_secs(1), "held for {held:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_stays_silent_is_not_waited_for_by_what_does_no_harm_twice() {
+async fn a_silent_server_does_not_extend_the_wait_for_a_repeatable_write() {
     let unavailable = Reply::Json(503, json!({"reason": "ServiceUnavailable"}));
     let write = failed(lost().lists(vec![unavailable; 100]), apply()).await;
     let held = write.held().await;
@@ -484,7 +484,7 @@ async fn the_time_that_the_answer_took_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_refused_or_changes_nothing_holds_nothing() {
+async fn a_refused_or_dry_run_write_holds_nothing() {
     let dry = WriteOptions { dry_run: true, ..WriteOptions::default() };
     let dry = Operation::Create { object: POD.to_owned(), options: dry };
     let refused = Reply::Json(422, json!({"reason": "Invalid"}));
@@ -496,7 +496,7 @@ async fn what_was_refused_or_changes_nothing_holds_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_cancelled_while_its_write_is_in_flight_waits_until_that_has_settled() {
+async fn a_call_cancelled_during_its_write_is_held_until_the_write_settles() {
     let script = Script::default().mutations([Reply::Never]).lists([Reply::Json(200, by("windlass/webapp"))]);
     let (hold, settled) = settle::hold();
     let client = script.client();
@@ -528,7 +528,7 @@ async fn a_read_only_host_sends_no_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_gone_or_another_object_is_not_taken_for_the_state_that_was_left() {
+async fn a_deleted_object_or_subresource_answer_is_not_taken_as_the_new_state() {
     let overlay = Overlay::default();
     let write = async |reply: Value, operation: Operation| {
         let script = Script::default().mutations([Reply::Json(200, reply)]);

@@ -58,7 +58,7 @@ fn lists(script: &Script, path: &str) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_goes_meanwhile_is_nothing_that_could_not_be_looked_at() {
+async fn a_kind_removed_during_a_sweep_is_not_reported_as_unseen() {
     let none = is(&json!({"groups": []}));
     let script = server()
         .answers_in_turn("/apis", [groups("v1"), groups("v1"), none])
@@ -71,7 +71,7 @@ async fn a_kind_that_goes_meanwhile_is_nothing_that_could_not_be_looked_at() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_served_in_another_version_meanwhile_is_looked_at_in_that() {
+async fn a_kind_whose_served_version_changes_is_swept_in_the_new_version() {
     let script = server()
         .answers_in_turn("/apis", [groups("v1"), groups("v2")])
         .answers(WIDGETS, not_found())
@@ -82,7 +82,7 @@ async fn a_kind_that_is_served_in_another_version_meanwhile_is_looked_at_in_that
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_named_and_never_served_is_told_and_all_else_found_once() {
+async fn a_listed_kind_that_is_never_served_is_reported_and_others_found_once() {
     let script = server().answers(WIDGETS, not_found());
     let swept = swept(&script).await;
     let unseen: Vec<_> = swept.unseen.iter().map(|(kind, _)| kind.as_str()).collect();
@@ -92,14 +92,14 @@ async fn a_kind_that_is_named_and_never_served_is_told_and_all_else_found_once()
 
 /// Servers that disagree may do that, or a definition that is established anew: its objects are there.
 #[tokio::test(start_paused = true)]
-async fn a_group_that_is_named_and_never_served_is_told() {
+async fn a_listed_group_that_is_never_served_is_reported() {
     let script = server().answers("/apis/example.com/v1", not_found());
     let swept = swept(&script).await;
     assert_eq!((&*swept.unseen[0].0, swept.unseen.len(), names(&swept)), ("example.com/v1", 1, vec!["a"]));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_may_not_be_listed_is_told_and_asked_for_once_whatever_else_is_not_served() {
+async fn a_kind_that_may_not_be_listed_is_reported_once_per_sweep() {
     let forbidden = Reply::Json(403, json!({"kind": "Status", "code": 403}));
     let script = server().answers("/api/v1/configmaps", forbidden);
     let unseen = swept(&script).await.unseen;
@@ -110,7 +110,7 @@ async fn a_kind_that_may_not_be_listed_is_told_and_asked_for_once_whatever_else_
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_been_found_is_found_though_the_server_does_not_answer_any_more() {
+async fn objects_already_found_are_kept_when_the_server_stops_answering() {
     let dead = Reply::Json(503, json!({"kind": "Status", "code": 503}));
     let script = server().answers(WIDGETS, not_found()).answers_in_turn("/apis", [groups("v1"), dead]);
     let swept = swept(&script).await;

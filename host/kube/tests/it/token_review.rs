@@ -18,7 +18,7 @@ fn prometheus() -> Value {
 }
 
 #[tokio::test]
-async fn a_token_is_known_if_the_server_says_so_and_its_user_is_asked_about_with_all_that_is_known() {
+async fn a_token_is_reviewed_and_its_users_access_is_asked_with_all_details() {
     let script = answering(201, json!({"status": {"authenticated": true, "user": prometheus()}}));
     let user = whose_token(&script.client(), &role(), "a-token").await.expect("an answer").expect("it is known");
     assert_eq!(user.username, "system:serviceaccount:monitoring:prometheus");
@@ -53,7 +53,7 @@ async fn only_a_clear_yes_is_one() {
 }
 
 #[tokio::test]
-async fn a_host_that_may_not_ask_is_told_which_role_it_lacks() {
+async fn a_host_that_may_not_review_tokens_names_the_missing_role() {
     let refusal = json!({"kind": "Status", "message": "tokenreviews is forbidden", "reason": "Forbidden", "code": 403});
     let error = whose_token(&answering(403, refusal).client(), &role(), "a-token").await.expect_err("refused");
     let said = error.to_string();

@@ -34,7 +34,7 @@ fn review(kind: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_stored_needs_no_name() {
+async fn a_kind_that_is_not_stored_needs_no_name() {
     for (kind, path) in [
         ("SubjectAccessReview", "/apis/authorization.k8s.io/v1/subjectaccessreviews"),
         ("LocalSubjectAccessReview", "/apis/authorization.k8s.io/v1/namespaces/prod/localsubjectaccessreviews"),
@@ -95,7 +95,7 @@ async fn a_lost_answer_to_a_review_holds_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_only_host_has_a_review_tried_and_tells_nobody() {
+async fn a_read_only_host_sends_a_review_as_a_dry_run_and_reports_nothing() {
     let script = Script::default().comparable().mutations([Reply::Json(201, review("SubjectAccessReview"))]);
     let told = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let telling = told.clone();
@@ -172,7 +172,7 @@ async fn a_manager_of_a_part_is_one_of_the_plugin() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_create_is_found_by_the_manager_that_it_had() {
+async fn a_lost_create_is_recognised_by_its_field_manager() {
     let by = |manager: &str| {
         let mut pod = crate::script::pod("a", "u", 7);
         pod["metadata"]["managedFields"] = json!([{"manager": manager, "operation": "Update", "fieldsV1": {}}]);

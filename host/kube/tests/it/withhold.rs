@@ -80,7 +80,7 @@ fn apply_of(object: &Value) -> Operation {
 }
 
 #[tokio::test]
-async fn every_write_answers_as_if_carried_out_tells_what_it_would_do_and_changes_nothing() {
+async fn a_withheld_write_answers_as_if_made_and_only_reports_its_change() {
     let cluster = cluster().await;
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
         "spec": {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template":
@@ -139,7 +139,7 @@ async fn every_write_answers_as_if_carried_out_tells_what_it_would_do_and_change
 }
 
 #[tokio::test]
-async fn the_reads_of_the_call_see_what_it_would_have_written_and_those_of_others_do_not() {
+async fn only_the_call_itself_reads_its_withheld_writes() {
     let cluster = cluster().await;
     cluster.apply("a", "1").await;
     cluster.apply("gone", "1").await;
@@ -168,7 +168,7 @@ async fn the_reads_of_the_call_see_what_it_would_have_written_and_those_of_other
 }
 
 #[tokio::test]
-async fn what_only_an_earlier_write_of_the_call_would_have_made_is_refused_as_withheld() {
+async fn a_write_that_depends_on_a_withheld_write_is_refused_as_read_only() {
     let cluster = cluster().await;
     cluster.apply("a", "1").await;
     let withholding = Withholding::on(&cluster);
@@ -188,7 +188,7 @@ async fn what_only_an_earlier_write_of_the_call_would_have_made_is_refused_as_wi
 }
 
 #[tokio::test]
-async fn the_values_of_secrets_are_not_told() {
+async fn the_values_of_secrets_are_not_reported() {
     let cluster = cluster().await;
     let withholding = Withholding::on(&cluster);
     let secret =
@@ -217,7 +217,7 @@ fn is_dry(asked: &Asked) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_the_server_gives_no_dry_run_the_refusal_names_the_object_and_the_change() {
+async fn without_a_dry_run_the_refusal_names_the_object_and_the_change() {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "prod", "uid": "u",
         "resourceVersion": "7", "labels": {"app": "old"}}});
     for reply in [
@@ -244,7 +244,7 @@ async fn where_the_server_gives_no_dry_run_the_refusal_names_the_object_and_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_sent_to_an_api_server_behind_the_api_server_nor_for_what_is_not_stored() {
+async fn aggregated_apis_and_unstored_kinds_receive_no_dry_run() {
     let aggregated = Reply::Json(200, json!({"spec": {"service": {"name": "metrics"}}}));
     let script = Script::default()
         .answers("/apis/apiregistration.k8s.io/v1/apiservices/v1.example.com", aggregated)
@@ -271,7 +271,7 @@ async fn nothing_is_sent_to_an_api_server_behind_the_api_server_nor_for_what_is_
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_that_the_host_has_made_up_are_told_by_what_stays_of_them() {
+async fn generated_names_are_reported_by_their_prefix() {
     let script = own().mutations([Reply::Json(
         201,
         json!({"apiVersion": "v1", "kind": "Pod",
@@ -285,7 +285,7 @@ async fn names_that_the_host_has_made_up_are_told_by_what_stays_of_them() {
 }
 
 #[tokio::test]
-async fn of_a_write_with_a_secret_of_the_configuration_only_the_names_of_fields_are_told() {
+async fn a_withheld_write_with_a_secret_shows_only_field_names() {
     let cluster = cluster().await;
     let withholding = Withholding::on(&cluster);
     let config = Confidential::holding("{}", [Confidential::from("hunter22")]);

@@ -53,7 +53,7 @@ async fn a_write_that_waits_when_its_call_ends_is_never_sent() {
 }
 
 #[tokio::test]
-async fn of_one_plugins_large_writes_two_are_worked_on_at_a_time_and_small_ones_pass_them() {
+async fn a_plugin_sends_two_large_writes_at_once_and_small_ones_overtake() {
     let script = Script::default().mutations([Reply::Never]);
     let budget = WriteBudget::new(WriteRate { per_second: 100, burst: 100 });
     let writer = Writer::new(script.client(), Discovery::new(script.client())).within(budget);
@@ -84,7 +84,7 @@ async fn of_one_plugins_large_writes_two_are_worked_on_at_a_time_and_small_ones_
 }
 
 #[tokio::test]
-async fn large_writes_that_wait_until_they_can_be_paid_for_keep_no_others_from_their_threads() {
+async fn large_writes_waiting_for_their_budget_occupy_no_threads() {
     let script = fine();
     let budget = WriteBudget::new(WriteRate { per_second: 1, burst: 1 });
     let writer = Writer::new(script.client(), Discovery::new(script.client())).within(budget.clone());
@@ -105,7 +105,7 @@ async fn large_writes_that_wait_until_they_can_be_paid_for_keep_no_others_from_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_host_writes_for_a_plugin_costs_it_nothing() {
+async fn writes_of_the_host_for_a_plugin_do_not_use_its_budget() {
     let script = fine();
     let call = call();
     let keeper = call.principal.in_role(Role::Finalizer, Grants::default());
@@ -119,7 +119,7 @@ async fn what_the_host_writes_for_a_plugin_costs_it_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_write_that_was_carried_out_is_told_and_no_other() {
+async fn only_writes_that_were_carried_out_are_reported() {
     let refused = Reply::Json(409, json!({"reason": "AlreadyExists"}));
     let object = |version| {
         Reply::Json(

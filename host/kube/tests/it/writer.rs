@@ -67,7 +67,7 @@ fn locked() -> WriteOptions {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_says_who_and_is_checked_strictly() {
+async fn a_create_names_its_manager_and_is_strictly_validated() {
     let asked = sent(call(), create(CONFIG_MAP)).await;
     assert_eq!((asked.method.clone(), asked.path.as_str()), (Method::POST, "/api/v1/namespaces/prod/configmaps"));
     assert_eq!(asked.parameter("fieldManager"), Some("windlass%2Fwebapp"));
@@ -97,7 +97,7 @@ async fn an_apply_may_force_and_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_goes_to_the_subresource_it_names() {
+async fn an_update_is_sent_to_the_subresource_it_names() {
     let object =
         r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d","namespace":"test"},"status":{}}"#;
     let subresource = Subresource { name: "status".into(), parent: None };
@@ -160,7 +160,7 @@ async fn a_delete_has_preconditions_and_a_propagation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delete_returns_what_still_waits_to_go() {
+async fn a_delete_returns_an_object_that_is_still_terminating() {
     let options = || DeleteOptions {
         resource_version: None,
         propagation: Propagation::Background,
@@ -186,7 +186,7 @@ async fn the_answer_comes_without_managed_fields() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_are_generated_here_until_one_is_free() {
+async fn generated_names_are_tried_until_one_is_free() {
     let object = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"shop-"}}"#;
     let taken = Reply::Json(409, json!({"reason": "AlreadyExists"}));
     let script = Script::default().mutations([taken.clone(), taken, Reply::Json(201, pod("x", "u", 7))]);
@@ -198,7 +198,7 @@ async fn names_are_generated_here_until_one_is_free() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_right_is_not_sent() {
+async fn an_invalid_object_is_not_sent() {
     let wrong = [
         "no JSON",
         "[]",
@@ -248,7 +248,7 @@ async fn a_primary_that_is_gone_owns_nothing_and_is_what_was_not_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_granted_is_not_sent() {
+async fn an_ungranted_write_is_not_sent() {
     let rule = Rule {
         groups: vec![String::new()],
         resources: vec!["configmaps".into()],
@@ -305,7 +305,7 @@ async fn nothing_is_sent_for_a_plugin_whose_lease_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_of_a_group_without_any_grant_is_not_even_looked_up_and_its_rule_is_a_guess() {
+async fn an_ungranted_group_is_not_looked_up_and_the_missing_rule_is_guessed() {
     let rule =
         Rule { groups: vec![String::new()], resources: vec!["*".into()], verbs: vec!["*".into()], ..Rule::default() };
     let script = Script::default();
@@ -333,7 +333,7 @@ async fn a_kind_of_a_group_without_any_grant_is_not_even_looked_up_and_its_rule_
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_keep_what_the_server_said() {
+async fn errors_keep_the_servers_reason_and_retry_delay() {
     let busy = json!({"reason": "TooManyRequests", "message": "busy", "details": {"retryAfterSeconds": 3}});
     let error = answered(Reply::Json(429, busy)).await;
     assert_eq!((error.reason, error.retry_after), (ApiReason::TooManyRequests, Some(Duration::from_secs(3))));
@@ -391,7 +391,7 @@ pub(crate) fn kubeconfig(server: &str) -> (tempfile::TempDir, windlass_kube::Con
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_goes_on_when_nobody_waits_for_it() {
+async fn a_write_continues_after_its_caller_is_dropped() {
     let script = Script::default().mutations([Reply::Json(201, pod("c", "u", 7))]);
     let (hold, settled) = windlass_core::write::settle::hold();
     let client = script.client();
@@ -471,7 +471,7 @@ async fn a_batch_that_only_fails_is_not_sent_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_batch_did_not_send_is_not_said_to_be_gone_or_there() {
+async fn unsent_writes_of_a_batch_are_reported_as_neither_missing_nor_present() {
     for (code, reason) in [(404, "NotFound"), (409, "AlreadyExists"), (504, "Timeout")] {
         let script = Script::default().mutations([Reply::Json(code, json!({"reason": reason}))]);
         let writer = Writer::new(script.client(), Discovery::new(script.client()));
@@ -497,7 +497,7 @@ async fn a_batch_speeds_up_and_answers_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_nobody_waits_for_sends_no_more() {
+async fn a_dropped_batch_sends_no_further_writes() {
     let script = Script::default().mutations([Reply::Never]);
     let client = script.client();
     let writer = Writer::new(client.clone(), Discovery::new(client));

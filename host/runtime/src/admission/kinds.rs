@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_hears_of_its_group_and_no_other() {
+    fn a_waiter_hears_only_of_definitions_in_its_group() {
         let kinds = Kinds::default();
         tell(&kinds, &applied("as.example.com", "1"));
         let mut changed = pin!(kinds.changed("example.com", kinds.mark()));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_that_goes_or_comes_back_as_another_is_told_of() {
+    fn a_definition_that_is_deleted_or_recreated_wakes_its_waiters() {
         let (kinds, name) = (Kinds::default(), Arc::from("as.example.com"));
         tell(&kinds, &applied(&name, "1"));
         let mut watching = [(); 2].map(|()| Box::pin(kinds.replaced(&name, &kinds.snapshot())));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_comes_after_a_panic_is_followed_too() {
+    async fn definitions_are_followed_again_after_a_panic() {
         let (kinds, panics) = (Kinds::default(), Panics::default());
         let events = vec![Some(applied("as.example.com", "1")), None, Some(deleted("as.example.com"))];
         let source = tokio::sync::Mutex::new(Scripted(events.into_iter()));

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_not_granted_of_all_watches_is_told_at_once() {
+    fn all_missing_grants_of_all_watches_are_reported_together() {
         let may_list = Rule {
             groups: vec![String::new()],
             resources: vec!["configmaps".to_owned()],
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn calls_that_outlive_their_controller_are_bound_by_what_is_revoked_later() {
+    async fn calls_that_outlive_their_controller_obey_later_revocations() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("a.policy.yaml");
         let policy = |verbs: &str| {

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_namespace_narrows_what_is_declared() {
+    fn the_hosts_namespace_narrows_the_declared_watches() {
         assert_eq!(places(true, &[], Some("a")).expect("allowed"), [Some("a".to_owned())]);
         assert_eq!(places(true, &["a", "b"], Some("a")).expect("allowed"), [Some("a".to_owned())]);
         let error = places(true, &["b"], Some("a")).expect_err("nothing is left").to_string();

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_denied_is_reviewed_soon_and_then_rarely() {
+    fn a_denied_account_is_reviewed_soon_and_then_rarely() {
         let mut pauses = REVIEW_BACKOFF.begin();
         let all: Vec<_> = (0..12).map(|_| pauses.pause(windlass_world::random())).collect();
         assert!(all[0] < Duration::from_secs(5) && all[11] >= Duration::from_secs(150), "{all:?}");

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_one_that_is_heard_is_shown_and_what_the_next_has_said_is_shown_when_it_is_heard() {
+    fn following_a_generation_shows_its_last_report_and_no_others() {
         let (reporter, one, next) = (reporter(), Arc::default(), Arc::default());
         reporter.follow(&one);
         report(&reporter, &one, "of one");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_goes_on_where_another_was_shows_nothing_before_it_says_something() {
+    fn a_successor_followed_from_now_shows_nothing_until_its_first_report() {
         let (reporter, one, next) = (reporter(), Arc::default(), Arc::default());
         reporter.follow(&one);
         reporter.report(&one, ControllerState::Running, None);

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_somebody_changes_goes_before_a_resync() {
+    async fn a_changed_key_runs_before_a_resynced_one() {
         let queue = Queue::new(Arc::new(SystemClock::new()), ItemExponential::default());
         let adding = async {
             // Later than the resync, and by less than what a background key waits at most.

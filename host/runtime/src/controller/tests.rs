@@ -176,7 +176,7 @@ async fn a_primary_that_only_the_cache_before_has_is_called_about_after_a_swap()
 }
 
 #[tokio::test]
-async fn one_that_has_ended_is_given_no_place_for_another_to_wait_in() {
+async fn a_successor_that_has_ended_takes_no_handover() {
     let scene = Scene::new().await;
     let (of_one, of_next) = (scene.generation(), scene.generation());
     let (one, next) = scene.ready(&of_one, &of_next).await;
@@ -191,7 +191,7 @@ async fn one_that_has_ended_is_given_no_place_for_another_to_wait_in() {
 
 /// A round may end in any way: here it is dropped, as by a panic.
 #[tokio::test]
-async fn a_round_that_is_no_more_is_not_ready_and_nobody_waits_for_what_it_was_given() {
+async fn a_dropped_round_is_not_ready_and_leaves_nothing_unsettled() {
     let scene = Scene::new().await;
     let (of_one, of_next) = (scene.generation(), scene.generation());
     let (one, next) = scene.ready(&of_one, &of_next).await;
@@ -213,7 +213,7 @@ async fn a_round_that_is_no_more_is_not_ready_and_nobody_waits_for_what_it_was_g
 
 /// It says each thing once: what it waits for would never be seen if it were said between the two.
 #[tokio::test]
-async fn what_a_controller_says_between_its_taking_over_and_its_turn_is_shown() {
+async fn a_report_between_takeover_and_start_is_shown() {
     let scene = Scene::new().await;
     scene.next.say(ControllerState::Waiting, Some("before".to_owned()));
     assert_eq!(scene.shown(), (ControllerState::Starting, None), "it is not in the place yet");
@@ -226,7 +226,7 @@ async fn what_a_controller_says_between_its_taking_over_and_its_turn_is_shown() 
 
 /// The one at work ends, and nothing goes on in its place: what it did is not what is done.
 #[tokio::test]
-async fn what_a_controller_waits_for_is_shown_though_it_was_ready_for_a_while() {
+async fn a_controller_shows_what_it_waits_for_though_it_was_ready_before() {
     let scene = Scene::new().await;
     let (of_one, of_next) = (scene.generation(), scene.generation());
     let (one, next) = scene.ready(&of_one, &of_next).await;
@@ -239,7 +239,7 @@ async fn what_a_controller_waits_for_is_shown_though_it_was_ready_for_a_while() 
 }
 
 #[tokio::test]
-async fn a_round_that_begins_is_waited_for_by_the_next_before_it_has_a_worker() {
+async fn a_successor_waits_for_a_beginning_round_before_it_has_a_worker() {
     let scene = Scene::new().await;
     let (of_one, of_next) = (scene.generation(), scene.generation());
     let (mut one, handover) = (scene.one.run(&of_one).boxed(), scene.one.handover());
@@ -259,7 +259,7 @@ async fn a_round_that_begins_is_waited_for_by_the_next_before_it_has_a_worker() 
 
 /// As when a lease is won again while a long call of the former term runs: what happens then must not heap up.
 #[tokio::test]
-async fn what_happens_while_former_calls_run_is_not_kept_and_nothing_of_it_is_lost() {
+async fn changes_while_former_calls_run_are_neither_buffered_nor_lost() {
     let scene = Scene::new().await;
     let (of_one, handover) = (scene.generation(), scene.one.handover());
     let former = handover.workers.token();
@@ -284,7 +284,7 @@ async fn what_happens_while_former_calls_run_is_not_kept_and_nothing_of_it_is_lo
 }
 
 #[tokio::test]
-async fn a_stop_after_a_kind_has_gone_leaves_the_calls_that_run_what_they_need() {
+async fn a_stop_after_a_kind_was_removed_leaves_running_calls_their_tasks() {
     let scene = Scene::new().await;
     let (one, phases) = (&scene.one, scene.generation());
     let Admitted { resolved, live, terms } = soon(one.admitted()).await.expect("it may run");
@@ -310,7 +310,7 @@ async fn a_stop_after_a_kind_has_gone_leaves_the_calls_that_run_what_they_need()
 
 /// It is what one that does not hear of its end yet says: that it stops, why it stops, and that its plugin does.
 #[tokio::test]
-async fn what_a_controller_says_after_another_has_taken_over_is_not_shown() {
+async fn a_report_after_another_generation_took_over_is_not_shown() {
     let scene = Scene::new().await;
     scene.next.say(ControllerState::Waiting, Some("for a policy".to_owned()));
     scene.next.take_over();
@@ -358,7 +358,7 @@ async fn a_suspended_plugin_that_is_tried_again_runs_if_its_caches_fit() {
 
 /// The watch of what would have told it is dropped where another generation is about to take its place.
 #[tokio::test]
-async fn a_controller_whose_definitions_nobody_installs_any_more_waits_to_be_told_to_end() {
+async fn a_controller_without_an_installer_of_its_definitions_waits_for_stop() {
     let scene = Scene::new().await;
     let (phases, ready) = (scene.generation(), watch::channel(false).1);
     let one = scene.one.under(&scene.term, ready, &scene.changed);
@@ -369,7 +369,7 @@ async fn a_controller_whose_definitions_nobody_installs_any_more_waits_to_be_tol
 }
 
 #[tokio::test]
-async fn what_a_controller_has_waited_for_is_not_what_it_waits_for_once_that_is_there() {
+async fn a_ready_controller_does_not_show_what_it_waited_for_earlier() {
     let scene = Scene::new().await;
     scene.next.say(ControllerState::Waiting, Some("its kind is not served".to_owned()));
     let (of_one, of_next) = (scene.generation(), scene.generation());
@@ -378,7 +378,7 @@ async fn what_a_controller_has_waited_for_is_not_what_it_waits_for_once_that_is_
 }
 
 #[tokio::test]
-async fn one_that_gets_ready_is_told_when_it_has_nobody_to_wait_for_any_more() {
+async fn a_ready_successor_is_notified_when_its_predecessor_has_ended() {
     let scene = Scene::new().await;
     let phases = scene.generation();
     let mut one = scene.one.run(&phases).boxed();
@@ -390,7 +390,7 @@ async fn one_that_gets_ready_is_told_when_it_has_nobody_to_wait_for_any_more() {
 }
 
 #[tokio::test]
-async fn what_a_controller_waits_for_is_shown_again_after_it_has_waited_for_something_else() {
+async fn a_recurring_reason_to_wait_is_shown_again() {
     let scene = Scene::with(GrantMode::Policy).await;
     let (one, other) = (&scene.one, "[{apiGroups: [\"\"], resources: [secrets], verbs: [get, list, watch]}]");
     let mut admitted = one.admitted().map(|_| ControllerEnd::Clean).boxed();

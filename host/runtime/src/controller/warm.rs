@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_watch_that_cannot_be_listed_is_told_until_it_can() {
+    fn the_first_watch_that_cannot_be_listed_is_reported_until_it_can() {
         let kinds = ["ConfigMap", "Secret"].map(|kind| WatchSpec::all(ObjectKind::new("v1", kind)));
         let senders = [(); 2].map(|()| watch::Sender::<InformerStatus>::default());
         let watches = kinds.into_iter().zip(senders.iter().map(watch::Sender::subscribe)).collect();

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_there_already_becomes_keys_at_the_end_and_what_comes_later_does_not() {
+    async fn a_finishing_feeder_queues_pending_events_and_discards_later_ones() {
         let (sender, receiver) = mpsc::unbounded_channel();
         let queue = Queue::new(Arc::new(PanickingClock(0.into())), ItemExponential::default());
         let mut feeder = Feeder::new(receiver, sink(queue.clone(), Arc::default()));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_uid_of_a_primary_that_goes_is_remembered_and_that_of_another_object_is_not() {
+    async fn a_deleted_primarys_uid_is_remembered_but_not_a_deleted_childs() {
         for (mapping, uid) in [(Mapping::Itself, Some("c-1")), (route().mapping, None)] {
             let queue = Queue::new(Arc::new(PanickingClock(0.into())), ItemExponential::default());
             let (route, memory) = (Route { mapping, ..route() }, Arc::<Mutex<KeyMemory>>::default());
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_that_is_queued_is_told_by_what_and_a_first_list_says_that_it_is_one() {
+    async fn a_queued_key_carries_its_trigger_and_a_first_list_is_a_start() {
         let applied = |initial| WatchEvent::Applied { old: None, new: labelled("a"), initial };
         let cases = [(applied(true), "Start"), (applied(false), "Changed Child prod/child")];
         for (event, expected) in cases.into_iter().chain([(gone("a"), "Deleted Child prod/child")]) {
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_feeder_whose_source_panics_goes_on_with_the_next_event() {
+    async fn a_feeder_whose_source_panics_continues_with_the_next_event() {
         let fed = fed(vec![Some(gone("a")), None, Some(gone("b"))], 0).await;
         assert_eq!(fed, (vec!["prod/a".to_owned(), "prod/b".to_owned()], 1));
     }

@@ -57,7 +57,7 @@ mod tests {
     use crate::tests::switch::Switch;
 
     #[tokio::test(start_paused = true)]
-    async fn each_end_of_an_outage_is_told_with_its_beginning() {
+    async fn each_end_of_an_outage_is_reported_with_its_beginning() {
         let (switch, outages) = Switch::new();
         let told = RefCell::new(Vec::new());
         let mut following = Box::pin(outages.follow(|began| told.borrow_mut().push(began)));

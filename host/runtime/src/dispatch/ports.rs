@@ -105,7 +105,7 @@ mod tests {
     use crate::tests::played::call;
 
     #[tokio::test]
-    async fn long_work_leaves_the_thread_and_the_only_turn_to_who_waits() {
+    async fn long_work_yields_the_thread_and_the_only_permit() {
         let fair = Fair::new(1, 8);
         let [works, waits] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
         let permit = works.acquire().await;
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_layer_answers_what_was_asked() {
+    async fn every_layer_passes_every_request_on() {
         let counts = HostMetrics::new().of_ports("a", false);
         let ports = layered(Absent::ports(), &counts, true);
         for ask in Ask::one_of_each() {

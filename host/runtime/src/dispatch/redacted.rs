@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_is_told_without_the_secrets_of_the_configuration() {
+    async fn a_failure_is_shown_without_the_secrets_of_the_configuration() {
         let (request, context) = call(None);
         let config = Confidential::holding(r#"{"password":"hunter22"}"#, [Confidential::from("hunter22")]);
         let context = Arc::new(CallContext { config, ..(*context).clone() });

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_no_predicate_lets_pass_concerns_nobody() {
+    fn a_change_that_fails_all_predicates_queues_no_key() {
         let same = WatchEvent::Applied { old: Some(labelled("a", 1)), new: labelled("a", 1), initial: false };
         assert!(names(&route(&[Predicate::Generation]), &same).is_empty());
     }
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn where_deletions_do_not_count_nobody_is_told_of_one() {
+    fn a_watch_without_deletions_queues_no_key_for_one() {
         let route = Route { deletions: false, ..route(&[]) };
         let gone = WatchEvent::Deleted(Tombstone { last: labelled("a", 1), final_state_unknown: false });
         assert!(names(&route, &gone).is_empty());

@@ -266,7 +266,7 @@ async fn a_generation_that_cannot_be_called_does_not_prove_itself_by_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_not_made_is_none_that_ends_well() {
+async fn a_call_that_was_not_made_does_not_count_as_a_success() {
     let mut stage = Stage::new(1);
     let record = stage.dispatch.record.clone();
     stage.dispatch.queue.add(key("a"));
@@ -338,7 +338,7 @@ async fn workers_without_a_key_end_at_once_when_no_further_call_may_begin() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_waits_for_its_permit_when_its_kind_goes_is_not_called() {
+async fn a_key_waiting_for_its_permit_is_not_called_after_its_kind_is_removed() {
     let (mut stage, running, _, permit) = waiting_for_a_permit().await;
     let abandoned = tokio::time::timeout(Duration::from_mins(1), running.abandon()).await;
     assert!(abandoned.is_ok(), "it waits for no other plugin's calls");
@@ -396,7 +396,7 @@ async fn a_held_key_that_does_not_wake_is_dropped_when_the_drain_is_over() {
 
 /// As when another generation starts anew, which has its own queue.
 #[tokio::test(start_paused = true)]
-async fn a_drain_does_not_wait_for_calls_whose_queue_has_gone() {
+async fn a_drain_does_not_wait_for_calls_of_a_dropped_queue() {
     let (mut stage, running, phases) = holding().await;
     stage.dispatch.queue.wake(&key("a"));
     let call = stage.call().await;
@@ -446,7 +446,7 @@ async fn all_at_work() -> (Stage, Running, Phases, PlayedCall) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_that_comes_while_a_round_is_abandoned_counts_all_of_its_keys_and_a_later_one_does_not() {
+async fn all_keys_count_as_dropped_if_the_host_stops_during_an_abandoned_round() {
     for (stops_meanwhile, dropped) in [(true, 2), (false, 0)] {
         let (mut stage, running, host, call) = all_at_work().await;
         let abandoned = tokio::spawn(running.abandon());
@@ -472,7 +472,7 @@ async fn a_stop_that_comes_while_a_round_is_abandoned_counts_all_of_its_keys_and
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_calls_need_goes_on_to_the_end_of_the_last_of_a_round_that_is_abandoned() {
+async fn tasks_that_calls_need_run_until_an_abandoned_rounds_last_call_ends() {
     let (mut stage, mut running, _host, call) = all_at_work().await;
     let (needed, kept) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
     running.keep(ticking(&needed, &kept));
@@ -499,7 +499,7 @@ fn ticking(seconds: &Arc<AtomicUsize>, kept: &Arc<()>) -> impl Future<Output = I
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_calls_need_is_kept_to_the_end_of_the_last_and_goes_on_meanwhile() {
+async fn tasks_that_calls_need_run_until_the_last_call_of_a_stop_ends() {
     let (mut stage, mut running, phases) = holding().await;
     let (needed, kept) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
     running.keep(ticking(&needed, &kept));
@@ -527,7 +527,7 @@ async fn a_call_that_hangs_is_cut_after_the_drain_and_the_time_for_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_during_an_outage_drops_what_is_queued_and_waits_for_nothing() {
+async fn a_stop_during_an_outage_drops_queued_keys_without_waiting() {
     let (mut stage, running, phases) = holding().await;
     stage.switch.begin();
     stage.dispatch.queue.wake(&key("a"));
@@ -553,7 +553,7 @@ async fn unfilled() -> (Informers, Subscription) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_that_has_been_emptied_does_not_say_that_a_primary_has_gone() {
+async fn an_emptied_cache_does_not_report_a_primary_as_deleted() {
     let (_informers, subscription) = unfilled().await;
     let primaries = Stores::new([subscription.store().clone()]);
     let mut stage = Stage::with(1, 1, Arc::new(SystemClock::new()), primaries);
@@ -564,7 +564,7 @@ async fn a_cache_that_has_been_emptied_does_not_say_that_a_primary_has_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_that_an_outage_set_back_run_once_when_it_ends() {
+async fn keys_deferred_by_an_outage_run_once_when_it_ends() {
     let mut stage = Stage::new(1);
     let before = Instant::now();
     for name in ["a", "b"] {
@@ -592,7 +592,7 @@ async fn keys_that_an_outage_set_back_run_once_when_it_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_breaks_every_call_and_answers_between_them_is_not_stormed() {
+async fn calls_that_break_a_server_back_off_even_if_it_recovers_in_between() {
     let mut stage = Stage::new(1);
     stage.dispatch.queue.add(key("a"));
     for failures in 0..5 {
@@ -649,7 +649,7 @@ impl Clock for Clumsy {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_panics_over_the_queue_goes_on() {
+async fn a_worker_that_panics_over_the_queue_continues() {
     let clock = Clumsy { clock: SystemClock::new(), reads: AtomicUsize::new(0), panics_at: &[0, 1] };
     let mut stage = Stage::with_clock(1, 8, Arc::new(clock));
     // The worker looks at the queue: two panics. Then it waits, and is woken.

@@ -155,7 +155,7 @@ fn reason_of<T: std::fmt::Debug>(result: Result<T, HttpError>) -> HttpReason {
 }
 
 #[tokio::test]
-async fn a_granted_request_goes_out_as_it_was_asked_and_comes_back_whole() {
+async fn a_granted_request_and_its_response_arrive_unchanged() {
     let (server, mut told) = serving(ok("grüße")).await;
     let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
     let request = HttpRequest {
@@ -184,7 +184,7 @@ async fn a_granted_request_goes_out_as_it_was_asked_and_comes_back_whole() {
 }
 
 #[tokio::test]
-async fn a_fetch_of_a_sampled_call_continues_its_trace_unless_the_plugin_does_that_itself() {
+async fn a_sampled_fetch_continues_the_trace_unless_the_plugin_sets_its_own() {
     let (server, mut told) = serving(ok("")).await;
     let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
     let (tracer, mut heard) = collected(1.0);
@@ -247,7 +247,7 @@ async fn a_host_that_no_rule_names_is_not_asked() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_revoked_while_it_waits_for_its_turn_is_not_sent() {
+async fn a_request_revoked_while_it_waits_for_its_turn_is_not_sent() {
     let (server, mut told) = serving(ok("")).await;
     let rules = Rules::to(Scheme::Http, "127.0.0.1", server).reaching("127.0.0.0/8");
     let egress = with(HttpLimits { concurrent: 1, ..HttpLimits::default() }, Trust::default(), Names::are(&[&[]]));
@@ -262,7 +262,7 @@ async fn a_request_that_is_revoked_while_it_waits_for_its_turn_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_name_that_leads_to_loopback_is_not_asked_unless_the_address_is_granted() {
+async fn a_name_resolving_to_loopback_is_refused_unless_the_address_is_granted() {
     let (server, mut told) = serving(ok("inside")).await;
     let url = || format!("http://localhost:{}/", server.port());
     let rules = Rules::to(Scheme::Http, "localhost", server);
@@ -298,7 +298,7 @@ async fn other_forms_of_loopback_are_loopback() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_a_response_and_the_request_that_follows_it_is_checked_anew() {
+async fn a_redirect_is_returned_and_the_following_request_is_checked_again() {
     let (inside, mut told) = serving(ok("secret")).await;
     let moved =
         format!("HTTP/1.1 302 Found\r\nLocation: http://localhost:{}/\r\nContent-Length: 0\r\n\r\n", inside.port());
@@ -316,7 +316,7 @@ async fn a_redirect_is_a_response_and_the_request_that_follows_it_is_checked_ane
 }
 
 #[tokio::test]
-async fn a_name_that_changes_its_mind_does_not_get_what_was_not_checked() {
+async fn a_name_is_resolved_once_and_only_the_checked_address_is_used() {
     let (server, mut told) = serving(ok("")).await;
     let (other, mut other_told) = serving(ok("")).await;
     // What is asked first is checked and connected to; nobody asks twice.
@@ -400,7 +400,7 @@ async fn headers_and_methods_that_are_the_hosts_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_larger_than_the_limit_is_not_read_to_its_end() {
+async fn a_response_over_the_limit_is_not_read_to_its_end() {
     let limits = HttpLimits { response_bytes: 1000, ..HttpLimits::default() };
     let said = b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n".to_vec();
     let chunked = [
@@ -432,7 +432,7 @@ async fn headers_without_end_are_too_large() {
 }
 
 #[tokio::test]
-async fn whoever_breaks_the_protocol_is_told_from_one_who_is_not_there() {
+async fn a_protocol_error_is_distinguished_from_an_unreachable_server() {
     for answer in [
         "",
         "SSH-2.0-OpenSSH_9.9\r\n",
@@ -487,7 +487,7 @@ impl Resolve for Silent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_has_so_many_look_ups_and_no_more_even_if_it_does_not_wait_for_them() {
+async fn a_plugins_look_ups_are_limited_even_if_its_requests_time_out() {
     let (asked, mut asks) = mpsc::unbounded_channel();
     let egress = with(HttpLimits::default(), Trust::default(), Arc::new(Silent(asked)));
     let rules = Rules::to(Scheme::Http, "slow.example.com", "127.0.0.1:80".parse().expect("an address"));
@@ -534,7 +534,7 @@ pub(crate) async fn tls_server() -> (SocketAddr, tempfile::NamedTempFile) {
 }
 
 #[tokio::test]
-async fn https_trusts_an_authority_that_the_operator_added_and_only_for_the_name() {
+async fn https_trusts_an_authority_of_the_operator_only_for_its_name() {
     let (server, authority) = tls_server().await;
     let added = || Trust::with(Some(authority.path())).expect("an authority");
     let rules = Rules::to(Scheme::Https, "localhost", server)
@@ -575,7 +575,7 @@ async fn few_interim_answers_are_skipped_and_many_end_the_exchange() {
 
 /// Bodies are bounded by what they hold; what is around them is bounded too.
 #[tokio::test]
-async fn what_is_no_body_counts_too() {
+async fn headers_and_interim_responses_count_towards_the_limit() {
     let limits =
         HttpLimits { response_bytes: 1000, header_bytes: 8 << 10, interim: usize::MAX, ..HttpLimits::default() };
     let most = limits.wire_bytes();

@@ -29,7 +29,7 @@ fn told_of(name: &str, is_there: bool) -> Vec<(String, bool)> {
 }
 
 #[tokio::test]
-async fn what_is_there_is_told_first_and_then_what_changes() {
+async fn existing_files_are_reported_first_and_then_changes() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name);
     write(&path("a.txt"), "1");
@@ -50,7 +50,7 @@ async fn what_is_there_is_told_first_and_then_what_changes() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_told_as_such_until_it_is_not() {
+async fn a_file_over_the_limit_is_reported_as_too_large_until_it_shrinks() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("a.txt");
     let mut files = Files::polling(directory.path(), 3, is_text, Duration::from_hours(1));
@@ -65,7 +65,7 @@ async fn what_is_too_large_is_told_as_such_until_it_is_not() {
 }
 
 #[tokio::test]
-async fn a_change_is_told_though_the_future_that_heard_of_it_was_dropped() {
+async fn a_change_survives_a_dropped_future_that_had_heard_of_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut files = text_files(directory.path());
     assert_eq!(told(&mut files).await, []);
@@ -116,7 +116,7 @@ async fn a_config_map_is_swapped_as_a_whole() {
 }
 
 #[tokio::test]
-async fn what_nobody_notifies_of_is_found_by_the_poll() {
+async fn a_change_without_a_notification_is_found_by_polling() {
     let [here, there] = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
     write(&there.path().join("a"), "1");
     symlink(there.path().join("a"), here.path().join("a.txt")).expect("linked");
@@ -148,7 +148,7 @@ async fn a_directory_that_cannot_be_read_takes_no_file_away() {
 }
 
 #[tokio::test]
-async fn one_file_is_followed_among_others() {
+async fn one_file_is_followed_beside_others() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut files = Files::follow_one(&directory.path().join("a.txt"), TEST_FILE_BYTES_MAX);
     assert!(told(&mut files).await.is_empty());
@@ -158,7 +158,7 @@ async fn one_file_is_followed_among_others() {
 }
 
 #[tokio::test]
-async fn what_is_no_regular_file_is_not_read_for_ever() {
+async fn a_file_that_is_not_regular_is_not_read() {
     let directory = tempfile::tempdir().expect("a directory");
     symlink("/dev/zero", directory.path().join("a.txt")).expect("linked");
     symlink("/nowhere/at/all", directory.path().join("b.txt")).expect("linked");

@@ -73,7 +73,7 @@ mod tests {
     use crate::rejections::{JudgedAt, RejectionVerdict};
 
     #[test]
-    fn what_another_replica_has_written_is_read_and_the_rest_passed_over() {
+    fn rejections_of_another_replica_are_read_and_other_notes_ignored() {
         let rejection = Rejection::new("d".into(), "it traps".into(), None);
         let metadata = json!({"name": "windlass-main-rejected", "annotations": {
             "rejected.windlass.dev/webapp": serde_json::to_string(&rejection).expect("text"),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_version_has_written_stays_as_it_is_unless_there_is_news() {
+    fn annotations_of_another_version_stay_unless_there_is_a_newer_verdict() {
         let there = Some(r#"{"digest": "d1", "because": "it traps", "since": "today"}"#);
         let told = |verdict| {
             let mut verdicts = RejectionVerdicts::default();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_version_has_added_or_written_in_another_form_stays_until_there_is_news_of_the_plugin() {
+    fn annotations_of_a_newer_version_stay_until_the_plugin_is_judged_again() {
         let added = r#"{"digest":"d1","because":"it traps","at":5,"rule":"new"}"#;
         let other_form = r#"{"form":2,"digests":["d1","d2"]}"#;
         let metadata = json!({"name": "windlass-main-rejected", "annotations": {

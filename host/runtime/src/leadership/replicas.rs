@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_lease_of_a_replica_that_was_renewed_unseen_stays_and_the_leases_are_listed() {
+    async fn a_member_lease_renewed_unseen_is_kept_and_the_leases_are_relisted() {
         let server = ApiServer::in_process(&Config { seed: Some(1), ..Config::default() });
         let connection = Connection::in_process(server.service(), &Uri::from_static("http://server"));
         let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));

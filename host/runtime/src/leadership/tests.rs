@@ -70,7 +70,7 @@ fn a_replica_that_has_lost_its_lease_does_not_say_that_it_runs_the_plugin() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_plugins_on_three_replicas_cost_at_most_sixty_requests_a_second() {
+async fn a_thousand_plugins_on_three_replicas_send_at_most_60_requests_a_second() {
     let server = ApiServer::start(Config::default()).await.expect("loopback");
     let names: Vec<String> = (0..SHARED_PLUGINS).map(|number| format!("plugin-{number}")).collect();
     let stop = CancellationToken::new();
@@ -105,7 +105,7 @@ async fn a_thousand_plugins_on_three_replicas_cost_at_most_sixty_requests_a_seco
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_replica_has_rolled_back_all_know_until_it_is_tried_again() {
+async fn a_rollback_by_one_replica_is_known_to_all_until_it_is_retried() {
     let server = ApiServer::start(Config::default()).await.expect("loopback");
     let connection = connected(&server).await;
     let stop = CancellationToken::new();
@@ -149,7 +149,7 @@ async fn what_one_replica_has_rolled_back_all_know_until_it_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_is_let_go_of_when_the_last_plugin_that_goes_by_it_leaves_and_stood_for_again_when_one_comes() {
+async fn a_lease_is_released_with_its_last_plugin_and_sought_for_the_next() {
     let server = ApiServer::start(Config::default()).await.expect("loopback");
     let connection = connected(&server).await;
     let stop = CancellationToken::new();
@@ -215,7 +215,7 @@ async fn a_lease_is_renewed_whatever_keeps_the_hosts_own_threads_busy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_newer_version_keeps_in_leases_is_left_as_it_is() {
+async fn annotations_of_a_newer_version_in_leases_are_left_alone() {
     let server = ApiServer::start(Config::default()).await.expect("loopback");
     let connection = connected(&server).await;
     let kind = GroupVersionKind::gvk("coordination.k8s.io", "v1", "Lease");

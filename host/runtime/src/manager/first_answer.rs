@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_is_the_wrong_one_is_not_asked_again() {
+    async fn a_server_with_a_wrong_configuration_is_not_asked_again() {
         let no_context = || ConnectError::NoConfig { default: "config".into() };
         assert_eq!(asked(1, no_context).await, (1, Duration::ZERO, false));
     }

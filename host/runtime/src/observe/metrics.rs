@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_counted_of_a_plugin_goes_with_it() {
+    fn all_metrics_of_a_plugin_are_removed_with_it() {
         let metrics = HostMetrics::new();
         for plugin in ["gone", "stays"] {
             let controller = metrics.controller(plugin, "c");
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_counted_of_a_controller_goes_with_it_and_nothing_else() {
+    fn only_the_removed_controllers_metrics_are_removed() {
         let metrics = HostMetrics::new();
         for controller in ["gone", "stays"] {
             let controller = metrics.controller("shop", controller);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_controller_runtime_where_it_has_them() {
+    fn metrics_use_controller_runtimes_names_where_it_has_them() {
         let metrics = HostMetrics::new();
         let controller = metrics.controller("webapp", "web");
         for reason in ["trap", "deadline", WAITED, "memory", "trap"] {

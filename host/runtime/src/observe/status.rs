@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_ready_once_every_controller_works_or_says_what_it_waits_for() {
+    fn a_host_is_ready_once_every_controller_runs_or_names_its_obstacle() {
         let stop = CancellationToken::new();
         let status = Status::new(stop.clone());
         assert!(status.ready().is_err_and(|why| why.contains("loaded")));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn that_nobody_runs_a_plugin_is_shown_and_leaves_the_replica_ready() {
+    fn an_unserved_plugin_is_shown_and_leaves_the_replica_ready() {
         let status = Status::new(CancellationToken::new());
         for plugin in ["other", "webapp"] {
             status.plugin(plugin).set(PluginPhase::Started, None);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_that_is_tried_again_is_suspended_until_all_its_controllers_have_filled_their_caches() {
+    fn a_plugin_stays_suspended_until_all_its_caches_are_filled_again() {
         let status = Status::new(CancellationToken::new());
         status.loaded();
         let plugin = status.plugin("webapp");
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_is_given_up_until_it_ends_well() {
+    async fn a_key_counts_as_given_up_until_it_succeeds() {
         let status = Status::new(CancellationToken::new());
         let controller = controller(&status);
         let key = ObjectKey::namespaced("prod", "shop");
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_is_shown_to_wait_also_when_something_newer_has_come() {
+    fn a_returning_version_is_shown_as_pending_even_beside_a_newer_one() {
         let pending = |digest: &str| NotTaken { digest: Some(digest.into()), reason: "it waits".to_owned() };
         let status = Status::new(CancellationToken::new());
         let plugin = status.plugin("webapp");

@@ -80,7 +80,7 @@ mod tests {
 
     /// Workers that a controller's panic has left behind.
     #[tokio::test(start_paused = true)]
-    async fn a_controller_that_panics_starts_again_when_its_former_workers_have_ended() {
+    async fn a_panicked_controller_restarts_only_after_its_former_workers_ended() {
         let (panics, workers) = (Panics::default(), tracker());
         let (working, rounds) = (Arc::new(AtomicU32::new(0)), AtomicU32::new(0));
         let end = kept_up(
@@ -109,7 +109,7 @@ mod tests {
     /// Whether the host stops in the pause after the panic, or later, while the controller waits for its former
     /// workers.
     #[tokio::test(start_paused = true)]
-    async fn a_controller_that_is_stopped_after_a_panic_waits_for_its_calls_as_long_as_the_host_does() {
+    async fn a_controller_stopped_after_a_panic_drains_calls_until_the_hosts_limit() {
         for (stop_after, call, clean, over_after) in [(50, 12, true, 12), (50, 99, false, 20), (5_000, 99, false, 25)] {
             let (panics, workers, phases) = (Panics::default(), tracker(), phases());
             let began = tokio::time::Instant::now();

@@ -73,7 +73,7 @@ async fn the_limits_are_those_of_the_host_and_not_of_each_controller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_that_are_left_and_leases_that_are_kept_are_not_clean_and_hold_up_nothing_for_long() {
+async fn unsent_events_and_unreleased_leases_make_a_stop_unclean_but_not_long() {
     for (events, release, clean, limit) in [
         (seconds(1), seconds(1), true, seconds(2)),
         (seconds(9), seconds(1), false, seconds(2) + seconds(1)),
@@ -94,7 +94,7 @@ async fn events_that_are_left_and_leases_that_are_kept_are_not_clean_and_hold_up
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_hangs_the_host_ends_within_the_time_that_the_chart_gives_it() {
+async fn the_host_ends_within_the_charts_grace_period_whatever_hangs() {
     let (grace, spare) = (seconds(45), seconds(5));
     let (phases, began) = (Phases::of(CancellationToken::new()), Instant::now());
     // It neither hears nor ends.
@@ -104,7 +104,7 @@ async fn whatever_hangs_the_host_ends_within_the_time_that_the_chart_gives_it() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn leases_are_kept_until_the_last_call_has_ended_and_watches_until_they_are_released() {
+async fn leases_outlast_the_last_call_and_watches_outlast_the_leases() {
     let phases = Phases::of(CancellationToken::new());
     let call = controller(&phases, Duration::ZERO, seconds(7));
     let order = std::sync::Mutex::new(Vec::new());
@@ -127,7 +127,7 @@ async fn leases_are_kept_until_the_last_call_has_ended_and_watches_until_they_ar
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_term_ends_with_the_limits_of_a_stop_and_the_host_goes_on() {
+async fn a_term_ends_within_the_limits_of_a_stop_and_the_host_continues() {
     let host = Phases::of(CancellationToken::new());
     for (drain, call, lost_after, took) in [(1, 2, 99, 3), (99, 1, 99, 6), (99, 1, 2, 3), (1, 99, 99, 21)] {
         let (ends, lost) = (host.stop.child_token(), CancellationToken::new());
@@ -156,7 +156,7 @@ async fn a_term_ends_with_the_limits_of_a_stop_and_the_host_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_of_the_host_waits_for_what_runs_in_a_term() {
+async fn a_stop_of_the_host_waits_for_calls_of_a_term() {
     let host = Phases::of(CancellationToken::new());
     let term = host.of_term(host.stop.child_token());
     let running = tokio::spawn(controller(&term, seconds(3), seconds(4)));
@@ -184,7 +184,7 @@ async fn in_a_stop_a_term_has_the_limits_of_the_host_and_no_others() {
 }
 
 #[test]
-fn what_has_been_dropped_by_what_ended_before_is_not_the_stops() {
+fn keys_dropped_by_an_earlier_term_do_not_count_towards_the_stop() {
     let host = Phases::of(CancellationToken::new());
     let term = host.of_term(host.stop.child_token());
     let (ended, ending) = (term.dropping(), term.dropping());

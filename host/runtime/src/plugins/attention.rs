@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_reported_once_when_it_has_lasted() {
+    fn a_state_is_reported_once_after_it_has_lasted() {
         let (mut attention, plugin, began) = (Attention::default(), Arc::from("webapp"), Instant::now());
         let mut observe = |state, seconds| attention.observe(&plugin, state, began + Duration::from_secs(seconds));
         assert!(!observe(PluginState::Waiting, 0) && !observe(PluginState::Waiting, 29));

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_plugin_has_created_for_its_own_parents_is_left_behind() {
+    fn only_objects_created_by_the_plugin_for_its_own_parents_are_leftovers() {
         let secret = || child("v1", "Secret", "1");
         let parent = |api_version: &str, kind: &str| {
             Some(Parent { kind: ObjectKind::new(api_version, kind), ..secret().controller.expect("it has one") })
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_the_server_shows_as_two_kinds_is_not_left_behind_while_one_of_them_is_owned() {
+    fn an_object_shown_as_two_kinds_is_no_leftover_if_one_kind_is_owned() {
         let twins = [child("apps.example.org/v1", "Deployment", "1"), child("apps/v1", "Deployment", "1")];
         assert_eq!(left(&twins), [""; 0]);
         let neither = [child("v1", "Event", "1"), child("events.k8s.io/v1", "Event", "1")];
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_is_counted_and_comes_with_what_prunes_it() {
+    fn leftovers_are_counted_by_kind() {
         let all = [child("batch/v1", "Job", "1"), child("v1", "Secret", "2"), child("v1", "Secret", "3")];
         let found = counted(&named().left_behind(&all));
         let of = |resource: &str, count| LeftBehind { resource: resource.to_owned(), count };

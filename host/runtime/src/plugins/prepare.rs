@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_that_nobody_could_carry_out_is_refused_and_not_just_passed_over() {
+    fn an_impossible_manifest_is_refused_and_not_ignored() {
         let with = |field: &str, value: serde_json::Value| {
             let mut manifest = serde_json::json!({
                 "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_other_replicas_are_to_know_of_one_plugin_is_told_at_once() {
+    async fn verdicts_about_one_plugin_are_sent_together() {
         let mut untold = UntoldVerdicts::default();
         for (plugin, digest) in [("a", "1"), ("b", "2"), ("a", "3")] {
             untold.put(plugin.into(), pardoned(digest));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_cannot_be_told_is_tried_for_ever_keeps_nobody_waiting_and_is_said_once() {
+    async fn unsent_verdicts_are_retried_forever_without_blocking_and_logged_once() {
         let (mut untold, began) = (UntoldVerdicts::default(), Instant::now());
         untold.put("a".into(), pardoned("1"));
         let (plugin, failed) = untold.due().await;

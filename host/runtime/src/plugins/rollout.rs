@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_that_somebody_else_has_kept_stays() {
+    fn a_current_version_kept_by_another_process_is_not_replaced() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path();
         std::fs::write(path.join("shop.wasm"), "new").expect("it can be written");
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_next_version_takes_the_place_of_the_current_one_if_it_is_the_one_that_is_meant() {
+    fn promoting_replaces_the_current_version_only_with_the_expected_digest() {
         let directory = tempfile::tempdir().expect("a directory");
         let (path, put) =
             (directory.path(), |name: &str, text: &str| std::fs::write(directory.path().join(name), text));
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_current_version_has_a_file_the_plugins_own_file_is_promoted_or_becomes_what_runs() {
+    fn promote_updates_the_current_file_and_abort_restores_the_plugins_file() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path();
         let put = |name: &str, text: &str| std::fs::write(path.join(name), text).expect("written");

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn that_it_gets_ready_is_told_after_two_minutes_once_for_each_reason() {
+    fn a_preparing_version_is_reported_after_two_minutes_once_a_reason() {
         let began = Instant::now();
         let at = |seconds| began + Duration::from_secs(seconds);
         let mut waiting = SwapWait::new(began);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_way_of_one_that_is_ready_is_told_at_once_and_looked_at_soon() {
+    fn a_blocked_ready_version_reports_why_at_once_and_is_checked_soon() {
         let began = Instant::now();
         let mut waiting = SwapWait::new(began);
         assert_eq!(waiting.is_kept_back(began, "finalizers".to_owned()).as_deref(), Some("finalizers"));

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_told_of_a_plugin_is_shown_already() {
+    async fn a_plugins_new_status_is_shown_before_it_is_logged() {
         let (stage, plugin) = (Stage::new().await, Arc::from("chameleon"));
         let shown = Shown { status: stage.host.status.plugin(&plugin), phases: Arc::default() };
         let refusal = FileRefusal::NotLoaded { reason: "component", message: "it is no plugin".to_owned() };

@@ -84,7 +84,7 @@ fn replace(path: &Path, text: &str) {
 }
 
 #[tokio::test]
-async fn a_policy_that_goes_takes_all_with_it_and_comes_back_with_what_it_says_then() {
+async fn a_deleted_policy_takes_its_rules_and_returns_with_its_new_content() {
     let mut scene = Scene::new(&format!("{HEAD}{RULES}")).await;
     assert_eq!(scene.reads(), Some(true));
     std::fs::remove_file(scene.path("a.policy.yaml")).expect("removed");
@@ -126,7 +126,7 @@ async fn an_empty_file_grants_nothing_and_takes_nothing() {
 }
 
 #[tokio::test]
-async fn a_ceiling_that_goes_while_the_host_runs_stays_in_force() {
+async fn a_deleted_ceiling_stays_in_force_while_the_host_runs() {
     let scene = Scene::new(&format!("{HEAD}{RULES}")).await;
     std::fs::remove_file(scene.path("ceiling.yaml")).expect("removed");
     scene.policies.take_ceiling();
@@ -135,7 +135,7 @@ async fn a_ceiling_that_goes_while_the_host_runs_stays_in_force() {
 }
 
 #[tokio::test]
-async fn a_policy_for_nobody_is_known_as_such_as_soon_as_plugins_are() {
+async fn a_policy_without_a_plugin_is_known_once_plugins_are_registered() {
     let scene = Scene::new(HEAD).await;
     let names = || ["a", "b"].map(str::to_owned);
     assert!(scene.policies.orphans(names()).is_empty(), "no plugin is known yet");
@@ -145,7 +145,7 @@ async fn a_policy_for_nobody_is_known_as_such_as_soon_as_plugins_are() {
 }
 
 #[tokio::test]
-async fn a_policy_whose_plugin_is_there_and_not_loaded_is_not_told_of_as_misnamed() {
+async fn a_policy_for_a_refused_plugin_is_not_reported_as_misnamed() {
     let scene = Scene::new(HEAD).await;
     scene.policies.refused("a", "its digest is not allowed".to_owned());
     let why = "the policy's plugin is there, but its file is not loaded: its digest is not allowed";
@@ -216,7 +216,7 @@ fn seen<T: Send + 'static>(look: impl Fn() -> T + Send + Sync + 'static, act: im
 }
 
 #[tokio::test]
-async fn what_is_told_of_policies_is_in_force_already() {
+async fn a_policy_change_is_in_force_before_it_is_logged() {
     let scene = Scene::new(HEAD).await;
     let (policy, ceiling) = (scene.path("a.policy.yaml"), scene.path("ceiling.yaml"));
     let told = |act: &dyn Fn()| {
@@ -238,7 +238,7 @@ async fn what_is_told_of_policies_is_in_force_already() {
 }
 
 #[tokio::test]
-async fn a_plugin_of_which_is_told_that_it_waits_for_a_policy_is_shown_to_wait() {
+async fn a_plugin_is_shown_waiting_before_the_log_says_so() {
     let (stage, scene) = (Stage::new().await, Scene::new(HEAD).await);
     let plugin = stage.load(1).await;
     let status = stage.host.status.plugin(plugin.name());

@@ -225,7 +225,7 @@ mod tests {
     const NOTHING: [&str; 0] = [];
 
     #[test]
-    fn what_was_rejected_is_known_after_a_restart_and_forgotten_when_the_file_changes() {
+    fn a_rejection_survives_a_restart_and_is_forgotten_with_a_new_file() {
         let directory = tempfile::tempdir().expect("a directory");
         let open = || Rejections::kept_in(Some(directory.path()));
         let rejection = Rejection::new("d1".into(), "it traps ".repeat(100), Some("d0"));
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_version_has_written_stays_when_this_one_writes_something_else() {
+    fn entries_of_a_newer_version_survive_a_write_of_other_entries() {
         let newer = r#"{
             "shop": {"digest": "d1", "because": "it traps", "at": 5, "rolledBackBy": "another rule"},
             "odd": {"form": 2, "digests": ["d7", "d8"]},
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pardoned_here_stays_so_while_the_others_do_not_know_and_until_somebody_rejects_it_again() {
+    fn a_local_pardon_holds_until_another_replica_rejects_the_file_again() {
         let (plugin, mut rejections) = (Arc::from("webapp"), Rejections::default());
         let heard =
             |digest: &str, time| BTreeMap::from([("webapp".into(), Rejection { at: at(time), ..rejection(digest) })]);
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pardon_outlasts_what_is_heard_late_of_the_rejection_that_it_ended() {
+    fn a_pardon_outlasts_a_late_copy_of_the_rejection_that_it_ended() {
         let (plugin, mut rejections) = (Arc::from("webapp"), Rejections::default());
         let told = rejections.judged(&plugin, rejection("d1"), at(5));
         // The clock has been put back meanwhile.

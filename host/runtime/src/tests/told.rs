@@ -98,7 +98,7 @@ async fn story(plugin: &Arc<Plugin>, seed: u64) -> (String, Vec<u8>) {
 }
 
 #[test]
-fn two_runs_with_one_seed_send_the_same_requests_and_leave_the_same_objects() {
+fn two_runs_with_one_seed_send_equal_requests_and_leave_equal_objects() {
     let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
     runtime.block_on(async {
         let plugin = plugin().await;

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_says_what_it_is_and_who_may_send_it() {
+    async fn a_request_carries_its_content_type_and_the_configured_headers() {
         let (server, mut told) = serving(ok("{}")).await;
         let headers = ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20abc,user-agent=me");
         let url = format!("http://{server}/otlp?team=a");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_collector_that_does_not_answer_is_given_the_time_that_the_variable_says() {
+    async fn a_silent_collector_times_out_after_the_configured_milliseconds() {
         // It takes the connection, and nobody reads.
         let silent = listener().await;
         let url = format!("http://{}", silent.local_addr().expect("bound"));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_tells_what_was_taken_and_what_may_be_tried_again() {
+    fn an_answer_yields_the_refused_spans_and_whether_to_retry() {
         for all in ["", "{}", "no JSON", r#"{"partialSuccess":{}}"#] {
             assert_eq!(answered(200, &[], all).map(|rejection| rejection.spans), Ok(0), "{all}");
         }

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_share_is_refused() {
+    fn an_invalid_share_is_refused() {
         for wrong in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
             assert_eq!(Sampling::share(wrong), None, "{wrong}");
         }

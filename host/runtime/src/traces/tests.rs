@@ -73,7 +73,7 @@ fn totals(tracer: &Tracer) -> (u64, u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn spans_are_exported_in_batches_and_the_last_ones_at_the_end() {
+async fn spans_are_exported_in_batches_and_the_last_ones_at_shutdown() {
     let (tracer, mut heard) = start(false, []);
     end_spans(&tracer, 512 + 1);
     assert_eq!(spans(&heard.recv().await.expect("a batch")), 512, "a full one waits for nothing");
@@ -85,7 +85,7 @@ async fn spans_are_exported_in_batches_and_the_last_ones_at_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_collector_cannot_take_now_is_tried_again() {
+async fn spans_that_a_busy_collector_turns_away_are_sent_again() {
     let (tracer, mut heard) = start(false, [later(), later()]);
     end_spans(&tracer, 3);
     for _ in 0..3 {
@@ -96,7 +96,7 @@ async fn what_a_collector_cannot_take_now_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_collector_refuses_is_counted_and_not_tried_again() {
+async fn spans_that_a_collector_refuses_are_counted_and_not_sent_again() {
     let partly = PartialRefusal { spans: 2, why: "too old".to_owned() };
     let (tracer, mut heard) = start(false, [Err(ExportError::Refused("no".to_owned())), Ok(partly)]);
     for count in [1, 3] {
@@ -109,7 +109,7 @@ async fn what_a_collector_refuses_is_counted_and_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_never_gets_through_is_given_up_when_the_pause_that_was_asked_for_is_over() {
+async fn a_batch_is_dropped_after_its_retry_pause_and_blocks_no_later_one() {
     let asked = ExportError::Later { why: "is busy".to_owned(), after: Some(Duration::from_hours(1)) };
     let (tracer, mut heard) = start(false, [Err(asked)]);
     end_spans(&tracer, 1);
@@ -123,7 +123,7 @@ async fn a_batch_that_never_gets_through_is_given_up_when_the_pause_that_was_ask
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_text_of_a_span_is_tamed_before_it_waits() {
+async fn texts_of_a_span_are_bounded_and_escaped_before_it_is_queued() {
     let (tracer, mut heard) = start(false, []);
     let mut root = tracer.root(&trace_text(1), tracer.now());
     root.describe(|span| span.set("windlass.object.name", "ü".repeat(1 << 20)));
@@ -153,7 +153,7 @@ async fn spans_that_a_call_has_too_many_of_are_counted_as_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn spans_that_nobody_takes_are_bounded_and_counted() {
+async fn spans_waiting_for_a_silent_collector_are_bounded_and_counted() {
     let (tracer, mut heard) = start(true, []);
     end_spans(&tracer, 1);
     heard.recv().await.expect("the collector is asked, and does not answer");
@@ -194,7 +194,7 @@ async fn a_span_tells_the_time_of_day() {
 }
 
 #[test]
-fn the_api_server_is_told_as_host_and_port() {
+fn a_span_names_the_api_server_as_host_and_port() {
     for (url, host, port) in [
         ("https://[fd00::1]:6443", "fd00::1", 6443),
         ("https://kubernetes.default.svc", "kubernetes.default.svc", 443),

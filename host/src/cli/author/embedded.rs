@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn roles_come_with_https_unless_it_is_refused() {
+    fn rbac_is_served_with_https_unless_tls_is_refused() {
         for (flags, expected) in [
             (&[][..], false),
             (&["--tls"], true),

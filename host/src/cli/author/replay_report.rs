@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_kubectl_repeats_is_not_told_as_redacted_and_the_rest_is() {
+    fn a_secret_repeated_only_by_kubectls_annotation_does_not_count() {
         let annotation = r#"{"kubectl.kubernetes.io/last-applied-configuration":"<redacted:0123456789ab>","a":"b"}"#;
         let secret = r#"{"data":"<redacted:0123456789ab>"}"#;
         let found = [annotation, secret, &format!("{annotation}{secret}"), &format!("{secret}{annotation}"), "{}"]

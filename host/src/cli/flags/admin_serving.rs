@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_others_can_reach_needs_to_be_told_whom_it_answers() {
+    fn a_reachable_admin_address_requires_a_choice_of_authentication() {
         for address in ["0.0.0.0:8080", "[::]:8080", "10.0.0.1:8080", "[::ffff:10.0.0.1]:8080"] {
             let error = settings(&["--admin-address", address]).expect_err(address);
             assert!(error.contains("--admin-auth=token") && error.contains("--admin-auth=none"), "{error}");

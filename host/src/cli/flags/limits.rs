@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_what_can() {
+    fn an_invalid_limit_is_refused_with_its_range() {
         for (text, words) in [
             ("memory", "memory=256Mi"),
             ("memmory=1Mi", "there are memory, cpu, "),

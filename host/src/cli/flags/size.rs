@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused_with_an_example() {
+    fn an_invalid_size_is_refused_with_an_example() {
         for text in ["", "0", "Mi", "-1Mi", "1.5Gi", "1GB", "99999999999Gi"] {
             assert!(text.parse::<ByteSize>().is_err_and(|error| error.contains("512Mi")), "{text}");
         }

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_definition_that_the_host_refuses_is_refused_before_it_is_granted_anything() {
+    fn grant_refuses_a_definition_that_the_host_would_refuse() {
         let accepted = |versions| {
             let definition = json!({
                 "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_cluster_knows_the_scope_of_what_a_permission_names_and_of_its_namesake_in_another_group() {
+    async fn the_cluster_distinguishes_the_scopes_of_equally_named_kinds() {
         let server = ApiServer::start(Config::default()).await.expect("loopback");
         let directory = tempfile::tempdir().expect("a directory");
         let kubeconfig = directory.path().join("kubeconfig");

@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_is_shown_in_no_more_words_than_it_has() {
+    fn a_rule_of_many_resources_is_shown_briefly() {
         let many = |letter: char, count: usize| (0..count).map(|at| format!("{letter}{at}")).collect::<Vec<_>>();
         let rule = |groups, resources| Rule {
             groups: many('g', groups),

@@ -61,7 +61,7 @@ mod tests {
     use crate::cli::Cli;
 
     #[test]
-    fn what_cannot_be_recorded_is_refused_with_an_example() {
+    fn an_impossible_recording_is_refused_with_an_example() {
         let parsed = |more: &[&str]| {
             let line = ["windlass", "run", "--plugins", "p"].iter().chain(more);
             Cli::try_parse_from(line).map(drop).map_err(|error| error.to_string())

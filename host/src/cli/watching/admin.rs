@@ -246,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_told_like_a_host_that_cannot_be_asked() {
+    fn a_failed_write_to_standard_output_exits_like_an_unreachable_host() {
         let failure = AdminFailure::from(std::io::Error::from(std::io::ErrorKind::StorageFull));
         assert_eq!(failure.told(), ExitCode::from(UNKNOWN));
         assert!(explained(&*failure.into_error()).contains("standard output"));
     }
 
     #[test]
-    fn what_is_no_object_is_no_answer_of_a_host() {
+    fn an_answer_that_is_no_object_is_refused() {
         assert!(document("{}").is_ok());
         for other in ["[]", "7", "null", "", "ok"] {
             assert!(document(other).is_err(), "{other:?}");
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_where_nobody_is_says_what_to_do() {
+    async fn an_unreachable_address_says_what_to_do() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let admin_address = listener.local_addr().expect("bound").to_string();
         drop(listener);

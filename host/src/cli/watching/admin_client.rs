@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn half_an_answer_is_none_and_what_is_no_http_says_so() {
+    async fn a_truncated_answer_is_refused_and_an_answer_without_http_says_so() {
         let why = async |said| explained(&*answered(said).await.0.expect_err("it is of no use"));
         let half = why("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}").await;
         assert!(half.contains("breaks off"), "{half}");
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_is_one_word_and_never_goes_over_the_network_in_the_clear() {
+    async fn a_token_is_one_word_and_is_never_sent_in_the_clear() {
         let directory = tempfile::tempdir().expect("a directory");
         let token_file = directory.path().join("token");
         std::fs::write(&token_file, " abc.def\n").expect("written");

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_shows_who_made_what_for_whom() {
+    fn the_table_shows_each_child_with_its_creator_and_parent() {
         let parent = Parent { kind: ObjectKind::new("v1", "Composite"), name: "a".to_owned(), uid: "u".to_owned() };
         let child = Carrier {
             created_by: Some("composer".to_owned()),

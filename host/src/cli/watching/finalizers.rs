@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_shows_what_waits_for_whom() {
+    fn the_table_shows_the_finalizers_of_each_object() {
         let expected = "\
             NAMESPACE  KIND                      NAME  DELETING  FINALIZERS\n\
             prod       webapps.apps.kubedojo.io  shop  yes       windlass.dev/webapp\n";

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_story_of_a_key_says_why_it_is_not_done() {
+    fn the_story_of_a_key_explains_why_it_is_not_done() {
         let call = json!({
             "secondsAgo": 2.5, "tookSeconds": 0.012, "outcome": "failed", "error": "no image", "writes": 1,
             "wrote": ["Deployment prod/shop"], "triggers": ["Resync"], "traceId": "4bf9",
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_held_says_what_it_waits_for() {
+    fn a_held_key_shows_what_it_waits_for() {
         let waits = json!({
             "watch": "deployments.apps", "what": "version 7 or later", "seconds": 4,
             "cacheVersion": "5", "silentSeconds": 90,

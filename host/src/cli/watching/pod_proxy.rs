@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_asked_at_its_admin_port_and_as_its_probes_are() {
+    fn a_pod_is_asked_at_its_admin_port_with_the_scheme_of_its_probes() {
         let plain = json!({"readinessProbe": {"httpGet": {"path": "/readyz", "port": "admin"}}});
         assert_eq!(target(pod("a", "Running", &admin(&plain))), Ok("a:8080".to_owned()));
         let tls = json!({"livenessProbe": {"httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTPS"}}});
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_missing_right_is_named_and_told_from_a_refusal_of_the_pods() {
+    async fn a_missing_right_is_named_and_distinguished_from_the_pods_refusal() {
         let status = json!({"kind": "Status", "status": "Failure", "code": 403, "message": "pods \"a\" is forbidden"});
         let (server_refuses, _) = proxy(move |_| (403, status.to_string()));
         let listed = server_refuses.find("app=windlass", "admin").await.expect_err("forbidden").to_string();

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_stranger_answers_is_no_list_of_plugins() {
+    fn a_malformed_list_of_plugins_is_refused() {
         let shown = |is_starting| Ok(HostPlugins { plugins: vec![json!({"name": "a"})], is_starting });
         assert_eq!(plugins_of(r#"{"plugins": [{"name": "a"}]}"#), shown(false), "of a host of an earlier version");
         assert_eq!(plugins_of(r#"{"starting": true, "plugins": [{"name": "a"}]}"#), shown(true));

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_standby_is_shown_too_and_the_same_once() {
+    fn a_problem_of_a_standby_is_shown_too_and_equal_ones_once() {
         let refused = || plugin("shop", false, "not-loaded", false);
         let views = vec![
             view("a", vec![refused()]),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_that_nobody_runs_is_shown_by_who_says_why() {
+    fn a_plugin_that_runs_nowhere_is_shown_by_the_replica_that_says_why() {
         let views = vec![
             view("a", vec![plugin("shop", false, "standing-by", true)]),
             view("b", vec![plugin("shop", false, "unserved", false)]),

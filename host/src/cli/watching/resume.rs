@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_resumed_is_told_a_line_each() {
+    fn each_resumed_part_is_printed_on_a_line() {
         let shown = json!({"resumed": true, "did": ["controller a: its circuit was open", "controller b:\n2 keys"]});
         assert_eq!(told("shop", &shown), "shop: controller a: its circuit was open\nshop: controller b:\\n2 keys\n");
         assert_eq!(told("shop", &json!({"resumed": false, "did": [], "why": "it runs"})), "");

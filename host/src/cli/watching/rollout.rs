@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_differences_are_told_by_key_and_object() {
+    fn differences_are_printed_by_key_and_object() {
         let expected = "shops prod/shop\n  Deployment prod/shop: spec.replicas: 2 → 3\nand 2 more keys\n";
         assert_eq!(diff(&shown()["next"]), expected);
         let agreed = json!({"keys": {"agreeing": 5, "differing": 0}, "differing": []});

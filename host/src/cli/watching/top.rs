@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_look_shows_what_each_uses_now() {
+    fn a_second_look_shows_the_current_usage() {
         let (mut looks, began) = (Looks::default(), Instant::now());
         let mut first = looks.rows(vec![plugin("busy-before", 9.0, 2048, 50), plugin("busy", 1.0, 1024, 10)], began);
         assert_eq!(order(SortColumn::Cpu, &mut first), ["busy-before", "busy"], "as nothing else is known");
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_started_anew_has_done_all_that_it_shows_since() {
+    fn the_usage_of_a_restarted_host_counts_from_its_start() {
         let (mut looks, began) = (Looks::default(), Instant::now());
         drop(looks.rows(vec![plugin("a", 9.0, 0, 50)], began));
         let rows = looks.rows(vec![plugin("a", 1.0, 0, 2)], began + Duration::from_secs(2));

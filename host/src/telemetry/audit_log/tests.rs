@@ -23,7 +23,7 @@ impl Write for Disk {
 }
 
 #[test]
-fn a_full_disk_is_told_once_and_no_line_is_mixed_with_another() {
+fn a_full_disk_is_reported_once_and_lines_are_not_mixed() {
     let mut lines = AuditLines::to(Disk { written: vec![], space: 6 });
     assert!(lines.append(b"one\n").is_none());
     let Some(News::Fails(error)) = lines.append(b"two\n") else { panic!("it is told") };
@@ -36,7 +36,7 @@ fn a_full_disk_is_told_once_and_no_line_is_mixed_with_another() {
 }
 
 #[test]
-fn a_file_that_was_moved_away_is_made_anew() {
+fn an_audit_log_that_was_moved_away_is_created_again() {
     let directory = tempfile::tempdir().expect("a directory");
     let [path, moved] = ["audit.log", "audit.log.1"].map(|name| directory.path().join(name));
     let mut log = AuditLog::open(&path).expect("opened");

@@ -97,26 +97,26 @@ mod tests {
     const BOUNDS: Bounds = Bounds { bytes: 100, age: Duration::from_hours(30 * 24), interval: Duration::ZERO };
 
     #[test]
-    fn what_was_not_used_for_long_goes() {
+    fn artefacts_unused_for_long_are_removed() {
         let entries = vec![entry("new", 1, 1), entry("old", 1, 31), entry("future", 1, 0)];
         assert_eq!(BOUNDS.surplus(entries, now(), |_| false), ["old"]);
     }
 
     #[test]
-    fn the_least_lately_used_goes_when_it_is_too_much() {
+    fn the_least_recently_used_artefacts_are_removed_over_the_limit() {
         let entries = vec![entry("a", 60, 3), entry("b", 60, 1), entry("c", 30, 2)];
         assert_eq!(BOUNDS.surplus(entries, now(), |_| false), ["a"]);
     }
 
     #[test]
-    fn what_is_in_use_stays_and_counts() {
+    fn artefacts_in_use_are_kept_and_count_towards_the_limit() {
         let entries = vec![entry("a", 90, 99), entry("b", 60, 1), entry("c", 60, 2)];
         assert_eq!(BOUNDS.surplus(entries.clone(), now(), |name| name == "a"), ["c"]);
         assert_eq!(BOUNDS.surplus(entries, now(), |_| true), [""; 0]);
     }
 
     #[test]
-    fn half_a_file_goes_after_an_hour_and_not_while_it_is_written() {
+    fn an_unfinished_file_is_removed_after_an_hour() {
         let half = |name: &str, minutes: u64| CachedFile {
             used: now() - Duration::from_mins(minutes),
             unfinished: true,

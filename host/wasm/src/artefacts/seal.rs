@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_is_read_again_with_its_note() {
+    fn a_sealed_file_is_read_back_with_its_note() {
         let key = Key::new([7; KEY_BYTES]);
         let content = vec![3; 200_000];
         let end = key.seal("a", &content, 42);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn every_other_byte_every_other_length_every_other_name_and_key_is_refused() {
+    fn a_changed_byte_length_name_or_key_breaks_the_seal() {
         let key = Key::new([7; KEY_BYTES]);
         let whole = [b"content".as_slice(), &key.seal("a", b"content", 1)].concat();
         assert!(key.unseal("a", file(&[&whole])).is_ok());

@@ -64,7 +64,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn what_was_kept_is_found_by_this_host_and_the_next() {
+fn a_kept_artefact_is_found_by_this_host_and_the_next() {
     let fixture = Fixture::new();
     let first = fixture.filled();
     first.keep_manifest(&digest(1), "{}");
@@ -76,7 +76,7 @@ fn what_was_kept_is_found_by_this_host_and_the_next() {
 }
 
 #[test]
-fn two_scripts_of_one_interpreter_share_its_code_and_are_told_apart() {
+fn two_scripts_of_one_interpreter_share_its_code_but_not_their_manifest() {
     let fixture = Fixture::new();
     let artefacts = fixture.filled();
     for (number, script) in [(2, "one"), (3, "two")] {
@@ -164,7 +164,7 @@ fn the_code_of_another_component_is_not_taken_for_this_ones() {
 }
 
 #[test]
-fn what_is_not_a_file_that_nobody_may_write_to_is_not_even_read() {
+fn a_file_that_is_writable_or_not_regular_is_not_read() {
     let fixture = Fixture::new();
     let artefacts = fixture.filled();
     let file = fixture.code_file(&artefacts);
@@ -204,7 +204,7 @@ fn put(path: &Path, name: &str, content: &[u8], age: Duration) -> PathBuf {
 /// This test's bytes were made by hand, by what `seal.rs` says of the form: a change of it needs another [`FORMAT`], as
 /// a host of the former version may share the directory.
 #[test]
-fn a_file_as_every_version_of_this_format_writes_it_is_read() {
+fn a_file_in_this_formats_fixed_encoding_is_read() {
     let fixture = Fixture::new();
     std::fs::create_dir(fixture.path()).expect("made");
     set_mode(&fixture.path(), 0o700);
@@ -219,7 +219,7 @@ fn a_file_as_every_version_of_this_format_writes_it_is_read() {
 }
 
 #[test]
-fn what_another_version_keeps_is_neither_used_nor_removed_until_nobody_has_used_it_for_long() {
+fn another_versions_artefacts_are_kept_unread_until_unused_for_a_month() {
     let fixture = Fixture::new();
     drop(fixture.filled());
     let day = Duration::from_hours(24);
@@ -248,7 +248,7 @@ fn the_pool_has_no_say_in_the_code() {
 }
 
 #[test]
-fn with_another_key_everything_is_made_anew() {
+fn with_another_key_everything_is_compiled_again() {
     let fixture = Fixture::new();
     let artefacts = fixture.filled();
     drop(artefacts);
@@ -263,7 +263,7 @@ fn with_another_key_everything_is_made_anew() {
 }
 
 #[test]
-fn what_another_program_keeps_in_the_directory_is_not_touched() {
+fn files_of_another_program_in_the_directory_are_not_touched() {
     let fixture = Fixture::new();
     drop(fixture.filled());
     let theirs = fixture.path().join("app.manifest");
@@ -294,7 +294,7 @@ fn hosts_that_make_the_key_at_the_same_time_have_the_same() {
 }
 
 #[test]
-fn what_is_in_use_outlives_what_is_not() {
+fn an_artefact_in_use_outlives_an_unused_one() {
     let fixture = Fixture::new();
     let bounds = Bounds { age: Duration::from_hours(1), interval: Duration::ZERO, ..Bounds::default() };
     let artefacts = Artefacts::bounded(&fixture.path(), &fixture.engine, bounds).expect("a cache");
@@ -313,7 +313,7 @@ fn what_is_in_use_outlives_what_is_not() {
 }
 
 #[test]
-fn code_that_runs_goes_on_when_its_file_is_removed() {
+fn running_code_survives_the_removal_of_its_file() {
     let fixture = Fixture::new();
     let artefacts = fixture.filled();
     let found = artefacts.find(&fixture.engine, &whole(1), Effort::Full).expect("there");

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_is_read_as_it_was_written_and_the_component_after_it() {
+    fn a_written_order_is_read_back_with_the_component_after_it() {
         let order = Order::new(&Limits::default(), (Effort::Quick, Haste::Awaited), 3);
         let said = [order.line().as_bytes(), b"abc"].concat();
         let mut from = said.as_slice();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_component_is_none() {
+    fn a_truncated_component_is_refused() {
         let order = Order::new(&Limits::default(), (Effort::Quick, Haste::Awaited), 3);
         assert!(order.read_component(&mut b"ab".as_slice()).is_err());
     }

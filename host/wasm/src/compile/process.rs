@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn how_it_ended_tells_which_limit_it_was() {
+    fn the_way_the_compiler_ended_determines_the_limit_named() {
         assert_eq!(failed(Signal::XCPU.as_raw(), ""), "compile-cpu");
         assert_eq!(failed(Signal::ABORT.as_raw(), "memory allocation of 4096 bytes failed"), "compile-memory");
         assert_eq!(failed(Signal::ABORT.as_raw(), "thread panicked while panicking"), "compile-crash");
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_nobody_waits_for_is_ended() {
+    fn a_compiler_process_without_a_waiting_host_is_ended() {
         let (cancelled, waiting) = UnixStream::pair().expect("a pair");
         drop(waiting);
         let ended = ordered("exec sleep 600", &[], Duration::from_mins(10), &cancelled);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_counts_only_if_it_is_whole() {
+    fn an_incomplete_answer_of_the_compiler_is_refused() {
         let (cancelled, _waiting) = UnixStream::pair().expect("a pair");
         let time = Duration::from_mins(1);
         let whole = r"cat >/dev/null; printf 'A\003\000\000\000\000\000\000\000abc'";

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn one_huge_function_is_told_by_its_bytes() {
+    fn one_huge_function_is_refused_by_its_size() {
         let text = format!("(component (core module (func {})))", "nop ".repeat(100));
         assert_eq!(checked(&text, &Limits { function_bytes: 102, ..Limits::default() }), Ok(()));
         let found = checked(&text, &Limits { function_bytes: 50, ..Limits::default() });
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_the_compilers_to_refuse() {
+    fn an_unreadable_component_is_left_to_the_compiler_to_refuse() {
         assert_eq!(
             check(b"\0asm\x0d\0\x01\0garbage", &Order::new(&Limits::default(), (Effort::Full, Haste::Awaited), 0)),
             Ok(())

@@ -199,7 +199,7 @@ mod tests {
     use crate::limits::Limit;
 
     #[test]
-    fn every_default_is_within_its_range_and_stays_what_it_is_set_to() {
+    fn every_default_is_within_its_range_and_every_setting_is_stored() {
         for setting in Setting::ALL {
             let mut limits = Limits::default();
             if let Some(value) = setting.value(&limits) {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_says_how_to_raise_a_limit_names_one_that_there_is() {
+    fn a_message_on_raising_a_limit_names_an_existing_one() {
         let limits = [
             Limit::Memory,
             Limit::Table,

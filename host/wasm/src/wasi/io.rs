@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_what_never_gets_ready_is_the_hosts_fault() {
+    fn a_wait_that_can_never_end_is_the_hosts_fault() {
         let mut state = state(Limits::default());
         let waits = never(&mut state);
         let error = HostPollable::block(&mut state, waits).now_or_never().expect("it ends").expect_err("it never is");

@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_component_meets_is_known_for_all_of_0_2_and_for_nothing_else() {
+    fn wasi_support_is_known_for_every_0_2_version_and_no_other() {
         for name in ["wasi:cli/stdout@0.2.0", "wasi:http/types@0.2.12", "wasi:io/poll@0.2.99"] {
             assert!(met_at(name).is_some(), "{name}");
         }

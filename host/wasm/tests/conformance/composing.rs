@@ -141,7 +141,7 @@ fn compositions() {
 }
 
 #[test]
-fn what_a_composer_draws_follows_from_its_parent() {
+fn a_composers_randomness_follows_from_its_parent() {
     for_each("random", |plugin, _| {
         let drawn = |uid: &str, seed| {
             let call = Call { uid: Some(uid.to_owned()), seed, ..call() };
@@ -159,7 +159,7 @@ fn what_a_composer_draws_follows_from_its_parent() {
 }
 
 #[test]
-fn what_ends_a_call_ends_no_other() {
+fn a_failed_call_does_not_affect_the_next_one() {
     for step in ["raise", "spin", "grow", "recurse"] {
         for_each(step, |plugin, _| {
             let around = steps(&json!([{"call": step, "message": "told to: größer"}]));

@@ -123,7 +123,7 @@ fn has_failed(seen: &crate::call::Seen, reasons: &[&str]) -> Result<(), String> 
 }
 
 #[test]
-fn an_exception_fails_the_call_and_is_told_with_its_stack() {
+fn an_exception_fails_the_call_and_is_logged_with_its_stack() {
     const MESSAGE: &str = "größer als erlaubt: 42";
     ends(&json!({"call": "raise", "message": MESSAGE}), |language, seen| {
         has_failed(seen, &["trap"])?;

@@ -38,7 +38,7 @@ fn counted(plugin: &Arc<Plugin>, instances: Instances) -> Value {
 }
 
 #[test]
-fn an_instance_keeps_what_it_has_if_it_is_used_again_and_only_then() {
+fn an_instance_keeps_its_state_only_if_it_is_reused() {
     for_each("state", |language| {
         let sandbox = sandbox(limits());
         let plugin = language.plugin_in(&sandbox)?;
@@ -144,7 +144,7 @@ fn an_instance_does_not_grow_with_its_calls() {
 const CALLS_OF_BYTES: u64 = 200;
 
 #[test]
-fn an_instance_keeps_neither_bytes_nor_what_is_empty() {
+fn an_instance_leaks_neither_bytes_nor_empty_values() {
     for_each("bytes and nothing", |language| does_not_grow(language, &steps_of_bytes_and_nothing(), CALLS_OF_BYTES));
 }
 

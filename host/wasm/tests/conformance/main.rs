@@ -68,12 +68,12 @@ fn everything_else_that_a_plugin_can_ask_for() {
 }
 
 #[test]
-fn what_the_language_itself_does_within_a_call() {
+fn the_languages_own_facilities_work_within_a_call() {
     all(&cases(include_str!("../../../../tests/conformance/cases/language.json")));
 }
 
 #[test]
-fn values_come_back_as_they_were() {
+fn values_survive_a_round_trip() {
     all(&values::echoes());
     all(&values::texts());
 }

@@ -96,7 +96,7 @@ fn each_change_has_the_targets_that_its_states_name() {
 }
 
 #[test]
-fn an_error_of_a_mapper_says_what_went_wrong() {
+fn an_error_of_a_mapper_carries_its_message() {
     for_each(Part::Reconciler, "map that fails", |plugin| {
         let (answer, _) = mapped(plugin, &Call::about(""), &[(None, Some(json!({"fail": "no idea: größer"})))]);
         match answer {

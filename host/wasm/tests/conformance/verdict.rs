@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_told_with_its_place() {
+    fn a_difference_is_reported_with_its_place() {
         let found = same(&json!({"a": [1, {"b": 2}]}), &json!({"a": [1, {"b": 3}]})).unwrap_err();
         assert!(found.starts_with("at /a/1/b: expected 2"), "{found}");
         assert!(same(&json!({"$oneOf": [1, {"$text": true}]}), &json!("x")).is_ok());

@@ -323,7 +323,7 @@ fn told(seen: &Seen) -> Value {
 }
 
 #[test]
-fn every_webapp_plugin_does_what_the_one_in_rust_does() {
+fn every_webapp_plugin_behaves_like_the_rust_one() {
     let mut findings = Findings::default();
     let rust = load("webapp.wasm").unwrap_or_else(|error| panic!("{error}"));
     let scenarios = Stage::new(&rust).scenarios();
@@ -344,7 +344,7 @@ fn every_webapp_plugin_does_what_the_one_in_rust_does() {
 }
 
 #[test]
-fn every_webapp_plugin_is_as_small_as_its_language_is_to_allow() {
+fn every_webapp_plugin_is_within_the_size_limit_of_its_language() {
     let mut findings = Findings::default();
     let composing = sisters("webapp-composite", &COMPOSING);
     for sister in sisters("webapp", &RECONCILING).into_iter().chain(composing) {
@@ -382,7 +382,7 @@ fn the_scenarios_differ() {
 }
 
 #[test]
-fn every_composing_webapp_plugin_answers_what_the_one_in_rust_answers() {
+fn every_composing_webapp_plugin_answers_like_the_rust_one() {
     let mut findings = Findings::default();
     let rust = load("composite/webapp-composite.wasm").unwrap_or_else(|error| panic!("{error}"));
     let scenarios = compositions(&rust);

@@ -32,7 +32,7 @@ async fn a_webapp_gets_its_children_by_way_of_the_ports() {
 }
 
 #[tokio::test]
-async fn every_outcome_arrives_as_it_was_meant() {
+async fn every_outcome_reaches_the_host_unchanged() {
     let sandbox = sandbox(Limits::default());
     let run = async |mode: &str| {
         let plugin = load(&sandbox, "chameleon", &chameleon(mode)).await.expect("it loads");
@@ -50,7 +50,7 @@ async fn every_outcome_arrives_as_it_was_meant() {
 }
 
 #[tokio::test]
-async fn a_call_costs_what_its_guest_computes_also_if_it_is_stopped() {
+async fn a_call_costs_its_guests_processor_time_even_if_it_is_stopped() {
     let sandbox = sandbox(limits());
     let cost = async |mode: &str| {
         let plugin = load(&sandbox, "chameleon", &chameleon(mode)).await.expect("it loads");
@@ -62,7 +62,7 @@ async fn a_call_costs_what_its_guest_computes_also_if_it_is_stopped() {
 
 /// It is copied on its way to the thread that runs it.
 #[tokio::test]
-async fn a_call_is_small_until_it_is_at_work() {
+async fn the_future_of_a_call_is_small() {
     let plugin = load(&sandbox(Limits::default()), "guest", &Core::default().component()).await.expect("it loads");
     let size = std::mem::size_of_val(&called(&plugin, &quiet(), None));
     assert!(size < 4 << 10, "{size} bytes");
@@ -91,7 +91,7 @@ async fn a_name_that_would_lead_elsewhere_never_reaches_a_port() {
 }
 
 #[tokio::test]
-async fn reads_of_one_call_share_what_it_may_return() {
+async fn reads_of_one_call_share_one_limit_of_returned_bytes() {
     let import = r#"(import "windlass:plugin/cache@0.2.0" "get-many" (func $get (param i32 i32 i32 i32 i32 i32)))"#;
     // Two times `v1 ConfigMap` named `v1`; the answers are 112 bytes each, the first byte is 1 for an error.
     let target = r"\00\00\00\00\00\00\00\00\00\00\00\00\00\08\00\00\02\00\00\00\02\08\00\00\09\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\08\00\00\02\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00";
@@ -113,7 +113,7 @@ async fn reads_of_one_call_share_what_it_may_return() {
 }
 
 #[tokio::test]
-async fn a_write_that_was_begun_goes_on_when_its_call_has_ended() {
+async fn a_write_in_flight_continues_after_its_call_has_ended() {
     let plugin = load(&sandbox(patient()), "webapp", &webapp()).await.expect("it loads");
     let ports = FakePorts::with_writes(WriteMode::WhenTold);
     let (reason, message) = trapped(reconcile_object(&plugin, &ports.ports(), Some(WEBAPP)).await);
@@ -141,14 +141,14 @@ fn told(result: CallResult) -> String {
 }
 
 #[tokio::test]
-async fn a_batch_is_answered_in_order_and_what_cannot_be_is_not_sent() {
+async fn a_batch_is_answered_in_order_and_invalid_writes_are_not_sent() {
     let (ports, result) = batched(Limits::default()).await;
     assert_eq!(told(result), "first, none, Invalid, fourth");
     assert_eq!(ports.written.lock().expect("not poisoned").len(), 3);
 }
 
 #[tokio::test]
-async fn a_batch_counts_as_its_operations_before_any_is_sent() {
+async fn a_batch_counts_as_its_operations_before_any_of_them_is_sent() {
     let (ports, result) = batched(Limits { host_calls: 4, ..Limits::default() }).await;
     assert_eq!(trapped(result).0, "host-calls");
     assert_eq!(ports.written.lock().expect("not poisoned").len(), 0);
@@ -157,7 +157,7 @@ async fn a_batch_counts_as_its_operations_before_any_is_sent() {
 }
 
 #[tokio::test]
-async fn of_a_batch_with_more_in_it_than_a_call_may_write_nothing_is_sent() {
+async fn a_batch_over_the_written_bytes_limit_sends_nothing() {
     let (ports, result) = batched(Limits { written_bytes: 5, ..Limits::default() }).await;
     let (reason, message) = trapped(result);
     assert_eq!(reason, "written-bytes");

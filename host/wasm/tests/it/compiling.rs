@@ -66,13 +66,13 @@ fn jump(places: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn what_another_process_compiled_runs_here() {
+async fn code_that_the_compiler_process_compiled_runs_in_the_host() {
     let plugin = load(&sandbox(Limits::default()), "chameleon", &chameleon("good")).await.expect("it loads");
     assert_eq!(reconcile(&plugin, &quiet()).await, CallResult::Done);
 }
 
 #[tokio::test]
-async fn what_is_no_component_is_told_as_ever() {
+async fn an_invalid_component_is_refused_as_not_compiling() {
     let (reason, message) = refused(Limits::default(), b"\0asm\x0d\0\x01\0garbage").await;
     assert_eq!(reason, "compile");
     assert!(message.starts_with("it does not compile: "), "{message}");
@@ -101,7 +101,7 @@ async fn a_compiler_that_needs_too_much_time_is_ended() {
 /// Components that are refused by their counts. Packing is no way in: a component is not compressed, so its file is as
 /// large as what is read.
 #[tokio::test]
-async fn bombs_for_the_compiler_are_refused_by_what_they_are_made_of() {
+async fn compiler_bombs_are_refused_by_their_counts() {
     let one = |body: Vec<u8>| around_functions(&[body]);
     let imports = vec![b"\x01m\x01n\x00\x00".to_vec(); 60_000];
     let exports: Vec<_> = (0..60_000).map(|index| format!("\x08{index:08}\0\0").into_bytes()).collect();
@@ -165,7 +165,7 @@ async fn bombs_within_the_counts_end_within_the_limits() {
 }
 
 #[tokio::test]
-async fn a_compiler_that_cannot_be_started_is_the_hosts_problem_and_not_the_files() {
+async fn a_compiler_that_cannot_start_is_the_hosts_problem_not_the_files() {
     let compiler = Compiler::Process { program: "/no/such/program".into(), arguments: vec![] };
     let sandbox = Sandbox::new(SandboxOptions { compiler, ..options(Limits::default()) }).expect("a sandbox");
     let error = load(&sandbox, "webapp", &webapp()).await.expect_err("nobody compiles it").problem;
@@ -174,7 +174,7 @@ async fn a_compiler_that_cannot_be_started_is_the_hosts_problem_and_not_the_file
 }
 
 #[tokio::test]
-async fn a_load_that_nobody_waits_for_makes_room_for_the_next() {
+async fn an_abandoned_load_makes_room_for_the_next() {
     let sandbox = sandbox(Limits::default());
     let directory = PluginDir::new();
     let path = directory.write("guest.wasm", &laborious(20_000));
@@ -238,7 +238,7 @@ async fn a_corrupted_cache_costs_a_compilation_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn without_a_place_for_the_cache_plugins_run_all_the_same() {
+async fn plugins_run_without_a_usable_cache_directory() {
     let cache = PluginDir::new();
     cache.write("cache", b"a file where the directory should be");
     let plugin = load(&keeping(&cache), "webapp", &webapp()).await.expect("it loads");
@@ -247,7 +247,7 @@ async fn without_a_place_for_the_cache_plugins_run_all_the_same() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn in_a_directory_that_cannot_be_written_to_plugins_run_all_the_same() {
+async fn plugins_run_with_an_unwritable_cache_directory() {
     // Its permissions stop nobody who is root, as tests often are; but here the system lets nobody make a file.
     let cache = Some("/proc/self/fdinfo".into());
     let sandbox = Sandbox::new(SandboxOptions { cache, ..options(Limits::default()) }).expect("a sandbox");
@@ -262,7 +262,7 @@ const FULL_DISK: &str = "WINDLASS_TEST_FULL_DISK";
 /// To a process that may not write more than 200 KiB into a file, a disk is as good as full.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_full_disk_costs_a_compilation_at_each_start_and_nothing_that_is_there() {
+async fn a_full_disk_costs_a_compilation_at_each_start_but_no_kept_files() {
     if let Some(directory) = std::env::var_os(FULL_DISK) {
         return on_a_full_disk(&PathBuf::from(directory)).await;
     }
@@ -277,7 +277,7 @@ async fn a_full_disk_costs_a_compilation_at_each_start_and_nothing_that_is_there
         (directory.write("webapp.wasm", &webapp()), directory.write("chameleon.wasm", &chameleon("good")));
     keeping(&directory).load(&known).await.expect("it loads");
     let before = files();
-    let name = concat!(module_path!(), "::a_full_disk_costs_a_compilation_at_each_start_and_nothing_that_is_there");
+    let name = concat!(module_path!(), "::a_full_disk_costs_a_compilation_at_each_start_but_no_kept_files");
     // As the test program lists it: without the crate.
     let (_, name) = name.split_once("::").expect("a crate");
     // Who goes over the limit is told by a signal, too, which is ignored here as the host would on a disk that is full.
@@ -313,7 +313,7 @@ async fn on_a_full_disk(directory: &std::path::Path) {
 }
 
 #[tokio::test]
-async fn what_calls_may_not_have_any_more_is_refused_from_the_cache_too() {
+async fn a_component_over_a_lowered_limit_is_refused_from_the_cache_too() {
     let cache = PluginDir::new();
     let (guest, lowered) = (Core::default().component(), Limits { memory_bytes: 64 << 10, ..Limits::default() });
     let within = |limits: Limits| {
@@ -359,7 +359,7 @@ case "$order" in *'"effort":"full"'*) exit 7;; esac
 { printf '%s\n' "$order"; exec cat; } | "$0" compile-component"#;
 
 #[tokio::test]
-async fn what_was_compiled_quickly_runs_and_better_code_takes_its_place_while_it_does() {
+async fn quickly_compiled_code_runs_while_better_code_replaces_it() {
     let cache = PluginDir::new();
     let sandbox = hasty(&cache, r#"exec "$0" compile-component"#);
     let plugin = load(&sandbox, "webapp", &webapp()).await.expect("it loads");
@@ -375,7 +375,7 @@ async fn what_was_compiled_quickly_runs_and_better_code_takes_its_place_while_it
 }
 
 #[tokio::test]
-async fn a_plugin_goes_on_with_quick_code_if_better_code_cannot_be_had() {
+async fn a_plugin_keeps_its_quick_code_if_better_code_is_unavailable() {
     let cache = PluginDir::new();
     let sandbox = hasty(&cache, QUICK_ONLY);
     let plugin = load(&sandbox, "webapp", &webapp()).await.expect("it loads");
@@ -449,7 +449,7 @@ async fn a_file_that_was_refused_is_not_compiled_again_by_the_same_host() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_refused_is_compiled_again_after_a_restart_only_if_a_limit_is_another() {
+async fn a_refused_file_is_recompiled_after_a_restart_only_if_limits_changed() {
     let mut compiler = Counted::new();
     compiler.cache = Some(compiler.directory.path().join("cache"));
     let mut limits = Limits { functions: 1, ..Limits::default() };

@@ -68,7 +68,7 @@ async fn a_composer_is_asked_with_all_that_there_is_and_answers_whole() {
 }
 
 #[tokio::test]
-async fn what_a_composer_draws_depends_on_the_parent_alone() {
+async fn a_composers_randomness_depends_on_the_parent_alone() {
     let plugin = guest(Limits::default()).await;
     let draw = async |uid: &str, attempt: u32| {
         let mut request = request(&plugin, uid, &json!({"draw": true}));
@@ -83,7 +83,7 @@ async fn what_a_composer_draws_depends_on_the_parent_alone() {
 }
 
 #[tokio::test]
-async fn what_was_composed_counts_as_memory_as_long_as_somebody_works_with_it() {
+async fn a_composition_counts_as_memory_while_it_is_in_use() {
     let sandbox = sandbox(Limits::default());
     let plugin = load(&sandbox, "composer", &composer()).await.expect("it loads");
     let request = request(&plugin, "u-1", &json!({"children": ["x".repeat(1 << 20)]}));
@@ -99,7 +99,7 @@ async fn what_was_composed_counts_as_memory_as_long_as_somebody_works_with_it() 
 }
 
 #[tokio::test]
-async fn failures_of_a_composer_arrive_as_they_were_meant() {
+async fn failures_of_a_composer_reach_the_host_unchanged() {
     // Time enough to devour it all, on a machine that has other work too.
     let limits = Limits {
         memory_bytes: 32 << 20,
@@ -128,7 +128,7 @@ async fn a_composer_with_more_around_it_than_fits_is_not_called() {
 }
 
 #[tokio::test]
-async fn each_entry_is_called_as_what_it_is() {
+async fn a_component_is_called_only_by_its_own_entry_point() {
     let composer = guest(Limits::default()).await;
     let (reason, message) = trapped(support::reconcile(&composer, &quiet()).await);
     assert!(reason == "host" && message.contains("does not have: `reconcile`"), "{reason}: {message}");
@@ -139,7 +139,7 @@ async fn each_entry_is_called_as_what_it_is() {
 }
 
 #[tokio::test]
-async fn instances_that_are_used_again_serve_the_entry_point_whatever_else_is_asked_in_between() {
+async fn reused_instances_serve_both_entry_points_in_turn() {
     let plugin = guest(Limits::default()).await;
     let limits = || CallLimits { instances: Instances::Reuse, ..CallLimits::default() };
     for _ in 0..3 {

@@ -32,7 +32,7 @@ async fn a_guest_that_does_not_end_is_stopped_at_the_same_place_each_time() {
 }
 
 #[tokio::test]
-async fn each_call_has_its_fuel_anew_and_one_that_ends_needs_little() {
+async fn each_call_has_fresh_fuel_and_an_ordinary_one_needs_little() {
     let sandbox = sandbox(limits(Metering::Fuel));
     let plugin = load(&sandbox, "chameleon", &chameleon("good")).await.expect("it loads");
     for _ in 0..3 {
@@ -41,7 +41,7 @@ async fn each_call_has_its_fuel_anew_and_one_that_ends_needs_little() {
 }
 
 #[tokio::test]
-async fn one_cache_has_the_code_for_fuel_and_for_the_clock() {
+async fn one_cache_keeps_code_for_fuel_and_for_the_clock() {
     let directory = tempfile::tempdir().expect("a directory");
     let cached = async |metering| {
         let options = SandboxOptions { cache: Some(directory.path().join("cache")), ..options(limits(metering)) };
@@ -56,7 +56,7 @@ async fn one_cache_has_the_code_for_fuel_and_for_the_clock() {
 }
 
 #[tokio::test]
-async fn a_guest_that_only_calls_imports_is_stopped_by_their_number_and_not_by_the_clock() {
+async fn a_guest_that_only_calls_imports_is_stopped_by_counting_them() {
     let sandbox = sandbox(limits(Metering::Fuel));
     for mode in ["draws-randomness", "asks-the-time"] {
         let plugin = load(&sandbox, mode, &hostile(mode)).await.expect("it loads");

@@ -194,7 +194,7 @@ fn ports() -> Ports {
 }
 
 #[tokio::test]
-async fn who_uses_up_time_is_stopped_alone() {
+async fn a_guest_that_uses_up_its_time_is_stopped_alone() {
     let cases = [
         ("loops", Ends::Stopped("cpu")),
         ("recurses", Ends::Stopped("stack")),
@@ -208,7 +208,7 @@ async fn who_uses_up_time_is_stopped_alone() {
 }
 
 #[tokio::test]
-async fn who_uses_up_memory_or_hands_over_too_much_is_stopped_alone() {
+async fn a_guest_that_uses_up_memory_or_transfer_is_stopped_alone() {
     let cases = [
         ("devours", Ends::Stopped("memory")),
         ("draws-much-randomness", Ends::Stopped("random-bytes")),
@@ -457,7 +457,7 @@ async fn arguments_that_break_the_abi_hurt_their_own_call() {
 }
 
 #[tokio::test]
-async fn what_runs_beside_the_calls_is_limited_like_them() {
+async fn code_that_runs_beside_the_calls_is_limited_like_them() {
     let starting = |body: &str| with_items(&format!("(func $first {body}) (start $first)"));
     let refused = |words| Ends::NotLoaded("describe", words);
     let after = |post: &str, body: &str| with_items(&format!("{post} {body})"));
@@ -615,7 +615,7 @@ fn noise(count: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn what_components_may_not_use_is_refused_by_name() {
+async fn unsupported_features_of_components_are_refused_by_name() {
     let wide = "(component (core module (memory i64 1)))";
     let shared = "(component (core module (memory 1 2 shared)))";
     let scene = Scene::new(ENDLESS_CALL_DEADLINE).await;

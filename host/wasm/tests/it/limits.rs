@@ -42,7 +42,7 @@ async fn a_guest_that_works_for_too_long_is_stopped_by_its_processor_time() {
 }
 
 #[tokio::test]
-async fn what_a_call_waits_takes_nothing_of_its_processor_time() {
+async fn waiting_uses_none_of_a_calls_processor_time() {
     let limits = Limits { cpu: Duration::from_millis(500), ..Limits::default() };
     let plugin = load(&sandbox(limits), "chameleon", &chameleon("batch")).await.expect("it loads");
     let slow = FakePorts::with_writes(WriteMode::After(Duration::from_millis(700)));
@@ -51,7 +51,7 @@ async fn what_a_call_waits_takes_nothing_of_its_processor_time() {
 }
 
 #[tokio::test]
-async fn a_controller_gets_no_more_time_than_the_host_allows() {
+async fn a_controller_gets_at_most_the_hosts_maximum_deadline() {
     let limits = Limits { most_deadline: Duration::from_millis(300), ..Limits::default() };
     let (reason, message) = stopped(limits, "chameleon", &chameleon("reconcile-loops")).await;
     assert_eq!(reason, "deadline");
@@ -126,7 +126,7 @@ async fn a_flood_of_host_calls_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_flood_of_writes_is_stopped_before_any_of_it_is_sent() {
+async fn writes_over_the_limit_are_stopped_before_any_is_sent() {
     for (writes, reason) in [(3, Some("writes")), (4, None)] {
         let sandbox = sandbox(Limits { writes, ..Limits::default() });
         let plugin = load(&sandbox, "chameleon", &chameleon("batch")).await.expect("it loads");
@@ -198,7 +198,7 @@ async fn a_component_with_more_memory_than_allowed_does_not_load() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_neighbour_goes_on_while_others_spin_on_every_guest_thread() {
+async fn a_neighbour_runs_while_others_spin_on_every_guest_thread() {
     let minute = Duration::from_mins(1);
     let sandbox = sandbox(Limits { deadline: minute, cpu: minute, ..Limits::default() });
     let spinning = load(&sandbox, "chameleon", &chameleon("reconcile-loops")).await.expect("it loads");
@@ -220,7 +220,7 @@ async fn a_neighbour_goes_on_while_others_spin_on_every_guest_thread() {
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_waits_for_gives_its_place_back() {
+async fn an_abandoned_call_gives_its_place_back() {
     let options =
         windlass_wasm::SandboxOptions { threads: 1, concurrent_calls: 1, ..windlass_wasm::SandboxOptions::default() };
     let sandbox = windlass_wasm::Sandbox::new(options).expect("a sandbox");
@@ -235,7 +235,7 @@ async fn a_call_that_nobody_waits_for_gives_its_place_back() {
 
 /// On a thread of its own, as leases are.
 #[tokio::test(flavor = "current_thread")]
-async fn the_callers_runtime_goes_on_in_time_while_guests_spin_on_every_thread() {
+async fn the_callers_runtime_keeps_time_while_guests_spin_on_every_thread() {
     let sandbox = sandbox(Limits { cpu: Duration::from_mins(1), ..Limits::default() });
     let spinning = load(&sandbox, "chameleon", &chameleon("reconcile-loops")).await.expect("it loads");
     let writing = load(&sandbox, "chameleon", &chameleon("batch")).await.expect("it loads");

@@ -51,7 +51,7 @@ async fn a_file_with_an_impossible_name_is_refused_before_it_is_read() {
 }
 
 #[tokio::test]
-async fn garbage_and_core_modules_are_told_apart() {
+async fn garbage_and_core_modules_are_distinguished() {
     assert_says(&load_error("guest", b"#!/bin/sh\n").await, &["guest.wasm", "not WebAssembly", "SDK"]);
     let module = wat::parse_str("(module)").expect("well-formed");
     assert_says(&load_error("guest", &module).await, &["core WebAssembly module", "`windlass build`"]);
@@ -69,7 +69,7 @@ fn exporting(name: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_component_without_our_export_shows_what_it_exports() {
+async fn a_component_without_our_export_shows_its_exports() {
     let empty = wat::parse_str("(component)").expect("well-formed");
     assert_says(&load_error("guest", &empty).await, &["windlass:plugin/reconciler@0.2.0", "exports nothing"]);
     let other = load_error("guest", &exporting("wasi:cli/run@0.2.0")).await;
@@ -124,7 +124,7 @@ async fn imports_that_cannot_be_given_are_named() {
 }
 
 #[tokio::test]
-async fn a_describe_that_traps_shows_what_it_said() {
+async fn a_describe_that_traps_shows_its_message() {
     let message = load_error("chameleon", &chameleon("describe-traps")).await;
     assert_says(&message, &["chameleon.wasm", "`describe` failed", "describe was told to trap"]);
 }

@@ -108,7 +108,7 @@ async fn calls_whose_large_writes_wait_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn calls_that_wait_for_answers_or_for_memory_leave_the_only_turn_to_their_neighbour() {
+async fn calls_that_wait_for_answers_or_memory_leave_the_permit_to_others() {
     let guest = Core {
         imports: CLAIM_IMPORT.to_owned(),
         reconcile: CLAIM.to_owned(),

@@ -73,7 +73,7 @@ fn fetching(case: u32) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_request_arrives_as_it_was_asked_with_no_more_time_than_the_call_has() {
+async fn a_request_arrives_unchanged_with_at_most_the_calls_remaining_time() {
     let plugin = load(&sandbox(Limits::default()), "guest", &fetching(0)).await.expect("it loads");
     let outside = Arc::new(Outside { body: Some(100), ..Outside::default() });
     assert_eq!(reconcile(&plugin, &ports(&outside)).await, CallResult::Done);

@@ -45,7 +45,7 @@ async fn run(limits: Limits, guest: Core, object: &str) -> (CallResult, Arc<Fake
 }
 
 #[tokio::test]
-async fn a_call_reads_live_as_often_as_it_may_and_no_more() {
+async fn a_call_makes_at_most_its_limit_of_live_reads() {
     let guest = Core {
         imports: GET.to_owned(),
         items: "(global $left (mut i32) (i32.const 3))".to_owned(),
@@ -92,7 +92,7 @@ fn delete_collection(all: u32) -> String {
 }
 
 #[tokio::test]
-async fn a_deletion_of_a_collection_reaches_the_port_and_what_it_names_the_guest() {
+async fn a_collection_delete_reaches_the_port_and_returns_names_to_the_guest() {
     let import = r#"(import "windlass:plugin/writes@0.2.0" "delete-collection" (func $delete (param i32 i32)))"#;
     // After the tag: that the server says it, an address, and how many.
     let one = "(if (i32.ne (i32.load8_u offset=4 (i32.const 1024)) (i32.const 1)) (then unreachable))

@@ -51,7 +51,7 @@ async fn stopped(plugin: &Arc<Plugin>, calls: usize, instances: Instances) -> Ve
 }
 
 #[tokio::test]
-async fn an_instance_serves_calls_until_one_is_stopped() {
+async fn an_instance_serves_calls_until_it_is_stopped() {
     let (sandbox, plugin) = loaded(Limits::default(), &counting()).await;
     assert_eq!(stopped(&plugin, 5, Instances::Reuse).await, [false, false, true, false, false]);
     assert_eq!(sandbox.stats().parked_instances, 1);
@@ -86,7 +86,7 @@ async fn an_instance_serves_no_call_of_another_configuration_or_policy() {
 }
 
 #[tokio::test]
-async fn an_instance_serves_so_many_calls_and_no_more() {
+async fn an_instance_serves_a_limited_number_of_calls() {
     let (sandbox, plugin) = loaded(Limits { calls_per_instance: 2, ..Limits::default() }, &counting()).await;
     assert_eq!(stopped(&plugin, 6, Instances::Reuse).await, [false; 6]);
     assert_eq!(sandbox.stats().parked_instances, 0);
@@ -112,7 +112,7 @@ fn growing(pages: u32) -> Core {
 }
 
 #[tokio::test]
-async fn what_an_instance_has_grown_to_counts_in_its_next_call() {
+async fn memory_that_an_instance_has_grown_to_counts_in_its_next_call() {
     let (sandbox, plugin) = loaded(Limits { memory_bytes: 210 << 16, ..Limits::default() }, &growing(108)).await;
     assert_eq!(stopped(&plugin, 1, Instances::Reuse).await, [false]);
     assert_eq!(sandbox.stats().reserved_memory, 110 << 16, "it counts while it is parked");
@@ -124,7 +124,7 @@ async fn what_an_instance_has_grown_to_counts_in_its_next_call() {
 }
 
 #[tokio::test]
-async fn an_instance_that_has_used_half_of_the_memory_that_it_had_left_serves_no_other_call() {
+async fn an_instance_that_used_half_of_its_remaining_memory_is_not_reused() {
     // Its first call leaves 248 pages of 300; the fourth, less than half of them.
     let (sandbox, plugin) = loaded(Limits { memory_bytes: 300 << 16, ..Limits::default() }, &growing(50)).await;
     let mut parked = Vec::new();
@@ -136,7 +136,7 @@ async fn an_instance_that_has_used_half_of_the_memory_that_it_had_left_serves_no
 }
 
 #[tokio::test]
-async fn an_instance_that_nobody_calls_is_given_up() {
+async fn an_idle_instance_is_dropped() {
     let limits = Limits { idle_instance: Duration::from_millis(50), ..Limits::default() };
     let (sandbox, plugin) = loaded(limits, &counting()).await;
     for _ in 0..2 {

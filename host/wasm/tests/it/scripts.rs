@@ -66,13 +66,13 @@ async fn a_script_comes_back_from_the_cache_when_its_file_has_another() {
 }
 
 #[tokio::test]
-async fn without_a_cache_scripts_run_all_the_same() {
+async fn scripts_run_without_a_cache() {
     let plugin = load(&sandbox(Limits::default()), "guest", &plugin("1.0.0")).await.expect("it loads");
     assert_eq!(reconcile(&plugin, &quiet()).await, CallResult::Done);
 }
 
 #[tokio::test]
-async fn an_interpreter_alone_is_told_what_it_lacks() {
+async fn an_interpreter_without_a_script_is_refused_with_the_remedy() {
     let alone = load(&sandbox(Limits::default()), "guest", &interpreter()).await.expect_err("it has no script");
     let LoadProblem::Describe { reason, message } = alone.problem else { panic!("{alone}") };
     assert_eq!(reason, "no-script");

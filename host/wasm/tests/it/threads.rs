@@ -78,7 +78,7 @@ async fn a_write_is_carried_out_in_the_task_of_its_call() {
 }
 
 #[tokio::test]
-async fn timers_and_connections_go_on_beside_a_guest_that_spins_on_the_only_thread() {
+async fn timers_and_connections_run_beside_a_guest_spinning_on_the_only_thread() {
     let limits = Limits { cpu: Duration::from_mins(1), deadline: Duration::from_mins(5), ..Limits::default() };
     let options = SandboxOptions { limits, threads: 1, concurrent_calls: 1, ..SandboxOptions::default() };
     let sandbox = Sandbox::new(options).expect("a sandbox");
@@ -141,7 +141,7 @@ fn call(plugin: &Arc<Plugin>, permit: CallPermit) -> task::JoinHandle<Called> {
 }
 
 #[tokio::test]
-async fn a_call_that_spins_leaves_the_only_turn_to_its_neighbour_half_way_and_then_goes_on() {
+async fn a_spinning_call_yields_its_permit_half_way_and_then_continues() {
     // Far more than the spinner has used of it by the time that the neighbour has come and gone five times.
     let (cpu, long) = (Duration::from_secs(4), Duration::from_mins(5));
     let limits = Limits { cpu, deadline: long, ..Limits::default() };
@@ -253,7 +253,7 @@ fn listing(with_fields: bool) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_list_whose_objects_are_parsed_leaves_the_thread_in_between_and_another_is_of_one_state() {
+async fn parsing_a_list_yields_the_thread_but_an_unparsed_list_is_one_state() {
     let options = SandboxOptions { threads: 1, concurrent_calls: 4, ..SandboxOptions::default() };
     let sandbox = Sandbox::new(options).expect("a sandbox");
     for (with_fields, parts) in [(true, &[32, 32, 32, 4][..]), (false, &[100][..])] {

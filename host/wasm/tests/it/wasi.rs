@@ -110,7 +110,7 @@ async fn a_module_with_the_standard_adapter_finds_an_empty_world() {
 }
 
 #[tokio::test]
-async fn what_a_runtime_says_on_standard_error_explains_its_trap() {
+async fn standard_error_of_a_runtime_explains_its_trap() {
     let write = "(call $fd_write (i32.const 2) (i32.const 1100) (i32.const 1) (i32.const 1300))";
     let core = Core { items: TEXT.into(), ..adapted(&[FD_WRITE], &[(write, 0)]) };
     let core = Core { reconcile: format!("{} unreachable", core.reconcile), ..core };
@@ -120,7 +120,7 @@ async fn what_a_runtime_says_on_standard_error_explains_its_trap() {
 }
 
 #[tokio::test]
-async fn what_describe_prints_is_refused_with_its_words() {
+async fn output_of_describe_is_refused_and_quoted() {
     let write = "(drop (call $fd_write (i32.const 1) (i32.const 1100) (i32.const 1) (i32.const 1300)))";
     let core = Core { items: TEXT.into(), describe: write.into(), ..adapted(&[FD_WRITE], &[]) };
     let message = load_error("guest", &core.adapted_by(ADAPTER)).await;
@@ -183,7 +183,7 @@ async fn a_sleep_beyond_the_deadline_is_the_plugins_own_overrun() {
 }
 
 #[tokio::test]
-async fn a_sleep_with_the_memory_that_is_kept_back_is_stopped_and_none_where_time_stands_still() {
+async fn a_sleep_holding_reserved_memory_is_stopped_except_on_replay() {
     // All of the guests' memory is kept back, so that whatever runs has it.
     let memory = 16 << 20;
     let limits = Limits { memory_bytes: memory, guest_memory_bytes: Some(memory), ..patient() };
@@ -201,7 +201,7 @@ async fn each_wait_counts_as_a_call_of_the_host() {
 }
 
 #[tokio::test]
-async fn a_sleep_where_time_stands_still_is_over_in_the_next_call_of_the_same_instance() {
+async fn time_slept_in_a_replayed_call_does_not_carry_over_to_the_next() {
     let clock = r#"(import "wasi:clocks/wall-clock@0.2.12" "now" (func $time (param i32)))"#;
     let core = Core {
         imports: format!("{}{clock}", SLEEP.replace("VERSION", "0.2.12")),
@@ -523,7 +523,7 @@ async fn a_stream_is_dropped_after_its_pollables() {
 }
 
 #[tokio::test]
-async fn handles_that_are_handed_to_what_refuses_are_given_back() {
+async fn handles_passed_to_a_refused_import_are_released() {
     let text = "package test:guest;
         world wasi {
           include windlass:plugin/reconciler-plugin@0.2.0;
@@ -565,7 +565,7 @@ async fn handles_that_are_handed_to_what_refuses_are_given_back() {
 }
 
 #[tokio::test]
-async fn what_a_component_says_of_wasi_is_bounded() {
+async fn messages_about_a_components_wasi_imports_are_bounded() {
     let importing = |interface: &str, imports: &str| {
         let text = format!(
             "package test:guest; world wasi {{ include windlass:plugin/reconciler-plugin@0.2.0; import wasi:http/types@0.2.0; }}

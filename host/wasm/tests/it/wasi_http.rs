@@ -386,7 +386,7 @@ async fn headers_of_the_connection_are_the_hosts() {
 }
 
 #[tokio::test]
-async fn failures_of_the_port_have_the_nearest_code_and_their_message_in_the_log() {
+async fn failures_have_the_nearest_code_and_their_message_is_logged() {
     for (reason, code) in [
         (HttpReason::NotGranted, 15),
         (HttpReason::Dns, 1),
@@ -443,7 +443,7 @@ async fn a_deadline_in_a_wait_for_an_answer_says_what_was_waited_for() {
 }
 
 #[tokio::test]
-async fn where_time_stands_still_the_oldest_request_is_answered_first_and_before_any_time_passes() {
+async fn the_oldest_request_is_answered_first_where_time_stands_still() {
     let told = Arc::new(Notify::new());
     let (_, ports) = late(&told);
     let polls = format!("{SEND_BOTH} (call $say {POLL_BOTH})");
@@ -539,7 +539,7 @@ async fn a_panic_of_the_port_ends_the_call_that_sees_it() {
 }
 
 #[tokio::test]
-async fn bodies_that_are_not_read_are_bounded_and_those_that_are_read_leave_nothing() {
+async fn unread_bodies_are_bounded_and_read_ones_leave_nothing() {
     let get = "(global.set $a (call $send (call $to (i32.const 0)))) (call $wait (global.get $a))
         (if (i32.ne (call $seen (global.get $a)) (i32.const 200)) (then unreachable))
         (call $drop-future (global.get $a))";

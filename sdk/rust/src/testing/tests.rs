@@ -21,7 +21,7 @@ fn target(name: &str) -> ObjectRef {
 }
 
 #[test]
-fn what_is_applied_is_there_and_is_owned() {
+fn an_applied_object_exists_and_is_owned() {
     let mut host = Host::new();
     let request = host.request("shops", &shop());
     assert_eq!((request.name.as_str(), request.uid.as_deref(), request.deleting), ("a", Some("u-1"), false));
@@ -114,7 +114,7 @@ fn an_object_that_does_not_fit_its_definition_is_refused_with_the_paths() {
 }
 
 #[test]
-fn defaults_are_filled_in_and_what_a_definition_leaves_open_is_kept() {
+fn defaults_are_filled_in_and_undeclared_fields_kept_if_allowed() {
     let mut host = Host::new();
     host.define(CRD);
     let spec = json!({"n": 1.0, "size": null, "port": "http", "name": null, "extra": {"a": 1}, "parts": [{}]});
@@ -128,7 +128,7 @@ fn defaults_are_filled_in_and_what_a_definition_leaves_open_is_kept() {
 }
 
 #[test]
-fn of_a_write_to_the_status_only_the_status_is_judged() {
+fn a_status_write_is_validated_by_the_status_alone() {
     let mut host = Host::new();
     host.define(CRD);
     host.put(&in_prod("b", &json!({})));
@@ -139,7 +139,7 @@ fn of_a_write_to_the_status_only_the_status_is_judged() {
 }
 
 #[test]
-fn with_an_object_goes_what_it_controls() {
+fn controlled_objects_are_deleted_with_their_owner() {
     let mut host = Host::new();
     host.request("shops", &shop());
     let owner = ObjectRef::namespaced("example.com/v1", "Shop", "prod", "a");
@@ -164,7 +164,7 @@ fn with_an_object_goes_what_it_controls() {
 }
 
 #[test]
-fn a_request_that_is_to_fail_fails_with_its_class_until_it_is_not_to() {
+fn a_request_set_to_fail_fails_with_its_class_until_it_is_reset() {
     let mut host = Host::new();
     host.fail("apply", "ConfigMap", ApiReason::Forbidden);
     assert_eq!(writes::apply(&map("m")).send().unwrap_err().reason(), Some(ApiReason::Forbidden));
@@ -189,7 +189,7 @@ fn reads_find_by_labels_index_and_fields() {
 }
 
 #[test]
-fn what_a_plugin_tells_is_recorded() {
+fn events_logs_and_requests_of_a_plugin_are_recorded() {
     let mut host = Host::new();
     host.set_config(&json!({"greeting": "hello"}));
     host.respond("https://a.dev/", 201, Body::Text("made".into()));
@@ -218,7 +218,7 @@ fn orphans_are_claimed_by_their_labels() {
 
 #[test]
 #[should_panic(expected = "cache::get needs the Windlass host")]
-fn without_a_host_a_read_says_what_it_lacks() {
+fn a_read_without_a_test_host_names_the_missing_host() {
     let _ = cache::get::<u8>(&ObjectRef::cluster_scoped("v1", "Node", "n"));
 }
 
@@ -241,7 +241,7 @@ fn live_reads_have_views_and_parts() {
 }
 
 #[test]
-fn logs_and_kinds_are_what_the_test_says() {
+fn logs_and_served_kinds_are_set_by_the_test() {
     let mut host = Host::new();
     let pod = ObjectRef::namespaced("v1", "Pod", "prod", "p");
     let missing = live::log(pod.clone()).read().unwrap_err();
@@ -281,7 +281,7 @@ fn a_collection_is_deleted_by_its_labels() {
 }
 
 #[test]
-fn a_pod_that_has_gone_is_evicted() {
+fn evicting_a_missing_pod_succeeds() {
     let mut host = Host::new();
     let pod = ObjectRef::namespaced("v1", "Pod", "prod", "p");
     host.fail("create", "Pod", ApiReason::NotFound);

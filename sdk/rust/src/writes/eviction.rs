@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn an_eviction_is_created_below_its_pod_and_keeps_the_uid_as_a_precondition() {
+    fn an_eviction_is_a_subresource_of_its_pod_with_its_uid_as_precondition() {
         let eviction = Eviction::of(&pod().with_uid("u-1"));
         let expected = json!({
             "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "prod"},

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_of_the_other_kind_is_told_with_its_line_and_both_ways_out() {
+    fn a_script_of_the_other_kind_is_reported_with_its_line_and_both_remedies() {
         let said = check("x = 1\n\ndef  compose (request):\n    pass\n").expect_err("a composer");
         assert!(said.starts_with("plugin.star:3:1: it defines `compose`"), "{said}");
         assert!(said.contains("`plugin: composer`") && said.contains("define `reconcile`"), "{said}");

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn brackets_count_and_what_is_within_texts_and_comments_does_not() {
+    fn only_brackets_outside_of_texts_and_comments_count() {
         let deep = "(".repeat(101);
         assert_eq!(check(&format!("x = 1\ny = {deep}")), Err(TooDeep { line: 2, column: 105 }));
         for fine in [

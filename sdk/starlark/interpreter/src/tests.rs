@@ -25,7 +25,7 @@ fn with(text: &str) -> String {
 }
 
 #[test]
-fn a_manifest_is_a_dict_or_what_a_function_returns() {
+fn a_manifest_is_a_dict_or_the_result_of_a_function() {
     let expected = r#"{"apiVersion":"windlass.dev/v1alpha1","kind":"PluginManifest","name":"shop"}"#;
     assert_eq!(described(&with(RECONCILE)), Ok(expected.to_owned()));
     let made = format!("def manifest():\n    return dict(name = \"shop\")\n\n{RECONCILE}");
@@ -33,7 +33,7 @@ fn a_manifest_is_a_dict_or_what_a_function_returns() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_with_its_place() {
+fn an_unreadable_script_is_reported_with_its_place() {
     for (text, says) in [
         ("def reconcile(request)\n    return None\n", "plugin.star:3:23: Parse error: unexpected new line"),
         ("def reconcile(request):\n    return nothing\n", "plugin.star:4:12: Variable `nothing` not found"),
@@ -55,7 +55,7 @@ fn what_cannot_be_read_is_told_with_its_place() {
 }
 
 #[test]
-fn what_is_no_plugin_is_told_what_it_lacks() {
+fn a_script_that_is_no_plugin_is_refused_with_what_it_lacks() {
     for (text, says) in [
         (MANIFEST.to_owned(), "plugin.star defines no `reconcile`: a reconciler has `def reconcile(request):`"),
         (with("reconcile = 1\n"), "`reconcile` of plugin.star is of type int"),
@@ -103,7 +103,7 @@ fn values_are_written_as_json_and_read_again() {
 }
 
 #[test]
-fn errors_are_caught_and_keep_what_they_are() {
+fn caught_errors_keep_their_class() {
     let text = r#"
 def fails():
     fail("first", errors.api(code = 409, reason = "conflict", message = "changed"), [errors.terminal("never"), None])
@@ -157,7 +157,7 @@ x = [
 }
 
 #[test]
-fn what_is_no_quantity_or_no_error_is_told() {
+fn an_invalid_quantity_or_error_is_reported() {
     for (text, says) in [
         ("quantity(\"1.5G i\")", "what quantity is given: \"1.5G i\" is not a quantity"),
         ("quantity([])", "what quantity is given is of type list"),
@@ -191,7 +191,7 @@ fn the_scripts_that_pages_show_are_scripts() {
 }
 
 #[test]
-fn what_is_within_itself_ends_with_words() {
+fn a_value_that_contains_itself_is_refused_with_a_message() {
     let ends = |body: &str| {
         let read = script::parsed(&format!("def run():\n{body}")).expect("it parses");
         let function = read.get("run").expect("it is there");
@@ -205,7 +205,7 @@ fn what_is_within_itself_ends_with_words() {
 }
 
 #[test]
-fn fail_says_all_that_it_is_given() {
+fn fail_shows_all_its_arguments() {
     let read = script::parsed("def run():\n    fail(\"unknown keys:\", [\"a\", \"b\"])\n").expect("it parses");
     let ended = script::call(&read.get("run").expect("it is there"), |_| Ok(vec![]), |_| Ok(()));
     let said = problems(&ended.expect_err("it fails")).remove(0).failure.message;
@@ -213,7 +213,7 @@ fn fail_says_all_that_it_is_given() {
 }
 
 #[test]
-fn a_selector_of_what_has_no_labels_is_empty() {
+fn a_selector_without_labels_is_empty() {
     let read = script::parsed("def run():\n    return selector_text({\"matchLabels\": None})\n").expect("it parses");
     let text = script::call(&read.get("run").expect("it is there"), |_| Ok(vec![]), |text| Ok(text.to_str()));
     assert_eq!(text.expect("it has a text"), "");

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_for_something_else_is_replaced_wherever_it_stands() {
+    fn a_placeholder_is_replaced_wherever_it_stands() {
         let known = Known::from([("1".to_owned(), json!({"metadata": {"uid": "u"}}))]);
         let step = json!({
             "target": {"uid": {"$from": "1", "pointer": "/metadata/uid"}},

@@ -97,7 +97,7 @@ async fn an_answer_lost_in_silence_never_comes_though_the_write_is_committed() {
 }
 
 #[tokio::test]
-async fn a_write_whose_answer_is_lost_is_committed_even_after_the_client_has_given_up() {
+async fn a_write_with_a_lost_answer_is_committed_even_if_the_client_gave_up() {
     let it = Setup::start(1).await;
     let moment = Duration::from_millis(50);
     let _late = it.proxy.add(Fault::DelayRequest(moment..=moment).on(creates()));

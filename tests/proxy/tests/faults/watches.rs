@@ -98,7 +98,7 @@ async fn an_event_that_is_held_holds_those_behind_it_in_its_stream_alone() {
 }
 
 #[tokio::test]
-async fn a_cut_loses_what_is_held_together_with_the_stream() {
+async fn a_cut_drops_the_held_events_with_the_stream() {
     let it = Setup::start(1).await;
     let mut lines = it.watch().await;
     let hold = it.proxy.add(Fault::Hold.on(watches()));
@@ -133,7 +133,7 @@ async fn delayed_events_keep_their_order() {
 }
 
 #[tokio::test]
-async fn a_garbled_event_is_seen_as_such_and_the_stream_goes_on() {
+async fn a_garbled_event_is_noticed_and_the_stream_continues() {
     let it = Setup::start(1).await;
     let mut lines = it.watch().await;
     soon(it.proxy.until(|| it.proxy.watching(&watches()) == 1)).await;

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_is_read_as_it_is_written() {
+    fn a_printed_set_of_stand_ins_parses_to_the_same_set() {
         for set in [StandIns::NONE, StandIns::ALL, StandIns::default(), StandIns::PODS | StandIns::DEPLOYMENTS] {
             assert_eq!(set.to_string().parse(), Ok(set));
         }

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_has_a_hundred_pods_and_one_too_many_goes() {
+    fn a_slice_has_at_most_a_hundred_pods_and_surplus_slices_are_deleted() {
         let pods: Vec<Arc<Value>> = (0..150).map(|number| pod(number, true, 80)).collect();
         let slices = written(&look(&service(), &pods, &[], None), "EndpointSlice");
         let sizes = slices.iter().map(|slice| slice["endpoints"].as_array().map(Vec::len));

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn each_template_is_one_revision_and_the_present_one_is_the_newest() {
+    fn each_template_is_one_revision_and_the_current_one_is_the_newest() {
         let first = created(&latest(&owner("a"), &[]));
         let second = created(&latest(&owner("b"), &[Arc::clone(&first)]));
         assert_eq!((&first["revision"], &second["revision"]), (&json!(1), &json!(2)));

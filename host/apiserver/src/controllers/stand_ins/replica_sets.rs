@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_look_makes_so_many_pods_and_no_more() {
+    fn one_pass_creates_a_bounded_number_of_pods() {
         let set = json!({
             "metadata": { "name": "a", "namespace": "d", "uid": "u" },
             "spec": { "replicas": i32::MAX, "template": { "metadata": {}, "spec": {} } },

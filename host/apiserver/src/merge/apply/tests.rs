@@ -39,7 +39,7 @@ fn fields(object: &Value, who: &str) -> Value {
 }
 
 #[test]
-fn a_first_apply_creates_the_object_and_owns_what_it_says() {
+fn a_first_apply_creates_the_object_and_owns_its_fields() {
     let object = must(apply(None, &deployment(&json!({"replicas": 2})), "a", false));
     assert_eq!(object["spec"], json!({"replicas": 2}));
     assert_eq!(
@@ -159,7 +159,7 @@ fn dropping_all_labels_keeps_the_name() {
 }
 
 #[test]
-fn items_of_a_list_belong_to_those_who_put_them_there() {
+fn list_items_belong_to_the_appliers_that_added_them() {
     let env =
         |items: &Value| deployment(&json!({"template": {"spec": {"containers": [{"name": "web", "env": items}]}}}));
     let one = must(apply(None, &env(&json!([{"name": "A", "value": "1"}, {"name": "B", "value": "2"}])), "a", false));
@@ -201,7 +201,7 @@ fn a_port_without_a_protocol_is_a_tcp_port() {
 }
 
 #[test]
-fn an_update_owns_what_it_changed_and_takes_it_from_others() {
+fn an_update_owns_its_changes_and_takes_them_from_other_managers() {
     let live = must(apply(None, &deployment(&json!({"replicas": 2, "paused": true})), "a", false));
     let mut new = live.clone();
     new["spec"]["replicas"] = json!(5);
@@ -212,7 +212,7 @@ fn an_update_owns_what_it_changed_and_takes_it_from_others() {
 }
 
 #[test]
-fn a_create_owns_everything_and_structs_held_by_value_are_nobodys() {
+fn a_create_owns_everything_except_empty_embedded_structs() {
     let mut object = deployment(&json!({"strategy": {"rollingUpdate": {"maxSurge": 1}}}));
     object["metadata"]["labels"] = json!({"app": "web"});
     let created = update(None, object, "u");
@@ -224,7 +224,7 @@ fn a_create_owns_everything_and_structs_held_by_value_are_nobodys() {
 }
 
 #[test]
-fn what_go_always_writes_is_owned_with_a_new_item_and_nowhere_else() {
+fn fields_that_go_always_writes_are_owned_only_within_new_items() {
     let container = json!({"name": "c", "resources": {}});
     let created =
         update(None, deployment(&json!({"strategy": {}, "template": {"spec": {"containers": [container]}}})), "u");
@@ -247,7 +247,7 @@ fn an_update_that_removes_a_field_removes_it_from_every_record() {
 }
 
 #[test]
-fn an_object_from_before_has_an_owner_for_all_it_has() {
+fn an_object_without_managed_fields_is_owned_by_before_first_apply() {
     let live = deployment(&json!({"replicas": 2}));
     let conflicts = apply(Some(&live), &deployment(&json!({"replicas": 3})), "a", false).unwrap_err();
     assert_eq!(conflicts[0].manager, "before-first-apply");
@@ -305,7 +305,7 @@ fn updaters_beyond_ten_are_put_together() {
 }
 
 #[test]
-fn a_custom_resource_is_merged_as_its_schema_says() {
+fn a_custom_resource_is_merged_by_its_schema() {
     let schema = Schema::parse(&json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "tags": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
         "whole": {"type": "array", "items": {"type": "string"}},
@@ -323,7 +323,7 @@ fn a_custom_resource_is_merged_as_its_schema_says() {
 }
 
 #[test]
-fn what_is_as_deep_as_json_may_be_is_applied_and_tracked() {
+fn an_object_of_the_maximum_json_depth_is_applied_and_tracked() {
     let deep = "{\"a\":".repeat(120) + "1" + &"}".repeat(120);
     let deep: Value = serde_json::from_str(&deep).unwrap();
     let mut config = deployment(&json!({"replicas": 1}));
@@ -427,7 +427,7 @@ proptest! {
     }
 
     #[test]
-    fn applying_nothing_leaves_what_the_others_own(mine in any_config(), theirs in any_config()) {
+    fn an_empty_apply_keeps_the_fields_of_other_managers(mine in any_config(), theirs in any_config()) {
         let before = must(apply(None, &theirs, "other", false));
         let with_mine = must(apply(Some(&before), &mine, "me", true));
         let nothing = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}});

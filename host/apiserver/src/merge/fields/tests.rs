@@ -68,7 +68,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn what_is_printed_parses_to_the_same_set(set in any_set()) {
+    fn a_printed_set_parses_to_the_same_set(set in any_set()) {
         prop_assert_eq!(Set::parse(&set.print()).unwrap(), set);
     }
 
@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_parsing_panic_and_what_parses_prints_stably(fields in any_json()) {
+    fn parsing_never_panics_and_parsed_sets_print_stably(fields in any_json()) {
         if let Ok(set) = Set::parse(&fields) {
             prop_assert_eq!(Set::parse(&set.print()).unwrap(), set);
         }
@@ -131,7 +131,7 @@ fn items_are_shown_by_key_value_or_position() {
 }
 
 #[test]
-fn what_is_not_a_set_is_refused() {
+fn malformed_field_sets_are_refused() {
     for fields in [json!([]), json!({"x": {}}), json!({"f:a": 1}), json!({"k:[]": {}}), json!({"i:x": {}})] {
         assert!(Set::parse(&fields).is_err(), "{fields}");
     }
@@ -145,7 +145,7 @@ fn numbers_have_one_spelling() {
 }
 
 #[test]
-fn the_set_of_a_deployment_is_what_the_real_server_records_for_an_apply() {
+fn the_field_set_of_a_deployment_equals_that_of_a_real_server() {
     let deployment = json!({
         "metadata": {"labels": {"app": "web"}},
         "spec": {

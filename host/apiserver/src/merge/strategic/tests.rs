@@ -35,14 +35,14 @@ fn containers_merge_by_name() {
 }
 
 #[test]
-fn new_items_come_before_the_servers_own_and_patched_ones_keep_their_places() {
+fn new_items_come_first_and_patched_items_keep_their_places() {
     let names = |names: &[&str]| pod(&names.iter().map(|name| json!({ "name": name })).collect());
     assert_eq!(patched(&names(&["a", "b"]), &names(&["c"])), names(&["c", "a", "b"]));
     assert_eq!(patched(&names(&["a", "b"]), &names(&["b", "c"])), names(&["a", "b", "c"]));
 }
 
 #[test]
-fn ports_merge_by_the_key_of_what_holds_them() {
+fn ports_merge_by_the_key_of_their_parent() {
     let original = pod(&json!([{"name": "a", "ports": [{"containerPort": 80, "name": "x"}]}]));
     let patch = pod(&json!([{"name": "a", "ports": [{"containerPort": 80, "name": "y"}]}]));
     assert_eq!(patched(&original, &patch), pod(&json!([{"name": "a", "ports": [{"containerPort": 80, "name": "y"}]}])));

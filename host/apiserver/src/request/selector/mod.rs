@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_escapes_what_divides_terms() {
+    fn a_value_escapes_the_separators_of_terms() {
         assert_eq!(unescape("a\\,b\\=\\\\"), Ok("a,b=\\".to_owned()));
         for (value, why) in [
             ("a\\x", "invalid escape sequence: \\x"),

@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_alias_stands_for_is_not_deeper_than_the_text_may_be() {
+    fn an_expanded_alias_may_not_exceed_the_depth_limit() {
         // 2 levels of a link each, and the list around them.
         assert!(value(chain(3, 33).as_bytes()).is_ok());
         assert!(value(chain(99, 1).as_bytes()).is_ok());

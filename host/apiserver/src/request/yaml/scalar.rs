@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_says_what_a_scalar_is() {
+    fn a_tag_determines_the_type_of_a_scalar() {
         let read = |tag, text| Scalar::of_tagged(tag, text).and_then(Scalar::into_value);
         assert_eq!(read("str", "0644").expect("a text"), json!("0644"));
         assert_eq!(read("int", "0644").expect("a number"), json!(420));

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replication_controller_selects_what_it_makes() {
+    fn a_replication_controller_defaults_its_selector_to_its_template() {
         let selected = |selector: Value| {
             let template = json!({ "metadata": { "labels": { "a": "b" } } });
             let mut object = json!({ "spec": { "selector": selector, "template": template } });

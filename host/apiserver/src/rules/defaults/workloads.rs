@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_requests_what_it_is_limited_to_and_is_promised_as_much() {
+    fn requests_default_to_limits_and_determine_the_quality_of_service() {
         let pod = |resources: Value| {
             let mut spec = json!({ "containers": [{ "name": "c", "image": "i", "resources": resources }] });
             lone_pod(as_map_mut(&mut spec));

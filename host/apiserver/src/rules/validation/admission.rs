@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_webhook_is_refused_for_what_a_real_server_refuses() {
+    fn an_invalid_webhook_is_refused_as_by_a_real_server() {
         assert_eq!(with("/sideEffects", json!("None")), [""; 0]);
         let cases = [
             (

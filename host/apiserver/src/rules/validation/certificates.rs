@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_decided_about_a_request_stays_so() {
+    fn a_decision_about_a_certificate_request_is_final() {
         let condition = |kind: &str| json!({ "type": kind, "status": "True" });
         let (approved, denied) = (json!([condition("Approved")]), json!([condition("Approved"), condition("Denied")]));
         assert_eq!(found("approval", &approved, &json!([])), Vec::<String>::new());

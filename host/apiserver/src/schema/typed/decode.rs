@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_zero_goes_where_go_leaves_it_out_and_comes_where_go_writes_it() {
+    fn zeros_are_dropped_and_filled_in_as_go_does() {
         let object = json!({"spec": {"replicas": 0, "paused": false, "minReadySeconds": 0, "template": {"spec": {"volumes": []}}}});
         let (mut object, _) = decoded(DEPLOYMENT, object).unwrap();
         assert_eq!(object, json!({"spec": {"replicas": 0, "template": {"spec": {}}}}));

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_says_how_it_merges_and_what_its_zero_means() {
+    fn a_field_knows_its_merge_strategy_and_the_meaning_of_its_zero() {
         let pod = entry("io.k8s.api.core.v1.PodSpec").expect("pods are built in").read();
         let containers = &pod.fields["containers"];
         assert_eq!(containers.list, ListKind::Map(vec!["name".to_owned()]));

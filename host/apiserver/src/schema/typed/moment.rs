@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused_as_go_refuses_it() {
+    fn an_invalid_time_is_refused_as_go_refuses_it() {
         let error = "parsing time \"now\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"now\" as \"2006\"";
         assert_eq!(seconds("now"), Err(error.to_owned()));
         let error = "parsing time \"2026-01-01T00:00:00Z\" as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse \"Z\" as \".000000\"";

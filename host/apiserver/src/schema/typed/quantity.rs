@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused() {
+    fn an_invalid_quantity_is_refused() {
         for (given, error) in [
             ("", QuantityError::Format),
             ("abc", QuantityError::Format),

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_whose_first_containers_are_not_done_says_which_one_is_at_work() {
+    fn a_pod_in_initialisation_shows_its_current_init_container() {
         let at_work = |states: Value| pod(json!({ "phase": "Pending", "initContainerStatuses": states }));
         let state_of = |states: Value| state(&at_work(states));
         assert_eq!(state_of(json!([{ "name": "first", "state": { "running": {} } }])), "Init:0/2");

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_shows_what_it_got_once_it_is_bound() {
+    fn a_bound_claim_shows_its_capacity_and_access_modes() {
         let mut claim = json!({ "spec": { "storageClassName": "fast" }, "status": {
             "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteMany", "ReadWriteOnce"] } });
         assert_eq!((claimed_capacity(&claim), claimed_modes(&claim)), (String::new(), String::new()));

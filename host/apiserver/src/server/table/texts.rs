@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_long_list_only_the_first_are_shown() {
+    fn a_long_list_shows_only_its_first_entries() {
         let all: Vec<String> = (1..=5).map(|number| number.to_string()).collect();
         assert_eq!(first_of(&all, "<none>"), "1,2,3 + 2 more...");
         assert_eq!(first_of(&all[..3], "<none>"), "1,2,3");

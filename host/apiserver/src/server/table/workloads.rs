@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_autoscaler_shows_what_is_and_what_shall_be() {
+    fn an_autoscaler_shows_current_and_target_values() {
         let cpu = json!({ "type": "Resource", "resource": { "name": "cpu", "target": { "averageUtilization": 80 } } });
         let queue = json!({ "type": "External", "external": { "target": { "averageValue": "30" } } });
         let found = json!({ "type": "Resource", "resource": { "current": { "averageUtilization": 50 } } });

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_objects_is_refused_by_its_reader_or_here() {
+    fn a_malformed_list_is_refused() {
         for list in [r#"{"items":[{}{}]}"#, r#"{"items":[,{}]}"#, r#"{"items":[{},]}"#, r#"{"items":[{};{}]}"#] {
             let read = split(&[list]);
             let is_refused = read.as_ref().is_err_and(|why| why.contains("between the items"))

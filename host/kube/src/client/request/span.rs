@@ -132,14 +132,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_does_not_repeat_what_the_server_quotes() {
+    fn a_span_does_not_repeat_values_quoted_by_the_server() {
         let status = kube::core::Status::failure("Invalid value: \"hunter22\"", "Invalid").with_code(422);
         let refused = RequestError::Refused { status: Box::new(status), retry_after: None };
         assert_eq!(described(&refused), "the API server answered 422 Invalid");
     }
 
     #[test]
-    fn a_path_tells_the_resource_and_the_object() {
+    fn a_path_names_the_resource_and_the_object() {
         for (path, resource, namespace, name) in [
             ("/api/v1/namespaces/prod/pods/a/log", "pods/log", Some("prod"), Some("a")),
             ("/apis/apps/v1/namespaces/prod/deployments/web", "deployments.apps", Some("prod"), Some("web")),

@@ -90,7 +90,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_value_is_found_wherever_it_is_cut_and_whatever_is_around_it() {
+    fn a_value_is_found_across_any_chunk_boundaries() {
         for value in VALUES {
             for (before, after) in [("", ""), ("", "{}"), (" \r\n\t", "\n"), ("\n", "garbage")] {
                 let text = format!("{before}{value}{after}");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_no_object_is_not_waited_for() {
+    fn text_that_begins_no_object_is_returned_at_once() {
         assert_eq!(ValueScan::default().find(b" not JSON\n{}"), Some(1..12));
         assert_eq!(ValueScan::default().find(b" }"), Some(1..2));
         assert_eq!(ValueScan::default().find(b" \n"), None);

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_cut_off_is_torn_and_one_without_an_end_of_its_line_is_not() {
+    fn a_value_that_is_cut_off_is_torn_but_a_missing_newline_is_not() {
         assert_eq!(read(&["{\"a\":1}\n{\"b\"", ":"]), (vec!["{\"a\":1}".to_owned()], WatchEnd::Torn));
         assert_eq!(read(&["{\n\"a\":1"]), (vec![], WatchEnd::Torn));
         assert_eq!(read(&["{\n\"a\":1}"]), (vec!["{\n\"a\":1}".to_owned()], WatchEnd::Clean));

@@ -63,7 +63,7 @@ fn many(count: usize) -> String {
 }
 
 #[test]
-fn of_an_object_with_very_many_conditions_some_are_kept_and_the_rest_is_counted() {
+fn conditions_beyond_the_limit_of_an_object_are_only_counted() {
     let object = &objects(&[&many(32 + 5)])[0];
     assert_eq!((object.header.conditions.iter().len(), object.header.conditions.left_out()), (32, 5));
     let mut tally = ConditionTally::default();

@@ -82,7 +82,7 @@ fn replayed(mut subscription: Subscription) -> BTreeMap<ObjectKey, Object> {
 }
 
 #[test]
-fn whoever_joins_whenever_ends_with_what_the_store_holds() {
+fn subscribers_that_join_at_any_time_converge_on_the_store() {
     let feed = Arc::new(Feed::new(pods(), usize::MAX));
     let subscriptions = thread::scope(|scope| {
         let joining = (0..3).map(|_| scope.spawn(|| (0..40).map(|_| feed.subscribe()).collect::<Vec<_>>()));
@@ -167,7 +167,7 @@ impl Observer for Believer {
 }
 
 #[test]
-fn who_replays_what_observers_are_told_ends_with_what_the_store_holds() {
+fn replaying_the_observed_events_yields_the_store() {
     let feed = Feed::new(pods(), usize::MAX);
     let mut random = SmallRng::seed_from_u64(12);
     let mut believers = Vec::new();
@@ -195,7 +195,7 @@ fn who_replays_what_observers_are_told_ends_with_what_the_store_holds() {
 }
 
 #[test]
-fn observers_are_told_of_every_event_and_of_the_version_after_it() {
+fn observers_receive_every_event_with_the_version_after_it() {
     let feed = Feed::new(pods(), usize::MAX);
     let observer = Believer::of(&feed, 7);
     assert_eq!((feed.store.listed(), feed.store.is_comparable()), (None, false));
@@ -237,7 +237,7 @@ fn observers_are_told_of_every_event_and_of_the_version_after_it() {
 }
 
 #[test]
-fn an_observer_that_is_gone_costs_nothing_any_more() {
+fn a_dropped_observer_costs_nothing() {
     let feed = Feed::new(pods(), usize::MAX);
     assert!(!feed.lock().writer.is_observed());
     drop(Believer::of(&feed, 0));
@@ -246,7 +246,7 @@ fn an_observer_that_is_gone_costs_nothing_any_more() {
 }
 
 #[test]
-fn nobody_pays_for_a_cache_that_has_ended() {
+fn a_closed_cache_charges_no_budget() {
     let feed = Arc::new(Feed::new(pods(), usize::MAX));
     feed.apply(&pod(1, 1, 1)).expect("no budget");
     feed.close();
@@ -257,7 +257,7 @@ fn nobody_pays_for_a_cache_that_has_ended() {
 }
 
 #[test]
-fn where_the_server_promises_no_order_smaller_numbers_are_changes_like_any_other() {
+fn without_an_order_of_versions_a_smaller_one_is_an_ordinary_change() {
     let feed = Arc::new(Feed::new(pods(), usize::MAX));
     let mut listed = list(vec![pod(1, 1, 50), pod(2, 1, 60)], 100);
     listed.resource = Arc::new(Resource { comparable: false, ..(*resource()).clone() });
@@ -276,7 +276,7 @@ fn where_the_server_promises_no_order_smaller_numbers_are_changes_like_any_other
 }
 
 #[test]
-fn a_cache_that_is_emptied_meanwhile_never_says_that_an_object_is_not_there() {
+fn a_cache_that_is_being_emptied_never_reports_an_object_as_missing() {
     let feed = Arc::new(Feed::new(pods(), usize::MAX));
     let (key, there) = (pod(1, 1, 1).header.key.clone(), || list(vec![pod(1, 1, 1)], 1));
     feed.replace(there()).expect("no budget");
@@ -305,7 +305,7 @@ fn a_cache_that_is_emptied_meanwhile_never_says_that_an_object_is_not_there() {
 }
 
 #[test]
-fn where_versions_compare_an_older_state_changes_nothing() {
+fn an_older_state_changes_nothing_if_versions_compare() {
     let feed = Arc::new(Feed::new(pods(), usize::MAX));
     feed.replace(list(vec![pod(1, 1, 5)], 10)).expect("no budget");
     feed.delete(pod(1, 1, 11)).expect("no budget");
@@ -318,7 +318,7 @@ fn where_versions_compare_an_older_state_changes_nothing() {
 }
 
 #[test]
-fn a_list_that_nobody_waits_for_any_more_is_not_afforded() {
+fn a_list_without_subscribers_gets_no_budget() {
     let feed = Arc::new(Feed::new(pods(), usize::MAX));
     let subscription = feed.subscribe();
     assert_eq!(feed.afford(1), Ok(()));

@@ -70,7 +70,7 @@ fn a_changed_selector_is_found_by_its_new_labels_only() {
 }
 
 #[test]
-fn one_of_several_selectors_of_an_object_is_enough() {
+fn matching_one_of_an_objects_selectors_is_enough() {
     let source = IndexSource::Selector { pointer: "/spec/from/*/pods".into(), form: SelectorForm::LabelSelector };
     let policy = r#"{"from":[{"pods":{"matchLabels":{"app":"web"}}},{"pods":{"matchLabels":{"tier":"front"}}},{}]}"#;
     let index = filled(&source, &[object("a/policy", policy)]);
@@ -95,7 +95,7 @@ fn objects_are_found_by_the_elements_of_their_lists() {
 }
 
 #[test]
-fn what_no_index_has_seen_is_judged_as_an_index_would() {
+fn a_value_without_an_index_is_judged_as_an_index_would() {
     let service = object("a/s", r#"{"selector":{"app":"web"}}"#);
     let source = selectors(SelectorForm::Labels);
     assert!(has_value(&source, &service, "app=web,tier=front"));

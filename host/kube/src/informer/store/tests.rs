@@ -48,7 +48,7 @@ fn objects_are_found_by_key_namespace_and_owner() {
 }
 
 #[test]
-fn a_scan_goes_on_after_any_key() {
+fn a_scan_continues_after_any_key() {
     let (store, mut writer) = Store::new();
     let all = [(None, "x"), (Some("a"), "1"), (Some("a"), "2"), (Some("b"), "1")];
     writer.update(|contents| {

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_utf_8_becomes_text_that_is_no_longer() {
+    fn invalid_utf8_in_a_log_becomes_text_within_the_limit() {
         assert_eq!(text(b"a\xffb", 10), "a\u{fffd}b");
         assert_eq!(text(b"a\xffb", 3), "a");
         assert_eq!(text("\u{e9}".as_bytes(), 2), "\u{e9}");

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pointer_is_refused() {
+    fn an_invalid_pointer_is_refused() {
         assert!(Cut::new(&View::Fields(vec!["spec".to_owned()])).is_err());
     }
 }

@@ -213,7 +213,7 @@ fn reads_with_an_overlay_are_reads_of_a_store_that_has_the_writes() {
 }
 
 #[test]
-fn a_state_in_another_version_hides_the_stale_one_until_the_watch_has_caught_up() {
+fn a_write_in_another_api_version_hides_the_cached_object_until_seen() {
     let other = ObjectKind::new("v2", "ConfigMap");
     let key = ("prod".to_owned(), "a".to_owned());
     let mut random = Random(SmallRng::seed_from_u64(1));
@@ -230,7 +230,7 @@ fn a_state_in_another_version_hides_the_stale_one_until_the_watch_has_caught_up(
 }
 
 #[test]
-fn what_was_too_large_to_be_kept_is_hidden_until_the_watch_has_caught_up() {
+fn an_object_too_large_for_the_overlay_is_hidden_until_the_watch_has_it() {
     let key = ("prod".to_owned(), "a".to_owned());
     let object = |version: &str, text: &str| -> Object {
         let text = json!({"metadata": {"name": "a", "namespace": "prod", "resourceVersion": version}, "x": text});
@@ -248,7 +248,7 @@ fn what_was_too_large_to_be_kept_is_hidden_until_the_watch_has_caught_up() {
 }
 
 #[test]
-fn a_call_that_sees_the_world_as_it_was_sees_it_so_however_new_the_caches_are() {
+fn recorded_past_states_win_over_newer_cached_objects() {
     let key = ("prod".to_owned(), "a".to_owned());
     let mut random = Random(SmallRng::seed_from_u64(1));
     let [before, after] = [10, 11].map(|version| World::from([(key.clone(), random.object(&key, version))]));

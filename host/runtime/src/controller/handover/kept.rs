@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_taken_over_keeps_its_keys_and_is_relieved_when_the_other_has_begun() {
+    fn a_successor_keeps_the_keys_and_relieves_its_predecessor_once_begun() {
         let (handover, active) = (handover(), active());
         let occupied = handover.activate(&active);
         assert!(handover.is_at_work());
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_of_a_place_that_nobody_begins_in_are_nobodys() {
+    fn keys_of_an_abandoned_handover_are_discarded() {
         let (handover, active) = (handover(), active());
         let _occupied = handover.activate(&active);
         drop(handover.pass_on(|_| true));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stop_counts_the_keys_of_a_place_that_nobody_begins_in() {
+    async fn a_stop_counts_the_keys_of_an_abandoned_handover() {
         let (handover, active) = (handover(), active());
         let _occupied = handover.activate(&active);
         let inherited = handover.pass_on(|_| true);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn one_with_other_primaries_leaves_the_queue_to_end_with_its_own_round() {
+    fn a_successor_with_other_primaries_leaves_the_queue_to_its_own_round() {
         let (handover, active) = (handover(), active());
         let _occupied = handover.activate(&active);
         assert!(handover.pass_on(|_| false).is_none());
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_is_in_use_until_the_last_call_of_all_generations_has_ended() {
+    async fn a_handover_is_in_use_until_the_last_call_of_all_generations_ended() {
         let handover = handover();
         let generation = handover.clone();
         assert!(handover.is_in_use());
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_has_its_turn_waits_for_what_begins_and_else_that_does_not_begin() {
+    async fn calls_are_awaited_while_a_round_begins_and_a_stop_prevents_its_start() {
         let (handover, stop) = (handover(), CancellationToken::new());
         let beginning = handover.begins(&stop).expect("nothing stops it");
         assert!(handover.calls().now_or_never().is_none());
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_or_order_is_the_same_scope_and_another_selection_is_not() {
+    fn a_scope_ignores_version_and_order_and_differs_by_selection() {
         let before = scope("example.com/v1", &["a", "b"], None);
         assert_eq!(scope("example.com/v2", &["b", "a"], None), before);
         assert_ne!(scope("example.org/v1", &["a", "b"], None), before);

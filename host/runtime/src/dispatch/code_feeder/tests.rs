@@ -149,7 +149,7 @@ impl Stage {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_primary_that_the_mapper_names_is_queued_and_one_that_there_is_not_is_not() {
+async fn the_mapper_queues_each_existing_primary_that_it_names() {
     let mut stage = stage(1);
     stage.happens(appears("x"));
     stage.happens(WatchEvent::Deleted(Tombstone { last: pod("prod", "y", 1), final_state_unknown: false }));
@@ -167,7 +167,7 @@ async fn a_value_of_an_index_stands_for_all_that_have_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_count_or_is_none_of_the_plugins_affair_is_not_asked_about() {
+async fn filtered_changes_and_foreign_objects_are_not_sent_to_the_mapper() {
     let mut stage = stage(1);
     let changed = |generation| WatchEvent::Applied {
         old: Some(pod("prod", "x", 1)),
@@ -185,7 +185,7 @@ async fn what_does_not_count_or_is_none_of_the_plugins_affair_is_not_asked_about
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_that_cannot_be_mapped_is_found_and_the_others_are_mapped_all_the_same() {
+async fn an_unmappable_change_is_isolated_and_the_others_are_still_mapped() {
     let mut stage = stage(100);
     for name in ["x", "bad", "z", "z"] {
         stage.happens(appears(name));
@@ -238,7 +238,7 @@ async fn a_flood_is_not_held_and_every_primary_runs_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_the_end_of_a_generation_every_primary_runs_for_what_was_not_mapped_and_for_nothing_else() {
+async fn a_retiring_generation_runs_every_primary_only_for_unmapped_changes() {
     let mut stage = stage(0);
     stage.feeder.finish();
     assert!(stage.queued().is_empty(), "there was nothing");
@@ -248,7 +248,7 @@ async fn at_the_end_of_a_generation_every_primary_runs_for_what_was_not_mapped_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_came_before_the_source_has_ended_is_not_lost() {
+async fn changes_before_the_end_of_the_source_are_not_lost() {
     let mut stage = stage(100);
     for name in ["x", "bad"] {
         stage.happens(appears(name));

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn events_beyond_the_budget_are_told_together_by_reason() {
+    async fn events_beyond_the_budget_are_summed_up_by_reason() {
         let (guards, sent, events, call) = limited();
         for _ in 0..1_000 {
             events.emit(&call, event("Created"));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_the_host_says_has_a_budget_of_its_own() {
+    async fn events_of_the_host_have_a_budget_of_their_own() {
         let (_, sent, events, call) = limited();
         (0..2_000).for_each(|_| events.emit(&call, event("Created")));
         sent.take();

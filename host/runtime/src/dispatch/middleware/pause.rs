@@ -73,7 +73,7 @@ mod tests {
     use crate::tests::played::{Plugin, call, object};
 
     #[tokio::test]
-    async fn nobody_is_called_about_a_paused_object_until_it_is_paused_no_more() {
+    async fn a_paused_object_is_not_reconciled_until_it_is_resumed() {
         let plugin = Plugin::answering(CallResult::Done);
         let pausable = Pausable::new(plugin.boxed());
         let paused = object("1", r#"{"annotations":{"windlass.dev/paused":"true"}}"#, false);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pause_is_told_once() {
+    async fn a_pause_is_reported_once() {
         let pausable = Pausable::new(Plugin::answering(CallResult::Done).boxed());
         let paused = object("1", r#"{"annotations":{"windlass.dev/paused":"true"}}"#, false);
         let (_, call) = call(Some(paused));

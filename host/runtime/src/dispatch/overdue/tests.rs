@@ -141,7 +141,7 @@ async fn a_proof_that_began_before_the_answer_is_followed_by_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_waits_for_five_minutes_is_told_of_and_stays_held() {
+async fn a_key_that_waits_for_five_minutes_is_reported_and_stays_held() {
     let stage = Stage::new(ExpectationTimeout::Probe);
     stage.write(&created());
     sleep(Duration::from_mins(5) * 3).await;

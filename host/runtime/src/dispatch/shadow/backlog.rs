@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_key_the_last_call_is_made_where_the_first_one_stood() {
+    fn a_newer_call_replaces_the_one_of_its_key_in_place() {
         let backlog = Backlog::default();
         for (name, attempt) in [("a", 1), ("b", 1), ("a", 2)] {
             assert!(backlog.offer(call(name, attempt)));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_no_more_than_there_is_room_for() {
+    fn the_backlog_of_shadow_calls_is_bounded() {
         let backlog = Backlog::default();
         for number in 0..WAITING_CALLS_MAX {
             assert!(backlog.offer(call(&number.to_string(), 1)));

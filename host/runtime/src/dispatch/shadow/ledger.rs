@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_version_is_due_after_so_many_calls_and_so_long_without_a_difference() {
+    async fn a_version_is_due_after_enough_calls_and_time_without_a_difference() {
         let (ledger, time) = (ShadowLedger::default(), Duration::from_mins(10));
         let is_due = || ledger.agrees(3, time).now_or_never().is_some();
         for name in ["a", "b"] {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_fails_alike_evades_or_differs_anywhere_is_no_reason_to_promote() {
+    async fn failed_differing_and_uncompared_calls_prevent_a_promotion() {
         let ledger = ShadowLedger::default();
         let is_due = || ledger.agrees(1, Duration::ZERO).now_or_never().is_some();
         ledger.compared(&"shops".into(), &ObjectKey::namespaced("prod", "a"), vec![], false);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_hears_of_the_call_that_is_still_missing() {
+    async fn a_waiting_promotion_hears_of_the_last_missing_call() {
         let ledger = Arc::new(ShadowLedger::default());
         let waiting = tokio::spawn({
             let ledger = ledger.clone();
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_key_the_last_call_is_told() {
+    fn only_the_last_call_of_each_key_is_reported() {
         let ledger = ShadowLedger::default();
         enter(&ledger, "a", Some("data.a: 1 → 2"));
         enter(&ledger, "b", Some("data.a: 1 → 2"));

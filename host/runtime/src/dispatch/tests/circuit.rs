@@ -23,7 +23,7 @@ async fn opened(workers: usize) -> Stage {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_traps_over_five_keys_nothing_is_called_for_ten_seconds_and_nothing_is_lost() {
+async fn after_five_keys_trap_calls_pause_ten_seconds_and_no_key_is_lost() {
     let mut stage = opened(3).await;
     let began = Instant::now();
     for name in ["b", "c", "d", "e"] {
@@ -68,7 +68,7 @@ async fn each_probe_that_traps_opens_it_for_twice_as_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_key_that_traps_again_and_again_opens_nothing() {
+async fn one_key_that_traps_repeatedly_does_not_open_the_circuit() {
     let mut stage = Stage::new(1);
     for _ in 0..14 {
         stage.dispatch.queue.add(key("bad"));
@@ -132,7 +132,7 @@ async fn keys_that_workers_have_when_it_opens_wait_with_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_that_is_resumed_has_one_trial_call_at_once_and_then_all_that_failed() {
+async fn a_resumed_plugin_makes_one_trial_call_then_retries_all_failed_keys() {
     let mut stage = opened(3).await;
     let began = Instant::now();
     let resumed = stage.dispatch.resume();
@@ -150,7 +150,7 @@ async fn a_plugin_that_is_resumed_has_one_trial_call_at_once_and_then_all_that_f
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_while_it_is_open_waits_for_nothing() {
+async fn a_stop_while_the_circuit_is_open_does_not_wait() {
     let stage = opened(1).await;
     let phases = Phases::of(CancellationToken::new());
     let running = Running::new(stage.dispatch.clone(), &phases);

@@ -45,7 +45,7 @@ async fn a_key_whose_writes_no_cache_shows_yet_is_not_called() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_becomes_held_while_it_waits_for_its_permit_is_not_called() {
+async fn a_key_that_becomes_held_while_waiting_for_its_permit_is_not_called() {
     let (mut stage, cache, gate, _running) = gated(1);
     let permit = stage.other.acquire().await;
     stage.dispatch.queue.add(key("a"));
@@ -90,7 +90,7 @@ async fn a_key_whose_cache_must_prove_itself_still_wakes_while_the_queue_drains(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_primary_that_only_the_cache_before_had_is_gone_once_the_caches_have_proven_that() {
+async fn a_primary_missing_from_the_new_cache_is_gone_once_caches_prove_it() {
     let (mut stage, _cache, gate, _running) = gated(1);
     stage.dispatch.doubt_missing(vec![(key("a"), "u1".into())]);
     assert!(stage.is_quiet().await, "it may only not have come yet");

@@ -247,7 +247,7 @@ async fn a_key_that_is_given_up_is_reported_and_tried_rarely_whatever_fails_it()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_nobodys_fault_never_gives_a_key_up() {
+async fn failures_that_are_not_the_plugins_fault_never_give_a_key_up() {
     let cache = Filled::with(&[PRIMARY]);
     let mut table = Table::new(&cache);
     table.stage.dispatch.queue.add(key(PRIMARY));

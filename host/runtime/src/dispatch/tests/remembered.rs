@@ -29,7 +29,7 @@ fn are_forgotten(left: Option<&Header>, found: Option<Header>) -> bool {
 }
 
 #[test]
-fn failures_are_forgotten_when_somebody_changes_the_primary() {
+fn failures_are_forgotten_when_another_client_changes_the_primary() {
     let left = header(3, "10");
     assert!(!are_forgotten(Some(&left), Some(header(3, "10"))));
     assert!(!are_forgotten(Some(&left), Some(header(3, "11"))), "a status is nobody's wish");
@@ -57,7 +57,7 @@ fn transient() -> CallResult {
 
 /// As with another configuration, and with another version of the plugin.
 #[tokio::test(start_paused = true)]
-async fn what_starts_afresh_has_not_failed_before() {
+async fn a_fresh_start_forgets_earlier_failures() {
     let mut stage = Stage::new(1);
     stage.dispatch.queue.add(key("a"));
     for attempt in 0..=stage.dispatch.max_retries {
@@ -106,7 +106,7 @@ async fn a_requested_run_has_all_its_retries_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_is_told_the_uid_of_a_primary_that_has_gone_until_it_is_done_with_it() {
+async fn a_plugin_receives_a_deleted_primarys_uid_until_it_succeeds() {
     let mut stage = Stage::new(1);
     stage.dispatch.memory().goes(key("a"), "u-7".into());
     for (result, uid) in [(transient(), Some("u-7")), (CallResult::Done, Some("u-7")), (CallResult::Done, None)] {
@@ -175,7 +175,7 @@ impl Reconcile for Unlucky {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_failed_before_a_swap_too_or_waits_for_others_is_no_reason_to_go_back() {
+async fn old_failures_and_waits_for_servers_do_not_cause_a_rollback() {
     let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
     Arc::get_mut(&mut stage.dispatch).expect("no worker has it yet").plugin = Box::new(Unlucky);
     let (dispatch, record) = (stage.dispatch.clone(), stage.dispatch.record.clone());

@@ -35,7 +35,7 @@ fn relieved() -> CancellationToken {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_waits_for_its_permit_is_called_by_the_next_generation_and_no_retry_is_counted() {
+async fn a_key_without_a_permit_yet_goes_to_the_next_generation_unretried() {
     let (mut stage, running, clock) = at_work();
     let permit = stage.other.acquire().await;
     stage.dispatch.queue.add(key("a"));
@@ -54,7 +54,7 @@ async fn a_key_that_waits_for_its_permit_is_called_by_the_next_generation_and_no
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_runs_ends_where_it_began_and_its_key_is_with_nobody_else_meanwhile() {
+async fn a_running_call_ends_in_its_generation_and_keeps_its_key_meanwhile() {
     let (mut stage, running, clock) = at_work();
     stage.dispatch.queue.add(key("a"));
     let call = stage.call().await;
@@ -99,7 +99,7 @@ async fn a_generation_is_freed_with_its_last_call() {
 
 /// A feeder ends so: what it holds by then it queues when it is first polled.
 #[tokio::test(start_paused = true)]
-async fn what_has_changed_meanwhile_becomes_keys_also_when_no_call_runs_any_more() {
+async fn changes_held_by_a_retiring_feeder_become_keys_without_a_running_call() {
     // More than once: without an order, chance decides which of the two ends is seen first.
     for _ in 0..50 {
         let (mut stage, mut running, _) = at_work();
@@ -120,7 +120,7 @@ async fn what_has_changed_meanwhile_becomes_keys_also_when_no_call_runs_any_more
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_to_end_it_does_not_end_the_queue_that_another_has() {
+async fn a_retired_round_does_not_shut_down_the_queue_of_its_successor() {
     let (stage, running, clock) = at_work();
     stage.dispatch.retired.cancel();
     // As after a panic.
@@ -131,7 +131,7 @@ async fn what_was_to_end_it_does_not_end_the_queue_that_another_has() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_is_the_plugins_own_fault_is_held_against_a_generation() {
+async fn only_failures_by_the_plugins_own_fault_count_against_a_generation() {
     let mut stage = Stage::new(1);
     let results = [
         unreachable_server(),

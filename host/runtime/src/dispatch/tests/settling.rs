@@ -42,7 +42,7 @@ async fn a_key_waits_until_its_write_has_settled_and_its_worker_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_waits_for_its_write_is_shown_and_told_of_once_in_a_while() {
+async fn a_key_waiting_for_its_write_is_shown_and_reported_now_and_then() {
     let mut stage = Stage::new(1);
     stage.dispatch.queue.add(key("a"));
     let unknown = stage.call().await.leave_unknown();
@@ -72,7 +72,7 @@ async fn when_too_many_keys_wait_their_workers_wait_with_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_waits_for_a_write_until_it_has_settled_and_ends_in_order() {
+async fn a_stop_waits_until_a_write_has_settled() {
     let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
     let phases = stage.phases.clone();
     let running = Running::new(stage.dispatch.clone(), &phases);
@@ -90,7 +90,7 @@ async fn a_stop_waits_for_a_write_until_it_has_settled_and_ends_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_generation_that_takes_over_does_not_get_a_key_before_its_write_has_settled() {
+async fn a_successor_does_not_get_a_key_before_its_write_has_settled() {
     let clock = Arc::new(SystemClock::new());
     let mut stage = Stage::with_clock(1, 1, clock.clone());
     stage.dispatch.queue.add(key("a"));

@@ -50,7 +50,7 @@ async fn a_key_is_seen_on_its_whole_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_nothing_but_a_change_runs_again_says_which() {
+async fn a_key_that_only_a_change_will_rerun_names_that_change() {
     let mut stage = shown(1, 1);
     let denied = Failure::Api(ApiError::refused(ApiReason::NotGranted, "get", "secrets", None, "may not"));
     for (name, result, expected) in [

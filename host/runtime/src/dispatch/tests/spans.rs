@@ -44,7 +44,7 @@ fn attribute<'a>(span: &'a Value, name: &str) -> &'a Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_tells_what_its_key_has_waited_for() {
+async fn a_calls_trace_shows_what_its_key_waited_for() {
     let (mut stage, cache, _running, mut heard) = traced(1.0);
     let gate = stage.dispatch.gate.clone().expect("a gate");
     let effect = Effect::Left { uid: "u".into(), version: "5".into(), is_new: true, shown: vec![Shown::Yes] };

@@ -30,7 +30,7 @@ fn failed() -> CallResult {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_told_what_has_queued_its_key_since_the_one_before() {
+async fn a_call_receives_all_triggers_of_its_key_since_the_last_call() {
     let mut stage = Stage::new(0);
     for name in ["one", "two", "one"] {
         stage.change("a", name);
@@ -45,7 +45,7 @@ async fn a_call_is_told_what_has_queued_its_key_since_the_one_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_whose_time_has_come_is_told_so_and_one_that_changes_sooner_is_not() {
+async fn a_due_requeue_is_shown_as_the_trigger_unless_a_change_came_sooner() {
     let mut stage = Stage::new(1);
     stage.change("a", "one");
     let again = || CallResult::RequeueAfter(Duration::from_hours(1));
@@ -71,7 +71,7 @@ async fn the_keys_that_an_outage_has_put_off_run_as_retries() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_has_gone_while_nobody_listened_is_told_so_and_nothing_is_left_of_it() {
+async fn a_primary_deleted_before_the_takeover_is_reported_once_and_forgotten() {
     let mut stage = Stage::new(1);
     stage.dispatch.catch_up([(key("a"), "u-7".into())], TriggerReason::Swap);
     assert_eq!(stage.triggers(CallResult::Done).await, "Deleted ConfigMap prod/a");

@@ -60,7 +60,7 @@ fn beside_calls_that_wait(permits: u32, plugins: usize) -> (Stage, Vec<Switch>, 
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_wait_for_writes_or_servers_do_not_hold_up_a_neighbour_even_with_a_single_turn() {
+async fn calls_waiting_for_writes_or_servers_do_not_delay_a_neighbour() {
     for permits in [1, 2, 4] {
         for plugins in [1, 3] {
             let (mut neighbour, _switches, began) = beside_calls_that_wait(permits, plugins);
@@ -82,7 +82,7 @@ async fn calls_that_wait_for_writes_or_servers_do_not_hold_up_a_neighbour_even_w
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_cut_while_it_waits_leaves_its_place() {
+async fn a_call_that_is_cut_while_it_waits_frees_its_place() {
     let (_neighbour, _switches, began) = beside_calls_that_wait(1, 1);
     for round in 1..6 {
         tokio::time::sleep(Duration::from_secs(31)).await;

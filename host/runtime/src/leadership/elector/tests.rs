@@ -197,7 +197,7 @@ impl HandingOver {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_end_loses_its_lease_and_the_target_takes_over_when_it_has_run_out() {
+async fn work_that_does_not_end_loses_its_lease_to_the_target_at_its_expiry() {
     let mut over = HandingOver::start(&Api::new()).await;
     over.term.fence.may_start(LEASE_DURATION).expect("what runs may end in order");
     timeout(HAND_OVER_TIMEOUT + RENEWAL_SLACK, over.term.lost.cancelled()).await.expect("it is given up");
@@ -254,7 +254,7 @@ async fn a_release_that_fails_is_tried_again_until_the_target_has_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_between_the_wish_and_the_wait_for_the_next_renewal_is_not_slept_over() {
+async fn a_stop_just_before_the_wait_for_a_renewal_ends_the_wait_at_once() {
     let (api, clock) = (Api::new(), Arc::new(SystemClock::new()));
     let members = watch::Sender::new(silent(&["a"], &clock));
     let mut a = elector(&api, "lease", "a", &members, &clock);
@@ -284,7 +284,7 @@ fn offering(lease: &str, a: &[&str], b: &[&str], clock: &SystemClock) -> Members
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_stays_with_the_replica_that_can_serve_its_plugins_until_the_target_can_too() {
+async fn a_lease_is_handed_over_only_when_the_target_can_serve_all_its_plugins() {
     let (api, clock, lease) = (Api::new(), Arc::new(SystemClock::new()), meant_for_b());
     let members = watch::Sender::new(offering(&lease, &["x", "y"], &["x"], &clock));
     let mut a = Candidate::start(elector(&api, &lease, "a", &members, &clock));

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_newcomer_takes_the_place_of_the_oldest_that_never_asked_and_else_of_who_asked_longest_ago() {
+    async fn a_new_connection_evicts_a_silent_one_or_else_the_longest_idle() {
         let places = Connections::new(3);
         let (asked, silent, late) = (places.place().await, places.place().await, places.place().await);
         asked.asks();

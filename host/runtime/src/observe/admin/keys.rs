@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_search_chooses_by_a_part_of_the_key_and_leaves_the_states_of_all_to_be_seen() {
+    async fn a_search_selects_keys_by_substring_and_still_counts_all_states() {
         let status = status(&["prod/shop", "prod/cart", "test/shop"]);
         let page = |query: &str| asked(&status, "/plugins/webapp/keys", query).expect("a page");
         let found = page("search=D%2FSho");
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_there_is_told_with_what_is() {
+    async fn a_request_for_a_missing_plugin_or_key_lists_the_existing_ones() {
         let status = status(&["prod/a"]);
         let refused = |path: &str, query: &str| asked(&status, path, query).expect_err("refused");
         let (code, why) = refused("/plugins/shop/keys", "");
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_plugin_is_found_whatever_its_file_is_called_and_makes_no_line_of_its_own() {
+    async fn plugins_with_odd_file_names_are_found_and_cannot_forge_a_line() {
         let status = status(&[]);
         for name in ["a b%41", "ünï", "new\nline"] {
             status.plugin(name);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_asked_for_once_however_often_it_is_named() {
+    fn a_repeated_state_counts_once() {
         let states = |query: &str| KeyQuery::read(query).expect("a query").states;
         assert_eq!(states("state=done,done&state=done"), [KeyState::Done]);
         assert_eq!(states("state=not-done,backoff,done,not-done").len(), KeyState::ALL.len());

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_failed_is_asked_again() {
+    async fn a_failed_review_is_asked_again() {
         let (answers, oracle) = answers();
         let failed = answers.answer(key(1), async { Err::<Option<u8>, _>("no connection") }).await;
         assert_eq!(failed, Err(Unanswered::Failed("no connection".to_owned())));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn strangers_cause_eight_questions_a_second_and_hold_up_nobody_who_was_known() {
+    async fn unknown_tokens_get_eight_reviews_a_second_and_do_not_delay_known_ones() {
         let (answers, oracle) = answers();
         assert_eq!(answers.answer(key(0), oracle.says(Some(7))).await, Ok(Some(7)));
         tokio::time::advance(Duration::from_mins(1)).await;
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_question_that_nobody_waits_for_any_more_is_charged_all_the_same() {
+    async fn a_review_whose_caller_has_gone_is_charged_all_the_same() {
         let (answers, oracle) = answers();
         for number in 0..100 {
             let oracle = oracle.clone();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_more_answers_are_kept_than_there_is_room_for_and_a_yes_stays_the_longest() {
+    async fn review_answers_are_bounded_and_positive_ones_are_kept_longest() {
         let (answers, oracle) = answers();
         for number in 0..10 {
             answers.keep(key(number), Some(7));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_user_with_many_tokens_pushes_out_no_other_user() {
+    async fn many_tokens_of_one_user_do_not_evict_other_users() {
         let (answers, oracle) = answers();
         answers.keep(key(0), Some(1));
         for number in 1..3 * 1_024 {

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_write_that_nobody_takes_fails_and_one_that_is_taken_bit_by_bit_does_not() {
+    async fn a_write_to_a_stalled_reader_fails_and_to_a_slow_one_succeeds() {
         let (mut reader, writer) = tokio::io::duplex(4);
         let mut writer = StallGuard::new(writer);
         let slowly = async {

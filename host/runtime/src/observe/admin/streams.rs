@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_page_is_told_everything_at_once_and_then_what_has_changed() {
+    async fn a_page_receives_everything_at_first_and_then_changes() {
         let (admin, streams) = (admin(), PluginStreams::new());
         let mut page = Page::open(&streams, &admin).expect("a place");
         let ((event, first), waited) = page.next_after().await;
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_told_while_nothing_changes_but_that_the_host_is_there() {
+    async fn without_changes_a_page_receives_only_signs_of_life() {
         let (admin, streams) = (admin(), PluginStreams::new());
         let mut page = Page::open(&streams, &admin).expect("a place");
         page.next().await.expect("the first");
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_page_that_has_slept_is_told_all_that_it_has_missed_in_one_event() {
+    async fn a_slow_page_receives_all_missed_changes_in_one_event() {
         let (admin, streams) = (admin(), PluginStreams::new());
         let [mut page, mut other] = [(); 2].map(|()| Page::open(&streams, &admin).expect("a place"));
         page.next().await.expect("the first");
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn so_many_streams_are_open_at_most_and_one_that_ends_makes_room() {
+    async fn open_streams_are_bounded_and_a_closed_one_makes_room() {
         let (admin, streams) = (admin(), PluginStreams::new());
         let mut pages: Vec<_> = (0..CONCURRENT_STREAMS_MAX).filter_map(|_| Page::open(&streams, &admin)).collect();
         assert!(pages.len() == CONCURRENT_STREAMS_MAX && Page::open(&streams, &admin).is_none());

@@ -88,7 +88,7 @@ async fn a_probe_is_answered_whatever_number_of_connections_is_silent() {
 }
 
 #[tokio::test]
-async fn one_answer_is_made_at_a_time_and_a_probe_waits_for_none() {
+async fn answers_are_made_one_at_a_time_except_for_probes() {
     let admin = Admin { status: Status::new(CancellationToken::new()), metrics: HostMetrics::new() };
     let endpoint = Asked::new(admin, Arc::default());
     let status = |path: &str| {
@@ -131,7 +131,7 @@ async fn a_web_page_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_sends_nothing_is_sent_away() {
+async fn a_silent_client_is_disconnected() {
     let stop = CancellationToken::new();
     let address = serving(&stop).await;
     for sent in ["", "GET /healthz HTTP/1.1\r\n", "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"] {
@@ -181,7 +181,7 @@ async fn a_stream_begins_at_once_is_one_of_a_few_and_ends_with_the_host() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_does_not_read_is_let_go_and_what_was_to_be_sent_too() {
+async fn a_page_that_does_not_read_is_dropped_with_its_pending_events() {
     let (stop, status) = (CancellationToken::new(), Status::new(CancellationToken::new()));
     for number in 0..4000 {
         status.plugin(&format!("plugin-{number}")).set(PluginPhase::NotLoaded, Some("x".repeat(1000)));
@@ -217,7 +217,7 @@ async fn a_request_with_more_headers_than_any_client_has_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_sends_a_request_byte_by_byte_or_a_body_without_end_is_sent_away() {
+async fn a_client_with_a_trickling_or_endless_request_is_disconnected() {
     let stop = CancellationToken::new();
     let address = serving(&stop).await;
     for (begin, rest) in [

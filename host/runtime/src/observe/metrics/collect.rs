@@ -349,7 +349,7 @@ mod tests {
     use crate::tests::stage::Stage;
 
     #[tokio::test]
-    async fn keys_that_settle_and_plugins_that_nobody_serves_are_gauges() {
+    async fn settling_keys_and_unserved_plugins_are_gauges() {
         let stage = Stage::new().await;
         let metrics = &stage.host.metrics;
         let queue = Queue::new(Arc::new(SystemClock::new()), ItemExponential::default());

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_writes_statuses_fills_a_bounded_number_of_lines() {
+    fn condition_types_fill_a_bounded_number_of_metric_lines() {
         let types = (0..1000).map(|at| (format!("T{at:04}").into(), [1, 0, 0])).collect();
         let lines = lines(ConditionCounts { types, left_out: 0 });
         assert_eq!(lines.len(), CONDITION_TYPES_MAX * 3 + 1);

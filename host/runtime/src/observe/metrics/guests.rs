@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_plugins_use_is_shown() {
+    fn resources_used_by_plugins_are_shown_as_metrics() {
         let sandbox = Sandbox::new(SandboxOptions { threads: 1, concurrent_calls: 1, ..SandboxOptions::default() });
         let mut registry = Registry::default();
         registry.register_collector(Box::new(Guests(sandbox.expect("a sandbox"))));

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_says_is_read() {
+    fn memory_and_start_time_are_read_from_the_kernels_files() {
         assert_eq!(bytes("VmPeak:\t 9 kB\nVmRSS:\t  12 kB\n", "VmRSS:"), Some(12 << 10));
         assert_eq!(bytes("VmRSS: none", "VmRSS:"), None);
         let fields: Vec<_> = (3..30).map(|field| field.to_string()).collect();

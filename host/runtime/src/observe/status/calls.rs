@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_flood_of_failing_keys_takes_no_more_memory_than_is_told() {
+    async fn memory_for_failing_keys_is_bounded() {
         let calls = KeyCalls::default();
         for at in 0..=1_000 {
             called(&calls, &key(&at.to_string()), CallEnd::Failed, &"ü".repeat(5000));
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_whose_end_nobody_tells_is_over_all_the_same() {
+    async fn a_call_that_reports_no_end_is_removed_when_it_is_over() {
         let (calls, shop) = (KeyCalls::default(), key("shop"));
         calls.begin(&shop);
         calls.over(&shop);

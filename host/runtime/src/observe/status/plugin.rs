@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sets_another_state_between_what_a_policy_says_and_that_it_is_shown() {
+    fn no_state_is_set_between_reading_a_policy_and_showing_it() {
         let plugin = PluginStatus::new("webapp");
         plugin.set(PluginPhase::Started, None);
         plugin.follows_policy(|| {

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_same_writes_of_the_next_call_are_no_news_and_other_ones_are() {
+    async fn repeated_withheld_writes_are_not_reported_again_and_others_are() {
         let writes = WithheldWrites::default();
         // Twice the same object: the second write is about what the first has left.
         let made = [write("a", 1), write("a", 2), write("b", 1)];

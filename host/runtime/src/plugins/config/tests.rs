@@ -56,7 +56,7 @@ fn a_file_is_for_one_plugin_and_says_so() {
 }
 
 #[test]
-fn a_value_goes_where_its_pointer_says() {
+fn a_secret_is_put_where_its_pointer_says() {
     let mut document = json!({"hosts": [{"name": "a"}]});
     for pointer in ["/smtp/password", "/hosts/0/token", "/a~1b"] {
         put(&mut document, pointer, &"hunter2".into()).expect(pointer);
@@ -92,7 +92,7 @@ fn a_plugin_without_a_schema_takes_no_configuration() {
 }
 
 #[test]
-fn a_schema_that_is_none_or_leads_elsewhere_is_refused() {
+fn an_invalid_schema_or_one_with_remote_references_is_refused() {
     for schema in
         [json!({"type": "strnig"}), json!({"$ref": "http://127.0.0.1:1/x"}), json!({"$ref": "file:///etc/passwd"})]
     {
@@ -102,7 +102,7 @@ fn a_schema_that_is_none_or_leads_elsewhere_is_refused() {
 }
 
 #[tokio::test]
-async fn who_follows_a_file_is_told_of_that_one_and_not_of_its_neighbours() {
+async fn a_follower_hears_of_its_own_file_and_not_of_others() {
     let directory = tempfile::tempdir().expect("a directory");
     let files = ConfigFiles::of(directory.path());
     let path = |name: &str| path_in(directory.path(), name);
@@ -225,7 +225,7 @@ async fn a_secret_is_waited_for_and_followed() {
 }
 
 #[tokio::test]
-async fn what_is_no_file_is_not_waited_for() {
+async fn a_path_that_is_no_file_is_refused_at_once() {
     for path in ["/dev/zero", "/"] {
         let error = read(Path::new(path), "webapp").await.expect_err(path).to_string();
         assert!(error.contains("not a regular file"), "{error}");
@@ -233,7 +233,7 @@ async fn what_is_no_file_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_huge_file_is_refused_unread_and_keeps_nobody_else_waiting() {
+async fn a_huge_file_is_refused_unread_and_does_not_delay_others() {
     let directory = tempfile::tempdir().expect("a directory");
     let huge = path_in(directory.path(), "webapp");
     std::fs::File::create(&huge).expect("created").set_len(8 << 30).expect("it takes no space");
@@ -293,7 +293,7 @@ fn a_schema_cannot_have_the_smallest_document_checked_without_end() {
 }
 
 #[test]
-fn what_changes_before_changes_are_waited_for_queues_every_object_again_and_what_has_been_seen_does_not() {
+fn only_an_unseen_configuration_change_requeues_all_objects() {
     let (sender, mut configured) = watch::channel(None);
     sender.send_replace(Some(Confidential::from("{}")));
     configured.mark_unchanged();

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_unfolds_to_more_than_anybody_can_check_is_refused() {
+    fn a_schema_that_unfolds_beyond_the_limit_is_refused() {
         assert!(problem(&chained(40, 2)).expect("2⁴⁰ steps").contains("unfolds"));
         assert!(problem(&chained(10_000, 1)).expect("a long chain").contains("deep"));
         let beside = json!({"properties": {"a": chained(40, 2)["$ref"]}, "$defs": chained(40, 2)["$defs"]});
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_around_at_one_place_is_refused_and_what_recurs_deeper_is_not() {
+    fn a_schema_that_refers_to_itself_in_place_is_refused_but_a_tree_is_not() {
         let all = |me: usize| (0..6).filter(move |at| *at != me).map(|at| json!({"$ref": format!("#/$defs/d{at}")}));
         let complete: Map<String, Value> =
             (0..6).map(|at| (format!("d{at}"), json!({"anyOf": all(at).collect::<Vec<_>>()}))).collect();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_followed_is_refused() {
+    fn a_reference_that_cannot_be_followed_is_refused() {
         for schema in [
             json!({"$ref": "other.json"}),
             json!({"$dynamicRef": "#anchor"}),

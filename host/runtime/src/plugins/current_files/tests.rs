@@ -97,7 +97,7 @@ impl Scene {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_version_is_kept_when_it_has_loaded_and_another_is_just_told() {
+async fn the_first_version_that_loads_is_kept_and_later_ones_are_reported() {
     let mut scene = Scene::new().await;
     scene.says("rollout: shadow");
     scene.put("shop.wasm", "does not load");
@@ -114,7 +114,7 @@ async fn the_first_version_is_kept_when_it_has_loaded_and_another_is_just_told()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_that_comes_later_keeps_what_runs() {
+async fn a_later_rollout_policy_keeps_the_running_version() {
     let mut scene = Scene::new().await;
     scene.put("shop.wasm", "old");
     assert_eq!(scene.heard().await, ["shop.wasm is there"]);
@@ -125,7 +125,7 @@ async fn a_policy_that_comes_later_keeps_what_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_kept_and_has_gone_before_anybody_saw_it_is_kept_again() {
+async fn a_kept_version_deleted_unseen_is_kept_again() {
     let mut scene = Scene::new().await;
     scene.put("shop.wasm", "old");
     assert_eq!(scene.heard().await, ["shop.wasm is there"]);
@@ -152,7 +152,7 @@ async fn another_version_that_comes_with_the_policy_does_not_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_current_version_that_goes_is_made_anew_of_the_same_bytes_and_of_no_others() {
+async fn a_deleted_current_version_is_restored_only_from_the_same_bytes() {
     let mut scene = Scene::of_current("old").await;
     let current = scene.stage.plugins.join("shop.current.wasm");
     std::fs::remove_file(&current).expect("it is there");
@@ -173,7 +173,7 @@ async fn a_current_version_that_goes_is_made_anew_of_the_same_bytes_and_of_no_ot
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_that_goes_and_comes_back_lets_no_version_run_that_nobody_has_promoted() {
+async fn a_policy_that_is_removed_and_restored_runs_no_unpromoted_version() {
     let mut scene = Scene::of_current("old").await;
     scene.put("shop.wasm", "new");
     assert_eq!(scene.heard().await, ["shop.wasm is there"]);
@@ -189,7 +189,7 @@ async fn a_policy_that_goes_and_comes_back_lets_no_version_run_that_nobody_has_p
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_that_cannot_be_kept_does_not_run_and_is_tried_again_when_a_policy_changes() {
+async fn a_version_that_cannot_be_kept_waits_for_a_policy_change_to_retry() {
     let mut scene = Scene::new().await;
     scene.put("shop.wasm", "old");
     assert_eq!(scene.heard().await, ["shop.wasm is there"]);

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_what_sha256sum_prints_with_comments() {
+    fn a_list_of_digests_is_read_as_sha256sum_prints_it_with_comments() {
         let (a, b) = ("a".repeat(64), "B".repeat(64));
         let list = parse(&format!("# reviewed\n{a}  webapp.wasm\n\nsha256:{b} # by hand\n")).expect("a list");
         assert!(list.holds(&a) && list.holds(&b.to_lowercase()) && !list.holds(&"c".repeat(64)));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused_with_its_line() {
+    fn a_malformed_list_is_refused_with_its_line() {
         let error = parse(&format!("{}\nwebapp.wasm\n", "a".repeat(64))).expect_err("no digest");
         assert!(error.contains("allowed:2") && error.contains("webapp.wasm"), "{error}");
         assert!(parse("").expect_err("nothing at all").contains("is empty"));

@@ -129,7 +129,7 @@ impl Scene {
 const NOTHING: [&str; 0] = [];
 
 #[test]
-fn a_file_is_loaded_started_replaced_and_when_it_goes_stopped_and_forgotten() {
+fn a_file_is_loaded_started_and_replaced_and_stopped_when_deleted() {
     let mut scene = Scene::new();
     assert_eq!(scene.files(&["a=x"]), ["load a x"]);
     assert_eq!(scene.loaded("a", 'x', &[]), ["start a x"]);
@@ -151,7 +151,7 @@ fn the_bytes_that_run_are_not_loaded_again() {
 }
 
 #[test]
-fn a_file_that_does_not_load_is_told_of_once_when_it_has_settled_and_replaces_nothing() {
+fn a_broken_file_is_reported_once_when_settled_and_replaces_nothing() {
     let mut scene = Scene::running(&["a=x"]);
     scene.files(&["a=y"]);
     assert_eq!(scene.fails("a", 'y'), NOTHING, "it may be half a file");
@@ -167,7 +167,7 @@ fn a_file_that_does_not_load_is_told_of_once_when_it_has_settled_and_replaces_no
 }
 
 #[test]
-fn a_file_that_changes_while_it_is_loaded_is_loaded_again_after_that() {
+fn a_file_that_changes_while_it_is_loaded_is_loaded_again() {
     let mut scene = Scene::new();
     scene.files(&["a=x"]);
     assert_eq!(scene.files(&["a=y"]), NOTHING);
@@ -178,7 +178,7 @@ fn a_file_that_changes_while_it_is_loaded_is_loaded_again_after_that() {
 }
 
 #[test]
-fn no_more_files_are_loaded_at_once_than_there_are_slots() {
+fn concurrent_loads_are_bounded_by_the_slots() {
     let mut scene = Scene::new();
     assert_eq!(scene.files(&["a=x", "b=x", "c=x", "d=x"]), ["load a x", "load b x"]);
     assert_eq!(scene.loaded("b", 'x', &[]), ["start b x", "load c x"]);
@@ -193,7 +193,7 @@ fn no_more_files_are_loaded_at_once_than_there_are_slots() {
 }
 
 #[test]
-fn a_plugin_that_comes_back_while_it_ends_starts_when_it_has_ended() {
+fn a_plugin_that_returns_while_it_ends_starts_after_its_end() {
     let mut scene = Scene::running(&["a=x"]);
     scene.files(&["a="]);
     assert_eq!(scene.files(&["a=x"]), ["load a x"]);
@@ -202,7 +202,7 @@ fn a_plugin_that_comes_back_while_it_ends_starts_when_it_has_ended() {
 }
 
 #[test]
-fn a_plugin_that_can_never_run_is_not_started_again_before_its_file_changes() {
+fn a_plugin_that_can_never_run_is_restarted_only_by_a_new_file() {
     let mut scene = Scene::running(&["a=x"]);
     assert_eq!(scene.ended("a"), NOTHING);
     scene.files(&["a=y"]);
@@ -212,7 +212,7 @@ fn a_plugin_that_can_never_run_is_not_started_again_before_its_file_changes() {
 }
 
 #[test]
-fn of_two_that_bring_one_definition_the_first_by_name_runs_and_the_other_when_that_has_gone() {
+fn of_two_plugins_with_one_definition_only_the_first_by_name_runs() {
     let mut scene = Scene::new();
     scene.files(&["a=x", "b=y"]);
     assert_eq!(scene.loaded("b", 'y', &["ws.e.com"]), NOTHING, "a may bring it too");
@@ -228,7 +228,7 @@ fn of_two_that_bring_one_definition_the_first_by_name_runs_and_the_other_when_th
 }
 
 #[test]
-fn only_allowed_bytes_are_loaded_and_what_is_taken_off_the_list_stops() {
+fn only_allowed_bytes_are_loaded_and_bytes_off_the_list_stop() {
     let mut scene = Scene { catalog: Catalog::new(2, Some(allowed("x"))) };
     assert_eq!(scene.files(&["a=x", "b=y"]), ["load a x", "refuse b: not-allowed"]);
     assert_eq!(scene.loaded("a", 'x', &[]), ["start a x"]);
@@ -244,7 +244,7 @@ fn only_allowed_bytes_are_loaded_and_what_is_taken_off_the_list_stops() {
 }
 
 #[test]
-fn what_was_rolled_back_is_not_run_again_before_the_file_changes() {
+fn a_rolled_back_file_is_not_run_again_before_it_changes() {
     let mut scene = Scene::running(&["a=x"]);
     scene.files(&["a=y"]);
     scene.loaded("a", 'y', &[]);
@@ -278,7 +278,7 @@ fn what_was_rolled_back_is_not_run_again_before_the_file_changes() {
 }
 
 #[test]
-fn the_list_is_held_against_what_is_at_work_and_not_only_against_what_is_to_replace_it() {
+fn the_allow_list_applies_to_the_running_version_and_its_replacement() {
     let pending = |list| {
         let mut scene = Scene::running_within("xyz");
         scene.files(&["a=y"]);
@@ -311,7 +311,7 @@ fn the_list_is_held_against_what_is_at_work_and_not_only_against_what_is_to_repl
 
 /// A generation that was rolled back works until the one before it can take over.
 #[test]
-fn what_was_rolled_back_is_bound_by_the_list_for_as_long_as_it_is_at_work() {
+fn a_rolled_back_version_obeys_the_allow_list_while_it_still_runs() {
     let rolled_back = || {
         let mut scene = Scene::running_within("xyz");
         scene.files(&["a=y"]);
@@ -342,7 +342,7 @@ fn what_was_rolled_back_is_bound_by_the_list_for_as_long_as_it_is_at_work() {
 }
 
 #[test]
-fn what_ends_by_itself_before_the_one_that_it_was_rolled_back_to_is_followed_by_that() {
+fn a_generation_that_ends_before_its_rollback_is_followed_by_the_old_one() {
     let mut scene = Scene::running(&["a=x"]);
     scene.files(&["a=y"]);
     scene.loaded("a", 'y', &[]);
@@ -353,7 +353,7 @@ fn what_ends_by_itself_before_the_one_that_it_was_rolled_back_to_is_followed_by_
 }
 
 #[test]
-fn what_fell_by_the_hosts_own_fault_is_started_again_in_its_time_whatever_it_was() {
+fn a_plugin_that_fell_by_the_hosts_fault_restarts_after_its_delay() {
     let mut scene = Scene::running(&["a=x", "b=x"]);
     assert_eq!(scene.catalog.at_work().count(), 2);
     scene.catalog.fell("a");
@@ -391,7 +391,7 @@ fn what_fell_by_the_hosts_own_fault_is_started_again_in_its_time_whatever_it_was
 }
 
 #[test]
-fn what_fell_beside_a_file_that_is_not_allowed_is_started_again_and_not_before_its_time() {
+fn a_fallen_plugin_restarts_in_time_beside_a_file_that_is_not_allowed() {
     let mut scene = Scene::running_within("x");
     assert_eq!(scene.files(&["a=y"]), ["refuse a: not-allowed, the former runs"]);
     scene.catalog.fell("a");
@@ -410,7 +410,7 @@ fn what_fell_beside_a_file_that_is_not_allowed_is_started_again_and_not_before_i
 }
 
 #[test]
-fn what_takes_over_in_the_instant_in_which_it_is_withdrawn_is_stopped_and_what_was_to_go_on_is_started() {
+fn a_version_taking_over_while_withdrawn_is_stopped_for_its_predecessor() {
     let took_over = || {
         let mut scene = Scene::running_within("xyz");
         scene.files(&["a=y"]);
@@ -434,7 +434,7 @@ fn what_takes_over_in_the_instant_in_which_it_is_withdrawn_is_stopped_and_what_w
 }
 
 #[test]
-fn a_rollback_over_two_generations_goes_back_to_the_one_that_it_names() {
+fn a_rollback_over_two_generations_returns_to_the_one_it_names() {
     let mut scene = Scene::running(&["a=x"]);
     for letter in ['y', 'z'] {
         scene.files(&[&format!("a={letter}")]);
@@ -460,7 +460,7 @@ fn a_rollback_over_two_generations_goes_back_to_the_one_that_it_names() {
 }
 
 #[test]
-fn what_was_delivered_as_the_former_ended_by_itself_is_started() {
+fn a_file_delivered_as_the_former_version_ended_is_started() {
     let mut scene = Scene::running(&["a=x"]);
     scene.files(&["a=y"]);
     assert_eq!(scene.loaded("a", 'y', &[]), ["replace a y"]);
@@ -470,7 +470,7 @@ fn what_was_delivered_as_the_former_ended_by_itself_is_started() {
 }
 
 #[test]
-fn what_ran_before_is_started_though_the_rejected_file_is_not_allowed_either() {
+fn the_former_version_starts_even_if_the_rejected_file_is_not_allowed() {
     let mut scene = Scene { catalog: Catalog::new(2, Some(allowed("x"))) };
     scene.catalog.take(&[Change { path: "a.wasm".into(), content: content('y') }]);
     assert!(scene.catalog.reject("a", &rejection('y', Some('x'))));
@@ -490,7 +490,7 @@ fn only_wasm_files_are_plugins() {
 }
 
 #[test]
-fn what_is_taken_off_the_list_stops_whatever_has_become_of_its_file() {
+fn a_version_off_the_allow_list_stops_even_if_its_file_is_unreadable() {
     for (content, why) in [(Content::TooLarge(1), "too-large"), (Content::Unreadable("no".into()), "read")] {
         let mut scene = Scene::running_within("x");
         scene.catalog.take(&[Change { path: "a.wasm".into(), content }]);

@@ -57,7 +57,7 @@ fn seen(stage: &Stage) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_definition_that_is_deleted_is_installed_again_until_the_plugin_goes() {
+async fn a_deleted_definition_is_installed_again_until_the_plugin_is_removed() {
     let stage = Stage::new().await;
     let (installer, removed) = (installer(&stage), CancellationToken::new());
     let installing = tokio::spawn({
@@ -92,7 +92,7 @@ async fn a_host_that_does_not_see_its_definitions_looks_for_them_again() {
 }
 
 #[test]
-fn a_definition_that_goes_again_and_again_is_installed_ever_more_rarely() {
+fn a_definition_deleted_repeatedly_is_installed_ever_more_rarely() {
     let mut pacing = Pacing::begin();
     let pauses: Vec<_> = (0..10).map(|_| pacing.after_loss(Duration::from_secs(3))).collect();
     assert!(pauses[0] <= 2 * Duration::from_secs(1) && pauses[9] >= Duration::from_mins(1), "{pauses:?}");

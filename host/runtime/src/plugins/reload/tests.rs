@@ -54,7 +54,7 @@ fn panics_at_first(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_whose_own_task_panics_goes_on_with_what_was_at_work_and_then_with_what_was_to_come() {
+async fn a_plugin_that_panics_resumes_its_version_and_then_the_pending_one() {
     let stage = Stage::new().await;
     let (one, other) = (stage.load(1).await, stage.load(2).await);
     let (reports, _reported) = mpsc::unbounded_channel();
@@ -76,7 +76,7 @@ async fn a_plugin_whose_own_task_panics_goes_on_with_what_was_at_work_and_then_w
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_nothing_runs_any_more_says_so_and_is_started_again() {
+async fn a_plugin_without_a_running_task_says_so_and_is_started_again() {
     let (stage, name) = (Stage::new().await, Arc::from("chameleon"));
     stage.put(1);
     let first = Files::follow(&stage.plugins, u64::MAX, is_plugin).changes().await;
@@ -101,7 +101,7 @@ async fn a_plugin_that_nothing_runs_any_more_says_so_and_is_started_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_at_whose_start_the_task_panics_that_starts_all_is_not_forgotten() {
+async fn a_plugin_whose_start_panics_the_starting_task_is_started_again() {
     let (stage, name) = (Stage::new().await, Arc::from("chameleon"));
     stage.put(1);
     let first = Files::follow(&stage.plugins, u64::MAX, is_plugin).changes().await;
@@ -121,7 +121,7 @@ async fn a_plugin_at_whose_start_the_task_panics_that_starts_all_is_not_forgotte
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_lease_of_a_plugin_that_nothing_runs_any_more_is_another_replicas_to_take() {
+async fn another_replica_can_take_the_lease_of_a_plugin_that_stopped_running() {
     let (stage, name) = (Stage::with(LeaseMode::Single, GrantMode::Manifest).await, Arc::from("chameleon"));
     stage.put(1);
     let first = Files::follow(&stage.plugins, u64::MAX, is_plugin).changes().await;
@@ -140,7 +140,7 @@ async fn the_lease_of_a_plugin_that_nothing_runs_any_more_is_another_replicas_to
 }
 
 #[tokio::test]
-async fn what_has_taken_over_before_it_was_heard_that_it_waits_is_not_shown_to_wait() {
+async fn a_late_pending_report_is_not_shown_once_the_version_has_taken_over() {
     let stage = Stage::new().await;
     let (one, other) = (stage.load(1).await, stage.load(2).await);
     let (mut reload, status) = (stage.reload(), stage.host.status.plugin("chameleon"));
@@ -175,7 +175,7 @@ impl Visit for LoggedRunning {
 }
 
 #[tokio::test]
-async fn a_file_that_was_rolled_back_is_refused_beside_the_generation_that_returns() {
+async fn refusing_a_rolled_back_file_logs_the_version_that_returns() {
     let stage = Stage::new().await;
     let (one, other) = (stage.load(1).await, stage.load(2).await);
     let (mut reload, status) = (stage.reload(), stage.host.status.plugin("chameleon"));
@@ -222,7 +222,7 @@ impl Subscriber for Unwilling {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_lease_of_a_plugin_that_has_ended_is_let_go_of_whatever_panics_over_that() {
+async fn an_ended_plugins_lease_is_released_even_if_reporting_the_end_panics() {
     let (stage, name) = (Stage::with(LeaseMode::Single, GrantMode::Manifest).await, Arc::from("chameleon"));
     let file = stage.put(1);
     let mut files = Files::follow(&stage.plugins, u64::MAX, is_plugin);

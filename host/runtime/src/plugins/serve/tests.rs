@@ -6,7 +6,7 @@ use super::*;
 use crate::tests::stage::Stage;
 
 #[tokio::test]
-async fn figures_of_a_controller_that_the_next_version_has_no_more_go_when_nothing_of_it_is_in_use() {
+async fn metrics_of_a_removed_controller_disappear_once_it_is_unused() {
     let stage = Stage::new().await;
     let plugin = stage.load(1).await;
     let (serving, _newest) = stage.serving(&plugin, mpsc::unbounded_channel().0, stage.phases.stop.child_token());

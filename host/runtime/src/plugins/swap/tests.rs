@@ -13,7 +13,7 @@ use super::*;
 use crate::tests::stage::{Stage, until};
 
 #[tokio::test]
-async fn what_was_delivered_anew_before_it_failed_is_not_tried_again_for_that_but_for_what_comes_later() {
+async fn a_file_delivered_before_its_failure_is_not_retried_a_later_one_is() {
     let stage = Stage::new().await;
     let (one, other) = (stage.load(1).await, stage.load(2).await);
     let (reports, _reported) = mpsc::unbounded_channel();
@@ -44,7 +44,7 @@ async fn what_was_delivered_anew_before_it_failed_is_not_tried_again_for_that_bu
 
 /// It may still wait for its definitions: they would come, and it would not hear of that.
 #[tokio::test]
-async fn what_runs_and_is_wanted_again_goes_on_installing_its_definitions() {
+async fn a_running_version_that_is_wanted_again_keeps_installing_definitions() {
     let stage = Stage::new().await;
     let one = stage.load(1).await;
     let stop = stage.phases.stop.child_token();
@@ -66,7 +66,7 @@ async fn what_runs_and_is_wanted_again_goes_on_installing_its_definitions() {
 
 /// Nobody is at work, and so it takes over before they are there.
 #[tokio::test]
-async fn what_is_put_back_by_hand_hears_of_its_definitions_however_soon_it_takes_over() {
+async fn a_version_restored_by_hand_learns_of_definitions_ready_after_takeover() {
     let stage = Stage::new().await;
     let (one, other) = (stage.load(1).await, stage.load(2).await);
     let stop = stage.phases.stop.child_token();
@@ -100,7 +100,7 @@ async fn what_is_put_back_by_hand_hears_of_its_definitions_however_soon_it_takes
 /// The next generation hears that it may begin and of the stop at once. On one thread: nothing else runs between the
 /// two.
 #[tokio::test]
-async fn a_stop_at_the_moment_of_a_change_leaves_nobody_waiting_for_the_other() {
+async fn a_stop_during_a_swap_leaves_no_generation_waiting_for_the_other() {
     let stage = Stage::new().await;
     let (one, other) = (stage.load(1).await, stage.load(2).await);
     let (reports, _reported) = mpsc::unbounded_channel();

@@ -49,7 +49,7 @@ fn a_pardon_is_of_one_digest_and_takes_nothing_else_away() {
 }
 
 #[test]
-fn what_is_told_late_takes_nothing_away_that_was_judged_later() {
+fn a_late_verdict_does_not_replace_a_later_judgement() {
     let newer = || Some(rejection("d2", 5));
     assert_eq!(told(&[rejected("d1", 1)]).over(newer()), newer());
     assert_eq!(told(&[pardoned("d2", 4)]).over(newer()), newer(), "it has failed again since");
@@ -157,7 +157,7 @@ impl Model {
 proptest! {
     /// Wherever the clocks are.
     #[test]
-    fn what_a_replica_has_pardoned_never_binds_it_again(
+    fn a_replica_is_never_bound_again_by_a_rejection_that_it_pardoned(
         ahead in [0..50_u64, 0..50_u64, 0..50_u64], steps in proptest::collection::vec(step(), 1..100),
     ) {
         let mut model = Model::new(ahead);
@@ -167,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn what_all_know_is_never_replaced_by_what_was_judged_before_it_unless_it_is_pardoned(
+    fn a_shared_verdict_is_replaced_only_by_a_later_one_or_a_pardon(
         steps in proptest::collection::vec(step(), 1..100),
     ) {
         let mut model = Model::new([0; REPLICAS]);

@@ -36,7 +36,7 @@ fn traces_are_exported_only_where_a_collector_is_named() {
 }
 
 #[test]
-fn a_wrong_value_is_refused_with_its_place_and_what_to_do() {
+fn a_wrong_value_is_refused_with_its_place_and_the_remedy() {
     for wrong in ["collector:4318", "grpc://c", "http://", "http://me@c", "http://c:0"] {
         let error = read(Some(wrong), &[]).expect_err(wrong).to_string();
         assert!(error.contains("--otlp-endpoint") && error.contains("http://collector.example:4318"), "{error}");
@@ -58,7 +58,7 @@ fn a_wrong_value_is_refused_with_its_place_and_what_to_do() {
 }
 
 #[test]
-fn no_refusal_tells_what_may_be_a_credential() {
+fn no_refusal_shows_a_possible_credential() {
     // As people write them who take the variable for a header, or forget to encode a comma.
     for headers in ["=secret", "secret", "authorization: Bearer secret", "a: secret==", "a=b,secret", "a=secret%0A"] {
         let error = read(Some("http://c"), &[("OTEL_EXPORTER_OTLP_HEADERS", headers)]).expect_err("it is wrong");
@@ -70,7 +70,7 @@ fn no_refusal_tells_what_may_be_a_credential() {
 }
 
 #[test]
-fn a_request_to_the_collector_has_the_time_that_its_variable_says_in_milliseconds() {
+fn the_collector_timeout_is_read_in_milliseconds_from_its_variable() {
     let (general, own) = ("OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT");
     let time = |variables: &[(&str, &str)]| read(Some("http://c"), variables).expect("settings").map(|it| it.timeout);
     assert_eq!(time(&[]), Some(Duration::from_secs(10)));
@@ -83,7 +83,7 @@ fn a_request_to_the_collector_has_the_time_that_its_variable_says_in_millisecond
 }
 
 #[test]
-fn a_file_of_authorities_is_read_at_the_start_and_told_by_its_variable() {
+fn a_file_of_authorities_is_read_at_start_and_named_by_its_variable() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("ca.pem");
     let variable = ("OTEL_EXPORTER_OTLP_CERTIFICATE", path.to_str().expect("UTF-8"));

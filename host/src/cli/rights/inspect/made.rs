@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_package_of_wasi_is_told_once_with_what_it_meets() {
+    fn each_wasi_package_is_listed_once_with_its_support() {
         let imports =
             ["windlass:plugin/log@0.2.0", "wasi:cli/exit@0.2.0", "wasi:cli/stdout@0.2.0", "wasi:http/types@0.2.3"];
         let imports = imports.map(str::to_owned);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_stands_out_and_each_limit_has_its_name() {
+    fn a_need_over_its_limit_stands_out_and_each_limit_is_named() {
         let need = |what, limit, is_bytes, needs, most| Need { what, limit, is_bytes, needs, most };
         let text = needs(&[
             need("memories", "memories", false, 1, 6),

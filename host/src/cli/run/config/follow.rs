@@ -147,7 +147,7 @@ mod tests {
     use crate::cli::run::config::tests::{read, write, written};
 
     #[test]
-    fn a_new_file_says_what_changes_now_and_what_with_a_restart() {
+    fn a_new_file_shows_which_changes_apply_now_and_which_after_a_restart() {
         let (_directory, path) = written("plugins: p\nlogLevel: info\ncacheLimit: 1Gi\n");
         let config = read(&path, &["-n", "a", "--limit", "cpu=1s"]);
         let mut now = config.file.clone();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_a_map_is_no_news() {
+    fn the_order_of_a_map_is_no_change() {
         let (_directory, path) = written("plugins: p\nlimits: {memory: 1Mi, cpu: 2s}\n");
         let config = read(&path, &[]);
         write(&path, "limits: {cpu: 2s, memory: 1Mi}\nplugins: p\n");

@@ -101,7 +101,7 @@ logLevel: debug
 }
 
 #[test]
-fn what_stands_behind_two_dashes_stays_last() {
+fn arguments_after_two_dashes_stay_last() {
     let (_directory, path) = written("logLevel: debug\n");
     let line = words(&["--config", path.to_str().expect("UTF-8"), "--", "x"]);
     let config = HostConfig::of(&Cli::command(), &line).expect("it is right").expect("it is named");
@@ -165,7 +165,7 @@ fn relative_paths_begin_at_the_file() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_line_column_and_what_to_do() {
+fn a_mistake_is_reported_with_line_column_and_remedy() {
     for (text, says) in [
         ("pluginCacheLimitt: 1Gi\n", "3:1: unknown key `pluginCacheLimitt`; did you mean `pluginCacheLimit`?"),
         ("plugins: p\nplugin-cache-limit: 1Gi\n", "4:1: unknown key `plugin-cache-limit`; did you mean"),
@@ -221,7 +221,7 @@ fn what_is_wrong_is_told_with_line_column_and_what_to_do() {
 }
 
 #[test]
-fn what_is_no_configuration_file_is_refused() {
+fn a_file_that_is_no_configuration_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("windlass.yaml");
     assert!(refused(&path).contains("cannot be read: No such file"));
@@ -351,7 +351,7 @@ fn every_key_of_the_schema_is_read_and_what_is_read_fits_it() {
 }
 
 #[test]
-fn a_default_that_is_worked_out_is_told_in_the_helps_words() {
+fn a_computed_default_is_described_as_in_the_help() {
     let keys = keys::all(&Cli::command());
     let words = |id: &str| keys.iter().find(|key| key.id() == id).and_then(ConfigKey::default_in_words);
     assert_eq!(words("concurrent_calls").as_deref(), Some("twice the processors"));

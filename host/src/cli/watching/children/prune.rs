@@ -98,7 +98,7 @@ mod tests {
     use crate::cli::watching::marked::tests::carrier;
 
     #[test]
-    fn nothing_goes_but_what_is_marked_and_controlled_and_does_not_go_already() {
+    fn only_marked_controlled_children_that_are_not_terminating_are_pruned() {
         let parent = Parent { kind: ObjectKind::new("v1", "Composite"), name: "a".to_owned(), uid: "u".to_owned() };
         let child = Carrier {
             deleting: false,
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deleted_is_what_was_shown() {
+    fn a_deletion_is_bound_to_the_uid_and_version_that_were_shown() {
         let Operation::Delete { target, options } = deletion(&carrier(Some("prod"))) else { panic!("no deletion") };
         assert_eq!((target.uid.as_deref(), options.resource_version.as_deref()), (Some("u-1"), Some("1")));
     }

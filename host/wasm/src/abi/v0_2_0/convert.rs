@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_as_bad_as_it_says_and_keeps_all_texts() {
+    fn a_failure_keeps_its_class_and_all_its_texts() {
         let text = |failure: Failure| failure.to_string();
         assert!(matches!(reported("later", None, false, None), Failure::Transient(text) if text == "later"));
         let delayed = reported("a backup runs", None, false, Some(30_000));

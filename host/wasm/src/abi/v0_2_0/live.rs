@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_no_longer_than_a_guest_may_get_and_its_time_is_in_whole_seconds() {
+    fn a_log_is_cut_to_the_guests_limit_and_its_age_is_in_whole_seconds() {
         assert_eq!(log(None, None).map(|query| (query.limit_bytes, query.since_seconds)), Ok((100, None)));
         assert_eq!(
             log(Some(1001), Some(101)).map(|query| (query.limit_bytes, query.since_seconds)),

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_answer_of_a_mapper_says_where_it_is_wrong() {
+    fn an_invalid_answer_of_a_mapper_is_reported_with_its_place() {
         let wrong = |answer, changes| targets(answer, changes).expect_err("it is wrong");
         assert!(wrong(Ok(vec![]), 1).contains("answers for 0 changes, and was asked about 1"));
         let name = wrong(Ok(vec![vec![], vec![primary(None, "a/b")]]), 2);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_rule_says_where_it_is_wrong_and_is_not_tried_again() {
+    fn an_invalid_related_rule_is_reported_with_its_place_and_not_retried() {
         let rule = |names: Vec<String>, selector: &str| customize::RelatedRule {
             watch: "secrets".to_owned(),
             namespace: None,

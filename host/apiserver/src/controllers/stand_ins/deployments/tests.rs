@@ -145,7 +145,7 @@ fn a_paused_deployment_is_scaled_and_not_rolled_out() {
 }
 
 #[test]
-fn a_complete_rollout_names_its_set_and_forgets_what_is_beyond_the_limit() {
+fn a_complete_rollout_names_its_set_and_prunes_old_revisions() {
     let mut deployment = deployment(2, "nginx:3");
     let sets = [set("nginx:1", 0, 0, 1), set("nginx:2", 0, 0, 2), set("nginx:3", 2, 2, 3)];
     let first = look(&deployment, &sets, now());

@@ -131,7 +131,7 @@ async fn create(ports: &Ports, left: Duration, shows_all: bool) -> Vec<Applied> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_begins_with_one_child_and_has_at_most_eight_under_way() {
+async fn applying_children_starts_with_one_and_doubles_up_to_eight_at_once() {
     let (server, ports) = server(|_| Ok(None));
     let began = Instant::now();
     assert_eq!(create(&ports, CALL_TIME, true).await, vec![Applied::Done; NAMES.len()]);
@@ -140,7 +140,7 @@ async fn it_begins_with_one_child_and_has_at_most_eight_under_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_the_server_is_in_trouble_it_begins_no_more() {
+async fn after_a_server_error_no_further_child_is_applied() {
     let (server, ports) = server(|told| if told == "apply c2" { Err(error(ApiReason::ServerError)) } else { Ok(None) });
     let applied = create(&ports, CALL_TIME, true).await;
     assert_eq!(server.written.lock().expect("not poisoned").len(), 3);
@@ -149,7 +149,7 @@ async fn where_the_server_is_in_trouble_it_begins_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_childs_own_failure_keeps_none_of_the_others_back() {
+async fn a_failure_of_one_child_does_not_stop_the_others() {
     let (_, ports) = server(|told| if told == "apply c0" { Err(error(ApiReason::Invalid)) } else { Ok(None) });
     let applied = create(&ports, CALL_TIME, true).await;
     assert!(matches!(applied[0], Applied::Failed(_)) && applied[1..].iter().all(|it| *it == Applied::Done));
@@ -192,7 +192,7 @@ async fn time_for_which_neighbours_keep_its_turn_does_not_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_narrow_cache_does_not_show_is_not_taken_for_new() {
+async fn a_child_missing_from_a_narrow_cache_is_not_assumed_new() {
     let taken = |told: &str| if told == "dry create c1" { Err(error(ApiReason::AlreadyExists)) } else { Ok(None) };
     let (server, ports) = server(taken);
     let applied = create(&ports, CALL_TIME, false).await;
@@ -217,7 +217,7 @@ fn after(data: &str, label: &str) -> Arc<str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_child_is_replaced_only_for_its_content_and_only_if_the_server_would_take_it_anew() {
+async fn a_child_is_replaced_only_for_its_content_and_if_recreating_would_work() {
     let probes = ["dry force apply c0", "dry create c0"];
     let same = observed().text;
     let (applied, written) = replace(move |_| Ok(Some(same.clone()))).await;
@@ -246,7 +246,7 @@ async fn a_child_is_replaced_only_for_its_content_and_only_if_the_server_would_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_gone_is_pruned_and_what_cannot_be_is_told() {
+async fn deleted_children_are_pruned_and_failed_deletions_are_reported() {
     let answer = |told: &str| match told {
         "delete c0" => Err(error_about(ApiReason::NotFound)),
         "delete c1" => Err(error(ApiReason::Conflict)),
@@ -274,7 +274,7 @@ async fn what_has_gone_is_pruned_and_what_cannot_be_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_is_written_if_it_is_another_one() {
+async fn a_status_is_written_only_if_it_changed() {
     let (server, ports) = server(|_| Ok(None));
     let call = call();
     let hand = ChildWriter::new(&ports, call, CALL_TIME);

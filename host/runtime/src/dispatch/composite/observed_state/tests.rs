@@ -39,7 +39,7 @@ async fn connected(server: &ApiServer) -> kube::Client {
 }
 
 #[tokio::test]
-async fn whoever_looks_at_every_object_for_a_parent_leaves_the_thread_in_between() {
+async fn scanning_all_objects_for_a_parent_yields_the_thread_in_between() {
     let server = serving().await;
     let client = connected(&server).await;
     let informers = Informers::new(client.clone(), Discovery::new(client));

@@ -13,7 +13,7 @@ use crate::tests::played::{Plugin, call, object};
 use crate::tests::played_events::PlayedEvents;
 
 #[tokio::test(start_paused = true)]
-async fn that_it_opens_is_told_once_with_the_last_trap_and_counted_by_reason() {
+async fn an_opened_circuit_is_reported_once_with_the_last_trap_and_reason() {
     let (told, metrics, circuit) = (Arc::new(PlayedEvents::default()), HostMetrics::new(), Circuit::default());
     let status = Status::new(CancellationToken::new()).plugin("a").controller("a", 1, metrics.controller("a", "a"));
     let trap = CallResult::Trapped { reason: "memory", message: "the plugin was stopped: it needs more".into() };
@@ -72,7 +72,7 @@ fn keys(count: usize) -> Vec<ObjectKey> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_was_let_in_before_it_opened_closes_nothing_however_late_it_is_made() {
+async fn a_call_admitted_before_the_circuit_opened_does_not_close_it() {
     let circuit = Circuit::default();
     let early = ObjectKey::namespaced("prod", "early");
     let early_pass = circuit.admit().expect("it is closed");
@@ -92,7 +92,7 @@ async fn a_call_that_was_let_in_before_it_opened_closes_nothing_however_late_it_
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_waited_for_a_server_until_their_deadline_open_nothing_and_close_nothing() {
+async fn calls_cut_while_waiting_for_a_server_neither_open_nor_close_a_circuit() {
     let circuit = Circuit::default();
     let waited =
         CallResult::Trapped { reason: windlass_core::queue::outcome::WAITED, message: "it had not ended".into() };

@@ -82,7 +82,7 @@ async fn the_finalizer_is_waited_for_without_the_cpu_permit() {
 }
 
 #[tokio::test]
-async fn an_object_that_has_the_finalizer_or_has_gone_costs_no_write() {
+async fn an_object_that_is_gone_or_has_the_finalizer_takes_no_write() {
     let (plugin, writer) = (Plugin::answering(CallResult::Done), Writer::answering(Ok("{}")));
     for primary in [Some(object("1", OURS, false)), None] {
         assert_eq!(run(&plugin, &writer, primary).await, CallResult::Done);
@@ -91,7 +91,7 @@ async fn an_object_that_has_the_finalizer_or_has_gone_costs_no_write() {
 }
 
 #[tokio::test]
-async fn a_plugin_is_not_called_about_what_could_not_get_its_finalizer() {
+async fn a_plugin_is_not_called_if_its_finalizer_could_not_be_added() {
     let plugin = Plugin::answering(CallResult::Done);
     for (reason, message, retry) in [
         (ApiReason::Conflict, "it was modified", Retry::Uncounted),
@@ -167,7 +167,7 @@ async fn only_a_clean_up_that_is_done_takes_the_finalizer_off() {
 }
 
 #[tokio::test]
-async fn a_removal_stands_on_what_the_clean_up_itself_has_written() {
+async fn the_finalizer_is_removed_from_the_state_that_the_clean_up_wrote() {
     let own =
         Plugin::answering(CallResult::Done).leaving(Some(object("8", r#"{"finalizers":["windlass.dev/a"]}"#, true)));
     let writer = Writer::answering(Ok("{}"));
@@ -181,7 +181,7 @@ async fn a_removal_stands_on_what_the_clean_up_itself_has_written() {
 }
 
 #[tokio::test]
-async fn what_is_deleted_without_the_finalizer_is_left_alone() {
+async fn a_deleted_object_without_the_finalizer_is_left_alone() {
     let (plugin, writer) = (Plugin::answering(CallResult::Done), Writer::answering(Ok("{}")));
     let called = called(&plugin, &writer, Some(object("1", OTHERS, true))).await;
     assert_eq!((called.result, called.made), (CallResult::Done, false));
@@ -189,7 +189,7 @@ async fn what_is_deleted_without_the_finalizer_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_conflict_over_the_removal_is_nobodys_fault_and_clean_up_runs_again() {
+async fn a_conflict_over_removing_the_finalizer_reruns_the_clean_up_uncounted() {
     let plugin = Plugin::answering(CallResult::Done);
     let writer = Writer::answering(Err(refused(ApiReason::Conflict, "it was modified")));
     let result = run(&plugin, &writer, Some(object("7", OURS, true))).await;

@@ -91,7 +91,7 @@ impl Stage {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_loops_is_called_again_when_its_primary_is_changed_or_after_a_long_while() {
+async fn a_looping_key_is_called_again_on_a_change_or_after_a_minute() {
     let stage = stage(None);
     let primary = object("1", "{}", false);
     stage.loops(&primary).await;
@@ -110,7 +110,7 @@ async fn a_key_that_loops_is_called_again_when_its_primary_is_changed_or_after_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_plugin_itself_makes_of_its_primary_is_nobodys_wish() {
+async fn the_plugins_own_changes_of_its_primary_do_not_end_a_hot_loop() {
     let header = |generation| {
         let object = object("9", "{}", false);
         let text = object.text().to_string();
@@ -126,7 +126,7 @@ async fn what_the_plugin_itself_makes_of_its_primary_is_nobodys_wish() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loop_is_told_once_with_the_object_and_who_else_writes_it() {
+async fn a_hot_loop_is_reported_once_with_the_object_and_its_other_writer() {
     let stage = stage(None);
     stage.loops(&object("1", "{}", false)).await;
     let told = stage.told.all();

@@ -74,7 +74,7 @@ async fn the_same_write_gets_the_answer_of_the_current_version() {
 }
 
 #[tokio::test]
-async fn another_write_gets_what_it_would_leave() {
+async fn a_differing_write_of_a_shadow_gets_its_own_simulated_result() {
     let (shadowed, call) = shadowed(None, told(&create("1"), Ok(Some(CHILD.into()))));
     let written = shadowed.ports().ask(call.clone(), create("2")).await.expect("it would be created");
     let written: Value = serde_json::from_str(&written.expect("an object")).expect("JSON");
@@ -87,7 +87,7 @@ async fn another_write_gets_what_it_would_leave() {
 }
 
 #[tokio::test]
-async fn it_sees_the_world_as_it_was_before_the_current_version_wrote() {
+async fn a_shadow_sees_objects_as_before_the_current_versions_writes() {
     let mut notes = CallNotes::default();
     notes.before.push((child(), Ok(None)));
     let (shadowed, call) = shadowed(Some(CHILD), notes);
@@ -98,7 +98,7 @@ async fn it_sees_the_world_as_it_was_before_the_current_version_wrote() {
 }
 
 #[tokio::test]
-async fn the_scope_of_what_was_written_is_looked_up_without_the_cpu_permit() {
+async fn a_rewind_looks_up_scopes_without_holding_the_cpu_permit() {
     let mut notes = CallNotes::default();
     notes.before.push((child(), Ok(None)));
     let (_, call) = shadowed(None, CallNotes::default());
@@ -114,7 +114,7 @@ async fn the_scope_of_what_was_written_is_looked_up_without_the_cpu_permit() {
 }
 
 #[tokio::test]
-async fn a_request_is_answered_if_the_current_version_has_sent_it_and_is_never_sent() {
+async fn a_shadows_request_is_answered_from_the_current_call_and_never_sent() {
     let request = |url: &str| HttpRequest {
         method: "POST".to_owned(),
         url: url.to_owned(),

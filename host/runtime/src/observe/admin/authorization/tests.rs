@@ -90,7 +90,7 @@ async fn probes_need_no_token_and_all_else_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_gets_what_its_user_may_get_and_the_cluster_is_asked_once() {
+async fn a_token_has_its_users_rights_and_the_cluster_is_asked_once() {
     let reviews = ToldReviews::default();
     let authorizer = Authorizer::new(reviews.clone());
     for _ in 0..3 {
@@ -106,7 +106,7 @@ async fn a_token_gets_what_its_user_may_get_and_the_cluster_is_asked_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_get_a_path_may_not_post_to_it() {
+async fn the_right_to_get_a_path_does_not_allow_a_post() {
     let authorizer = Authorizer::new(ToldReviews::default());
     let asks = async |method: Method, token: &str| {
         let mut request = request("/plugins/shop/resume", &[&format!("Bearer {token}")]);
@@ -136,7 +136,7 @@ async fn without_the_api_server_known_tokens_work_on_for_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_wrong_tokens_is_told_to_wait() {
+async fn a_flood_of_wrong_tokens_is_answered_with_429() {
     let reviews = ToldReviews::default();
     let authorizer = Authorizer::new(reviews.clone());
     let tokens: Vec<_> = (0..100).map(|number| format!("wrong-{number}")).collect();

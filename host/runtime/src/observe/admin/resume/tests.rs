@@ -114,7 +114,7 @@ async fn an_open_circuit_and_failed_keys_are_resumed_and_that_is_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_is_resumed_no_more_often_than_its_circuit_would_let_it_try() {
+async fn a_plugin_is_resumed_at_most_as_often_as_its_circuit_probes() {
     let scene = Scene::new();
     let failed = ResumedController { failed_keys: 1, had_open_circuit: false };
     let _source = scene.stopped(failed);
@@ -127,7 +127,7 @@ async fn a_plugin_is_resumed_no_more_often_than_its_circuit_would_let_it_try() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_there_is_nothing_to_resume_it_is_said_why() {
+async fn a_resume_without_effect_says_why() {
     let scene = Scene::new();
     let _source = scene.stopped(ResumedController::default());
     let why = "it runs, and none of its keys waits for another attempt";
@@ -158,7 +158,7 @@ impl LeaseView for Lease {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_that_does_not_run_the_plugin_names_the_one_that_does() {
+async fn a_replica_that_does_not_run_the_plugin_names_the_one_that_runs_it() {
     let scene = Scene::new();
     let _source = scene.stopped(ResumedController { failed_keys: 1, had_open_circuit: false });
     scene.plugin.goes_by(Arc::new(Lease(LeaseStatus::NotHeld, Some("windlass-b".into()))));

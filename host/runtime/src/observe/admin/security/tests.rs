@@ -86,7 +86,7 @@ async fn a_secured_endpoint_answers_over_tls_whom_the_cluster_lets() {
 }
 
 #[tokio::test]
-async fn a_client_that_speaks_plain_http_is_told_to_speak_https() {
+async fn a_plain_http_client_is_asked_to_use_https() {
     let secured = secured().await;
     let stream = TcpStream::connect(secured.address).await.expect("it listens");
     let answer = exchange(stream, "/healthz", "").await;

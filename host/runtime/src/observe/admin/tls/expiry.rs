@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_told_of_in_its_last_week_and_after_it() {
+    fn an_expiry_is_reported_in_its_last_week_and_afterwards() {
         let now = 1000 * DAY;
         let soon = |left: &str| Some(ExpiryProblem::Soon(left.to_owned()));
         let expired = |ago: &str| Some(ExpiryProblem::Expired(ago.to_owned()));

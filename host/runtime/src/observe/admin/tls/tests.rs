@@ -97,7 +97,7 @@ fn a_pair_that_cannot_be_used_is_refused_by_file_and_reason() {
 }
 
 #[tokio::test]
-async fn a_new_pair_is_taken_over_and_a_broken_one_is_not() {
+async fn a_new_certificate_is_taken_over_and_a_broken_one_is_not() {
     let (_directory, files) = pair();
     let tls = Arc::new(AdminTls::from_files(files.clone()).expect("a pair"));
     let first = current(&tls);
@@ -143,7 +143,7 @@ async fn a_pair_behind_links_is_followed_through_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_certificate_that_has_expired_is_told_of_when_it_is_new_and_every_day() {
+async fn an_expired_certificate_is_logged_when_loaded_and_every_day() {
     let heard = Heard::default();
     let _hears = tracing::subscriber::set_default(tracing_subscriber::registry().with(heard.clone()));
     let (_directory, files) = pair();

@@ -73,7 +73,7 @@ fn values_are_shown_under_the_plugins_name_and_label() {
 }
 
 #[test]
-fn what_does_not_fit_is_dropped_for_a_reason() {
+fn a_misfitting_metric_change_is_dropped_with_a_reason() {
     let all = declared("a", &[metric("n", Declared::Counter, &["kind"]), metric("g", Declared::Gauge, &[])]);
     let add = |name, value, labels: &[(&str, &str)]| record(&all, "a", MetricChange::Add, name, value, labels);
     assert_eq!(add("m", 1.0, &[]), Err(Misfit::Undeclared));
@@ -92,7 +92,7 @@ fn what_does_not_fit_is_dropped_for_a_reason() {
 }
 
 #[test]
-fn a_metric_has_so_many_series_and_no_more() {
+fn a_metric_has_a_bounded_number_of_series() {
     let all = declared("a", &[metric("n", Declared::Counter, &["kind"])]);
     let add = |kind: &str| record(&all, "a", MetricChange::Add, "n", 1.0, &[("kind", kind)]);
     for index in 0..SERIES_PER_METRIC_MAX {
@@ -103,7 +103,7 @@ fn a_metric_has_so_many_series_and_no_more() {
 }
 
 #[test]
-fn the_histograms_of_a_plugin_fill_so_many_lines_and_no_more() {
+fn a_plugins_histograms_fill_a_bounded_number_of_lines() {
     let bounds: Vec<f64> = (0..200).map(f64::from).collect();
     let metrics: Vec<_> = ["a", "b"]
         .map(|name| Metric { buckets: bounds.clone(), ..metric(name, Declared::Histogram, &["kind"]) })
@@ -118,7 +118,7 @@ fn the_histograms_of_a_plugin_fill_so_many_lines_and_no_more() {
 }
 
 #[test]
-fn nobody_gets_the_name_of_another() {
+fn a_metric_cannot_take_the_name_of_another_one() {
     let all = declared("a-b", &[metric("c_total", Declared::Counter, &[])]);
     // The same name by another way of writing it, and one that a counter's lines have.
     all.declare(&"a".into(), &[metric("b_c", Declared::Counter, &[]), metric("d", Declared::Gauge, &[])]);

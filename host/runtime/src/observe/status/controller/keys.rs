@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_that_failed_says_why_it_waits_how_often_it_failed_and_with_what() {
+    async fn a_failed_key_shows_its_error_its_failures_and_why_it_waits() {
         let (status, queue, _source) = at_work(OnePrimary::default());
         assert_eq!(status.key(&shop()).expect("it is there")["state"], "done");
         queue.add(shop());
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_of_a_controller_that_cannot_call_says_what_holds_it_up() {
+    async fn a_key_of_a_blocked_controller_shows_the_obstacle() {
         let (status, queue, source) = at_work(OnePrimary(Some(CallBlock::BreakerOpen)));
         queue.add(shop());
         tokio::time::advance(Duration::from_mins(7)).await;
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_that_nobody_knows_has_no_story() {
+    async fn an_unknown_key_has_no_story() {
         let (status, _queue, _source) = at_work(OnePrimary::default());
         assert_eq!(status.key(&ObjectKey::namespaced("prod", "other")), None);
         status.dispatched_by(Weak::<OnePrimary>::new());

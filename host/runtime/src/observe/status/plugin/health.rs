@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_thing_that_is_wrong_is_told() {
+    async fn the_first_problem_of_a_plugin_is_shown() {
         let plugin = PluginStatus::new("webapp");
         plugin.set(PluginPhase::NotLoaded, Some("no component".to_owned()));
         assert_eq!(health(&plugin), (PluginState::NotLoaded, Some("no component".to_owned()), false));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lease_that_was_lost_in_an_outage_is_neither_held_nor_somebody_elses() {
+    async fn a_lease_lost_in_an_outage_is_shown_as_neither_held_nor_taken() {
         let plugin = PluginStatus::new("webapp");
         plugin.set(PluginPhase::Started, None);
         let controller = plugin.controller("web", 1, HostMetrics::new().controller("webapp", "web"));

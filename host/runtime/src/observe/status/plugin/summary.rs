@@ -124,7 +124,7 @@ mod tests {
     use crate::tests::played::call;
 
     #[tokio::test(start_paused = true)]
-    async fn a_plugin_in_short_sums_up_its_controllers_and_has_the_last_failure_of_each() {
+    async fn a_plugin_summary_totals_its_controllers_and_shows_their_last_failures() {
         let (plugin, began) = (PluginStatus::new("webapp"), Instant::now());
         plugin.set(PluginPhase::Started, None);
         tokio::time::advance(Duration::from_secs(5)).await;

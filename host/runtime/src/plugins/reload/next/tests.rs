@@ -63,7 +63,7 @@ impl Followed {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shadow_that_would_write_otherwise_changes_nothing_and_is_told_as_a_difference() {
+async fn a_differing_shadow_writes_nothing_and_its_differences_are_shown() {
     let stage = Stage::new().await;
     stage.create_config_map("a").await;
     stage.put_as("chameleon.wasm", 1, &[COUNTS]);
@@ -117,7 +117,7 @@ async fn a_shadow_that_agrees_for_long_enough_is_promoted_if_the_policy_says_so(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_file_waits_as_a_shadow_if_the_policy_says_so_until_it_is_promoted() {
+async fn a_new_file_shadows_until_it_is_promoted_if_the_policy_says_so() {
     let stage = Stage::with(LeaseMode::None, GrantMode::Policy).await;
     grant(&stage, "shadow");
     stage.put_as("chameleon.wasm", 1, &[COUNTS]);
@@ -141,7 +141,7 @@ async fn another_file_waits_as_a_shadow_if_the_policy_says_so_until_it_is_promot
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_waits_is_promoted_by_the_host_when_it_has_agreed_and_waits_on_after_a_restart_until_then() {
+async fn a_waiting_file_is_promoted_on_agreement_even_across_a_restart() {
     let stage = Stage::with(LeaseMode::None, GrantMode::Policy).await;
     grant(&stage, "shadow");
     // As a host that ran before has left it.
@@ -161,7 +161,7 @@ async fn a_file_that_waits_is_promoted_by_the_host_when_it_has_agreed_and_waits_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shadow_that_traps_hurts_nobody() {
+async fn a_shadow_that_traps_does_no_harm() {
     let stage = Stage::new().await;
     stage.put(1);
     stage.put_as(NEXT, 2, &[TRAPS]);
