@@ -1,5 +1,5 @@
-//! HTTP by the clients of stock toolchains: `fetch` under `ComponentizeJS`, the bindings of `wasi:http` under componentize-py, and
-//! the crate `wstd` under Rust (`tests/stock`), against a server of the test's own.
+//! HTTP by the clients of stock toolchains: `fetch` under `ComponentizeJS`, the bindings of `wasi:http` under
+//! componentize-py, and the crate `wstd` under Rust (`tests/stock`), against a server of the test's own.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,8 @@ use windlass_tests::{busy, paths};
 use crate::review::windlass;
 use crate::traces::request;
 
-/// The address that the plugins' manifests name. Another port would make other components of them, to be compiled anew in each run.
+/// The address that the plugins' manifests name. Another port would make other components of them, to be compiled anew
+/// in each run.
 const ADDRESS: &str = "127.0.0.1:28765";
 
 /// How long another run of these tests may have the address.

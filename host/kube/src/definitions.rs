@@ -1,8 +1,8 @@
 //! Installs the definitions (CRDs) that manifests bring: by server-side apply, without force, and never so that
 //! stored objects would be lost. None is ever deleted.
 //!
-//! What is to be done is decided in [`change`]; here it is carried out, under a system role. Whether the operator allows
-//! it is asked before, by whoever calls.
+//! What is to be done is decided in [`change`]; here it is carried out, under a system role. Whether the operator
+//! allows it is asked before, by whoever calls.
 
 mod change;
 
@@ -141,8 +141,8 @@ impl Definitions {
         Self { client, discovery }
     }
 
-    /// Has `definition` in the cluster, and waits for at most `limit` until the server serves its kind. It is written as
-    /// `field_manager`, in the name of `role`. What one host installs, another may install at the same time.
+    /// Has `definition` in the cluster, and waits for at most `limit` until the server serves its kind. It is written
+    /// as `field_manager`, in the name of `role`. What one host installs, another may install at the same time.
     pub async fn install(
         &self,
         role: &Principal,
@@ -165,8 +165,8 @@ impl Definitions {
 }
 
 impl Definitions {
-    /// The change that [`Self::install`] would make of the cluster's definition, for people; it makes none. None: it would
-    /// make none.
+    /// The change that [`Self::install`] would make of the cluster's definition, for people; it makes none. None: it
+    /// would make none.
     pub async fn would_install(
         &self,
         role: &Principal,

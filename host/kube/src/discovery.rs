@@ -182,8 +182,8 @@ impl Discovery {
         group_version.get(&kind.kind).ok_or_else(|| DiscoveryError::NotServed { kind: kind.clone() })
     }
 
-    /// The same, for a request to `subresource` of its objects; an empty one is the object itself. An answer without the
-    /// subresource is not believed without asking anew: the definition may have got it meanwhile.
+    /// The same, for a request to `subresource` of its objects; an empty one is the object itself. An answer without
+    /// the subresource is not believed without asking anew: the definition may have got it meanwhile.
     pub(crate) async fn resolve_with(
         &self,
         kind: &ObjectKind,
@@ -197,8 +197,8 @@ impl Discovery {
         self.resolve(kind).await
     }
 
-    /// Whether the API server itself serves `resource`, as it does its own and those of definitions, and not another server
-    /// behind it. Asked once in a while for a group-version. An error: the server could not tell now.
+    /// Whether the API server itself serves `resource`, as it does its own and those of definitions, and not another
+    /// server behind it. Asked once in a while for a group-version. An error: the server could not tell now.
     pub(crate) async fn is_own(&self, resource: &Resource) -> Result<bool, RequestError> {
         let group_version = self.group_version(&resource.kind);
         let mut own = group_version.own.lock().await;
@@ -262,8 +262,8 @@ impl Discovery {
         }
     }
 
-    /// Has the next question about each kind of `group` answered by the server, however recently it was asked. For whoever
-    /// heard that a definition of the group has changed.
+    /// Has the next question about each kind of `group` answered by the server, however recently it was asked. For
+    /// whoever heard that a definition of the group has changed.
     pub fn invalidate(&self, group: &str) {
         let group_versions = self.group_versions.lock().unwrap_or_else(PoisonError::into_inner);
         for (api_version, group_version) in group_versions.iter() {

@@ -181,8 +181,8 @@ struct Attempt {
     action: Action,
     /// The name of the Event that was to be created.
     name: String,
-    /// The cause of a panic, else what became of it. False: the lease was lost while it waited, and whoever runs the plugin
-    /// now tells of it.
+    /// The cause of a panic, else what became of it. False: the lease was lost while it waited, and whoever runs the
+    /// plugin now tells of it.
     sent: Result<Result<bool, RequestError>, String>,
 }
 

@@ -1,6 +1,6 @@
 //! Field selectors, read no further than the host must: whether the server could read one, which name it asks for, and
-//! whether it admits an object that a call has written itself. What watches show, the server has selected; which fields a
-//! kind can be selected by only the server knows.
+//! whether it admits an object that a call has written itself. What watches show, the server has selected; which fields
+//! a kind can be selected by only the server knows.
 
 use std::borrow::Cow;
 

@@ -3,7 +3,8 @@
 //! - [`connect`](client::connect) finds the cluster as kubectl does; [`Discovery`] maps kinds to resources.
 //! - [`Reachability`] tells whether the server answers, so that the host can pause while it does not.
 //! - [`Informers`] keep one list+watch and one [`Store`] per watch specification and tell subscribers what changes.
-//! - [`Reader`], [`ApiPort`] and [`Recorder`] implement ports of `windlass_core::call::ports`; [`Writer`] is behind `ApiPort`.
+//! - [`Reader`], [`ApiPort`] and [`Recorder`] implement ports of `windlass_core::call::ports`; [`Writer`] is behind
+//!   `ApiPort`.
 //!
 //! No decision about reconciling is made here, and nothing here knows WebAssembly. Every mutation, events included,
 //! leaves through one function (`request::mutate`), so that nothing else can change the cluster (invariant 6).

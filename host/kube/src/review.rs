@@ -38,8 +38,8 @@ struct Status {
     evaluation_error: String,
 }
 
-/// Whether `account` may list and watch `resource` in `namespace`, or all of it. Asked in the name of `role`, which needs
-/// the right to create `SubjectAccessReview`s.
+/// Whether `account` may list and watch `resource` in `namespace`, or all of it. Asked in the name of `role`, which
+/// needs the right to create `SubjectAccessReview`s.
 pub async fn may_watch(
     client: &Client,
     role: &Principal,

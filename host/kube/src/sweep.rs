@@ -1,5 +1,5 @@
-//! Looks over the whole cluster for what plugins have left on it: objects with a finalizer of this project, and children of
-//! composite plugins.
+//! Looks over the whole cluster for what plugins have left on it: objects with a finalizer of this project, and
+//! children of composite plugins.
 //!
 //! One list a kind, of metadata only, a page at a time; where a kind is named and not served, the server is asked again
 //! what it serves. What cannot be listed is named, not skipped in silence. For people, who ask for it, and for a host
@@ -207,8 +207,8 @@ async fn look(
     Ok(looked)
 }
 
-/// The object as it is now. None: it has gone, or is another one of the name. A server that no longer serves its kind has not
-/// said that.
+/// The object as it is now. None: it has gone, or is another one of the name. A server that no longer serves its kind
+/// has not said that.
 pub async fn look_again(discovery: &Discovery, carrier: &Carrier) -> Result<Option<Carrier>, SweepError> {
     let object = ObjectRef { kind: carrier.resource.kind.clone(), key: carrier.key.clone(), uid: None };
     let subject = Subject { verb: "get", resource: carrier.resource.plural.clone(), object: Some(object) };

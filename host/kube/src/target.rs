@@ -1,5 +1,5 @@
-//! Which resource a plugin's request is about, and whether the plugin may ask for it. Writes and live reads share it, so
-//! that neither reaches what the other refuses.
+//! Which resource a plugin's request is about, and whether the plugin may ask for it. Writes and live reads share it,
+//! so that neither reaches what the other refuses.
 //!
 //! The order is what keeps a hostile plugin from asking the server on somebody else's rights: first the group, then
 //! discovery, then the namespace and the path, then the grant.
@@ -22,10 +22,10 @@ pub(crate) struct Target {
     pub(crate) key: ObjectKey,
 }
 
-/// Judges `failure`, the server's answer about `subresource` of `resource`: if it says that something does not exist, what
-/// discovery knows of the kind is doubted. kube-apiserver answers for a subresource that a definition lacks as if the object
-/// were missing (`apiextensions-apiserver/pkg/apiserver/customresource_handler.go`), so the object is believed to be
-/// missing only if the subresource is still served.
+/// Judges `failure`, the server's answer about `subresource` of `resource`: if it says that something does not exist,
+/// what discovery knows of the kind is doubted. kube-apiserver answers for a subresource that a definition lacks as if
+/// the object were missing (`apiextensions-apiserver/pkg/apiserver/customresource_handler.go`), so the object is
+/// believed to be missing only if the subresource is still served.
 pub(crate) async fn judged(
     failure: ApiError,
     discovery: &Discovery,
@@ -64,8 +64,8 @@ pub(crate) struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// Finds the resource of `reference`, settles its namespace and asks the grants; an empty `subresource` is the object
-    /// itself.
+    /// Finds the resource of `reference`, settles its namespace and asks the grants; an empty `subresource` is the
+    /// object itself.
     pub(crate) async fn object(self, mut reference: ObjectRef, subresource: &str) -> Result<Target, ApiError> {
         self.subject.object = Some(reference.clone());
         let namespace = reference.key.namespace.as_ref().or(self.call.primary_key.namespace.as_ref());
@@ -82,8 +82,8 @@ impl Resolver<'_> {
         Ok(Target { resource, key: reference.key })
     }
 
-    /// Finds the resource of `kind` and asks the grants about its collection in `namespace`, or beside the primary. With a
-    /// `name`, only the object of that name is meant; without, the key has none.
+    /// Finds the resource of `kind` and asks the grants about its collection in `namespace`, or beside the primary.
+    /// With a `name`, only the object of that name is meant; without, the key has none.
     pub(crate) async fn collection_beside(
         self,
         kind: &ObjectKind,
@@ -142,8 +142,8 @@ impl Resolver<'_> {
         self.discovery.resolve_with(kind, subresource).await.map_err(|error| self.undiscovered(&error))
     }
 
-    /// Refuses a kind of a group that no rule is about. The server is not asked for its resource, so the rule that would be
-    /// needed names a guess.
+    /// Refuses a kind of a group that no rule is about. The server is not asked for its resource, so the rule that
+    /// would be needed names a guess.
     fn check_ungranted_group(
         &self,
         kind: &ObjectKind,
@@ -172,8 +172,8 @@ impl Resolver<'_> {
         })
     }
 
-    /// Names from a body end in the path as well. Grants are asked about the key, so the path must not lead elsewhere, not
-    /// even at a proxy before the server (ADR 34).
+    /// Names from a body end in the path as well. Grants are asked about the key, so the path must not lead elsewhere,
+    /// not even at a proxy before the server (ADR 34).
     fn check_path(&self, key: &ObjectKey) -> Result<(), ApiError> {
         self.check_segment("name", &key.name)?;
         key.namespace.as_ref().map_or(Ok(()), |namespace| self.check_segment("namespace", namespace))

@@ -57,9 +57,9 @@ pub async fn whose_token(client: &Client, role: &Principal, token: &str) -> Resu
     Ok(status.authenticated.then_some(status.user))
 }
 
-/// Whether `user` may do `verb` at `path`, which is no resource of the API server: by `nonResourceURLs` of a `ClusterRole`. As for
-/// the API server itself, the verb is the request's method in lower case.
-/// Asked in the name of `role`, which needs the right to create `SubjectAccessReview`s.
+/// Whether `user` may do `verb` at `path`, which is no resource of the API server: by `nonResourceURLs` of a
+/// `ClusterRole`. As for the API server itself, the verb is the request's method in lower case. Asked in the name of
+/// `role`, which needs the right to create `SubjectAccessReview`s.
 ///
 /// If the cluster cannot evaluate all of its rules, those count that it could: no rule of RBAC denies.
 pub async fn may_access(

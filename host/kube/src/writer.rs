@@ -131,8 +131,8 @@ impl Writer {
         Self { expecting: Some(expecting), ..self.clone() }
     }
 
-    /// The same, which sends nothing after a restore of the server until the caches have been listed anew: what a call read
-    /// before may never have been.
+    /// The same, which sends nothing after a restore of the server until the caches have been listed anew: what a call
+    /// read before may never have been.
     #[must_use]
     pub fn trusting(&self, trust: CacheTrust) -> Self {
         Self { trust, ..self.clone() }
@@ -221,8 +221,9 @@ impl Writer {
 }
 
 impl Writer {
-    /// Carries `operation` out in a task of its own, which goes on if nobody waits any more (ADR 5), and returns the new object.
-    /// The answer is `None` only for a delete that left nothing. The task begins here: what would change nothing is done then, wakes nobody, and is in the processor time of the call.
+    /// Carries `operation` out in a task of its own, which goes on if nobody waits any more (ADR 5), and returns the
+    /// new object. The answer is `None` only for a delete that left nothing. The task begins here: what would change
+    /// nothing is done then, wakes nobody, and is in the processor time of the call.
     #[must_use]
     pub fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
         let subject = Subject { verb: operation.verb(), resource: String::new(), object: None };
@@ -257,8 +258,8 @@ impl Writer {
         })
     }
 
-    /// Carries `operations` out concurrently, slowly at first and faster while they succeed. The results have their order.
-    /// If its caller stops waiting, what has not been sent stops too; what has been sent goes on.
+    /// Carries `operations` out concurrently, slowly at first and faster while they succeed. The results have their
+    /// order. If its caller stops waiting, what has not been sent stops too; what has been sent goes on.
     #[must_use]
     pub fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
         let writer = self.clone();

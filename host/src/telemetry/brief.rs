@@ -150,8 +150,8 @@ fn time_of_day(seconds: u64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)
 }
 
-/// The failure of a plugin that an event tells of, as far as it is the same each time, and how often it may be told again.
-/// None: it tells of none.
+/// The failure of a plugin that an event tells of, as far as it is the same each time, and how often it may be told
+/// again. None: it tells of none.
 fn failure(target: &str, fields: &BTreeMap<&'static str, String>) -> Option<(String, Duration)> {
     let field = |name| text_of(fields, name);
     let (what, interval) = match (target, field("message")) {

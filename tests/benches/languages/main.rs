@@ -1,6 +1,6 @@
-//! The cost of plugins by the language that they are written in: the component, its compiling, a fresh and a reused call for
-//! nothing and for the WebApp, an HTTP request, the memory of a running instance and of an idle plugin; against a prototype of the same
-//! language, which is bare wasmtime and a guest without an SDK, in the same rounds.
+//! The cost of plugins by the language that they are written in: the component, its compiling, a fresh and a reused
+//! call for nothing and for the WebApp, an HTTP request, the memory of a running instance and of an idle plugin;
+//! against a prototype of the same language, which is bare wasmtime and a guest without an SDK, in the same rounds.
 //!
 //! `make bench`, or by name: `cargo bench --workspace --bench languages -- go c stock-js`. `tools/build-conformance`,
 //! `tools/build-prototypes` and `tools/build-stock` build what is measured. docs/benchmarks.md has recorded results.

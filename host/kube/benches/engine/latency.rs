@@ -57,8 +57,9 @@ impl Sent {
     }
 }
 
-/// Changes `events` of `count` Pods one by one and says how long it took until a worker had the key: on `threads` of the
-/// host's runtime, to which another thread hands the lines, or all of it on one thread, so that none has to be woken.
+/// Changes `events` of `count` Pods one by one and says how long it took until a worker had the key: on `threads` of
+/// the host's runtime, to which another thread hands the lines, or all of it on one thread, so that none has to be
+/// woken.
 pub(crate) fn run(count: usize, events: usize, threads: &str) {
     let pods = corpus::pods(count, crate::SEED);
     let api = Arc::new(Api::new(&pods, false));

@@ -185,8 +185,8 @@ fn text(text: &'static str) -> Body {
     body(stream::iter([Bytes::from_static(text.as_bytes())]))
 }
 
-/// Serves `count` Pods until stdin closes. Prints one line: the port, the mean size of a Pod on the wire and that of its
-/// `managedFields`.
+/// Serves `count` Pods until stdin closes. Prints one line: the port, the mean size of a Pod on the wire and that of
+/// its `managedFields`.
 pub(crate) fn serve(count: usize, streaming: bool) {
     let pods = corpus::pods(count, crate::SEED);
     let mean = |size: fn(&Pod) -> usize| pods.iter().map(size).sum::<usize>() / pods.len();

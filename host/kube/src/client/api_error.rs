@@ -41,7 +41,8 @@ impl Subject {
     pub(crate) fn is_missing(&self, status: &Status) -> bool {
         let (Some(object), Some(details)) = (&self.object, &status.details) else { return false };
         let plural = self.resource.split(['.', '/']).next().unwrap_or_default();
-        // kube-apiserver calls the resource a kind here, with its subresource for a scale; others may mean what the word says.
+        // kube-apiserver calls the resource a kind here, with its subresource for a scale; others may mean what the
+        // word says.
         let named = details.kind.split('/').next().unwrap_or_default();
         let is_kind = ["", plural, &object.kind.kind].iter().any(|word| named.eq_ignore_ascii_case(word));
         status.code == 404 && is_kind && *details.name == *object.key.name
@@ -76,8 +77,8 @@ impl Subject {
         })
     }
 
-    /// The error of a mutation whose request failed, and whether it may have been carried out. A dry run changes nothing,
-    /// whatever becomes of it.
+    /// The error of a mutation whose request failed, and whether it may have been carried out. A dry run changes
+    /// nothing, whatever becomes of it.
     pub(crate) fn mutation_failed(&self, error: &RequestError, dry_run: bool) -> (ApiError, Fate) {
         let fate = if dry_run { Fate::Refused } else { fate(error) };
         let failure = self.read_failed(error);
@@ -149,19 +150,19 @@ fn fate(error: &RequestError) -> Fate {
     }
 }
 
-/// Whether a failure (5xx) is the word of the server that had the request, and not of one on the way to it: a 502 or 503
-/// may be of a proxy, or of the aggregation layer, that lost a server behind it which still works on the request.
-/// kube-apiserver answers with a `Status` (`apimachinery/pkg/api/errors`): what went wrong (500), or that its time was over
-/// (504).
+/// Whether a failure (5xx) is the word of the server that had the request, and not of one on the way to it: a 502 or
+/// 503 may be of a proxy, or of the aggregation layer, that lost a server behind it which still works on the request.
+/// kube-apiserver answers with a `Status` (`apimachinery/pkg/api/errors`): what went wrong (500), or that its time was
+/// over (504).
 fn has_answered(status: &Status) -> bool {
     let is_status = status.status == Some(StatusSummary::Failure);
     is_status && matches!((status.code, &*status.reason), (500, _) | (504, "Timeout"))
 }
 
 /// The failures (500) of which it is certain that nothing was stored, by how their message begins, and what they are.
-/// Admission comes before storage: a webhook that cannot be called, where failing is not ignored, ends the request there.
-/// And so does the merge of a patch that the kind's schema does not admit (`apiserver/pkg/endpoints/handlers/patch.go`).
-/// All others may come late: a storage that timed out may still commit.
+/// Admission comes before storage: a webhook that cannot be called, where failing is not ignored, ends the request
+/// there. And so does the merge of a patch that the kind's schema does not admit
+/// (`apiserver/pkg/endpoints/handlers/patch.go`). All others may come late: a storage that timed out may still commit.
 const BEFORE_STORAGE: [(&str, ApiReason); 3] = [
     ("Internal error occurred: failed calling webhook ", ApiReason::ServerError),
     ("failed to create typed patch object ", ApiReason::Invalid),

@@ -67,8 +67,8 @@ enum Origin {
 }
 
 impl Connection {
-    /// A connection to a server in this process: `service` answers each request. `server` names it in messages. To be made on the
-    /// runtime that it is used on.
+    /// A connection to a server in this process: `service` answers each request. `server` names it in messages. To be
+    /// made on the runtime that it is used on.
     pub fn in_process<S, B>(service: S, server: &Uri) -> Self
     where
         S: Service<Request<Body>, Response = Response<B>> + Clone + Send + Sync + 'static,
@@ -97,8 +97,9 @@ impl Connection {
         }
     }
 
-    /// Another client, with connections of its own. Its tasks run on the tokio runtime that this is called on: it is for what
-    /// must not wait behind everything else. Whether the server answers it says nothing of the others' connections.
+    /// Another client, with connections of its own. Its tasks run on the tokio runtime that this is called on: it is
+    /// for what must not wait behind everything else. Whether the server answers it says nothing of the others'
+    /// connections.
     pub fn another_client(&self) -> Result<Client, ConnectError> {
         match &self.origin {
             Origin::Configured(config) => {
@@ -214,7 +215,8 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// Whether it may pass by itself: the server is away or sick, rather than another one or one that does not accept us.
+    /// Whether it may pass by itself: the server is away or sick, rather than another one or one that does not accept
+    /// us.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Unreachable { source, .. } if source.code().is_none_or(|code| code == 429 || code >= 500))

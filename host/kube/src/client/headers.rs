@@ -73,7 +73,8 @@ pub(crate) fn of_principal(principal: &Principal) -> Result<HeaderMap, HeaderErr
     Ok(headers)
 }
 
-/// The headers of a request in the name of another user, who may be an `account`. Fails if no header can carry the name.
+/// The headers of a request in the name of another user, who may be an `account`. Fails if no header can carry the
+/// name.
 pub fn of_user(user: &str, account: Option<&ServiceAccount>) -> Result<HeaderMap, HeaderError> {
     let mut headers = HeaderMap::new();
     match account {

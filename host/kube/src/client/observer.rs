@@ -24,8 +24,8 @@ type Observer = Box<dyn Fn(&EndedRequest<'_>) + Send + Sync>;
 pub struct RequestObserver(Arc<OnceLock<Observer>>);
 
 impl RequestObserver {
-    /// From now on, `observer` hears of each request that is answered or fails. Those that are given up before that are not
-    /// told. A second observer is not taken, and is dropped.
+    /// From now on, `observer` hears of each request that is answered or fails. Those that are given up before that are
+    /// not told. A second observer is not taken, and is dropped.
     pub fn observe(&self, observer: impl Fn(&EndedRequest<'_>) + Send + Sync + 'static) {
         let _ = self.0.set(Box::new(observer));
     }

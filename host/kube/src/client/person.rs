@@ -9,8 +9,8 @@ use super::headers::HOST_AGENT;
 use super::request::{self, Query, RequestError};
 
 impl Connection {
-    /// GETs `path` with `query` and these further headers, and reads the whole answer, of at most `bytes_max` bytes, within
-    /// `timeout`.
+    /// GETs `path` with `query` and these further headers, and reads the whole answer, of at most `bytes_max` bytes,
+    /// within `timeout`.
     pub async fn get(
         &self,
         path: &str,

@@ -1,7 +1,7 @@
 //! Whether the API server answers, learnt from every request of a [`Connection`](crate::Connection).
 //!
-//! While it does not, calls pause in the whole host instead of failing one by one. [`Observed`] is the layer that reports
-//! and that starts the one task which asks for the server until it answers.
+//! While it does not, calls pause in the whole host instead of failing one by one. [`Observed`] is the layer that
+//! reports and that starts the one task which asks for the server until it answers.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -118,8 +118,8 @@ pub(crate) struct Mutation {
 }
 
 impl Mutation {
-    /// Has the server give up by the time that the host does, if that is sooner than usual: what is carried out later is
-    /// carried out when another replica may act.
+    /// Has the server give up by the time that the host does, if that is sooner than usual: what is carried out later
+    /// is carried out when another replica may act.
     pub(crate) fn end_within(&mut self, limit: Duration) {
         let usual = format!("timeout={SERVER_TIMEOUT_QUERY}");
         if limit < SERVER_TIMEOUT
@@ -177,8 +177,8 @@ pub(crate) async fn get_in_form(
     result
 }
 
-/// GETs `uri` in the name of whom `headers` say, whatever form it has, and reads the first `most` bytes of the answer, or
-/// all of it, within `limit`.
+/// GETs `uri` in the name of whom `headers` say, whatever form it has, and reads the first `most` bytes of the answer,
+/// or all of it, within `limit`.
 pub(crate) async fn get_beginning(
     client: &Client,
     uri: &str,

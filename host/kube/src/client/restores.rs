@@ -1,7 +1,8 @@
 //! The restores of the server's etcd that were noticed, by whatever part of the host noticed them (ADR 33).
 //!
 //! Leases report what their writes were answered, informers what their lists show; `core::server_history` decides. The
-//! informers then list again, and no plugin is called before the caches that it reads have done so (`informer/trust.rs`).
+//! informers then list again, and no plugin is called before the caches that it reads have done so
+//! (`informer/trust.rs`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

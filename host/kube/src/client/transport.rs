@@ -2,8 +2,8 @@
 //! connections; else HTTP/1.1, as kube's own client always does.
 //!
 //! hyper keeps one HTTP/2 connection a pool, and what exceeds the server's limit of streams waits there in silence. So
-//! watches, which stay, are spread over pools below that limit, and all other requests have a pool of their own, where they
-//! wait for each other at most and never for a watch.
+//! watches, which stay, are spread over pools below that limit, and all other requests have a pool of their own, where
+//! they wait for each other at most and never for a watch.
 
 use std::error::Error;
 use std::future::ready;
@@ -78,8 +78,8 @@ impl Default for Tuning {
     }
 }
 
-/// A client like `Client::try_from(config)`, on a [`Transport`]. What it learns about the server goes to `reachability`, and how each
-/// request ended to `observer`.
+/// A client like `Client::try_from(config)`, on a [`Transport`]. What it learns about the server goes to
+/// `reachability`, and how each request ended to `observer`.
 pub(crate) fn client(
     config: &Config,
     tuning: Tuning,

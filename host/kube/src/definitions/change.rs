@@ -143,8 +143,8 @@ impl Definition {
         Ok(DefinitionStep::Apply { over: Some(text(existing, "/metadata/resourceVersion").to_owned()) })
     }
 
-    /// Whether the cluster has all of it and its specification says nothing else. A difference that is none to the server,
-    /// such as an explicit default, costs one apply that changes nothing.
+    /// Whether the cluster has all of it and its specification says nothing else. A difference that is none to the
+    /// server, such as an explicit default, costs one apply that changes nothing.
     fn is_already(&self, existing: &Value) -> bool {
         let pairs = ["labels", "annotations"].into_iter().flat_map(|field| {
             let wanted = self.metadata[field].as_object().into_iter().flatten();

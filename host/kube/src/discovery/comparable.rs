@@ -1,8 +1,8 @@
 //! Asks the server whether the versions of a resource compare as numbers (KEP-5504), as a proof of freshness needs (ADR
 //! 11).
 //!
-//! Kubernetes promises it from 1.35 on, for its own resources and those of `CustomResourceDefinitions`. An aggregated API
-//! server may count as it likes. Asked once a group-version by `discovery`.
+//! Kubernetes promises it from 1.35 on, for its own resources and those of `CustomResourceDefinitions`. An aggregated
+//! API server may count as it likes. Asked once a group-version by `discovery`.
 
 use kube::Client;
 use serde::Deserialize;
@@ -13,8 +13,9 @@ use windlass_core::object::ObjectKind;
 use crate::client::ServerVersion;
 use crate::client::request::{self, READ_TIMEOUT, RequestError};
 
-/// The groups that the API server itself serves, where nobody else may tell: it puts their `APIService` objects back when
-/// they are changed. The aggregated ones that the project names, `metrics.k8s.io` and its like, are not among them.
+/// The groups that the API server itself serves, where nobody else may tell: it puts their `APIService` objects back
+/// when they are changed. The aggregated ones that the project names, `metrics.k8s.io` and its like, are not among
+/// them.
 const OWN_GROUPS: [&str; 23] = [
     "",
     "admissionregistration.k8s.io",

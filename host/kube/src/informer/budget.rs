@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use windlass_core::cache::watch::WatchSpec;
 
-/// A budget of bytes, shared by all watches of one plugin. A cache that several plugins share counts in full for each: if
-/// one of them goes, the others still need it. Objects count unpacked, so that no plugin's reading can exceed another's
-/// budget.
+/// A budget of bytes, shared by all watches of one plugin. A cache that several plugins share counts in full for each:
+/// if one of them goes, the others still need it. Objects count unpacked, so that no plugin's reading can exceed
+/// another's budget.
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,

@@ -30,8 +30,8 @@ const DICTIONARY_OBJECTS_MAX: usize = 2_048;
 /// A list is charged to its budgets each time that it has grown by so many bytes.
 const CHARGED_TOGETHER_BYTES: usize = 256 << 10;
 
-/// Takes in the objects of one list. What it holds is charged to those who pay for the cache while the list comes in: the rest is
-/// not read once none of them can afford it.
+/// Takes in the objects of one list. What it holds is charged to those who pay for the cache while the list comes in:
+/// the rest is not read once none of them can afford it.
 pub(crate) struct Collector<'a> {
     feed: &'a Feed,
     parser: &'a mut ObjectParser,
@@ -50,7 +50,8 @@ pub(crate) struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    /// For a list that fills `feed`. With `packing`, texts are packed as they come: a large list is never whole in memory.
+    /// For a list that fills `feed`. With `packing`, texts are packed as they come: a large list is never whole in
+    /// memory.
     pub(crate) fn new(feed: &'a Feed, parser: &'a mut ObjectParser, packing: bool) -> Self {
         let (objects, fresh) = (Vec::new(), Vec::new());
         Self { feed, parser, packing, dictionary: None, objects, bytes: 0, charged: 0, fresh, fresh_bytes: 0 }
@@ -73,8 +74,8 @@ impl<'a> Collector<'a> {
         if self.bytes >= self.charged + CHARGED_TOGETHER_BYTES { self.charge() } else { Ok(()) }
     }
 
-    /// Packs what has come since the last time. Neighbours in a list are alike, so every so often the dictionary is made
-    /// anew, of some of them.
+    /// Packs what has come since the last time. Neighbours in a list are alike, so every so often the dictionary is
+    /// made anew, of some of them.
     fn pack(&mut self) {
         let fresh = std::mem::take(&mut self.fresh);
         self.fresh_bytes = 0;
@@ -161,8 +162,9 @@ impl<'a> Collector<'a> {
         self.add(object)
     }
 
-    /// The objects with which a watch from [`From::Everything`](super::listing::From::Everything) begins, which was asked for
-    /// right after `began`. A server that does not know of such lists never ends one: it goes on with what changes.
+    /// The objects with which a watch from [`From::Everything`](super::listing::From::Everything) begins, which was
+    /// asked for right after `began`. A server that does not know of such lists never ends one: it goes on with what
+    /// changes.
     pub(crate) async fn stream(
         self,
         stream: &mut WatchStream,

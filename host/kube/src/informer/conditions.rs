@@ -36,8 +36,8 @@ struct ParsedCondition<'a> {
     status: Cow<'a, str>,
 }
 
-/// The conditions of `status`. What is written in another way than Kubernetes' conditions is no condition, and no error: a
-/// kind may have any status. Of a type that comes twice, the last one counts.
+/// The conditions of `status`. What is written in another way than Kubernetes' conditions is no condition, and no
+/// error: a kind may have any status. Of a type that comes twice, the last one counts.
 pub(crate) fn read(status: &RawValue) -> ReadConditions<'_> {
     // Of an array serde would take the items for the fields. Many kinds have none, and looking is quicker than reading.
     let may_have = |text: &&str| text.starts_with('{') && text.contains("\"conditions\"");

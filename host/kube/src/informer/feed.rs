@@ -1,8 +1,8 @@
 //! An informer's objects, and their way to the subscribers.
 //!
 //! One lock orders everything: a change of the store and its delivery to each subscriber happen under it, and so does
-//! the snapshot of a new subscriber. Hence a subscriber's events are its snapshot and every later change, once. Those who
-//! wait for the store (`windlass_core::object::progress`) are told under it too, after the subscribers.
+//! the snapshot of a new subscriber. Hence a subscriber's events are its snapshot and every later change, once. Those
+//! who wait for the store (`windlass_core::object::progress`) are told under it too, after the subscribers.
 
 mod charging;
 mod history;
@@ -69,8 +69,8 @@ struct FeedState {
     subscribers: HashMap<u64, Subscriber>,
     charges: Charges,
     next_id: u64,
-    /// Events that are not delivered yet. Each is here before the change that it tells of is made, so that a panic on the
-    /// way loses none.
+    /// Events that are not delivered yet. Each is here before the change that it tells of is made, so that a panic on
+    /// the way loses none.
     outbox: Vec<WatchEvent>,
     /// The informer has stopped for good: no more events will come.
     closed: bool,
@@ -268,8 +268,8 @@ impl Feed {
         stored.filter(|stored| is_same(stored, object))
     }
 
-    /// Whether the watch tells of an object that the store does not have, in a state from before what the watch has told
-    /// already. It may have gone since.
+    /// Whether the watch tells of an object that the store does not have, in a state from before what the watch has
+    /// told already. It may have gone since.
     pub(crate) fn is_late(&self, object: &Object) -> bool {
         self.store.is_late(object)
     }

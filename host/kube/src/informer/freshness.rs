@@ -1,5 +1,5 @@
-//! The proof that a cache has everything that was committed before the proof was asked for (ADR 11): after a failover, an
-//! unknown write, or when an expected event does not come. What is tried when is decided in `core::freshness`.
+//! The proof that a cache has everything that was committed before the proof was asked for (ADR 11): after a failover,
+//! an unknown write, or when an expected event does not come. What is tried when is decided in `core::freshness`.
 //!
 //! A proof runs within the future of who asks and ends with it. Who asks for one while another runs waits for that, and
 //! shares the next with all who wait.
@@ -58,8 +58,8 @@ impl Observer for Wake {
 }
 
 impl Informers {
-    /// Completes when the cache of `spec` has everything that was committed before this call, or is lost. Takes as long as
-    /// the API server does not answer; drop the future to give up. Those who ask meanwhile share one proof.
+    /// Completes when the cache of `spec` has everything that was committed before this call, or is lost. Takes as long
+    /// as the API server does not answer; drop the future to give up. Those who ask meanwhile share one proof.
     pub async fn prove(&self, spec: &WatchSpec) -> Proof {
         let asked = Stamp::take();
         let Some(feed) = self.feed(spec) else { return Proof::Lost };

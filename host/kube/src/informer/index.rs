@@ -175,8 +175,9 @@ impl DeclaredIndex {
     }
 }
 
-/// The things that an object must have so that one of some selectors may select it: a label, as `key=value`, or nothing. Each selector
-/// has the label of which it takes the fewest values, so that most objects are no candidates for most selectors.
+/// The things that an object must have so that one of some selectors may select it: a label, as `key=value`, or
+/// nothing. Each selector has the label of which it takes the fewest values, so that most objects are no candidates for
+/// most selectors.
 type Needs = BTreeSet<Arc<str>>;
 
 /// No label at all.

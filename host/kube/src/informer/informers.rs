@@ -1,8 +1,8 @@
 //! One list+watch per watch specification, shared by all who subscribe to it (invariant 5).
 //!
-//! An informer lists once and then watches. It resumes from the last version that it has seen, and lists again only when
-//! that is no longer possible or the server sent something that cannot be trusted; then the list is compared with the
-//! store, so that subscribers hear of what they missed. There is never a silent gap.
+//! An informer lists once and then watches. It resumes from the last version that it has seen, and lists again only
+//! when that is no longer possible or the server sent something that cannot be trusted; then the list is compared with
+//! the store, so that subscribers hear of what they missed. There is never a silent gap.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -88,8 +88,8 @@ impl Informers {
         Self { shared, _stop: guard }
     }
 
-    /// Subscribes to what `spec` watches. The first subscriber starts the informer; it stops a minute after the last has
-    /// gone.
+    /// Subscribes to what `spec` watches. The first subscriber starts the informer; it stops a minute after the last
+    /// has gone.
     #[must_use]
     pub fn subscribe(&self, spec: WatchSpec) -> Subscription {
         self.with_feed(spec, Feed::subscribe)
@@ -100,7 +100,8 @@ impl Informers {
         self.with_feed(spec, |feed| feed.subscribe_with(options))
     }
 
-    /// Ends all watches, whoever still subscribes: the process ends. Completes when they have ended, and nothing more is told of them.
+    /// Ends all watches, whoever still subscribes: the process ends. Completes when they have ended, and nothing more
+    /// is told of them.
     pub async fn stop(&self) {
         self.shared.stop.cancel();
         self.shared.tasks.close();

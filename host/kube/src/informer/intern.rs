@@ -15,8 +15,8 @@ use crate::informer::conditions::ReadConditions;
 /// Never forget below so many entries.
 const SWEPT_NAMES_MIN: usize = 1024;
 
-/// Shares equal values. What nobody holds any more is forgotten from time to time, so it is at most about twice as large
-/// as what is in use.
+/// Shares equal values. What nobody holds any more is forgotten from time to time, so it is at most about twice as
+/// large as what is in use.
 #[derive(Default)]
 pub(crate) struct Interner {
     hasher: DefaultHashBuilder,

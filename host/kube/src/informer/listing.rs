@@ -1,5 +1,5 @@
-//! Requests for lists and watches of what a watch specification names. [`Collector`](super::collector::Collector) makes a
-//! complete list of their answers.
+//! Requests for lists and watches of what a watch specification names. [`Collector`](super::collector::Collector) makes
+//! a complete list of their answers.
 
 use std::time::Duration;
 
@@ -173,8 +173,8 @@ pub(crate) async fn metadata(
     }
 }
 
-/// The parameters of one page of the list of what `spec` watches. The server answers the first with its newest state, since no
-/// version is asked for.
+/// The parameters of one page of the list of what `spec` watches. The server answers the first with its newest state,
+/// since no version is asked for.
 pub(super) fn paged(spec: &WatchSpec, size: PageSize, token: Option<&str>) -> Query {
     let mut query = query(spec);
     query.add("limit", &size.limit());

@@ -119,8 +119,8 @@ impl Notice {
     }
 }
 
-/// Whether a line is about a deletion, and its object, if it is written as API servers write events of objects. Then nobody
-/// has to look for the end of the object: its parser sees whether it is one, and nothing more.
+/// Whether a line is about a deletion, and its object, if it is written as API servers write events of objects. Then
+/// nobody has to look for the end of the object: its parser sees whether it is one, and nothing more.
 fn usual(line: &[u8]) -> Option<(bool, &str)> {
     let line = std::str::from_utf8(line).ok()?.strip_prefix(r#"{"type":""#)?;
     let (kind, rest) = line.split_once('"')?;

@@ -16,16 +16,16 @@ use crate::informer::feed::Feed;
 use crate::informer::listing;
 use crate::informer::status::InformerOptions;
 
-/// How long calls wait for the server's answer. It may answer `/version` well before it can list anything; from then on,
-/// lists, silent watches and renewals of Leases show a restore.
+/// How long calls wait for the server's answer. It may answer `/version` well before it can list anything; from then
+/// on, lists, silent watches and renewals of Leases show a restore.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long one cache's question may take.
 const CONFIRM_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two attempts.
 const CONFIRM_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Confirms the server's history after each outage, until `stop`. `feeds` returns those of the informers that run, or nothing
-/// once there are no informers any more.
+/// Confirms the server's history after each outage, until `stop`. `feeds` returns those of the informers that run, or
+/// nothing once there are no informers any more.
 pub(super) async fn confirm_each(
     client: Client,
     feeds: impl Fn() -> Option<Vec<Arc<Feed>>>,

@@ -21,8 +21,8 @@ pub(crate) fn learn<'a>(count: usize, objects: impl Iterator<Item = &'a Object>)
     Arc::new(Dictionary::new(samples.iter().map(|text| &**text)))
 }
 
-/// Packs and unpacks the texts of `store`, by who has read them since the last time. `dictionary` is made of what is there
-/// when packing is first worth it. Returns whether anything was done.
+/// Packs and unpacks the texts of `store`, by who has read them since the last time. `dictionary` is made of what is
+/// there when packing is first worth it. Returns whether anything was done.
 pub(crate) fn sweep(store: &Store, dictionary: &OnceLock<Arc<Dictionary>>) -> bool {
     if store.len() < PACKED_OBJECTS_MIN {
         return false;

@@ -1,7 +1,7 @@
 //! From the server's JSON text to an [`Object`]: its header, and the text without `managedFields`.
 //!
-//! This is the hot path of every list and watch. It reads the header through borrowed fields, shares what objects have in
-//! common, builds no tree, and keeps every byte outside `managedFields` as the server sent it.
+//! This is the hot path of every list and watch. It reads the header through borrowed fields, shares what objects have
+//! in common, builds no tree, and keeps every byte outside `managedFields` as the server sent it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -150,8 +150,8 @@ impl ObjectParser {
         Ok(Self { kind: spec.kind.clone(), kept, interner: Interner::default() })
     }
 
-    /// Reads an object. It gets the watch's `apiVersion` and `kind` where it lacks them, as the items of a list do, or has
-    /// others, as partial metadata have.
+    /// Reads an object. It gets the watch's `apiVersion` and `kind` where it lacks them, as the items of a list do, or
+    /// has others, as partial metadata have.
     pub(crate) fn object(&mut self, text: &str) -> Result<Object, ParseError> {
         let text = text.trim();
         self.object_from(text, top(text)?)
@@ -206,8 +206,8 @@ impl<'a> ParsedOwner<'a> {
 }
 
 /// The text of any answer that is about an object, without `managedFields` and with `apiVersion` and `kind`. Unlike
-/// [`Parser::object`] it accepts what has no name, as the answers of some subresources have none, and keeps the kind that
-/// it has.
+/// [`Parser::object`] it accepts what has no name, as the answers of some subresources have none, and keeps the kind
+/// that it has.
 pub(crate) fn clean(text: &str, kind: &ObjectKind) -> Result<Arc<str>, ParseError> {
     let text = text.trim();
     let top = top(text)?;
@@ -251,8 +251,8 @@ fn own_fields(managed_fields: Option<&RawValue>) -> Result<Option<Arc<String>>, 
     Ok((!own.is_empty()).then(|| Arc::new(format!("[{}]", own.join(",")))))
 }
 
-/// `text` without its `managedFields`, with the `apiVersion` and `kind` of `kind`. `top` was read from `text` and borrows
-/// from it.
+/// `text` without its `managedFields`, with the `apiVersion` and `kind` of `kind`. `top` was read from `text` and
+/// borrows from it.
 fn rewrite(text: &str, top: &ParsedObject<'_>, kind: &ObjectKind) -> Arc<str> {
     let mut missing = String::new();
     let mut edits: Vec<(Range<usize>, String)> = Vec::new();

@@ -1,6 +1,6 @@
 //! The values at some JSON pointers of an object, in their places. A `*` stands for each element of a list, as in
-//! [`windlass_core::object::pointer`]. No tree is built of the object: what is not wanted is skipped, and what is wanted is copied
-//! as it stands.
+//! [`windlass_core::object::pointer`]. No tree is built of the object: what is not wanted is skipped, and what is
+//! wanted is copied as it stands.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

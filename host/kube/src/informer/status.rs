@@ -33,8 +33,8 @@ pub struct InformerStatus {
     pub lists_by_reason: [u64; 6],
     /// How many lists, events and half lines could not be read, or came out of order.
     pub malformed: u64,
-    /// How often the server has gone back to an older state, as after a restored backup, or has ceased to serve the kind:
-    /// versions of one epoch say nothing about another.
+    /// How often the server has gone back to an older state, as after a restored backup, or has ceased to serve the
+    /// kind: versions of one epoch say nothing about another.
     pub epoch: u64,
     /// How often the informer's own task has panicked.
     pub panics: u64,
@@ -102,9 +102,9 @@ pub struct InformerOptions {
     pub cold_after: Option<Duration>,
     /// The most that one cache may hold, in bytes.
     pub most_bytes: usize,
-    /// After how long without a line a watch is doubted, where versions compare. A server tells how far it has come every
-    /// minute or two; one that has gone back to before the watch's version, as after a restored backup, passes over in
-    /// silence what changes until it is there again.
+    /// After how long without a line a watch is doubted, where versions compare. A server tells how far it has come
+    /// every minute or two; one that has gone back to before the watch's version, as after a restored backup, passes
+    /// over in silence what changes until it is there again.
     pub silence: Duration,
     /// Tells when the server answers again, so that nobody waits longer for it than it takes.
     pub reachability: Reachability,

@@ -68,8 +68,8 @@ impl Store {
         self.read().get(key).cloned()
     }
 
-    /// The object with this key, if it can be told whether there is one. It is asked under one lock: a cache that bursts
-    /// its budget is emptied between two questions, and must not look like one that never held the object.
+    /// The object with this key, if it can be told whether there is one. It is asked under one lock: a cache that
+    /// bursts its budget is emptied between two questions, and must not look like one that never held the object.
     ///
     /// # Errors
     ///
@@ -121,13 +121,15 @@ impl Store {
         self.read().whole_bytes()
     }
 
-    /// How many objects have which conditions. What it costs depends on how many types there are, not on how many objects.
+    /// How many objects have which conditions. What it costs depends on how many types there are, not on how many
+    /// objects.
     #[must_use]
     pub fn conditions(&self) -> ConditionCounts {
         self.read().conditions()
     }
 
-    /// The `resourceVersion` up to which all changes are in the store and its indexes. None: there was no complete list.
+    /// The `resourceVersion` up to which all changes are in the store and its indexes. None: there was no complete
+    /// list.
     #[must_use]
     pub fn version(&self) -> Option<Version> {
         self.read().version().cloned()
@@ -196,8 +198,8 @@ impl Store {
         contents.is_synced() && contents.scan(scope, after, visit)
     }
 
-    /// Visits objects under the read lock: `visit` must be short and must not read the store. False: the scope is an index
-    /// that nobody declares, or not any more.
+    /// Visits objects under the read lock: `visit` must be short and must not read the store. False: the scope is an
+    /// index that nobody declares, or not any more.
     pub(crate) fn scan(
         &self,
         scope: StoreScope<'_>,

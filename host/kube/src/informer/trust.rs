@@ -1,7 +1,7 @@
 //! Whether a controller's caches may be believed after the server was restored, or may have been (ADR 33).
 //!
-//! Each cache proves itself by a list that shows the restored server. Until all caches of a controller have done so, it makes
-//! no calls. A cache whose kind is not served has nothing to prove: it is empty, and its controllers end.
+//! Each cache proves itself by a list that shows the restored server. Until all caches of a controller have done so, it
+//! makes no calls. A cache whose kind is not served has nothing to prove: it is empty, and its controllers end.
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, select_all};
@@ -45,15 +45,16 @@ impl CacheTrust {
         self.caches.push(Cache { watch, store, status });
     }
 
-    /// Whether all caches show what the server has now, as far as is known. After an outage nothing is known until the server
-    /// has been asked whether it is still what it was.
+    /// Whether all caches show what the server has now, as far as is known. After an outage nothing is known until the
+    /// server has been asked whether it is still what it was.
     #[must_use]
     pub fn is_given(&self) -> bool {
         self.is_confirmed() && self.is_proven()
     }
 
-    /// Whether that holds, and what a call has read in the caches since `began` was true as well: no restore was noticed
-    /// later. A call from before may last until the caches have been listed anew, and must not write what follows from them.
+    /// Whether that holds, and what a call has read in the caches since `began` was true as well: no restore was
+    /// noticed later. A call from before may last until the caches have been listed anew, and must not write what
+    /// follows from them.
     #[must_use]
     pub fn is_given_since(&self, began: Stamp) -> bool {
         self.is_given() && self.restores.state().restored <= Some(began)
@@ -100,8 +101,8 @@ impl CacheTrust {
         }
     }
 
-    /// Completes when they may not be believed. Cancel-safe. Workers wait for this with each key, so it looks at no cache
-    /// before there was a restore.
+    /// Completes when they may not be believed. Cancel-safe. Workers wait for this with each key, so it looks at no
+    /// cache before there was a restore.
     pub async fn lost(&self) {
         let (mut outages, mut restores) = (self.reachability.watch(), self.restores.watch());
         loop {

@@ -1,7 +1,8 @@
 //! Claims: a primary adopts the orphans that a selector matches, and releases what it has that no longer matches.
 //!
-//! What is done about each object is decided in `core::owner`, on what the cache shows; the patches go the way of all of
-//! the plugin's writes. Each is for one incarnation at one version: who loses a race gets a conflict, and decides anew.
+//! What is done about each object is decided in `core::owner`, on what the cache shows; the patches go the way of all
+//! of the plugin's writes. Each is for one incarnation at one version: who loses a race gets a conflict, and decides
+//! anew.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -107,8 +108,8 @@ impl Claim {
         Ok(steps)
     }
 
-    /// An object that a watch's selector hides once its labels change could never be released, and orphans may be hidden
-    /// already.
+    /// An object that a watch's selector hides once its labels change could never be released, and orphans may be
+    /// hidden already.
     fn check_narrowed(&self, watches: &[&Readable]) -> Result<(), ApiError> {
         let is_namespaced = self.call.primary_key.namespace.is_some();
         let is_narrow = |spec: &WatchSpec| spec.label_selector.is_some() || spec.field_selector.is_some();
@@ -228,8 +229,8 @@ impl Claim {
         claimed
     }
 
-    /// Asks the server, not the cache, whether the primary may still adopt: one that was deleted and made anew under its
-    /// name must not, or the garbage collector would delete what the old one has adopted.
+    /// Asks the server, not the cache, whether the primary may still adopt: one that was deleted and made anew under
+    /// its name must not, or the garbage collector would delete what the old one has adopted.
     async fn may_adopt(&self, port: &dyn Port) -> Result<(), ApiError> {
         let primary = self.call.primary_ref();
         let asked = LiveGet::whole(ObjectRef { uid: None, ..primary.clone() });
@@ -249,7 +250,8 @@ impl Claim {
         Ok(())
     }
 
-    /// The patch that adopts or releases an object. It carries the whole list of owners, so it is for this version only.
+    /// The patch that adopts or releases an object. It carries the whole list of owners, so it is for this version
+    /// only.
     fn patch(&self, step: &ClaimAction) -> Result<Operation, ApiError> {
         let header = &step.object.header;
         let target = self.reference(&step.object);

@@ -1,7 +1,7 @@
 //! Reads of a plugin from the API server itself: quorum reads, each a request, and so within a budget.
 //!
-//! What a call has written itself it sees because the server has it; nothing is laid over these reads. What of an object
-//! is returned is in `view`, the logs of Pods are in `log`.
+//! What a call has written itself it sees because the server has it; nothing is laid over these reads. What of an
+//! object is returned is in `view`, the logs of Pods are in `log`.
 
 mod log;
 mod view;
@@ -214,8 +214,8 @@ impl LiveReaderInner {
     }
 }
 
-/// All that can be wrong with a query before anybody is asked. The name of the only object that it can match, if it names
-/// one.
+/// All that can be wrong with a query before anybody is asked. The name of the only object that it can match, if it
+/// names one.
 fn check<'a>(subject: &Subject, query: &'a LiveQuery) -> Result<Option<Cow<'a, str>>, ApiError> {
     let invalid = |message: String| subject.refuse(ApiReason::Invalid, message);
     if query.limit == 0 {

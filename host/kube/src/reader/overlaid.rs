@@ -87,8 +87,8 @@ enum Cached {
     Stale,
 }
 
-/// The store's view of the object, compared with the state of `version` that a write has left. The answer to a dry run has
-/// the version that it builds on, so the store is past it with a later version of the object only.
+/// The store's view of the object, compared with the state of `version` that a write has left. The answer to a dry run
+/// has the version that it builds on, so the store is past it with a later version of the object only.
 fn cached(watch: &Readable, key: &ObjectKey, version: &Version, is_dry_run: bool) -> Result<Cached, NotSynced> {
     // Where versions do not compare, only this very state is known to be the write's.
     let order = |other: &Version| other.compare(version).filter(|_| watch.store.is_comparable());

@@ -1,5 +1,5 @@
-//! One line a mutation, at debug level, as the host tells of calls: who did what to which object, for whom, and how it ended; and the counts of the same. Of what a
-//! read-only host withholds, the line says what it would have done.
+//! One line a mutation, at debug level, as the host tells of calls: who did what to which object, for whom, and how it
+//! ended; and the counts of the same. Of what a read-only host withholds, the line says what it would have done.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

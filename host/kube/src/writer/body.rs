@@ -1,4 +1,5 @@
-//! The body of a write, taken apart no further than its metadata, or than the operations of a JSON patch. Everything else goes to the server byte for byte.
+//! The body of a write, taken apart no further than its metadata, or than the operations of a JSON patch. Everything
+//! else goes to the server byte for byte.
 
 use std::collections::BTreeMap;
 use std::fmt;

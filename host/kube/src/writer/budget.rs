@@ -1,5 +1,5 @@
-//! How often a plugin may write, over all its calls: a write beyond that waits for its turn, so that a flood slows down the
-//! plugin that makes it, and nobody else.
+//! How often a plugin may write, over all its calls: a write beyond that waits for its turn, so that a flood slows down
+//! the plugin that makes it, and nobody else.
 //!
 //! Only what is really sent is paid for: a write that would change nothing is free. Who stops waiting has sent nothing.
 

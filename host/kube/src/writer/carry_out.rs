@@ -28,7 +28,8 @@ use crate::writer::skip::StateBefore;
 
 /// How many names are tried for one `generateName`.
 const GENERATED_NAMES_MAX: usize = 8;
-/// How often a write that the host itself has locked to a version is judged anew, because the object has changed meanwhile.
+/// How often a write that the host itself has locked to a version is judged anew, because the object has changed
+/// meanwhile.
 const JUDGEMENTS_MAX: usize = 5;
 
 /// How a write ended for now.
@@ -264,8 +265,8 @@ impl Writer {
         }
     }
 
-    /// Keeps the call from ending until the write can no longer be carried out. That is a part of the call's trace, which
-    /// ends later than the call then.
+    /// Keeps the call from ending until the write can no longer be carried out. That is a part of the call's trace,
+    /// which ends later than the call then.
     pub(super) async fn settle(&self, call: &Arc<CallContext>, unsettled: Unsettled, interest: Option<Interest>) {
         let began = Instant::now();
         let plan = unsettled.plan();

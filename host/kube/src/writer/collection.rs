@@ -74,8 +74,8 @@ impl From<ApiError> for EndedCollection {
 }
 
 impl Writer {
-    /// Deletes the objects of `collection`, and names those that the server says were among them; `None` if it does not say.
-    /// As with [`Writer::write`], who stops waiting abandons the answer only.
+    /// Deletes the objects of `collection`, and names those that the server says were among them; `None` if it does not
+    /// say. As with [`Writer::write`], who stops waiting abandons the answer only.
     #[must_use]
     pub fn delete_collection(
         &self,
@@ -284,7 +284,8 @@ impl Deletion {
         }
     }
 
-    /// Whether a deleted `object` may be there still: other propagations are finalizers, and Pods end in their own time.
+    /// Whether a deleted `object` may be there still: other propagations are finalizers, and Pods end in their own
+    /// time.
     fn waits(&self, object: &Object) -> bool {
         let kind = &self.resource.kind;
         let is_pod = &*kind.api_version == "v1" && &*kind.kind == "Pod";
@@ -309,8 +310,8 @@ impl Deletion {
     }
 }
 
-/// All that can be wrong before anybody is asked. The label selector, and the name of the only object that can be meant, if
-/// there is one.
+/// All that can be wrong before anybody is asked. The label selector, and the name of the only object that can be
+/// meant, if there is one.
 fn check<'a>(
     subject: &Subject,
     collection: &'a Collection,

@@ -4,8 +4,8 @@
 //! controllers', unless the grants name them. The owners that they add to an object that exists: the garbage collector
 //! deletes an object whose owners are gone, so adding one, the primary included, takes the right to delete. The API
 //! server's admission plugin `OwnerReferencesPermissionEnforcement` asks for the same
-//! (`plugin/pkg/admission/gc/gc_admission.go`). What a body does is told in `core::finalizer` and `core::owner`; here is
-//! found out what there was before, where that matters, and the grants are asked.
+//! (`plugin/pkg/admission/gc/gc_admission.go`). What a body does is told in `core::finalizer` and `core::owner`; here
+//! is found out what there was before, where that matters, and the grants are asked.
 //!
 //! Not for what the host itself writes in a system role.
 
@@ -333,8 +333,8 @@ fn form(plan: &Plan, body: &str) -> Option<MutationForm> {
     }
 }
 
-/// Whether an update of a subresource replaces the metadata of the object, as the status of a built-in kind may. That of a
-/// custom resource never does, so plugins may leave them out there.
+/// Whether an update of a subresource replaces the metadata of the object, as the status of a built-in kind may. That
+/// of a custom resource never does, so plugins may leave them out there.
 fn replaces_object(plan: &Plan, body: &str) -> bool {
     let group = plan.resource.group();
     let is_built_in = !group.contains('.') || group.ends_with(".k8s.io");

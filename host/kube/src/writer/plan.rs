@@ -92,8 +92,8 @@ impl Plan {
         self.how == How::Create && self.subresource.is_empty()
     }
 
-    /// Whether it creates what nobody can read again: its answer is all that comes of it, so nothing is settled, expected
-    /// or laid over reads.
+    /// Whether it creates what nobody can read again: its answer is all that comes of it, so nothing is settled,
+    /// expected or laid over reads.
     pub(crate) fn is_unstored(&self) -> bool {
         self.creates() && !self.resource.is_stored()
     }

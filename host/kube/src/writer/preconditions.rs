@@ -1,5 +1,5 @@
-//! The preconditions of a write, read from its request as the server will read them. Whether they fail for good is decided
-//! in `core::settle`.
+//! The preconditions of a write, read from its request as the server will read them. Whether they fail for good is
+//! decided in `core::settle`.
 
 use serde::Deserialize;
 use serde_json::Value;

@@ -8,8 +8,8 @@ use crate::client::api_error::Subject;
 use crate::informer::parse::ParseError;
 
 /// Why `operation` of a batch was not sent: for the reason that `last`, which was, failed for. Unless that reason tells
-/// something of an object or its namespace, or of what became of a request: of this one nothing is known, but that it was
-/// not sent. Who takes an object that is not found for deleted must not take this one for it.
+/// something of an object or its namespace, or of what became of a request: of this one nothing is known, but that it
+/// was not sent. Who takes an object that is not found for deleted must not take this one for it.
 pub(super) fn unsent_after(operation: &Operation, last: &ApiError) -> ApiError {
     let reason = match last.reason {
         ApiReason::NotFound

@@ -67,11 +67,11 @@ impl Unsettled {
         &self.plan
     }
 
-    /// Waits until the mutation cannot be carried out any more, or is known to have been, and tells which. If that shows
-    /// in the object, also the object. `skips`: what the controller knows, if it is one's.
+    /// Waits until the mutation cannot be carried out any more, or is known to have been, and tells which. If that
+    /// shows in the object, also the object. `skips`: what the controller knows, if it is one's.
     ///
-    /// [`Settlement::Expired`] is where the proof of freshness (ADR 11) follows: what the mutation may have done must be in
-    /// the caches before the key runs again.
+    /// [`Settlement::Expired`] is where the proof of freshness (ADR 11) follows: what the mutation may have done must
+    /// be in the caches before the key runs again.
     pub(crate) async fn settle(
         &self,
         client: &Client,
@@ -168,8 +168,8 @@ impl Unsettled {
     ///
     /// A create: the plugin has created the object, as its `managedFields` tell; with a name that the host has chosen,
     /// nobody else has. An apply: the plugin owns all that it applied, with these values, and it did not before. A
-    /// deletion of this very incarnation: it is terminating, which nobody undoes. Others leave no trace of their own: with
-    /// them, the server must have answered, or take nothing but this very version, which they leave as it is.
+    /// deletion of this very incarnation: it is terminating, which nobody undoes. Others leave no trace of their own:
+    /// with them, the server must have answered, or take nothing but this very version, which they leave as it is.
     fn is_ours(&self, object: &Object, skips: Option<&Skips>) -> bool {
         let Preconditions { uid, version, .. } = &self.preconditions;
         let is_idle_if_it_comes = self.has_answered() || version.is_some();

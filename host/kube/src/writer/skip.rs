@@ -1,6 +1,6 @@
-//! Writes that need not be sent (ADR 5): those of objects in a watch that runs the same key again should anything turn out
-//! to be different. Whether they would change anything is decided in `core::no_op`. And the state before a write, as any
-//! cache of the controller shows it.
+//! Writes that need not be sent (ADR 5): those of objects in a watch that runs the same key again should anything turn
+//! out to be different. Whether they would change anything is decided in `core::no_op`. And the state before a write,
+//! as any cache of the controller shows it.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -33,8 +33,8 @@ pub type Runs = Arc<dyn Fn(&Object, &ObjectKey) -> bool + Send + Sync>;
 pub struct Followed {
     /// The watch, and its objects.
     pub readable: Readable,
-    /// Whether a change of the object runs the key. None: a predicate may hold changes back, so no write is skipped for what
-    /// this watch shows.
+    /// Whether a change of the object runs the key. None: a predicate may hold changes back, so no write is skipped for
+    /// what this watch shows.
     pub runs: Option<Runs>,
 }
 
@@ -55,8 +55,8 @@ pub(crate) enum StateBefore {
     State(Object),
 }
 
-/// Whether `plan`, an apply, an update or a merge patch, would provably leave `object` as it is. `known`: the fields of its
-/// kind that are known to be atomic.
+/// Whether `plan`, an apply, an update or a merge patch, would provably leave `object` as it is. `known`: the fields of
+/// its kind that are known to be atomic.
 pub(crate) fn changes_nothing(plan: &Plan, object: &Object, known: &Atomic) -> bool {
     let Ok(body) = std::str::from_utf8(&plan.mutation.body) else { return false };
     match plan.how {
@@ -107,8 +107,8 @@ impl Learned {
         locked(&self.atomic).clone()
     }
 
-    /// To read `lessons` takes up to milliseconds, so that is done before the lock is taken. Who asks meanwhile knows less, which
-    /// costs a request.
+    /// To read `lessons` takes up to milliseconds, so that is done before the lock is taken. Who asks meanwhile knows
+    /// less, which costs a request.
     fn learn(&self, lessons: impl IntoIterator<Item = Lesson>) {
         let mut learned = Atomic::default();
         for lesson in lessons {
@@ -170,8 +170,8 @@ impl Skips {
         learned.map(|learned| learned.atomic()).unwrap_or_default()
     }
 
-    /// The state of the object that `plan` is about to change, as this call knows it, whether or not its changes run the
-    /// key.
+    /// The state of the object that `plan` is about to change, as this call knows it, whether or not its changes run
+    /// the key.
     pub(crate) fn before(&self, call: &CallContext, plan: &Plan) -> StateBefore {
         if let Some((_, object)) = self.latest(call, plan, |_, _| true) {
             return StateBefore::State(object);
@@ -203,8 +203,8 @@ impl Skips {
         (!object.header.deleting && runs(followed, &object)).then_some(object)
     }
 
-    /// The latest state of the object that this call knows, of its own writes and of the caches whose state `admits`; and
-    /// such a cache.
+    /// The latest state of the object that this call knows, of its own writes and of the caches whose state `admits`;
+    /// and such a cache.
     fn latest(
         &self,
         call: &CallContext,
@@ -234,8 +234,8 @@ impl Skips {
         Some((followed, object))
     }
 
-    /// Remembers what an apply has left. Nothing large is kept for the next question about its kind, and nothing
-    /// of kinds about which nobody asks before a write: that is learned from at once, where a large answer is read anyway.
+    /// Remembers what an apply has left. Nothing large is kept for the next question about its kind, and nothing of
+    /// kinds about which nobody asks before a write: that is learned from at once, where a large answer is read anyway.
     pub(crate) fn learn(&self, plan: &Plan, left: &Object) {
         if plan.how != How::Apply || plan.dry_run {
             return;

@@ -32,8 +32,8 @@ use crate::writer::audit::{self, WriteOutcome};
 use crate::writer::plan::{How, Plan};
 use crate::writer::skip::StateBefore;
 
-/// The subresources of which Kubernetes stores what is written, and tries it on request. Others do something: `token` issues
-/// one, `proxy` sends a request on, `exec` and `attach` run.
+/// The subresources of which Kubernetes stores what is written, and tries it on request. Others do something: `token`
+/// issues one, `proxy` sends a request on, `exec` and `attach` run.
 const STORED: [&str; 9] =
     ["", "status", "scale", "eviction", "binding", "approval", "ephemeralcontainers", "finalize", "resize"];
 
@@ -332,8 +332,8 @@ fn is_there(left: &WrittenState) -> bool {
     !matches!(left, WrittenState::Nothing(_))
 }
 
-/// Whether the server says that a right is missing (`apiserver/pkg/endpoints/handlers/responsewriters/errors.go`), and not
-/// that admission refuses the object.
+/// Whether the server says that a right is missing (`apiserver/pkg/endpoints/handlers/responsewriters/errors.go`), and
+/// not that admission refuses the object.
 fn lacks_right(message: &str) -> bool {
     message.split_once(" cannot ").is_some_and(|(_, after)| after.contains(" resource "))
 }

@@ -1,5 +1,5 @@
-//! Errors about a resource or a subresource that the server does not serve name no object: otherwise the host would take a
-//! primary for gone.
+//! Errors about a resource or a subresource that the server does not serve name no object: otherwise the host would
+//! take a primary for gone.
 
 use std::sync::Arc;
 use std::time::Duration;

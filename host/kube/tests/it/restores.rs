@@ -1,4 +1,5 @@
-//! A server whose etcd was restored, as its answers show it: all caches list at once, and say when they may be believed.
+//! A server whose etcd was restored, as its answers show it: all caches list at once, and say when they may be
+//! believed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

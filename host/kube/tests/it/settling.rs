@@ -227,8 +227,9 @@ fn labelled() -> Value {
     pod
 }
 
-/// An apply of that label, with its answer lost, by a plugin that watches Pods, of which `listed` are there. The server shows
-/// the Pod as applied when it is asked. How long the key is held; None: nothing was sent. `runs`: see [`Followed`].
+/// An apply of that label, with its answer lost, by a plugin that watches Pods, of which `listed` are there. The server
+/// shows the Pod as applied when it is asked. How long the key is held; None: nothing was sent. `runs`: see
+/// [`Followed`].
 async fn held_beside(listed: &[Value], runs: Option<Runs>) -> Option<Duration> {
     let script = lost().lists([list(7, listed)]).lists(vec![Reply::Json(200, labelled()); 2]);
     let client = script.client();
@@ -276,7 +277,8 @@ async fn an_unchanged_apply_is_sent_and_held_beside_a_watch_with_predicates() {
     );
 }
 
-/// The writes to the Pod `prod/a` that name its incarnation `u` at version 7, by form, and whether they could create it.
+/// The writes to the Pod `prod/a` that name its incarnation `u` at version 7, by form, and whether they could create
+/// it.
 fn locked() -> Vec<(&'static str, Operation, bool)> {
     let target = || ObjectRef { kind: ObjectKind::new("v1", "Pod"), key: key("a"), uid: Some("u".into()) };
     let options = || WriteOptions { resource_version: Some("7".into()), ..WriteOptions::default() };

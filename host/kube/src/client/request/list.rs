@@ -40,8 +40,8 @@ pub(crate) struct ReadList {
     pub(crate) bytes: usize,
 }
 
-/// GETs the list at `uri` in a form that `accept` allows, within `limit`, and gives `take` the text of each item as soon as all of
-/// that has come. An error of `take` ends it: no more is read.
+/// GETs the list at `uri` in a form that `accept` allows, within `limit`, and gives `take` the text of each item as
+/// soon as all of that has come. An error of `take` ends it: no more is read.
 pub(crate) async fn get_list<E: From<ListError>>(
     client: &Client,
     uri: &str,
@@ -113,8 +113,8 @@ enum ListPlace {
 }
 
 impl ListSplit {
-    /// Takes what is not of items out of `buffer`. Returns the length of the item with which `buffer` begins then, once all of it
-    /// is there: the caller takes it out. `None` if more must come first.
+    /// Takes what is not of items out of `buffer`. Returns the length of the item with which `buffer` begins then, once
+    /// all of it is there: the caller takes it out. `None` if more must come first.
     fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<usize>, ListError> {
         loop {
             let is_item = matches!(self.place, ListPlace::FirstItem | ListPlace::Item);

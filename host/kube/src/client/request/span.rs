@@ -66,7 +66,8 @@ pub(super) fn end<T>(span: &mut OpenSpan, result: &Result<T, RequestError>, code
     });
 }
 
-/// The error as a collector of traces may have it. The server quotes what it refuses, which may be a value from a Secret.
+/// The error as a collector of traces may have it. The server quotes what it refuses, which may be a value from a
+/// Secret.
 fn described(error: &RequestError) -> String {
     match error {
         RequestError::Refused { status, .. } => {

@@ -6,8 +6,8 @@ use std::ops::Range;
 /// `managedFields` can make several times as long.
 pub(crate) const VALUE_BYTES_MAX: usize = 32 << 20;
 
-/// Looks for the end of the first JSON value of a buffer that grows. It looks at each byte once, and counts brackets outside of
-/// strings: whether what it finds is JSON, its reader sees.
+/// Looks for the end of the first JSON value of a buffer that grows. It looks at each byte once, and counts brackets
+/// outside of strings: whether what it finds is JSON, its reader sees.
 #[derive(Debug, Default)]
 pub(crate) struct ValueScan {
     /// The bytes before this were looked at.
@@ -21,8 +21,9 @@ pub(crate) struct ValueScan {
 }
 
 impl ValueScan {
-    /// Where in `bytes` the value is, once all of it has come. Until the scan is begun anew, `bytes` may only grow at its end.
-    /// What begins with no bracket is no object, and is taken for a value as far as it has come, so that its reader refuses it.
+    /// Where in `bytes` the value is, once all of it has come. Until the scan is begun anew, `bytes` may only grow at
+    /// its end. What begins with no bracket is no object, and is taken for a value as far as it has come, so that its
+    /// reader refuses it.
     pub(crate) fn find(&mut self, bytes: &[u8]) -> Option<Range<usize>> {
         let start = match self.start {
             Some(start) => start,

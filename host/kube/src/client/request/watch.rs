@@ -11,9 +11,9 @@ const IDLE_BUFFER_BYTES: usize = 64 << 10;
 
 /// The values of a watch.
 ///
-/// Servers write each value on a line of its own, so a caller reads a line as a value first ([`Self::line`]), which finds the
-/// value's end at no cost. Where that does not work, it takes the next value wherever that ends ([`Self::value`]), as client-go
-/// does (apimachinery: `runtime/serializer/json`, `framer.go`).
+/// Servers write each value on a line of its own, so a caller reads a line as a value first ([`Self::line`]), which
+/// finds the value's end at no cost. Where that does not work, it takes the next value wherever that ends
+/// ([`Self::value`]), as client-go does (apimachinery: `runtime/serializer/json`, `framer.go`).
 #[derive(Debug)]
 pub(crate) struct WatchStream<B = Body> {
     body: B,
@@ -28,8 +28,8 @@ pub(crate) struct WatchStream<B = Body> {
 /// Why there is no further value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchEnd {
-    /// The stream ended between two values. A connection that breaks ends the stream like one that is closed: a watch resumes
-    /// from either.
+    /// The stream ended between two values. A connection that breaks ends the stream like one that is closed: a watch
+    /// resumes from either.
     Clean,
     /// The stream ended within a value.
     Torn,
@@ -42,8 +42,8 @@ impl<B: hyper::body::Body<Data = Bytes> + Unpin> WatchStream<B> {
         Self { body, buffer: BytesMut::new(), searched: 0, scan: ValueScan::default(), returned: 0 }
     }
 
-    /// The next line that is not blank, which may be a value, or less or more than one; or the next value, if it has come
-    /// without an end of its line. Cancel-safe.
+    /// The next line that is not blank, which may be a value, or less or more than one; or the next value, if it has
+    /// come without an end of its line. Cancel-safe.
     pub(crate) async fn line(&mut self) -> Result<&[u8], WatchEnd> {
         self.skip_blank();
         loop {

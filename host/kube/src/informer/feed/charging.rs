@@ -7,8 +7,8 @@ use crate::informer::budget::{BudgetScope, Excess};
 use crate::informer::error::OverBudget;
 
 impl Feed {
-    /// Charges a list of `bytes` that is still coming in. An error if nobody can afford it, or nobody subscribes any more, so
-    /// that nobody would pay for the rest.
+    /// Charges a list of `bytes` that is still coming in. An error if nobody can afford it, or nobody subscribes any
+    /// more, so that nobody would pay for the rest.
     pub(crate) fn afford(&self, bytes: usize) -> Result<(), OverBudget> {
         let mut state = self.lock();
         self.charge(&mut state, bytes)?;

@@ -27,7 +27,8 @@ impl Feed {
     /// The state of the cache now, if the server's answers can be compared with it.
     pub(crate) fn known_state(&self) -> Option<KnownState> {
         let is_compared = self.store.is_comparable() && !may_have_own_etcd(&self.spec.kind);
-        // In this order: a version that comes between is younger than it is taken for, and an old one explains a larger leap.
+        // In this order: a version that comes between is younger than it is taken for, and an old one explains a larger
+        // leap.
         let (era, since) = (self.store.era(), self.store.version_since());
         self.store.version().filter(|_| is_compared).map(|version| KnownState { era, version, since })
     }
@@ -38,8 +39,8 @@ impl Feed {
         restores.read(&self.spec, ConsistentRead { era: known.era, known: &known.version, apart, answered })
     }
 
-    /// The restore of the server that a list comes after: the last one, if the list began later or is itself a sign of it. To
-    /// be asked before the list is taken over.
+    /// The restore of the server that a list comes after: the last one, if the list began later or is itself a sign of
+    /// it. To be asked before the list is taken over.
     pub(crate) fn era_of(&self, restores: &Restores, listed: &CompleteList) -> Option<Stamp> {
         let known = self.known_state().filter(|_| listed.resource.comparable);
         let verdict = known.map(|known| self.compare_history(restores, &known, &listed.version));

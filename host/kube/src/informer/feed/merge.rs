@@ -16,7 +16,8 @@ use crate::informer::store::Contents;
 /// How far an event has brought the contents, for those who wait. What it has changed is in the outbox.
 #[derive(Default)]
 pub(super) struct Moved {
-    /// The object of an event that has changed nothing about it: as the store has it, or, if that is nothing, as it went.
+    /// The object of an event that has changed nothing about it: as the store has it, or, if that is nothing, as it
+    /// went.
     known: Option<(Object, bool)>,
     version: Option<Version>,
 }

@@ -9,8 +9,8 @@ pub(super) fn is_same(one: &Object, other: &Object) -> bool {
     one == other || (one.header == other.header && reads_alike(&one.glance(), &other.glance()))
 }
 
-/// Whether two texts say the same: in an item of a list the kind, which the server leaves out, stands elsewhere than in an
-/// event.
+/// Whether two texts say the same: in an item of a list the kind, which the server leaves out, stands elsewhere than in
+/// an event.
 fn reads_alike(one: &str, other: &str) -> bool {
     let value = |text| serde_json::from_str::<serde_json::Value>(text).ok();
     let parts = split_kind(one);

@@ -41,9 +41,9 @@ impl Subscription {
         }
     }
 
-    /// The next event: first those that the store held at the beginning, as initial ones, then every change since, once.
-    /// None: the informers have stopped, or the cache has grown beyond this subscriber's [`Budget`](crate::Budget). Nothing
-    /// is lost when the future is dropped.
+    /// The next event: first those that the store held at the beginning, as initial ones, then every change since,
+    /// once. None: the informers have stopped, or the cache has grown beyond this subscriber's
+    /// [`Budget`](crate::Budget). Nothing is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<WatchEvent> {
         match self.snapshot.next() {
             Some(new) => Some(WatchEvent::Applied { old: None, new, initial: true }),
@@ -51,8 +51,8 @@ impl Subscription {
         }
     }
 
-    /// Completes when the kind is no longer served: its `CustomResourceDefinition` was deleted, for instance. Its objects
-    /// have gone with it. Cancel-safe.
+    /// Completes when the kind is no longer served: its `CustomResourceDefinition` was deleted, for instance. Its
+    /// objects have gone with it. Cancel-safe.
     pub async fn gone(&self) {
         let mut status = self.feed.status.subscribe();
         // An error would mean that the sender, which is in the feed, has been dropped.

@@ -12,8 +12,8 @@ use crate::informer::status::ListReason;
 /// Between two lists of one cache that are made for such a reason.
 const RELIST_INTERVAL_MIN: Duration = Duration::from_secs(10);
 
-/// Completes when a list is to be made, and says why: somebody has asked for one, or the server was restored. The last one was
-/// taken over at `listed_at`.
+/// Completes when a list is to be made, and says why: somebody has asked for one, or the server was restored. The last
+/// one was taken over at `listed_at`.
 pub(super) async fn relist_due(feed: Arc<Feed>, restores: Restores, listed_at: Option<Instant>) -> ListReason {
     let mut states = restores.watch();
     let reason = tokio::select! {

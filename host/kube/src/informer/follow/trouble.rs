@@ -39,8 +39,8 @@ pub(super) fn list_reason(failure: Option<&InformerError>) -> ListReason {
     }
 }
 
-/// Whether a watch that failed so may be asked for again from where it was. Anything else needs a new list, and perhaps a
-/// new look at what the server serves.
+/// Whether a watch that failed so may be asked for again from where it was. Anything else needs a new list, and perhaps
+/// a new look at what the server serves.
 pub(super) fn can_resume(error: &InformerError) -> bool {
     match error {
         InformerError::Watch(error) => error.code().is_none_or(is_passing),

@@ -1,5 +1,5 @@
-//! A second watch from where the cache stands: the server tells it how far it has come although nothing has changed, which
-//! it tells the cache's own watch once a minute.
+//! A second watch from where the cache stands: the server tells it how far it has come although nothing has changed,
+//! which it tells the cache's own watch once a minute.
 
 use std::cmp::Ordering;
 use std::time::Duration;

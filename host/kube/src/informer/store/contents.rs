@@ -50,7 +50,8 @@ impl PartialEq for ByName {
 
 impl Eq for ByName {}
 
-/// Invariant: `names`, `owners`, `indexes` and `conditions` have exactly the objects of `objects`, and no namespace is empty.
+/// Invariant: `names`, `owners`, `indexes` and `conditions` have exactly the objects of `objects`, and no namespace is
+/// empty.
 #[derive(Default)]
 pub(crate) struct Contents {
     /// Set by the first complete list.
@@ -169,15 +170,14 @@ impl Contents {
         self.resource.as_ref().is_some_and(|resource| resource.comparable)
     }
 
-    /// The order of two versions, where the server promises one. None: nobody can tell, whatever the versions look like,
-    /// and the order in which the watch tells of them is all that there is.
+    /// The order of two versions, where the server promises one. None: nobody can tell, whatever the versions look
+    /// like, and the order in which the watch tells of them is all that there is.
     pub(crate) fn compare(&self, a: &Version, b: &Version) -> Option<Ordering> {
         a.compare(b).filter(|_| self.is_comparable())
     }
 
-    /// Notes where the contents come from, a list that began at `began`. One that is older than what was there, as after a
-    /// restored backup, begins an epoch.
-    /// So does the first after the server was restored.
+    /// Notes where the contents come from, a list that began at `began`. One that is older than what was there, as
+    /// after a restored backup, begins an epoch. So does the first after the server was restored.
     pub(crate) fn set_listed(&mut self, resource: Arc<Resource>, version: Version, began: Stamp, era: Option<Stamp>) {
         let before = self.version.as_ref().and_then(|before| version.compare(before));
         let is_older = resource.comparable && before == Some(Ordering::Less);
@@ -270,8 +270,8 @@ impl Contents {
         self.bytes = self.objects.iter().map(Object::footprint).sum();
     }
 
-    /// Visits the objects of `scope` after the key `after`, in the order of keys, until `visit` breaks. False: there is no
-    /// such index.
+    /// Visits the objects of `scope` after the key `after`, in the order of keys, until `visit` breaks. False: there is
+    /// no such index.
     pub(super) fn scan(
         &self,
         scope: StoreScope<'_>,

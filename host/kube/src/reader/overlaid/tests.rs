@@ -156,8 +156,8 @@ fn get(reader: &Reader, call: &CallContext, key: &(String, String)) -> Option<Ar
     reader.get(call, &target, None).unwrap_or_default()
 }
 
-/// One run: a world, some watches of it that have seen a part of the call's writes, and questions. Returns how many answers
-/// would have been others without the overlay.
+/// One run: a world, some watches of it that have seen a part of the call's writes, and questions. Returns how many
+/// answers would have been others without the overlay.
 fn round(seed: u64) -> usize {
     let mut random = Random(SmallRng::seed_from_u64(seed));
     let mut world = World::new();

@@ -1,7 +1,8 @@
 //! The things that a key must see after it has deleted a collection.
 //!
-//! The answer names the objects too late: their events may have come by then. So those that the caches show are followed
-//! from before the request. What the caches did not show, and what the server does not name, they have to prove.
+//! The answer names the objects too late: their events may have come by then. So those that the caches show are
+//! followed from before the request. What the caches did not show, and what the server does not name, they have to
+//! prove.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -30,8 +31,8 @@ pub(crate) struct CollectionInterest {
 }
 
 impl Expecting {
-    /// To be called before the objects of `kind` in `namespace` with these `labels` are deleted. None: no cache can show
-    /// any.
+    /// To be called before the objects of `kind` in `namespace` with these `labels` are deleted. None: no cache can
+    /// show any.
     pub(crate) fn open_collection(
         &self,
         call: &CallContext,
