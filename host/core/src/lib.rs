@@ -1,5 +1,5 @@
 //! Windlass's decisions, apart from its actions: keys, the workqueue, the outcome of a call, ownership, grants, and the
-//! [`ports`] through which the sandbox asks for what the edge to Kubernetes carries out.
+//! [`ports`](call::ports) through which the sandbox asks for what the edge to Kubernetes carries out.
 //!
 //! Nothing here does I/O, reads a clock or draws a random number: time and randomness are passed in, so that each
 //! decision is a value that a test can compare. `windlass-kube` and `windlass-wasm` depend on this crate and not on each
