@@ -15,6 +15,7 @@ use windlass_core::write::settle::Hold;
 use windlass_wasm::{CallLimits, Called, Replay};
 
 use crate::dispatch::reconcile::{Call, Reconcile};
+use crate::dispatch::shadow::ledger::ShadowLedger;
 use crate::dispatch::shadow::{Backlog, NextOf, NotedCall, OpenNotes};
 
 /// Notes the calls for the shadow.
@@ -29,7 +30,7 @@ impl Shadowed {
         Self { inner, next, backlog }
     }
 
-    async fn noted(&self, call: Call<'_>) -> Called {
+    async fn noted(&self, call: Call<'_>, ledger: Arc<ShadowLedger>) -> Called {
         let notes = OpenNotes::new(call.ports.reads.clone());
         let ports = listened(call.ports, notes.clone());
         let (request, context) = (call.request.clone(), call.context.clone());
@@ -38,10 +39,10 @@ impl Shadowed {
         if called.made && !called.result.is_wait() {
             let offered = notes
                 .take()
-                .map(|noted| NotedCall::new(request, unheld(&context), limits, noted, called.clone()))
+                .map(|noted| NotedCall::new(ledger.clone(), request, unheld(&context), limits, noted, called.clone()))
                 .is_some_and(|noted| self.backlog.offer(noted));
-            if !offered && let Some(next) = self.next.borrow().clone() {
-                next.ledger.passed_over("too much is waiting, or the call asked for too much");
+            if !offered {
+                ledger.passed_over("too much is waiting, or the call asked for too much");
             }
         }
         called
@@ -50,10 +51,11 @@ impl Shadowed {
 
 impl Reconcile for Shadowed {
     fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
-        if self.next.borrow().is_none() {
-            return self.inner.reconcile(call);
+        let ledger = self.next.borrow().as_ref().map(|next| next.ledger.clone());
+        match ledger {
+            Some(ledger) => self.noted(call, ledger).boxed(),
+            None => self.inner.reconcile(call),
         }
-        self.noted(call).boxed()
     }
 }
 

@@ -1,11 +1,12 @@
 //! The calls that a shadow has still to make: of each key the last one, and no more than there is room for.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use windlass_core::object::ObjectKey;
 
+use super::ledger::ShadowLedger;
 use super::noted::NotedCall;
 
 /// The most calls that wait. The current version is never kept waiting: what comes beyond that is not compared.
@@ -49,13 +50,15 @@ impl Backlog {
         true
     }
 
-    /// Waits for the next call. Cancel-safe.
-    pub(crate) async fn next(&self) -> NotedCall {
+    /// Waits for the next call that was noted for the version with `ledger`, and drops those of other versions: the
+    /// current version may go on noting for a version that has been replaced. Cancel-safe.
+    pub(crate) async fn next(&self, ledger: &Arc<ShadowLedger>) -> NotedCall {
         loop {
-            if let Some(call) = self.pop() {
-                return call;
+            match self.pop() {
+                Some(call) if Arc::ptr_eq(&call.ledger, ledger) => return call,
+                Some(_) => {}
+                None => self.added.notified().await,
             }
-            self.added.notified().await;
         }
     }
 
@@ -89,11 +92,12 @@ mod tests {
     use super::*;
     use crate::tests::played;
 
-    fn call(name: &str, attempt: u32) -> NotedCall {
+    fn call(ledger: &Arc<ShadowLedger>, name: &str, attempt: u32) -> NotedCall {
         let (mut request, context) = played::call(None);
         (request.key, request.attempt) = (ObjectKey::namespaced("prod", name), attempt);
-        let context = std::sync::Arc::into_inner(context).expect("nobody else has it");
+        let context = Arc::into_inner(context).expect("nobody else has it");
         NotedCall::new(
+            ledger.clone(),
             request,
             context,
             CallLimits::default(),
@@ -102,33 +106,44 @@ mod tests {
         )
     }
 
-    fn next(backlog: &Backlog) -> Option<(String, u32)> {
-        let call = backlog.next().now_or_never()?;
+    fn next(backlog: &Backlog, ledger: &Arc<ShadowLedger>) -> Option<(String, u32)> {
+        let call = backlog.next(ledger).now_or_never()?;
         Some((call.request.key.to_string(), call.request.attempt))
     }
 
     #[test]
     fn a_newer_call_replaces_the_one_of_its_key_in_place() {
-        let backlog = Backlog::default();
+        let (backlog, version) = (Backlog::default(), Arc::default());
         for (name, attempt) in [("a", 1), ("b", 1), ("a", 2)] {
-            assert!(backlog.offer(call(name, attempt)));
+            assert!(backlog.offer(call(&version, name, attempt)));
         }
-        assert_eq!(next(&backlog), Some(("prod/a".to_owned(), 2)));
-        assert_eq!(next(&backlog), Some(("prod/b".to_owned(), 1)));
-        assert_eq!(next(&backlog), None);
+        assert_eq!(next(&backlog, &version), Some(("prod/a".to_owned(), 2)));
+        assert_eq!(next(&backlog, &version), Some(("prod/b".to_owned(), 1)));
+        assert_eq!(next(&backlog, &version), None);
+    }
+
+    #[test]
+    fn calls_noted_for_a_replaced_version_are_dropped_and_no_others() {
+        let (backlog, replaced, version) = (Backlog::default(), Arc::default(), Arc::default());
+        for (of, name) in [(&replaced, "a"), (&version, "b"), (&replaced, "c"), (&version, "d")] {
+            assert!(backlog.offer(call(of, name, 1)));
+        }
+        assert_eq!(next(&backlog, &version), Some(("prod/b".to_owned(), 1)));
+        assert_eq!(next(&backlog, &version), Some(("prod/d".to_owned(), 1)));
+        assert_eq!(next(&backlog, &replaced), None);
     }
 
     #[test]
     fn the_backlog_of_shadow_calls_is_bounded() {
-        let backlog = Backlog::default();
+        let (backlog, version) = (Backlog::default(), Arc::default());
         for number in 0..WAITING_CALLS_MAX {
-            assert!(backlog.offer(call(&number.to_string(), 1)));
+            assert!(backlog.offer(call(&version, &number.to_string(), 1)));
         }
-        assert!(!backlog.offer(call("one-more", 1)));
-        assert!(backlog.offer(call("7", 2)), "it takes the place of its own");
-        assert_eq!(next(&backlog), Some(("prod/0".to_owned(), 1)));
-        assert!(backlog.offer(call("one-more", 1)));
+        assert!(!backlog.offer(call(&version, "one-more", 1)));
+        assert!(backlog.offer(call(&version, "7", 2)), "it takes the place of its own");
+        assert_eq!(next(&backlog, &version), Some(("prod/0".to_owned(), 1)));
+        assert!(backlog.offer(call(&version, "one-more", 1)));
         backlog.clear();
-        assert_eq!(next(&backlog), None);
+        assert_eq!(next(&backlog, &version), None);
     }
 }

@@ -44,7 +44,10 @@ impl ShadowCaller {
             let work = async {
                 match version {
                     Some(version) => self.work(&version).await,
-                    None => std::future::pending().await,
+                    None => {
+                        self.backlog.clear();
+                        std::future::pending().await
+                    }
                 }
             };
             tokio::select! {
@@ -54,7 +57,6 @@ impl ShadowCaller {
                         // There will never be another.
                         return std::future::pending().await;
                     }
-                    self.backlog.clear();
                 }
                 () = work => {}
             }
@@ -64,7 +66,7 @@ impl ShadowCaller {
     async fn work(&self, next: &NextVersion) {
         let callee = (self.callee)(next.plugin.clone());
         loop {
-            let call = self.backlog.next().await;
+            let call = self.backlog.next(&next.ledger).await;
             self.shadow(next, &*callee, call).await;
         }
     }
@@ -77,7 +79,7 @@ impl ShadowCaller {
             permit.unused();
             return next.ledger.passed_over("its configuration does not fit its schema, or has not been read");
         };
-        let NotedCall { request, context, limits, noted, called: current } = call;
+        let NotedCall { request, context, limits, noted, called: current, ledger: _ } = call;
         let principal = Arc::new(context.principal.shadow(next.plugin.short_digest().into()));
         let cpu_permit = permit.cpu_permit();
         let context = Arc::new(CallContext { principal, cpu_permit, config, overlay: Overlay::fixed(), ..context });

@@ -8,6 +8,8 @@ use windlass_core::object::ObjectRef;
 use windlass_core::write::Operation;
 use windlass_wasm::{CallLimits, Called, Request};
 
+use super::ledger::ShadowLedger;
+
 /// The most that is noted of one call, in bytes. A call that asks for more is not compared.
 pub(super) const NOTED_BYTES_MAX: usize = 4 << 20;
 /// The room that a note takes beside its texts, in bytes.
@@ -182,6 +184,8 @@ pub(super) fn state_of(reads: &dyn Reads, call: &CallContext, object: &ObjectRef
 /// A call of the current version that has ended, for its shadow. It does not hold its key.
 #[derive(Debug)]
 pub(crate) struct NotedCall {
+    /// The ledger of the version that shadows the call.
+    pub(super) ledger: Arc<ShadowLedger>,
     pub(super) request: Request,
     pub(super) context: CallContext,
     pub(super) limits: CallLimits,
@@ -191,13 +195,14 @@ pub(crate) struct NotedCall {
 
 impl NotedCall {
     pub(crate) fn new(
+        ledger: Arc<ShadowLedger>,
         request: Request,
         context: CallContext,
         limits: CallLimits,
         noted: CallNotes,
         called: Called,
     ) -> Self {
-        Self { request, context, limits, noted, called }
+        Self { ledger, request, context, limits, noted, called }
     }
 
     /// Roughly what it keeps in memory. What it shares with the caches is not counted.
