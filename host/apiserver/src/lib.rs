@@ -17,6 +17,8 @@
 //! # }
 //! ```
 
+#![deny(missing_docs)]
+
 mod admission;
 mod authn;
 mod authz;

@@ -19,7 +19,6 @@ impl std::ops::Add<Duration> for Moment {
 
 /// The time of the world or of a test.
 pub trait Clock: Send + Sync + 'static {
-    /// The present.
     fn now(&self) -> Moment;
 
     /// Completes when `now` has reached `moment`, at once if it has already.

@@ -55,7 +55,6 @@ pub struct SeededDefect {
 }
 
 impl Defect {
-    /// All of them.
     pub const ALL: [Self; 15] = [
         Self::AddWhileRunningIsLost,
         Self::FailureIsForgotten,

@@ -9,7 +9,6 @@ use crate::object::ObjectRef;
 
 /// The class of an [`ApiError`]; the same list as `api-reason` in `wit/types.wit`, which documents each case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "documented in wit/types.wit, once")]
 pub enum ApiReason {
     NotFound,
     AlreadyExists,

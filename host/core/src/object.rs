@@ -121,7 +121,6 @@ impl fmt::Display for ObjectKind {
 pub struct ObjectKey {
     /// None for a cluster-scoped object.
     pub namespace: Option<Arc<str>>,
-    /// The object's name.
     pub name: Arc<str>,
 }
 
@@ -149,7 +148,6 @@ impl fmt::Display for ObjectKey {
 /// One object of a kind, possibly narrowed to one incarnation of its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectRef {
-    /// The object's kind.
     pub kind: ObjectKind,
     /// Its namespace and name.
     pub key: ObjectKey,
@@ -176,7 +174,6 @@ impl fmt::Display for ObjectRef {
 /// An entry of `metadata.ownerReferences`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OwnerReference {
-    /// The owner's kind.
     pub kind: ObjectKind,
     /// The owner's name; it is in the namespace of the owned object or cluster-scoped.
     pub name: Arc<str>,
@@ -189,7 +186,6 @@ pub struct OwnerReference {
 /// The part of an object that is kept beside its text, so that indexes, mappings and predicates need no parsing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Namespace and name.
     pub key: ObjectKey,
     /// The UID that the server gave to this incarnation.
     pub uid: Uid,
@@ -197,7 +193,6 @@ pub struct Header {
     pub version: Version,
     /// The generation, 0 where the kind has none.
     pub generation: i64,
-    /// The labels.
     pub labels: Labels,
     /// All owners, in the object's order.
     pub owners: Arc<[OwnerReference]>,

@@ -61,7 +61,6 @@ pub struct Queue<K: Key> {
 /// The part that the queue knows of one key, at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuedKey {
-    /// Where it is.
     pub stage: DirtyStage,
     /// How long it has been ready or parked, or a worker has had it. Zero for one that is idle.
     pub waited: Duration,

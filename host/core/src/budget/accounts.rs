@@ -3,16 +3,13 @@
 
 use std::collections::VecDeque;
 
-/// Why somebody takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
-    /// To begin something.
     ToBegin,
     /// For something that has begun. It comes before what begins, of the same plugin.
     ToGoOn,
 }
 
-/// An account's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AccountId(usize);
 
@@ -26,7 +23,6 @@ pub(crate) struct Accounts<A, W> {
     tickets: u64,
 }
 
-/// One plugin's.
 pub(crate) struct AccountEntry<A, W> {
     /// Its holdings, and what it has used.
     pub(crate) account: A,
@@ -45,7 +41,6 @@ impl<A, W> AccountEntry<A, W> {
         }
     }
 
-    /// Whether anybody waits.
     pub(crate) fn has_waiters(&self) -> bool {
         self.is_waiting(Wants::ToGoOn) || self.is_waiting(Wants::ToBegin)
     }
@@ -76,7 +71,6 @@ impl<A, W> Accounts<A, W> {
         Self { accounts: Vec::new(), tickets: 0 }
     }
 
-    /// Opens an account.
     pub(crate) fn join(&mut self, account: A) -> AccountId {
         let free = self.accounts.iter().position(Option::is_none).unwrap_or_else(|| {
             self.accounts.push(None);
@@ -91,7 +85,6 @@ impl<A, W> Accounts<A, W> {
         self.accounts[id.0] = None;
     }
 
-    /// Queues a waiter.
     pub(crate) fn wait(&mut self, id: AccountId, wants: Wants, waiter: W) -> WaitTicket {
         let ticket = WaitTicket(self.tickets);
         self.tickets += 1;

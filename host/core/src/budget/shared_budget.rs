@@ -22,7 +22,6 @@ use crate::budget::accounts::{AccountId, WaitTicket};
 #[derive(Clone)]
 pub struct SharedBudget(Arc<Mutex<Stock<BudgetWaiter>>>);
 
-/// Somebody who waits.
 struct BudgetWaiter {
     share: BudgetShare,
     granted: oneshot::Sender<Portion>,

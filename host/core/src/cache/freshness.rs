@@ -72,7 +72,6 @@ const UNNOTICED_LIST_OBJECTS_MAX: usize = 500;
 /// How often the cache may lack something before it is made to list again.
 const LACKS_BEFORE_RELIST: u32 = 2;
 
-/// One proof's way.
 #[derive(Debug)]
 pub struct Course {
     step: ProofStep,

@@ -51,7 +51,6 @@ pub enum Target {
     Indexed {
         /// The index's name in the manifest.
         index: Arc<str>,
-        /// The value.
         value: String,
     },
 }
@@ -61,7 +60,6 @@ pub trait Primaries {
     /// Those with this value in an index of the primary's watch.
     fn indexed(&self, source: &IndexSource, value: &str) -> Vec<ObjectKey>;
 
-    /// All of them.
     fn all(&self) -> Vec<ObjectKey>;
 
     /// Those that `object`, of the watch of this name, is related to by a composer's own rules.
@@ -71,7 +69,6 @@ pub trait Primaries {
 /// The primary's kind and scope, which a mapping needs to make keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrimaryKind {
-    /// The kind.
     pub kind: ObjectKind,
     /// Whether primaries live in namespaces.
     pub namespaced: bool,

@@ -23,9 +23,7 @@ const MARKS: [&str; 5] =
 pub enum Predicate {
     /// The generation: the specification changed, not the status.
     Generation,
-    /// Any label.
     Labels,
-    /// Any annotation.
     Annotations,
     /// A value at one of these JSON pointers (see [`crate::object::pointer`]).
     Fields(Vec<Arc<str>>),

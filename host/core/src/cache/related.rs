@@ -64,9 +64,7 @@ struct State {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Namespace(Arc<str>),
-    /// They have none.
     Cluster,
-    /// Wherever they are.
     Anywhere,
 }
 

@@ -144,7 +144,6 @@ pub enum WatchEvent {
     Applied {
         /// The state before. None: it was not in the store.
         old: Option<crate::object::Object>,
-        /// The state now.
         new: crate::object::Object,
         /// Part of the first list, or of a resync: it maps to keys at low priority.
         initial: bool,

@@ -44,7 +44,6 @@ pub struct Composition {
 /// How children of a kind change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum UpdateStrategy {
-    /// By applying.
     #[default]
     InPlace,
     /// By deleting them and, once they have gone, creating them anew; what is metadata only is applied.
@@ -58,24 +57,19 @@ pub enum UpdateStrategy {
 pub struct CompositeParent {
     /// The plugin's name, which the mark of its children holds.
     pub plugin: Arc<str>,
-    /// Its kind.
     pub kind: ObjectKind,
-    /// Its key.
     pub key: ObjectKey,
-    /// Its incarnation.
     pub uid: Arc<str>,
 }
 
 /// A kind of children, as the manifest declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedKind {
-    /// The kind.
     pub kind: ObjectKind,
     /// Whether its objects live in namespaces.
     pub namespaced: bool,
     /// Where children are watched. None: everywhere.
     pub namespaces: Option<Vec<Arc<str>>>,
-    /// How they change.
     pub strategy: UpdateStrategy,
 }
 

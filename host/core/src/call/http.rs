@@ -8,7 +8,6 @@ use std::time::Duration;
 pub enum HttpBody {
     /// UTF-8.
     Text(String),
-    /// Anything else.
     Bytes(Vec<u8>),
 }
 
@@ -23,9 +22,8 @@ impl HttpBody {
     }
 }
 
-/// A request.
+/// A request. `wit/http.wit` documents the fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "documented in wit/http.wit, once")]
 pub struct HttpRequest {
     pub method: String,
     pub url: String,
@@ -35,9 +33,8 @@ pub struct HttpRequest {
     pub timeout: Option<Duration>,
 }
 
-/// A response, whatever its status.
+/// A response with any status. `wit/http.wit` documents the fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "documented in wit/http.wit, once")]
 pub struct HttpResponse {
     pub status: u16,
     /// Names in lower case.
@@ -55,7 +52,6 @@ impl HttpResponse {
 
 /// Why there is no response; as `http-reason` in `wit/http.wit`, which documents each case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "documented in wit/http.wit, once")]
 pub enum HttpReason {
     NotGranted,
     InvalidRequest,
@@ -71,7 +67,6 @@ pub enum HttpReason {
 /// A request without a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpError {
-    /// The class.
     pub reason: HttpReason,
     /// The message, for people.
     pub message: String,

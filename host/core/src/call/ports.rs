@@ -145,7 +145,6 @@ pub struct Claimed {
 pub enum MetricChange {
     /// Adds to a counter.
     Add,
-    /// Sets a gauge.
     Set,
     /// Adds a value to a histogram.
     Observe,
@@ -168,7 +167,6 @@ pub type Written = Result<Option<Arc<str>>, ApiError>;
 pub enum EventType {
     /// Things go as they should.
     Normal,
-    /// Somebody should look.
     Warning,
 }
 
@@ -179,9 +177,7 @@ pub struct Event {
     pub regarding: Option<ObjectRef>,
     /// A second object that took part.
     pub related: Option<ObjectRef>,
-    /// Severity.
     pub event_type: EventType,
-    /// Why, in CamelCase.
     pub reason: String,
     /// The action, in CamelCase.
     pub action: String,
@@ -219,13 +215,10 @@ pub trait Events: Send + Sync {
 /// All that a call may ask of the world. [`Port`] is asynchronous, for what takes time; the others answer at once.
 #[derive(Clone)]
 pub struct Ports {
-    /// Reads from caches.
     pub reads: Arc<dyn Reads>,
     /// Everything that leaves this process: reads from the API server, mutations, HTTP.
     pub outside: Arc<dyn Port>,
-    /// Kubernetes Events.
     pub events: Arc<dyn Events>,
-    /// The plugin's metrics.
     pub metrics: Arc<dyn Metrics>,
     /// Time and chance. None: the host's own.
     pub surroundings: Option<Arc<dyn Surroundings>>,

@@ -22,7 +22,6 @@ pub trait SpanSink: Debug + Send + Sync {
     /// The present, in nanoseconds since 1970. It never goes back.
     fn now(&self) -> u64;
 
-    /// A random id.
     fn new_id(&self) -> u64;
 
     /// The API server's host and port, for the spans of requests to it.
@@ -47,11 +46,8 @@ pub enum SpanKind {
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SpanValue {
-    /// Text.
     Text(String),
-    /// A whole number.
     Whole(i64),
-    /// Any number.
     Number(f64),
 }
 
@@ -108,14 +104,12 @@ pub struct EndedSpan {
     pub start: u64,
     /// When it ended, in nanoseconds since 1970.
     pub end: u64,
-    /// Facts about it.
     pub attributes: Vec<(&'static str, SpanValue)>,
     /// How it failed. None: it did not.
     pub error: Option<String>,
 }
 
 impl EndedSpan {
-    /// Adds an attribute.
     pub fn set(&mut self, name: &'static str, value: impl Into<SpanValue>) {
         self.attributes.push((name, value.into()));
     }

@@ -15,17 +15,11 @@ use self::table::TABLE;
 /// A feature with a gate. What is known of it stands in one table, `features/table.rs`, in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feature {
-    /// See the table.
     AutomaticExpectations,
-    /// See the table.
     ColdCompression,
-    /// See the table.
     ComparableResourceVersions,
-    /// See the table.
     FairDispatch,
-    /// See the table.
     FreshnessProof,
-    /// See the table.
     WatchList,
 }
 
@@ -46,7 +40,6 @@ pub enum FeatureStage {
     Beta,
     /// It is generally available: finished.
     Ga,
-    /// It will go.
     Deprecated,
 }
 
@@ -129,7 +122,6 @@ pub enum FeatureError {
     /// A value that is neither true nor false.
     #[error("{name}={value} is neither true nor false")]
     NotBool {
-        /// The gate.
         name: String,
         /// The text that stands there.
         value: String,
@@ -139,13 +131,11 @@ pub enum FeatureError {
     Unknown {
         /// The text that stands there.
         name: String,
-        /// All gates.
         known: String,
     },
     /// The gate is locked to its default.
     #[error("{name} cannot be {wish}, it is locked to {}: {why}", !wish)]
     Locked {
-        /// The gate.
         name: &'static str,
         /// The value that was wished.
         wish: bool,
@@ -155,7 +145,6 @@ pub enum FeatureError {
     /// The gate needs one that is off.
     #[error("{name} cannot be true without {needed}: set {needed}=true as well")]
     Needs {
-        /// The gate.
         name: &'static str,
         /// The gate that it needs.
         needed: &'static str,

@@ -41,10 +41,7 @@ pub type FoundLease = Option<(LeaseVersion, LeaseRecord)>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseWish {
     /// To take it so long after it has become free, and to keep it.
-    Hold {
-        /// Gives others precedence.
-        after: Duration,
-    },
+    Hold { after: Duration },
     /// To let go of it.
     Yield,
 }
@@ -52,9 +49,7 @@ pub enum LeaseWish {
 /// The purpose of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To take it.
     Acquire,
-    /// To keep it.
     Renew,
     /// To let go of it.
     Release,
@@ -65,18 +60,15 @@ pub enum Purpose {
 pub enum ElectionStep {
     /// Nothing before this moment, unless something is observed or wished.
     WaitUntil(Moment),
-    /// Read the lease.
     Look {
         /// How long that may take.
         limit: Duration,
     },
-    /// Write it.
     Write {
         /// Over which state. None: create it.
         over: Option<LeaseVersion>,
         /// The content to write.
         record: LeaseRecord,
-        /// The purpose.
         purpose: Purpose,
         /// How long that may take.
         limit: Duration,
@@ -86,7 +78,6 @@ pub enum ElectionStep {
 /// The result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ElectionAnswer {
-    /// A look's.
     Found(FoundLease),
     /// The write was carried out.
     Written {

@@ -37,7 +37,6 @@ pub enum ControllerState {
     Waiting,
     /// Its caches take their first lists.
     Syncing,
-    /// Its workers work.
     Running,
     /// It will not run again under this host's settings.
     Stopped,
@@ -85,7 +84,6 @@ impl LeaseStatus {
 /// The facts about one controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControllerFacts {
-    /// Its state.
     pub state: ControllerState,
     /// The API server refuses one of its lists or watches. Counts while the controller fills its caches.
     pub is_refused: bool,
@@ -104,7 +102,6 @@ pub struct PluginFacts<'a> {
     pub is_unserved: bool,
     /// Whether this replica may run it.
     pub lease: LeaseStatus,
-    /// Its controllers.
     pub controllers: &'a [ControllerFacts],
 }
 
@@ -145,12 +142,10 @@ pub enum PluginState {
     CachesUnproven,
     /// The circuit breaker of a controller is open.
     BreakerOpen,
-    /// It runs here.
     Running,
 }
 
 impl PluginState {
-    /// All of them.
     pub const ALL: [Self; 18] = [
         Self::Loading,
         Self::NotLoaded,

@@ -126,7 +126,6 @@ impl FirstCalls {
 pub enum ProbationVerdict {
     /// It is too early to say.
     Open,
-    /// It stays.
     Passed,
     /// The one before it was better, and is to come back.
     Failed,

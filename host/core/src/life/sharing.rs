@@ -70,7 +70,6 @@ pub struct Membership {
 pub enum Unserved {
     /// The holder of its lease cannot serve it.
     ByHolder {
-        /// The holder.
         holder: Arc<str>,
         /// A replica that can.
         other: Option<Arc<str>>,

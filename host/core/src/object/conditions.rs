@@ -11,7 +11,6 @@ use std::sync::Arc;
 /// The answer of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ConditionStatus {
-    /// It holds.
     True,
     /// It does not hold.
     False,
@@ -20,7 +19,6 @@ pub enum ConditionStatus {
 }
 
 impl ConditionStatus {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::True, Self::False, Self::Unknown];
 
     /// The status as Kubernetes writes it.

@@ -20,20 +20,10 @@ pub enum OwnerError {
     Gone(ObjectKey),
     /// The owner is namespaced and the child is not.
     #[error("the primary {owner} is namespaced and cannot own the cluster-scoped {child}")]
-    ClusterScopedChild {
-        /// The owner.
-        owner: ObjectKey,
-        /// The child.
-        child: ObjectKey,
-    },
+    ClusterScopedChild { owner: ObjectKey, child: ObjectKey },
     /// The owner is in another namespace.
     #[error("the primary {owner} cannot own {child} in another namespace")]
-    OtherNamespace {
-        /// The owner.
-        owner: ObjectKey,
-        /// The child.
-        child: ObjectKey,
-    },
+    OtherNamespace { owner: ObjectKey, child: ObjectKey },
 }
 
 /// The controller reference by which `owner` owns `child`, as JSON.

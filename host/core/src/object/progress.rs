@@ -57,7 +57,6 @@ pub enum Advance<'a> {
     /// An event of the watch: the object is in this state now, or had it when it went. Told also of states that the cache
     /// had already, and before [`Advance::Version`] of the same event.
     Object {
-        /// Which object.
         object: &'a Object,
         /// Whether it has gone.
         gone: bool,

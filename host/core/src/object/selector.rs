@@ -16,7 +16,6 @@ pub enum SelectorError {
     /// The grammar asks for something else at this place.
     #[error("in the label selector {selector:?}: expected {expected}, found {found}")]
     Syntax {
-        /// The whole selector.
         selector: String,
         /// The text that would have been right.
         expected: &'static str,
@@ -28,18 +27,11 @@ pub enum SelectorError {
         "in the label selector {selector:?}: {key:?} is not a label key (a name of at most 63 letters, digits, '-', '_' \
          and '.', after an optional DNS prefix and '/')"
     )]
-    Key {
-        /// The whole selector.
-        selector: String,
-        /// The key.
-        key: String,
-    },
+    Key { selector: String, key: String },
     /// A value is not a label value, or not an integer where one is needed.
     #[error("in the label selector {selector:?}: {value:?} is not {expected}")]
     Value {
-        /// The whole selector.
         selector: String,
-        /// The value.
         value: String,
         /// The rule that it breaks.
         expected: &'static str,

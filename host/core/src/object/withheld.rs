@@ -29,13 +29,11 @@ impl WithheldEffect {
 /// A write that was not carried out, because the host is read-only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WithheldWrite {
-    /// The API verb.
     pub verb: &'static str,
     /// Resource, group and subresource: `deployments.apps/scale`.
     pub resource: String,
     /// The object. A name that the host has made up ends with `*`: the next one is another.
     pub object: ObjectRef,
-    /// Its fate.
     pub effect: WithheldEffect,
     /// The fields that would change.
     pub difference: Difference,

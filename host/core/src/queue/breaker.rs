@@ -20,7 +20,6 @@ pub const BREAKER_PAUSE_MAX: Duration = Duration::from_mins(5);
 /// The state of a circuit, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerState {
-    /// Calls are made.
     Closed,
     /// One call is made, or is about to be, to find out.
     HalfOpen,
@@ -31,7 +30,6 @@ pub enum BreakerState {
 /// When a call may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Now.
     Now,
     /// At this moment, unless something changes.
     At(Moment),

@@ -51,7 +51,6 @@ impl Delayed {
         self.heap.len()
     }
 
-    /// Forgets all entries.
     pub(super) fn clear(&mut self) {
         self.heap.clear();
     }

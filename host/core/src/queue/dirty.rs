@@ -21,7 +21,6 @@ use crate::queue::outcome::Retry;
 /// Where a key is in the dance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirtyStage {
-    /// Nothing to do.
     Idle,
     /// In the ready queue, under the item's present `turn`.
     Ready,

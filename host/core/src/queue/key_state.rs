@@ -120,7 +120,6 @@ pub enum KeyState {
 }
 
 impl KeyState {
-    /// All of them.
     pub const ALL: [Self; 18] = [
         Self::Done,
         Self::Scheduled,

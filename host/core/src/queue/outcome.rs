@@ -28,7 +28,6 @@ pub const WAITED: &str = "waited";
 pub enum Failure {
     /// An API error, passed on as it came.
     Api(ApiError),
-    /// Worth another attempt.
     Transient(String),
     /// Worth another attempt, but not before so long has passed.
     TransientAfter {
@@ -113,7 +112,6 @@ impl CallResult {
 pub enum Retry {
     /// One more of the key's limited attempts.
     Counted,
-    /// Somebody else's doing.
     Uncounted,
 }
 

@@ -45,7 +45,6 @@ pub enum TriggerReason {
 }
 
 impl TriggerReason {
-    /// All of them.
     pub const ALL: [Self; 9] = [
         Self::Changed,
         Self::Deleted,

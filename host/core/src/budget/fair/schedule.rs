@@ -134,7 +134,6 @@ impl<W> Schedule<W> {
         Self { order, free, accounts: Accounts::new(), horizon: 0 }
     }
 
-    /// Opens an account.
     pub(super) fn join(&mut self, weight: NonZeroU32) -> AccountId {
         let (weight, used) = (weight.get().into(), self.horizon);
         self.accounts.join(CpuAccount { weight, used, estimate: FIRST_ESTIMATE, call_slots: 0, permits: 0 })

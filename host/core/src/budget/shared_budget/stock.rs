@@ -22,7 +22,6 @@ pub(super) fn most_of_one(all: u32) -> u32 {
     (all / 2).max(all.min(1))
 }
 
-/// Somebody who waits.
 struct StockWaiter<W> {
     amount: u32,
     waiter: W,
@@ -72,7 +71,6 @@ impl<W> Stock<W> {
         self.free
     }
 
-    /// Opens an account.
     pub(super) fn join(&mut self) -> AccountId {
         self.accounts.join(StockHeld::default())
     }
@@ -103,7 +101,6 @@ impl<W> Stock<W> {
         may
     }
 
-    /// Queues a waiter.
     pub(super) fn wait(&mut self, id: AccountId, amount: u32, wants: Wants, waiter: W) -> WaitTicket {
         self.accounts.wait(id, wants, StockWaiter { amount, waiter })
     }

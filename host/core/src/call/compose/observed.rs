@@ -12,22 +12,16 @@ use crate::object::{ObjectKey, ObjectKind, ObjectRef};
 #[derive(Debug, thiserror::Error)]
 #[error("a cached {kind} cannot be read: {source}")]
 pub struct UnreadableChild {
-    /// Its kind.
     pub kind: ObjectKind,
-    /// Why.
     pub source: serde_json::Error,
 }
 
 /// An object of an owned kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedChildren {
-    /// Its kind.
     pub kind: ObjectKind,
-    /// Its key.
     pub key: ObjectKey,
-    /// Its incarnation.
     pub uid: Arc<str>,
-    /// Its version.
     pub version: Arc<str>,
     /// The UID of the owner that controls it.
     pub controller: Option<Arc<str>>,
@@ -37,7 +31,6 @@ pub struct ObservedChildren {
     pub created_by: Option<String>,
     /// It waits for finalizers or its grace period.
     pub deleting: bool,
-    /// All of it.
     pub text: Arc<str>,
 }
 
@@ -87,7 +80,6 @@ impl ObservedChildren {
         })
     }
 
-    /// This incarnation.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
         ObjectRef { kind: self.kind.clone(), key: self.key.clone(), uid: Some(self.uid.clone()) }

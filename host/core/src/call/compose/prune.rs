@@ -10,7 +10,6 @@ use crate::object::{ObjectKey, ObjectKind, ObjectRef};
 /// The fate of the children that were not composed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruning {
-    /// These go.
     pub doomed: Vec<Doomed>,
     /// Why none of them goes now although some would.
     pub withheld: Option<Withheld>,
@@ -21,9 +20,7 @@ pub struct Pruning {
 /// A child to delete, in exactly this state: what has changed since must be looked at again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doomed {
-    /// The child's incarnation.
     pub target: ObjectRef,
-    /// Its version.
     pub version: Arc<str>,
 }
 

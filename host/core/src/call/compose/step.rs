@@ -80,7 +80,6 @@ pub enum Applied {
     Pending,
     /// As [`Applied::Pending`], but nobody will tell: ask again after a while.
     PendingUnseen,
-    /// It is not.
     Failed(Failure),
     /// It was not tried, because another child's failure says that it would fail too.
     NotTried,
@@ -89,11 +88,9 @@ pub enum Applied {
 /// The part of a child that would change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildChange {
-    /// Nothing.
     None,
     /// Nothing but metadata, which every kind lets change.
     Metadata,
-    /// More than that.
     Content,
 }
 

@@ -40,7 +40,6 @@ pub struct Flaw {
     pub problem: String,
 }
 
-/// A checked answer.
 #[derive(Debug)]
 pub struct Wanted {
     /// The children, in the answer's order, no two of the same kind and key.
@@ -58,9 +57,7 @@ pub struct Child {
     pub kind: ObjectKind,
     /// Its key, with the namespace where the kind has one.
     pub key: ObjectKey,
-    /// How it changes.
     pub strategy: UpdateStrategy,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
     metadata: Map<String, Value>,
     /// Everything but the metadata, as it came.

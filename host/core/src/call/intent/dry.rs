@@ -18,7 +18,6 @@ pub enum DryState {
     Unknown,
     /// It is not there.
     Absent,
-    /// It is this.
     Is(Value),
 }
 

@@ -15,23 +15,19 @@ use crate::write::{Collection, DeleteOptions, Operation, Propagation};
 /// The question about a kind: how does the API server serve it?
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedQuery {
-    /// The kind.
     pub kind: ObjectKind,
 }
 
 /// A deletion of many objects by one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectionDeletion {
-    /// Which objects.
     pub collection: Collection,
-    /// How.
     pub options: DeleteOptions,
 }
 
 /// A claim of objects for the primary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerClaim {
-    /// Their kind.
     pub kind: ObjectKind,
     /// In Kubernetes' syntax. Objects in the primary's namespace that it matches belong to the primary.
     pub label_selector: String,

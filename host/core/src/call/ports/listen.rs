@@ -18,7 +18,6 @@ use crate::object::ObjectRef;
 pub enum Asked<'a> {
     /// [`Reads::get`].
     Get {
-        /// The object.
         target: &'a ObjectRef,
         /// The parts of it.
         fields: Option<&'a [String]>,
@@ -33,11 +32,8 @@ pub enum Asked<'a> {
     Metric {
         /// The effect of the value.
         change: MetricChange,
-        /// The metric.
         name: &'a str,
-        /// The value.
         value: f64,
-        /// The labels.
         labels: &'a [(String, String)],
     },
 }

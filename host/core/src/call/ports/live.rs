@@ -7,7 +7,6 @@ use crate::object::{ObjectKind, ObjectRef};
 /// The part of an object that is returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum View {
-    /// All of it.
     #[default]
     Whole,
     /// Its `apiVersion`, `kind` and `metadata`.
@@ -19,7 +18,6 @@ pub enum View {
 /// A read of one object, or of a subresource of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveGet {
-    /// The object.
     pub target: ObjectRef,
     /// Such as `scale`. None: the object itself.
     pub subresource: Option<Arc<str>>,
@@ -38,7 +36,6 @@ impl LiveGet {
 /// Conditions of a list from the API server; all must hold. As `live.list-query` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveQuery {
-    /// The kind.
     pub kind: ObjectKind,
     /// None: all namespaces.
     pub namespace: Option<Arc<str>>,
@@ -57,7 +54,6 @@ pub struct LiveQuery {
 /// A part of the log of a Pod's container. As `live.log-query` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogQuery {
-    /// The Pod.
     pub target: ObjectRef,
     /// None: the only one.
     pub container: Option<String>,
@@ -74,12 +70,9 @@ pub struct LogQuery {
 /// How the API server serves a kind. As `live.served-kind` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedKind {
-    /// The plural.
     pub resource: String,
     /// Its objects are in namespaces.
     pub namespaced: bool,
-    /// The API verbs.
     pub verbs: Vec<String>,
-    /// The subresources' names.
     pub subresources: Vec<String>,
 }

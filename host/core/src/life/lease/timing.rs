@@ -31,22 +31,12 @@ pub enum TimingError {
         "the lease duration, {duration:?}, must be longer than the renew deadline, {renew_deadline:?}: what lies between is \
          the time for requests on their way and for clocks that run unequally"
     )]
-    NoMargin {
-        /// The lease's.
-        duration: Duration,
-        /// The holder's.
-        renew_deadline: Duration,
-    },
+    NoMargin { duration: Duration, renew_deadline: Duration },
     /// One failed renewal would be the end.
     #[error(
         "the renew deadline, {renew_deadline:?}, must be longer than {JITTER_FACTOR} times the retry period, {retry_period:?}"
     )]
-    NoRetry {
-        /// The holder's.
-        renew_deadline: Duration,
-        /// Between two attempts.
-        retry_period: Duration,
-    },
+    NoRetry { renew_deadline: Duration, retry_period: Duration },
     /// It would never wait.
     #[error("the retry period must not be zero")]
     NoPause,

@@ -14,15 +14,12 @@ use serde_json::value::RawValue;
 /// The form of a write's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MutationForm {
-    /// A new object.
     New,
     /// The object as it is to be: what it does not say, goes.
     Replacement,
     /// The fields of an apply.
     Applied,
-    /// A merge patch.
     Merge,
-    /// A strategic patch.
     Strategic,
     /// A JSON patch.
     Json,
@@ -31,7 +28,6 @@ pub enum MutationForm {
 /// The finalizers that a write adds to an object, or removes from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Touch {
-    /// Nothing.
     Nothing,
     /// It adds or removes none but these.
     Names(BTreeSet<String>),

@@ -37,7 +37,6 @@ pub enum AddedOwners {
 }
 
 impl AddedOwners {
-    /// No owners.
     #[must_use]
     pub fn none() -> Self {
         Self::These(BTreeSet::new())
