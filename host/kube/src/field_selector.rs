@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_refuses_is_refused() {
+    fn selectors_that_the_server_refuses_are_refused() {
         for selector in ["a", "a=b,c", "=b", "!=b", "a=b=c", "a!==b", "a in (b)"] {
             assert!(only_name(selector).is_err(), "{selector}");
         }

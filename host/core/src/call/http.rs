@@ -1,4 +1,4 @@
-//! HTTP requests of plugins as values; the same shapes as `wit/http.wit`, which documents each field.
+//! HTTP requests of plugins as values. `wit/http.wit` documents each field.
 
 use std::fmt;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub struct HttpRequest {
     pub url: String,
     pub headers: Vec<(String, String)>,
     pub body: Option<HttpBody>,
-    /// For the whole exchange. None: the host's limit.
+    /// For the whole exchange. `None` means the host's limit.
     pub timeout: Option<Duration>,
 }
 
@@ -64,7 +64,7 @@ pub enum HttpReason {
     Other,
 }
 
-/// A request without a response.
+/// Why a request got no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpError {
     pub reason: HttpReason,

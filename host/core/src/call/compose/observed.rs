@@ -1,4 +1,4 @@
-//! A child as the cache has it, and what of it decides.
+//! A child as cached, reduced to what the decisions need.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ pub struct ObservedChildren {
     pub key: ObjectKey,
     pub uid: Arc<str>,
     pub version: Arc<str>,
-    /// The UID of the owner that controls it.
+    /// The UID of its controller.
     pub controller: Option<Arc<str>>,
-    /// The name of its controller, for people.
+    /// The controller's name, for messages.
     pub controller_name: Option<String>,
-    /// The value of its [`CREATED_BY`].
+    /// The value of its label [`CREATED_BY`].
     pub created_by: Option<String>,
-    /// It waits for finalizers or its grace period.
+    /// It is being deleted and waits for finalizers or its grace period.
     pub deleting: bool,
     pub text: Arc<str>,
 }
@@ -60,7 +60,7 @@ struct ChildOwner {
 }
 
 impl ObservedChildren {
-    /// The object of this `text`, as the cache of `kind` has it.
+    /// Reads a child from the cached JSON `text` of an object of `kind`.
     pub fn read(kind: &ObjectKind, text: Arc<str>) -> Result<Self, UnreadableChild> {
         let head: ChildHead =
             serde_json::from_str(&text).map_err(|source| UnreadableChild { kind: kind.clone(), source })?;
