@@ -1,22 +1,22 @@
-//! How long a failing key backs off (client-go: `util/workqueue/default_rate_limiters.go`).
+//! The backoff of failing keys (client-go: `util/workqueue/default_rate_limiters.go`).
 //!
-//! The queue counts a key's failures and asks a limiter what they have earned.
+//! The queue counts a key's failures and asks a limiter for the delay.
 
 use std::fmt::Debug;
 use std::time::Duration;
 
 use crate::clock::Moment;
 
-/// The delay of a key that has failed once: client-go's `DefaultTypedControllerRateLimiter`, as the three that follow.
+/// The delay after a key's first failure: client-go's `DefaultTypedControllerRateLimiter`, as the next three.
 pub const ITEM_BACKOFF_MIN: Duration = Duration::from_millis(5);
-/// The longest delay of a key that fails again and again.
+/// The longest delay of a key.
 pub const ITEM_BACKOFF_MAX: Duration = Duration::from_secs(1000);
-/// The retries of all keys together in a second, where a bucket limits them.
+/// Retries per second over all keys, where a bucket limits them.
 pub const RETRIES_PER_SECOND: u32 = 10;
-/// The retries that may come at once.
+/// Retries that may come at once.
 pub const RETRIES_BURST: u32 = 100;
 
-/// Says how long a key must wait that has failed before.
+/// Computes the delay of a failed key.
 pub trait Limiter: Debug + Send + 'static {
     /// The delay of a key that failed `failures` times before this one; 255 stands for more. `now` never goes back.
     fn delay(&mut self, failures: u32, now: Moment) -> Duration;
@@ -53,22 +53,22 @@ impl Limiter for ItemExponential {
 /// Lets all keys together through at a rate, and a burst at once (golang.org/x/time/rate, as client-go uses it).
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
-    /// How long one token takes to come.
+    /// The time in which one token is added.
     interval: Duration,
     burst: u32,
-    /// When the bucket would be empty of debts: each key's token moves it on by an interval.
+    /// The virtual time up to which tokens are used: each token moves it by one interval.
     paid_until: Moment,
 }
 
 impl TokenBucket {
-    /// A full bucket of `burst` tokens, filled at `per_second`, both at least 1.
+    /// A full bucket of `burst` tokens, refilled at `per_second`. Both are at least 1.
     #[must_use]
     pub fn new(per_second: u32, burst: u32) -> Self {
         let interval = Duration::from_secs(1) / per_second.max(1);
         Self { interval, burst: burst.max(1), paid_until: Moment::default() }
     }
 
-    /// Takes a token if one is there; an error says how long the next takes to come. `now` never goes back.
+    /// Takes a token if there is one. An error holds the time until the next token. `now` never goes back.
     pub fn try_take(&mut self, now: Moment) -> Result<(), Duration> {
         match self.wait(now) {
             Duration::ZERO => {
@@ -80,7 +80,7 @@ impl TokenBucket {
     }
 
     fn wait(&mut self, now: Moment) -> Duration {
-        // All tokens but this one may be owed.
+        // The bucket may be behind by all tokens but this one.
         let credit = self.interval * (self.burst - 1);
         self.paid_until = self.paid_until.max(now);
         self.paid_until.0.saturating_sub(now.0).saturating_sub(credit)
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_by_default_as_large_as_client_gos() {
+    fn the_default_bucket_is_that_of_client_go() {
         let mut limiter = TokenBucket::default();
         let waits: Vec<_> = (0..102).map(|_| millis(&mut limiter, 0, 0)).collect();
         assert_eq!(waits[99..], [0, 100, 200]);
@@ -145,12 +145,12 @@ mod tests {
     fn a_bucket_lets_a_burst_through_and_then_its_rate() {
         let mut limiter = TokenBucket::new(10, 3);
         assert_eq!([0; 5].map(|_| millis(&mut limiter, 0, 0)), [0, 0, 0, 100, 200]);
-        // Two seconds later it is full again, and no fuller.
+        // Two seconds later it is full again, but no more than full.
         assert_eq!([0; 4].map(|_| millis(&mut limiter, 0, 2_500)), [0, 0, 0, 100]);
     }
 
     #[test]
-    fn who_is_refused_a_token_owes_none() {
+    fn a_refused_token_is_not_charged() {
         let mut bucket = TokenBucket::new(10, 2);
         let mut take = |now| bucket.try_take(at(now)).map_err(|wait| wait.as_millis());
         assert_eq!([0, 0, 0, 40].map(&mut take), [Ok(()), Ok(()), Err(100), Err(60)]);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_limiters_the_slowest_is_heard() {
+    fn of_several_limiters_the_longest_delay_counts() {
         let mut limiter = MaxOf(vec![Box::<ItemExponential>::default(), Box::new(TokenBucket::new(1, 1))]);
         assert_eq!(millis(&mut limiter, 1, 0), 10);
         assert_eq!(millis(&mut limiter, 1, 0), 1000);
