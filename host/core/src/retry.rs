@@ -1,12 +1,12 @@
-//! How long to wait before something is tried again, and before it is done again (apimachinery: `util/wait`).
+//! Backoff for retries, and periods for repeated work (apimachinery: `util/wait`).
 //!
-//! One policy for all that the host itself tries again. Time and randomness are passed in. Not for keys, which back off in
-//! their queue by its limiters ([`crate::queue::Limiter`]).
+//! Everything that the host itself retries uses these. Time and randomness are passed in. Keys of a queue back off by
+//! [`crate::queue::Limiter`] instead.
 
 use std::time::Duration;
 
-/// The pauses between attempts: each is longer than the one before by a factor, up to a bound, and none is quite so long
-/// as planned, so that those that failed together do not return together.
+/// Pauses between attempts. Each is longer than the one before by a factor, up to a cap. Jitter varies each pause, so
+/// that attempts that failed together are not repeated together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RetryPolicy {
     first: Duration,
@@ -17,31 +17,31 @@ pub struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Pauses that double from `first` to `cap`, without jitter and without end.
+    /// Pauses that double from `first` to `cap`, without jitter, for any number of attempts.
     #[must_use]
     pub const fn doubling(first: Duration, cap: Duration) -> Self {
         Self { first, factor: 2.0, cap, jitter: (1.0, 1.0), steps: None }
     }
 
-    /// The same, each pause `factor` times the one before.
+    /// Makes each pause `factor` times as long as the one before.
     #[must_use]
     pub const fn factor(self, factor: f64) -> Self {
         Self { factor, ..self }
     }
 
-    /// The same, each pause at random between `least` and `most` times as long as planned.
+    /// Makes each pause between `least` and `most` times as long as planned, at random.
     #[must_use]
     pub const fn jitter(self, least: f64, most: f64) -> Self {
         Self { jitter: (least, most), ..self }
     }
 
-    /// The same, with so many pauses: one less than attempts.
+    /// Allows `steps` pauses, which is one less than the number of attempts.
     #[must_use]
     pub const fn steps(self, steps: u32) -> Self {
         Self { steps: Some(steps), ..self }
     }
 
-    /// The pause after `before` others, without jitter.
+    /// The pause after `before` earlier pauses, without jitter.
     #[must_use]
     pub fn planned(&self, before: u32) -> Duration {
         let factor = self.factor.powi(i32::try_from(before).unwrap_or(i32::MAX));
@@ -49,14 +49,14 @@ impl RetryPolicy {
         Duration::try_from_secs_f64(seconds).unwrap_or(self.cap).min(self.cap)
     }
 
-    /// The pauses, from the first.
+    /// Starts a sequence of pauses.
     #[must_use]
     pub const fn begin(self) -> Retries {
         Retries { policy: self, before: 0 }
     }
 
-    /// Repeats `attempt` until it succeeds, until its error is not one that `passes`, or until the steps are used up.
-    /// Whoever drops it cancels it, between two attempts or in one. `random` is from 0 to 1.
+    /// Repeats `attempt` until it succeeds, its error fails `passes`, or no step is left. Cancel safe: drop the future
+    /// at any time. `random` returns numbers from 0 to 1.
     pub async fn run<T, E, A, S>(
         self,
         mut random: impl FnMut() -> f64,
@@ -78,16 +78,16 @@ impl RetryPolicy {
     }
 }
 
-/// The attempts at one thing, by a policy.
+/// One sequence of attempts under a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Retries {
     policy: RetryPolicy,
-    /// Pauses that were made.
+    /// The number of pauses so far.
     before: u32,
 }
 
 impl Retries {
-    /// The next pause. `random` is from 0 to 1. Once the steps are over, it is as long as the last.
+    /// The next pause. `random` is from 0 to 1. After the last step, pauses stay as long as the last one.
     pub fn pause(&mut self, random: f64) -> Duration {
         let (least, most) = self.policy.jitter;
         let planned = self.policy.planned(self.before);
@@ -97,25 +97,26 @@ impl Retries {
         planned.mul_f64(least + (most - least) * random)
     }
 
-    /// Whether there is no pause left, so that nothing should be tried again.
+    /// Whether no step is left, so that the caller should give up.
     #[must_use]
     pub fn are_over(&self) -> bool {
         self.policy.steps.is_some_and(|steps| self.before >= steps)
     }
 
-    /// Whether the pauses are as long as they get.
+    /// Whether the pauses have reached the cap.
     #[must_use]
     pub fn are_longest(&self) -> bool {
         self.policy.planned(self.before) >= self.policy.cap
     }
 
-    /// The next pause is the first again: what was tried has worked for a while, or something else is tried.
+    /// Starts over with the first pause. For use when an attempt has worked for a while, or when something else is
+    /// attempted.
     pub fn reset(&mut self) {
         self.before = 0;
     }
 }
 
-/// How often something is done that is done again and again.
+/// The interval of periodic work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Period {
     every: Duration,
@@ -124,25 +125,25 @@ pub struct Period {
 }
 
 impl Period {
-    /// `every` so often, counted from one beginning to the next: what takes long makes the pause shorter.
+    /// Counts `every` from start to start, so long work shortens the pause.
     #[must_use]
     pub const fn fixed(every: Duration) -> Self {
         Self { every, jitter: (1.0, 1.0), sliding: false }
     }
 
-    /// The same, counted from the end to the next beginning: the pause is as long whatever it took.
+    /// Counts `every` from the end of one run to the start of the next, so the pause does not depend on the work.
     #[must_use]
     pub const fn sliding(every: Duration) -> Self {
         Self { every, jitter: (1.0, 1.0), sliding: true }
     }
 
-    /// The same, each period at random between `least` and `most` times as long.
+    /// Makes each interval between `least` and `most` times as long, at random.
     #[must_use]
     pub const fn jitter(self, least: f64, most: f64) -> Self {
         Self { jitter: (least, most), ..self }
     }
 
-    /// The pause after a time that `took` so long. `random` is from 0 to 1.
+    /// The pause after work that `took` this long. `random` is from 0 to 1.
     #[must_use]
     pub fn pause(&self, took: Duration, random: f64) -> Duration {
         let (least, most) = self.jitter;
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_last_step_it_is_over() {
+    fn retries_are_over_after_the_last_step() {
         let mut retries = RetryPolicy::doubling(millis(10), millis(1_000)).steps(2).begin();
         assert_eq!([retries.pause(0.0), retries.pause(0.0)], [millis(10), millis(20)]);
         assert!(retries.are_over());
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_is_tried_again_until_the_steps_are_over() {
+    fn passing_errors_are_retried_until_no_step_is_left() {
         let policy = RetryPolicy::doubling(millis(10), millis(1_000)).jitter(0.5, 1.0).steps(3);
         let run = |fails: u32, passes: bool| {
             let (slept, tried) = (RefCell::new(Vec::new()), RefCell::new(0));
@@ -218,7 +219,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_pause_is_within_its_jitter_and_no_shorter_than_the_one_before(
+        fn pauses_stay_within_their_jitter_and_do_not_shrink(
             first in 1_u64..10_000, cap in 1_u64..1_000_000, before in 0_u32..64, random in 0.0..1.0,
         ) {
             let policy = RetryPolicy::doubling(millis(first), millis(cap)).jitter(0.5, 1.5);

@@ -1,4 +1,4 @@
-//! The rights of a plugin, and in whose name a request is made.
+//! The rights of a plugin, and the principal that makes a request.
 
 pub mod egress;
 pub mod fence;

@@ -1,4 +1,4 @@
-//! The mutations that a plugin may ask for; the same shapes as `wit/writes.wit`, which documents each field.
+//! The mutations that a plugin may request, in the same shapes as `wit/writes.wit`, which documents each field.
 
 pub mod expectations;
 pub mod gate;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::object::{ObjectKind, ObjectRef};
 
-/// The server's treatment of unknown and duplicate fields. `wit/writes.wit` documents each case.
+/// How the server treats unknown and duplicate fields. `wit/writes.wit` documents each case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum FieldValidation {
     #[default]
@@ -34,30 +34,29 @@ pub enum Propagation {
     Orphan,
 }
 
-/// A subresource, and whose it is where the body does not say.
+/// A subresource, and its parent if the body does not name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subresource {
     /// Such as `status`, `scale` or `eviction`.
     pub name: Arc<str>,
-    /// None: the body names it.
+    /// `None` if the body names the parent.
     pub parent: Option<ObjectRef>,
 }
 
-/// Options of every write but delete.
+/// Options of every write except delete.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct WriteOptions {
-    /// None: the object itself.
+    /// `None` for the object itself.
     pub subresource: Option<Subresource>,
     pub resource_version: Option<Arc<str>>,
     /// Make the primary the controller of the object.
     pub owned: bool,
     /// Apply only: take over fields that other managers own.
     pub force: bool,
-    /// Have the server check everything and store nothing.
+    /// Have the server validate the request and store nothing.
     pub dry_run: bool,
-    /// How strict the server is.
     pub field_validation: FieldValidation,
-    /// The end of a field manager of its own. None: the plugin's.
+    /// The suffix of a field manager for this write. `None` to use the plugin's own manager.
     pub manager_suffix: Option<Arc<str>>,
 }
 
@@ -65,64 +64,56 @@ pub struct WriteOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteOptions {
     pub resource_version: Option<Arc<str>>,
-    /// The fate of owned objects.
     pub propagation: Propagation,
-    /// None: the default of the kind.
+    /// `None` for the kind's default.
     pub grace_period_seconds: Option<u32>,
-    /// Have the server check everything and delete nothing.
+    /// Have the server validate the request and delete nothing.
     pub dry_run: bool,
 }
 
-/// Some objects of a kind; all conditions must hold.
+/// The objects of a kind that match all conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collection {
     pub kind: ObjectKind,
-    /// None: the primary's, for a kind with namespaces.
+    /// `None` for the primary's namespace, if the kind is namespaced.
     pub namespace: Option<Arc<str>>,
     /// In Kubernetes' syntax.
     pub label_selector: Option<String>,
     /// In Kubernetes' syntax.
     pub field_selector: Option<String>,
-    /// All are meant, if no selector selects.
+    /// Confirms that all objects are meant. Required if there is no selector.
     pub all: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     Create {
-        /// The object's JSON text.
         object: String,
         options: WriteOptions,
     },
     Update {
-        /// The object's JSON text.
         object: String,
         options: WriteOptions,
     },
-    /// PATCH with a patch.
     Patch {
-        /// The object to patch.
         target: ObjectRef,
         patch_type: PatchType,
-        /// The patch's JSON text.
         patch: String,
         options: WriteOptions,
     },
-    /// PATCH with a set of fields, server-side.
+    /// PATCH with a set of fields, applied on the server.
     Apply {
-        /// The fields' JSON text.
         object: String,
         options: WriteOptions,
     },
     Delete {
-        /// The object to delete.
         target: ObjectRef,
         options: DeleteOptions,
     },
 }
 
 impl Operation {
-    /// The API verb that grants, errors and metrics name.
+    /// The API verb that grants, errors and metrics use.
     #[must_use]
     pub fn verb(&self) -> &'static str {
         match self {
@@ -133,7 +124,7 @@ impl Operation {
         }
     }
 
-    /// The import of the guest's interface that asks for it alone.
+    /// The WIT import that requests only this kind of write.
     #[must_use]
     pub fn import(&self) -> &'static str {
         match self {
@@ -145,7 +136,7 @@ impl Operation {
         }
     }
 
-    /// The same as a dry run, and whether it was none before.
+    /// Turns the write into a dry run. Also returns whether it was a real write before.
     #[must_use]
     pub fn into_dry_run(mut self) -> (Self, bool) {
         let dry_run = match &mut self {
@@ -159,7 +150,7 @@ impl Operation {
         (self, was_none)
     }
 
-    /// The length of its body.
+    /// The length of the body.
     #[must_use]
     pub fn body_bytes(&self) -> usize {
         match self {

@@ -1,9 +1,9 @@
 //! Decides which HTTP requests a plugin may send, and to which addresses, without I/O (ADR 7).
 //!
-//! Two decisions, one before a name is resolved and one after. [`allow`] reads the URL ([`HttpTarget`]) and finds the rules
-//! that cover it. [`check_address`] says of each address that the name turned out to have whether those rules reach it:
-//! addresses that are not public are denied unless a rule names them, whatever the name says. The host's `egress` asks
-//! both for every request, so a redirect that a plugin follows, which is a request of its own, is asked about anew.
+//! There are two decisions, one before a host name is resolved and one after. [`allow`] reads the URL ([`HttpTarget`])
+//! and finds the rules that cover it. [`check_address`] then checks each address that the name resolved to. Addresses
+//! that are not public are denied unless a rule lists them, whatever the host name. The host's `egress` makes both
+//! decisions for every request. A redirect that a plugin follows is a new request, so it is checked like any other.
 
 mod address;
 mod target;
@@ -16,18 +16,18 @@ use crate::rights::grants::{self, Cause, Cidr, Denial, HttpRule, Layer, LiveGran
 pub use self::address::{AddressClass, canonical};
 pub use self::target::{HttpTarget, TargetError, UrlHost, is_hosts_header, is_method};
 
-/// Addresses that rules name, beside the public ones.
+/// The non-public addresses that rules allow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressReach {
     ranges: Vec<Cidr>,
 }
 
-/// Finds the rules that cover `method` on `target`, and with them the addresses that it may reach. A denial is counted.
+/// Finds the rules that cover `method` on `target`, and the addresses that they allow. Counts a denial.
 pub fn allow(grants: &LiveGrants, method: &str, target: &HttpTarget) -> Result<AddressReach, Denial> {
     let current = grants.current();
     let mut covering = current.http().iter().filter(|rule| covers(rule, method, target)).peekable();
     if covering.peek().is_some() {
-        // A range that cannot be read names nothing.
+        // A range that cannot be parsed contains no address.
         return Ok(AddressReach {
             ranges: covering.flat_map(|rule| &rule.addresses).filter_map(|it| it.parse().ok()).collect(),
         });
@@ -42,7 +42,7 @@ pub fn allow(grants: &LiveGrants, method: &str, target: &HttpTarget) -> Result<A
     Err(denial)
 }
 
-/// Says that `method` on `target` was denied for where it leads, and counts it.
+/// The denial of `method` on `target` because of its address. Counts it.
 #[must_use]
 pub fn deny(grants: &LiveGrants, method: &str, target: &HttpTarget, denied: &AddressDenied) -> Denial {
     let AddressDenied { address, class } = denied;
@@ -50,7 +50,7 @@ pub fn deny(grants: &LiveGrants, method: &str, target: &HttpTarget, denied: &Add
     let reach =
         |rule: &HttpRule| AddressReach { ranges: rule.addresses.iter().filter_map(|it| it.parse().ok()).collect() };
     let names = |rule: &HttpRule| covers(rule, method, target) && reach(rule).names(*address, *class);
-    // A manifest cannot ask for addresses; the operator's layers name them.
+    // A manifest cannot ask for addresses; only the operator's layers list them.
     let mut lacking = grants.current().lacking_http(names);
     lacking.retain(|layer| *layer != Layer::Manifest);
     let denial = Denial {
@@ -62,14 +62,14 @@ pub fn deny(grants: &LiveGrants, method: &str, target: &HttpTarget, denied: &Add
     denial
 }
 
-/// An item of `http` in a policy.
+/// An `http` item as it is written in a policy.
 fn missing_rule(method: &str, target: &HttpTarget, more: &str) -> String {
     let HttpTarget { scheme, host, port, .. } = target;
     let port = if *port == scheme.default_port() { String::new() } else { format!(", port: {port}") };
     format!("http: - {{scheme: {scheme}, host: \"{host}\"{port}, methods: [{method}]{more}}}")
 }
 
-/// Whether `rule` is about `method` on `target`, wherever that may lead.
+/// Whether `rule` covers `method` on `target`, whatever address it resolves to.
 fn covers(rule: &HttpRule, method: &str, target: &HttpTarget) -> bool {
     rule.scheme == target.scheme
         && rule.port() == target.port
@@ -90,17 +90,16 @@ fn host_matches(pattern: &str, host: &UrlHost) -> bool {
 /// The host's knowledge of the address that it is about to connect to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NetworkFacts<'a> {
-    /// Where the Kubernetes API server is.
+    /// The addresses of the Kubernetes API server.
     pub api_server: &'a [SocketAddr],
-    /// The address is one of this machine's own.
+    /// Whether the address belongs to this machine.
     pub is_own: bool,
 }
 
-/// Why an address may not be connected to.
+/// The reason why a plugin may not connect to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressDenied {
     pub address: IpAddr,
-    /// The class of the address.
     pub class: AddressClass,
 }
 
@@ -112,9 +111,9 @@ impl fmt::Display for AddressDenied {
 
 /// Whether a request with this `reach` may connect to `socket`.
 ///
-/// Every reading of the address must be public or named by a rule: the address itself, and each IPv4 address that it
-/// carries inside. What only some rule for a wide network would cover by accident, such as the API server or a cloud's
-/// metadata service, must be named by itself.
+/// The address itself and each IPv4 address embedded in it must be public or listed by a rule. Some addresses, such as
+/// the API server or a cloud's metadata service, must be listed by themselves, because a rule for a wide network would
+/// cover them by accident.
 pub fn check_address(socket: SocketAddr, reach: &AddressReach, around: NetworkFacts<'_>) -> Result<(), AddressDenied> {
     let address = canonical(socket.ip());
     let mut classes: Vec<(IpAddr, AddressClass)> = address::readings(address)

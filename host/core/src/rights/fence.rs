@@ -1,14 +1,15 @@
 //! The last check before a mutation is sent: may this process still act for the plugin (ADR 12)?
 //!
-//! Whoever knows the lease implements [`Fence`]; every [`Principal`](crate::rights::principal::Principal) carries one, and the
-//! edge asks it when nothing but the sending is left to do. One fence is for one term: once closed, it never opens
-//! again, so that what was decided before a lease was lost is not carried out after it was won back.
+//! The keeper of the lease implements [`Fence`]. Every [`Principal`](crate::rights::principal::Principal) carries one,
+//! and the client to the API server asks it right before it sends a request. A fence belongs to one term of the lease:
+//! once closed, it never opens again. So a decision that was made before a lease was lost is not carried out after the
+//! lease was won back.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why nothing may be sent.
+/// The reason why no mutation may be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not sent: this replica's hold on the lease {lease} has ended or cannot be renewed, and another may act for the plugin"
@@ -19,12 +20,11 @@ pub struct LeaseLost {
 
 /// Whether mutations may start.
 pub trait Fence: fmt::Debug + Send + Sync {
-    /// How long a request that starts now may take.
+    /// The time that a request which starts now may take.
     fn may_start(&self) -> Result<Duration, LeaseLost>;
 }
 
-/// The check between a principal and the cluster. By default there is none: only one process acts, or it does not
-/// matter.
+/// A principal's optional [`Fence`]. By default there is none, because only one process acts or it does not matter.
 #[derive(Clone, Debug, Default)]
 pub struct Fenced(Option<Arc<dyn Fence>>);
 
@@ -34,7 +34,7 @@ impl Fenced {
         Self(Some(fence))
     }
 
-    /// How long a request that starts now may take, if it would otherwise be given `limit`.
+    /// The time that a request which starts now may take, at most `limit`.
     pub fn may_start(&self, limit: Duration) -> Result<Duration, LeaseLost> {
         self.0.as_ref().map_or(Ok(limit), |fence| fence.may_start().map(|most| most.min(limit)))
     }

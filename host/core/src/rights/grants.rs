@@ -1,9 +1,8 @@
-//! Decides which requests of a plugin are granted, without I/O. `reader` and `writer` ask before each import call is
-//! served.
+//! Decides whether a plugin's request is granted, without I/O. `reader` and `writer` ask before they serve an import.
 //!
-//! Layers that must all allow it: what the manifest asks for, the operator's policy, the host's ceiling. From what they
-//! have in common is taken what no plugin may do: anything in the host's own namespace, and anything with kinds that
-//! another plugin brings. Where the layers come from, and which there are, the host knows; here is only the decision.
+//! All layers must allow a request: the manifest, the operator's policy, and the host's ceiling. Some requests are
+//! denied even if all layers allow them: those in the host's own namespace, and those for kinds that another plugin
+//! installs. The caller supplies the layers; this module only decides.
 
 mod denial;
 mod denials;
@@ -25,15 +24,14 @@ pub(crate) use http::address;
 use http::common_addresses;
 use rule::holds;
 
-/// The rules of one layer. A request that none of them names is not allowed.
+/// The rules of one layer. Anything that no rule covers is denied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowance {
-    /// Access to the API.
     pub rules: Vec<Rule>,
     pub http: Vec<HttpRule>,
-    /// Names of the definitions that may be installed: `webapps.apps.kubedojo.io`; `*` for all.
+    /// Names of CRDs that may be installed, such as `webapps.apps.kubedojo.io`; `*` for all.
     pub crds: Vec<String>,
-    /// Names of the finalizers that may be kept: `windlass.dev/webapp`; `*` for all.
+    /// Names of finalizers that may be set, such as `windlass.dev/webapp`; `*` for all.
     pub finalizers: Vec<String>,
 }
 
@@ -43,11 +41,11 @@ impl Allowance {
     }
 }
 
-/// A kind that another plugin brings.
+/// A kind that another plugin installs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignKind {
     pub group: String,
-    /// Its resource in plural.
+    /// The plural resource name.
     pub resource: String,
     pub plugin: String,
 }
@@ -55,47 +53,47 @@ pub struct ForeignKind {
 /// Requests that no plugin may make, whatever the layers say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forbidden {
-    /// The namespace that the host itself lives in.
+    /// The namespace in which the host runs.
     pub host_namespace: Option<String>,
-    /// Kinds that other plugins bring.
+    /// Kinds that other plugins install.
     pub foreign: Vec<ForeignKind>,
 }
 
-/// All that a principal may do. What no rule allows is denied.
+/// The rights of a principal. Anything that no rule allows is denied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
     asked: Allowance,
-    /// Each bounds what is asked for.
+    /// The layers that limit what the manifest asks for.
     bounds: Vec<(Layer, Arc<Allowance>)>,
     /// The HTTP rules that all layers allow.
     http: Vec<HttpRule>,
-    /// Nothing reaches into another namespace than this. None: no such bound.
+    /// The only namespace that may be accessed. `None` if there is no such limit.
     only: Option<String>,
     forbidden: Forbidden,
 }
 
 impl Grants {
-    /// The grants that a manifest asks for with `rules`, without bounds.
+    /// The grants that a manifest asks for with `rules`, without limits.
     #[must_use]
     pub fn new(rules: Vec<Rule>) -> Self {
         Self::asked(Allowance { rules, ..Allowance::default() })
     }
 
-    /// The grants that a manifest asks for, without bounds. A manifest cannot ask for addresses that are denied to all
-    /// plugins: a ceiling or a policy must allow them. So what a manifest says of addresses is not taken.
+    /// The grants that a manifest asks for, without limits. Addresses in the manifest are ignored, because only a
+    /// ceiling or a policy can allow non-public addresses.
     #[must_use]
     pub fn asked(asked: Allowance) -> Self {
         let plain = asked.http.iter().map(|rule| HttpRule { addresses: vec![], ..rule.clone() });
         Self { http: plain.collect(), asked, ..Self::default() }
     }
 
-    /// The same, as far as `allowance` allows it too.
+    /// Limits the grants to what `allowance` allows as well.
     #[must_use]
     pub fn bounded(mut self, layer: Layer, allowance: Arc<Allowance>) -> Self {
         let first = self.bounds.is_empty();
         let pairs = self.http.iter().flat_map(|mine| allowance.http.iter().map(move |its| (mine, its)));
         let both = pairs.filter_map(|(mine, its)| {
-            // Only an operator lifts what is denied to all plugins, and each layer of his must.
+            // Only an operator can allow non-public addresses, and each of the operator's layers must do so.
             let lifted = if first { its.addresses.clone() } else { common_addresses(&mine.addresses, &its.addresses) };
             mine.and(its, lifted)
         });
@@ -104,13 +102,13 @@ impl Grants {
         self
     }
 
-    /// The same, without what lies in another namespace than `only`. Cluster-scoped objects are in none, and stay.
+    /// Limits the grants to the namespace `only`. Cluster-scoped objects have no namespace and are not affected.
     #[must_use]
     pub fn within(self, only: Option<&str>) -> Self {
         Self { only: only.map(str::to_owned), ..self }
     }
 
-    /// The same, without what is denied to every plugin.
+    /// Removes what is denied to every plugin.
     #[must_use]
     pub fn without(self, forbidden: Forbidden) -> Self {
         Self { forbidden, ..self }
@@ -124,7 +122,7 @@ impl Grants {
             && self.bounds.iter().all(|(_, bound)| bound.allows(access))
     }
 
-    /// As [`Self::allows`], and what is missing if not.
+    /// As [`Self::allows`], but an error says what is missing.
     pub fn check(&self, access: &Access<'_>) -> Result<(), Denial> {
         if self.allows(access) {
             return Ok(());
@@ -134,8 +132,8 @@ impl Grants {
         Err(Denial { access: access.to_string(), cause, missing: missing_rule(access, &[access.verb]) })
     }
 
-    /// The denials of `verbs` on the target of `access`, whatever its own verb. Verbs that are denied for the same cause are
-    /// one denial.
+    /// The denials of `verbs` on the target of `access`, whatever its own verb. Verbs with the same cause share one
+    /// denial.
     #[must_use]
     pub fn denied_verbs(&self, verbs: &[&str], access: &Access<'_>) -> Vec<Denial> {
         let mut denied: Vec<(Cause, Vec<&str>)> = Vec::new();
@@ -154,12 +152,12 @@ impl Grants {
         denied.into_iter().map(denial).collect()
     }
 
-    /// Whether the definition `name` may be installed or updated.
+    /// Whether the CRD `name` may be installed or updated.
     pub fn check_crd(&self, name: &str) -> Result<(), Denial> {
         self.check_name(|allowance| &allowance.crds, name, "crds", "install the CustomResourceDefinition")
     }
 
-    /// Whether the finalizer `name` may be added and removed. `*` stands for all of them.
+    /// Whether the finalizer `name` may be added and removed. Pass `*` to ask for all finalizers.
     pub fn check_finalizer(&self, name: &str) -> Result<(), Denial> {
         self.check_name(|allowance| &allowance.finalizers, name, "finalizers", "add or remove the finalizer")
     }
@@ -170,13 +168,13 @@ impl Grants {
         &self.http
     }
 
-    /// The layers that have no HTTP rule that `covers` a request.
+    /// The layers without an HTTP rule for which `covers` holds.
     pub(crate) fn lacking_http(&self, covers: impl Fn(&HttpRule) -> bool) -> Vec<Layer> {
         self.lacking(|allowance| allowance.http.iter().any(&covers))
     }
 
-    /// The rules that all layers have in common. What is denied to every plugin, and what lies outside of the only namespace,
-    /// may be among them: [`Self::allows`] tells.
+    /// The rules that all layers have in common. They may cover requests that are denied to every plugin or lie outside
+    /// the only namespace; [`Self::allows`] decides about those.
     #[must_use]
     pub fn common_rules(&self) -> Vec<Rule> {
         self.bounds.iter().fold(self.asked.rules.clone(), |rules, (_, bound)| {
@@ -184,15 +182,14 @@ impl Grants {
         })
     }
 
-    /// Whether each layer has a rule about anything in this API group: if not, nothing need be asked about a kind of it.
+    /// Whether each layer has a rule for this API group. If not, its kinds need no further check.
     #[must_use]
     pub fn concern_group(&self, group: &str) -> bool {
         let concerns = |allowance: &Allowance| allowance.rules.iter().any(|rule| rule.concerns_group(group));
         concerns(&self.asked) && self.bounds.iter().all(|(_, bound)| concerns(bound))
     }
 
-    /// The namespace whose objects are kept from the plugin even where a list of all namespaces is granted. For whoever
-    /// serves such a list.
+    /// The namespace whose objects must be left out of a granted list of all namespaces.
     #[must_use]
     pub fn hidden_namespace(&self) -> Option<&str> {
         self.forbidden.host_namespace.as_deref()
@@ -205,9 +202,9 @@ impl Grants {
         hidden.is_some() && key.namespace.as_deref() == hidden
     }
 
-    /// Whether a call about `primary` may send a Kubernetes Event about `regarding`. The Event is written where that
-    /// object is, so a plugin with a primary in one namespace has no business in another, and one with a primary in
-    /// none only where the operator's rules let it be at all.
+    /// Whether a call about `primary` may send a Kubernetes Event about `regarding`. The Event is written to the
+    /// namespace of `regarding`. A plugin with a namespaced primary may write only to that namespace. With a
+    /// cluster-scoped primary, it may write only where the operator's rules let it do anything at all.
     #[must_use]
     pub fn may_regard(&self, primary: &ObjectKey, regarding: &ObjectKey) -> bool {
         let is_near = match (&primary.namespace, regarding.namespace.as_deref()) {
@@ -218,8 +215,8 @@ impl Grants {
         is_near && !self.is_outside(regarding.namespace.as_deref()) && !self.hides(regarding)
     }
 
-    /// The namespaces that rules of the bounds name, each once and in order: for whoever narrows what is asked of all
-    /// namespaces to those where it is granted.
+    /// The namespaces that rules of the limiting layers name, sorted and unique. Used to split a request for all
+    /// namespaces into requests for those that are granted.
     #[must_use]
     pub fn named_namespaces(&self) -> BTreeSet<&str> {
         let rules = self.bounds.iter().flat_map(|(_, bound)| &bound.rules);
@@ -231,7 +228,7 @@ impl Grants {
     }
 
     fn always_denied(&self, access: &Access<'_>) -> Option<Cause> {
-        // A list over all namespaces would leave the one that there is, were it not narrowed before it is asked for.
+        // A list over all namespaces reaches beyond the only one. Callers must narrow it before they ask.
         let is_everywhere = self.only.is_some() && access.namespaced && access.key.is_none();
         if is_everywhere || self.is_outside(access.namespace()) {
             return Some(Cause::Confined);
@@ -243,7 +240,8 @@ impl Grants {
         self.forbidden.foreign.iter().find(is_it).map(|kind| Cause::OtherPlugin(kind.plugin.clone()))
     }
 
-    /// Whether it is about something in the host's namespace, or changes the namespace itself: with it would go the host.
+    /// Whether the request is about something in the host's namespace, or changes the namespace itself. Deleting the
+    /// namespace would delete the host.
     fn is_the_hosts(&self, access: &Access<'_>) -> bool {
         let Some(hosts) = self.forbidden.host_namespace.as_deref() else { return false };
         let is_read = matches!(access.verb, "get" | "list" | "watch");
@@ -276,7 +274,7 @@ impl Grants {
     }
 }
 
-/// The grants of a principal, which the operator may change at any time. Clones share them.
+/// The grants of a principal. The operator may change them at any time. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct LiveGrants {
     current: Arc<RwLock<Arc<Grants>>>,
@@ -284,30 +282,30 @@ pub struct LiveGrants {
 }
 
 impl LiveGrants {
-    /// Grants that begin as `grants`.
+    /// Creates live grants that begin as `grants`.
     #[must_use]
     pub fn new(grants: Grants) -> Self {
         Self::counting(grants, Denials::default())
     }
 
-    /// Grants that begin as `grants`, and whose denials are counted with `denials`.
+    /// Creates live grants that begin as `grants` and count denials in `denials`.
     #[must_use]
     pub fn counting(grants: Grants, denials: Denials) -> Self {
         Self { current: Arc::new(RwLock::new(Arc::new(grants))), denials }
     }
 
-    /// The grants that hold now.
+    /// The grants at this moment.
     #[must_use]
     pub fn current(&self) -> Arc<Grants> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on, also for calls that run, `grants` hold.
+    /// Replaces the grants, also for running calls.
     pub fn replace(&self, grants: Grants) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(grants);
     }
 
-    /// Whether `access` is allowed now. A denial is counted.
+    /// Whether `access` is allowed now. Counts a denial.
     pub fn check(&self, access: &Access<'_>) -> Result<(), Denial> {
         let checked = self.current().check(access);
         if let Err(denial) = &checked {
@@ -316,12 +314,13 @@ impl LiveGrants {
         checked
     }
 
-    /// Whether the finalizer `name` may be added and removed now. A denial is counted, not by name: plugins invent them.
+    /// Whether the finalizer `name` may be added and removed now. Counts a denial, but not by name, because a plugin
+    /// could invent any number of names.
     pub fn check_finalizer(&self, name: &str) -> Result<(), Denial> {
         self.current().check_finalizer(name).inspect_err(|denial| self.denials.note("update", "finalizers", denial))
     }
 
-    /// Counts a denial that was decided elsewhere.
+    /// Counts a denial that another module decided.
     pub(crate) fn note(&self, verb: &str, resource: &str, denial: &Denial) {
         self.denials.note(verb, resource, denial);
     }

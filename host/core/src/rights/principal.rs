@@ -1,4 +1,4 @@
-//! In whose name a request to the API is made (invariant 6).
+//! The principal that makes a request to the API (invariant 6).
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,33 +6,33 @@ use std::sync::Arc;
 use crate::rights::fence::Fenced;
 use crate::rights::grants::{Access, Denial, Grants, LiveGrants, Rule};
 
-/// On whose account a mutation is made: a plugin's own, or one that the host makes for it.
+/// The role in which a mutation is made: the plugin's own, or one in which the host works for the plugin.
 ///
-/// The host's own work has rights of its own, exactly those that the work needs, so that a plugin need not be granted what
-/// only its host does, and an audit log tells the two apart.
+/// Each role of the host has exactly the rights that its work needs. So a plugin need not be granted what only its host
+/// does, and an audit log distinguishes the two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// The plugin itself asks for it.
+    /// The plugin itself.
     #[default]
     Plugin,
-    /// The host keeps the plugin's finalizer.
+    /// The host maintains the plugin's finalizer.
     Finalizer,
-    /// An operator has children deleted that the plugin has left behind.
+    /// An operator deletes children that the plugin left behind.
     Children,
-    /// The host installs the plugin's definitions.
+    /// The host installs the plugin's CRDs.
     Definitions,
-    /// The host tells of the plugin in Kubernetes Events.
+    /// The host publishes Kubernetes Events about the plugin.
     Events,
-    /// The host elects who runs the plugin.
+    /// The host elects the replica that runs the plugin.
     Lease,
-    /// The host has the rights of a service account reviewed.
+    /// The host checks the rights of a service account with access reviews.
     Reviews,
     /// The plugin's next version is called as a shadow of the current one (ADR 28).
     Shadow,
 }
 
 impl Role {
-    /// Its name in User-Agents, field managers and logs. None: a plugin goes by its own.
+    /// The role's name in User-Agents, field managers and logs. `None` for the plugin itself.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         match self {
@@ -47,12 +47,12 @@ impl Role {
         }
     }
 
-    /// The grants that the role needs to work on `resource` of `group`, in `namespaces` (empty: all) and on `names`
-    /// (empty: any).
+    /// The grants that the role needs to work on `resource` of `group`, in `namespaces` (empty for all) and on `names`
+    /// (empty for all).
     #[must_use]
     pub fn grants(self, group: &str, resource: &str, namespaces: Vec<String>, names: Vec<String>) -> Grants {
         let verbs: &[&str] = match self {
-            // A plugin's own come from its policy, and so do its shadow's.
+            // A plugin's grants come from its policy, and so do its shadow's.
             Self::Plugin | Self::Shadow => return Grants::default(),
             Self::Finalizer => &["patch"],
             Self::Children => &["delete"],
@@ -72,20 +72,20 @@ impl Role {
     }
 }
 
-/// A plugin generation or a system role, with what it may do. Every mutation carries one.
+/// A plugin generation or a role of the host, with its rights. Every mutation carries one.
 #[derive(Debug)]
 pub struct Principal {
     pub role: Role,
-    /// The plugin's identity: the stem of its file.
+    /// The plugin's name: the stem of its file name.
     pub plugin: Arc<str>,
     /// The first twelve hexadecimal digits of the component's SHA-256.
     pub digest: Arc<str>,
-    /// Which host process acts, such as a Pod's name.
+    /// The host process that acts, such as a Pod's name.
     pub replica: Arc<str>,
     pub grants: LiveGrants,
-    /// The service account as which it acts, where the operator's policy names one. None: as the host.
+    /// The service account that the plugin impersonates, from the operator's policy. `None` if it acts as the host.
     pub impersonate: Option<ServiceAccount>,
-    /// Whether this process may still act for the plugin, asked last before a mutation is sent.
+    /// Whether this process may still act for the plugin. Checked last, right before a mutation is sent.
     pub fence: Fenced,
 }
 
@@ -97,13 +97,13 @@ pub struct ServiceAccount {
 }
 
 impl ServiceAccount {
-    /// The user that the API server takes it for.
+    /// The user name that the API server gives the account.
     #[must_use]
     pub fn user(&self) -> String {
         format!("system:serviceaccount:{}:{}", self.namespace, self.name)
     }
 
-    /// The groups that the API server counts it among.
+    /// The groups that the API server puts the account in.
     #[must_use]
     pub fn groups(&self) -> [String; 3] {
         let of_namespace = format!("system:serviceaccounts:{}", self.namespace);
@@ -118,17 +118,17 @@ impl fmt::Display for ServiceAccount {
 }
 
 impl Principal {
-    /// Whether it may do `access` now; if not, what is missing. A denial is counted.
+    /// Whether `access` is allowed now. If not, the error says what is missing, and the denial is counted.
     pub fn check(&self, access: &Access<'_>) -> Result<(), Denial> {
         self.grants.check(access)
     }
 
-    /// Whether it may add and remove the finalizer `name` now. A denial is counted.
+    /// Whether the finalizer `name` may be added and removed now. Counts a denial.
     pub fn check_finalizer(&self, name: &str) -> Result<(), Denial> {
         self.grants.check_finalizer(name)
     }
 
-    /// Its grants as they are now.
+    /// The grants at this moment.
     #[must_use]
     pub fn grants(&self) -> Arc<Grants> {
         self.grants.current()
@@ -148,8 +148,8 @@ impl Principal {
         }
     }
 
-    /// The host itself in a system `role`, for no plugin. It has no grants: what it asks of the server is in the code
-    /// of its role alone, never in a plugin's hands.
+    /// The host itself in a `role`, for no plugin. It has no grants, because no plugin influences its requests: they
+    /// are fixed in the role's code.
     #[must_use]
     pub fn of_host(role: Role, replica: Arc<str>) -> Self {
         Self {
@@ -163,8 +163,8 @@ impl Principal {
         }
     }
 
-    /// The host at work for this principal in a system `role`, with these `grants`. It acts as the host, whoever the plugin
-    /// acts as.
+    /// The host that works for this principal in a `role`, with these `grants`. It acts as the host, even if the plugin
+    /// impersonates an account.
     #[must_use]
     pub fn in_role(&self, role: Role, grants: Grants) -> Self {
         let Self { plugin, digest, replica, fence, .. } = self;
@@ -179,8 +179,8 @@ impl Principal {
         }
     }
 
-    /// The shadow of this principal, which is the version of the plugin with this `digest`: it has the rights that this one has
-    /// now, and what it is denied is not counted as this one's.
+    /// The shadow of this principal: the plugin version with this `digest`. It has the rights that this principal has
+    /// now, and its denials are counted separately.
     #[must_use]
     pub fn shadow(&self, digest: Arc<str>) -> Self {
         let Self { plugin, replica, impersonate, fence, .. } = self;
@@ -195,9 +195,9 @@ impl Principal {
         }
     }
 
-    /// The field manager: `windlass/<plugin>`, or `windlass-<role>` for what the host does itself, so that it is never
-    /// taken for fields that the plugin applied. Definitions are the plugin's: the server refuses another plugin that
-    /// brings one.
+    /// The field manager: `windlass/<plugin>`, or `windlass-<role>` for the host's own work, whose fields must not look
+    /// like ones that the plugin applied. CRDs use the plugin's manager: the server then refuses another plugin that
+    /// installs the same CRD.
     #[must_use]
     pub fn field_manager(&self) -> String {
         match (self.role, self.role.name()) {
@@ -206,8 +206,8 @@ impl Principal {
         }
     }
 
-    /// The field manager of a write that has one of its own: [`Self::field_manager`], and `/` and `suffix` behind it.
-    /// Without a suffix, that itself. No plugin's name has a slash, so no two plugins share one.
+    /// The field manager with `/` and `suffix` appended, or just [`Self::field_manager`] without a suffix. A plugin's
+    /// name has no slash, so no two plugins share a field manager.
     #[must_use]
     pub fn field_manager_with(&self, suffix: Option<&str>) -> String {
         let mut manager = self.field_manager();
@@ -218,8 +218,8 @@ impl Principal {
         manager
     }
 
-    /// The User-Agent, which an audit log shows: `windlass/<version> (<plugin>@<digest>; <replica>)`, and for what the
-    /// host does itself `windlass/<version> (<plugin>@<digest>; <replica>; <role>)`.
+    /// The User-Agent, which an audit log shows: `windlass/<version> (<plugin>@<digest>; <replica>)`, or
+    /// `windlass/<version> (<plugin>@<digest>; <replica>; <role>)` for the host's own work.
     #[must_use]
     pub fn user_agent(&self) -> String {
         let role = self.role.name().map(|role| format!("; {role}")).unwrap_or_default();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn an_audit_log_tells_a_plugin_from_the_host_at_work_for_it() {
+    fn an_audit_log_distinguishes_the_plugin_from_the_host() {
         let (plugin, version) = (plugin(), env!("CARGO_PKG_VERSION"));
         assert_eq!(plugin.user_agent(), format!("windlass/{version} (webapp@0123456789ab; windlass-0)"));
         assert_eq!(plugin.field_manager(), "windlass/webapp");

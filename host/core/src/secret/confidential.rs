@@ -1,4 +1,4 @@
-//! Text that no log, error or page may show: what the host read from Secrets for a plugin.
+//! Text that no log, error or page may show, such as Secrets that the host read for a plugin.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,11 +8,11 @@ use std::sync::Arc;
 use crate::queue::outcome::{CallResult, Failure};
 use crate::secret::known_secrets::{KnownSecrets, REDACTED, SecretForms};
 
-/// A longer text is not looked through, but withheld as a whole, in bytes. Messages, log lines and labels are shown in at most
-/// some kilobytes; a search through this much with one secret takes about a millisecond, on a thread of plugins.
+/// Longer texts, in bytes, are withheld instead of searched. Messages, log lines and labels are displayed with at most
+/// a few kilobytes. Searching this many bytes for one secret takes about a millisecond on a plugin thread.
 const SEARCHED_TEXT_BYTES_MAX: usize = 256 << 10;
-/// Nor is a text that is more work: see [`SecretForms::work`]. With the most secrets that are looked for, that leaves texts as long
-/// as a line of the log, which take some tens of milliseconds.
+/// Texts that take more work to search are withheld too: see [`SecretForms::work`]. With the maximum number of secrets,
+/// this still allows texts as long as a log line, which take some tens of milliseconds.
 const TEXT_WORK_MAX: usize = 96 << 20;
 
 /// A text that may hold secrets. Cheap to clone. It reads like any text, but neither `{}` nor `{:?}` shows it.
@@ -24,7 +24,7 @@ pub struct Confidential {
 }
 
 impl Confidential {
-    /// `text`, in which the values of `secrets` stand.
+    /// `text`, which contains the values of `secrets`.
     pub fn holding(text: impl Into<Arc<str>>, secrets: impl IntoIterator<Item = Self>) -> Self {
         let secrets: Arc<[Arc<str>]> = secrets.into_iter().map(|secret| secret.text).collect();
         let mut known = KnownSecrets::default();
@@ -32,20 +32,21 @@ impl Confidential {
         Self { text: text.into(), secrets, forms: Arc::new(known.forms_for_people()) }
     }
 
-    /// The values of Secrets that are known to stand in the text.
+    /// The values of Secrets that the text is known to contain.
     #[must_use]
     pub fn secrets(&self) -> &[Arc<str>] {
         &self.secrets
     }
 
-    /// Whether there is anything that [`redact`](Self::redact) looks for.
+    /// Whether [`redact`](Self::redact) has anything to look for.
     #[must_use]
     pub fn has_secrets(&self) -> bool {
         !self.forms.is_empty()
     }
 
-    /// The words of a plugin, with [`REDACTED`] in the place of each secret that stands in this text and has at least
-    /// [`SECRET_BYTES_MIN`](crate::secret::known_secrets::SECRET_BYTES_MIN) bytes. To be called before `said` is cut.
+    /// Replaces the secrets of this text in `said`, a plugin's message, with [`REDACTED`]. Only secrets of at least
+    /// [`SECRET_BYTES_MIN`](crate::secret::known_secrets::SECRET_BYTES_MIN) bytes are found. Call it before `said` is
+    /// truncated.
     #[must_use]
     pub fn redact<'a>(&self, said: &'a str) -> Cow<'a, str> {
         let is_too_much = said.len() > SEARCHED_TEXT_BYTES_MAX || self.forms.work(said.len()) > TEXT_WORK_MAX;
@@ -55,13 +56,13 @@ impl Confidential {
         self.forms.replace(said)
     }
 
-    /// Whether `said` has a secret that [`redact`](Self::redact) would replace.
+    /// Whether `said` contains a secret that [`redact`](Self::redact) would replace.
     #[must_use]
     pub fn stands_in(&self, said: &str) -> bool {
         self.redact(said) != said
     }
 
-    /// The result of a call, with its messages redacted.
+    /// Redacts the messages of a call's result.
     #[must_use]
     pub fn redact_result(&self, mut result: CallResult) -> CallResult {
         match &mut result {
@@ -77,7 +78,7 @@ impl Confidential {
         result
     }
 
-    /// Redacts a text in its place.
+    /// As [`redact`](Self::redact), in place.
     pub fn redact_in(&self, said: &mut String) {
         if let Cow::Owned(redacted) = self.redact(said) {
             *said = redacted;
@@ -110,13 +111,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_confidential_is_not_shown_and_can_be_read() {
+    fn confidential_text_is_readable_but_not_displayed() {
         let password = Confidential::from("hunter2");
         assert_eq!((format!("{password:?}").as_str(), &*password), ("(confidential)", "hunter2"));
     }
 
     #[test]
-    fn a_text_that_takes_too_long_to_look_through_is_withheld() {
+    fn text_that_takes_too_long_to_search_is_withheld() {
         let one = Confidential::holding("{}", [Confidential::from("hunter22")]);
         let tokens = (0..900).map(|index| Confidential::from(format!("token-{index}")));
         let many = Confidential::holding("{}", tokens);
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_told_without_the_secrets_of_the_configuration() {
+    fn results_are_redacted_of_secrets_of_the_configuration() {
         let config = Confidential::holding("{}", ["hunter22", "true"].map(Confidential::from));
         let message = || "it is true that hunter22 is wrong".to_owned();
         for result in [

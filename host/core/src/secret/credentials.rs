@@ -1,8 +1,8 @@
-//! Finds credentials by where they stand: behind a name that announces one, or in a part of a URL that carries one.
+//! Finds credentials by their position: after a name that announces one, or in a part of a URL that carries one.
 //!
-//! It does not look for values that are known to be secret: `known_secrets` does.
+//! `known_secrets` finds secrets by their values instead.
 
-/// Parts of the names of headers, parameters and fields whose values nobody should read.
+/// Parts of names of headers, parameters and fields that hold credentials.
 const CONFIDENTIAL: [&str; 13] = [
     "auth",
     "cookie",
@@ -19,20 +19,20 @@ const CONFIDENTIAL: [&str; 13] = [
     "saml",
 ];
 
-/// How many URLs in parameters of one another are looked into. A value below that is hidden whole: whoever writes the text
-/// decides how deep it goes, and each level takes a part of the stack.
+/// The maximum nesting of URLs inside parameters of URLs. A value that is nested deeper is hidden whole, because each
+/// level takes stack and the author of the text chooses the depth.
 const DEEPEST_URL: usize = 4;
 
-/// Whether a header, a parameter or a field of this name holds a credential.
+/// Whether a header, parameter or field of this name holds a credential.
 #[must_use]
 pub fn is_confidential(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     CONFIDENTIAL.iter().any(|word| name.contains(word))
 }
 
-/// Replaces the credentials of every URL in `text`, absolute or relative: user names with passwords, and query and fragment
-/// parameters such as `X-Amz-Signature`. `hide` receives each credential and returns what is written instead; it also receives
-/// other spellings of a credential, for which the result is not used.
+/// Replaces the credentials of every URL in `text`, absolute or relative: user names with passwords, and query and
+/// fragment parameters such as `X-Amz-Signature`. `hide` receives each credential and returns its replacement. `hide`
+/// also receives other spellings of a credential; their replacements are not used.
 pub fn hide_in_urls(text: &str, hide: &mut dyn FnMut(&str) -> String) -> String {
     hide_in_urls_to(DEEPEST_URL, text, hide)
 }
@@ -67,7 +67,7 @@ fn ends_authority(character: char) -> bool {
     matches!(character, '/' | '?' | '#' | '\\') || ends_url(character)
 }
 
-/// Whether a character cannot be in a URL, and stands around one in a header or in prose.
+/// Whether a character cannot be part of a URL and thus ends one in a header or in prose.
 fn ends_url(character: char) -> bool {
     character.is_whitespace() || matches!(character, '"' | '\'' | '<' | '>')
 }
@@ -96,12 +96,12 @@ fn hide_parameters(depth: usize, text: &str, hide: &mut dyn FnMut(&str) -> Strin
 
 fn hide_parameter(depth: usize, name: &str, value: &str, hide: &mut dyn FnMut(&str) -> String) -> String {
     let decoded = percent_decoded(value);
-    // `code` is what OAuth sends back with a redirect.
+    // OAuth returns a `code` in its redirect.
     if is_confidential(name) || name.eq_ignore_ascii_case("code") {
         hide(&decoded);
         return hide(value);
     }
-    // A URL in a parameter, such as where to go after a login.
+    // A parameter may be a URL, such as the page to return to after a login.
     let holds_credential = decoded != value
         && match depth.checked_sub(1) {
             Some(depth) => hide_in_urls_to(depth, &decoded, hide) != decoded,
@@ -121,7 +121,7 @@ pub(crate) fn percent_decoded(text: &str) -> String {
     String::from_utf8(decoded).unwrap_or_else(|_| text.to_owned())
 }
 
-/// The byte that `%41` at the beginning of `bytes` stands for.
+/// The byte that an escape such as `%41` at the beginning of `bytes` stands for.
 pub(crate) fn percent_byte(bytes: &[u8]) -> Option<u8> {
     let digits = bytes.strip_prefix(b"%")?.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit))?;
     u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_handed_over_as_it_is_meant() {
+    fn passwords_are_decoded_before_they_are_hidden() {
         let mut told = Vec::new();
         hide_in_urls("x://u:p%40ss@h", &mut |it| {
             told.push(it.to_owned());
@@ -182,14 +182,14 @@ mod tests {
     }
 
     #[test]
-    fn a_value_below_many_urls_is_hidden_whole_and_takes_no_stack() {
+    fn deeply_nested_urls_are_hidden_whole_and_take_no_stack() {
         let nested = |depth: usize| format!("{}%{}41", "?a=".repeat(depth), "25".repeat(depth));
         assert_eq!(hidden(&nested(2)), nested(2));
         assert_eq!(hidden(&nested(100_000)), "?a=*");
     }
 
     #[test]
-    fn a_form_is_hidden_by_its_names() {
+    fn form_fields_are_hidden_by_their_names() {
         let told = hide_in_form("client_id=a&client_secret=b", &mut |_| "*".to_owned());
         assert_eq!(told, "client_id=a&client_secret=*");
     }

@@ -1,8 +1,8 @@
-//! Values that are known to be secret, and how they are taken out of text: one way for recordings, logs and the status page.
+//! Removes values that are known to be secret from text, in the same way for recordings, logs and the status page.
 //!
-//! A value is looked for as it is and in Base64, whatever else surrounds it, and also where a writer has escaped it for JSON or
-//! a URL or broken it into lines. With a value come the secrets inside it, such as the password in a `.dockerconfigjson`. What a
-//! plugin computes from a secret in another way, such as a hash, is not found.
+//! A value is found as it is and in Base64, whatever surrounds it. It is also found if a writer has escaped it for JSON
+//! or a URL, or broken it into lines. Secrets inside a value are found as well, such as the password in a
+//! `.dockerconfigjson`. What a plugin computes from a secret in another way, such as a hash, is not found.
 
 mod derived;
 mod forms;
@@ -12,29 +12,30 @@ use std::collections::BTreeSet;
 
 pub use forms::SecretForms;
 
-/// The shortest value that is looked for, in bytes. Shorter ones, such as `a` or `true`, stand in most texts by chance.
+/// The shortest value that is searched for, in bytes. Shorter ones, such as `a` or `true`, appear in most texts by
+/// chance.
 pub const SECRET_BYTES_MIN: usize = 6;
 
-/// The most values that are looked for. Each has about ten forms, which take memory and are looked for one by one; the secrets
-/// of a configuration, and of a call, are some tens. With more than that, every text is hidden whole: a part of a text that
-/// was not looked for may be a secret.
+/// The maximum number of values that are searched for. Each has about ten forms, which take memory and are searched for
+/// one by one. A configuration and a call have some tens of secrets. With more than the maximum, every text is hidden
+/// whole, because any part of it may be a secret that was not searched for.
 pub const SECRETS_MAX: usize = 1_000;
 
-/// The text in the place of a secret that need not be told from other secrets.
+/// The replacement of a secret that need not be distinguished from other secrets.
 pub const REDACTED: &str = "<redacted>";
 
-/// Known secret values, each with the text that takes its place.
+/// Known secret values, each with its replacement.
 #[derive(Clone, Debug, Default)]
 pub struct KnownSecrets {
     values: Vec<(String, String)>,
     seen: BTreeSet<String>,
-    /// There were more than [`SECRETS_MAX`].
+    /// Whether there were more than [`SECRETS_MAX`].
     is_overfull: bool,
 }
 
 impl KnownSecrets {
-    /// Adds `value` and the secrets inside it. `marker` returns what takes the place of one of them, or `None` if it need not be
-    /// looked for.
+    /// Adds `value` and the secrets inside it. `marker` returns the replacement of a secret, or `None` if the secret
+    /// need not be searched for.
     pub fn add(&mut self, value: &str, marker: &dyn Fn(&str) -> Option<String>) {
         if self.is_overfull {
             return;
@@ -42,7 +43,7 @@ impl KnownSecrets {
         let found = derived::secrets_of(value);
         self.is_overfull = found.is_overfull;
         for secret in found.secrets {
-            // A marker must stay whole, even if a secret has its letters.
+            // A marker must stay whole, even if a secret is a part of it.
             if secret.len() < SECRET_BYTES_MIN || REDACTED.contains(&secret) || self.seen.contains(&secret) {
                 continue;
             }
@@ -65,24 +66,24 @@ impl KnownSecrets {
         self.values.is_empty()
     }
 
-    /// Whether there were more than [`SECRETS_MAX`], and some are not known.
+    /// Whether there were more than [`SECRETS_MAX`], so that some are not known.
     #[must_use]
     pub fn is_overfull(&self) -> bool {
         self.is_overfull
     }
 
-    /// Forgets the values that `is_secret` does not hold for.
+    /// Forgets the values for which `is_secret` is false.
     pub fn retain(&mut self, mut is_secret: impl FnMut(&str) -> bool) {
         self.values.retain(|(value, _)| is_secret(value));
     }
 
-    /// The forms to look for. A value in Base64 is replaced by its marker in Base64, so that what decodes it still can.
+    /// The forms to search for. The replacement of a Base64 value is Base64 too, so that the text can still be decoded.
     #[must_use]
     pub fn forms(&self) -> SecretForms {
         SecretForms::of(self, true)
     }
 
-    /// The forms to look for in text for people, who cannot read a marker in Base64.
+    /// The forms to search for in text for people, who cannot read a marker in Base64.
     #[must_use]
     pub fn forms_for_people(&self) -> SecretForms {
         SecretForms::of(self, false)
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_found_in_each_form_in_which_it_is_written() {
+    fn a_secret_is_found_in_each_of_its_forms() {
         let secret = "p&ss w0rd\"<ö>";
         let json = serde_json::Value::from(secret).to_string();
         for text in [
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_found_in_base64_of_more_than_itself() {
+    fn a_secret_is_found_in_base64_of_a_longer_text() {
         for before in ["", "u", "us", "use"] {
             let text = STANDARD.encode(format!("{before}:hunter22-and-more\n"));
             let told = redacted("hunter22", &text);
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_secret_is_found_whatever_its_line_breaks_are() {
+    fn a_long_secret_is_found_across_any_line_breaks() {
         let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
         let pem = format!("-----BEGIN PRIVATE KEY-----\n{}\n{}\n-----END PRIVATE KEY-----\n", &body[..34], &body[34..]);
         for text in [
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn more_secrets_than_can_be_looked_for_hide_every_text() {
+    fn too_many_secrets_hide_every_text() {
         let lines =
             |count: usize| (0..count).map(|index| format!("token=value-{index}")).collect::<Vec<_>>().join("\n");
         assert_eq!(redacted(&lines(100), "an ordinary text, with value-7"), "an ordinary text, with <redacted>");
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_is_not_taken_for_a_secret() {
+    fn a_marker_is_never_redacted() {
         assert_eq!(redacted("redacted", "<redacted:1f2e3d4c5b6a>"), "<redacted:1f2e3d4c5b6a>");
     }
 }

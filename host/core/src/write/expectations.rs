@@ -1,9 +1,9 @@
-//! Keeps what the committed writes of each key oblige it to see in the caches before it runs again (ADR 10).
+//! Records which writes of a key must show in the caches before the key runs again (ADR 10).
 //!
-//! Pure state, one per controller, to be used under one lock: `gate` has that, and combines this with the queue. What
-//! is to be seen is judged by what a cache shows at that moment, and judged again whenever the cache has changed. One
-//! concern a file: `interest` says what follows from a write, `pending` how what is to be seen stands, `state` keeps
-//! all of it by key, `overdue` finds what takes long, `doubtful` passes it on from one gate to the next.
+//! Pure state, one per controller, used under one lock: `gate` has the lock and combines this state with the queue. An
+//! expectation is judged by the current contents of a cache, and judged again whenever the cache changes. One concern
+//! per file: `interest` follows a write and derives the expectations, `pending` judges one expectation, `state` holds
+//! them by key, `overdue` finds those that take long, and `doubtful` passes keys on from one gate to the next.
 
 mod doubtful;
 mod interest;
@@ -24,59 +24,59 @@ use crate::object::compact::Version;
 use crate::object::progress::Progress;
 use crate::queue::Histogram;
 
-/// How long a cache may take to show a write before it has to prove itself.
+/// Time after which a cache that does not show a write has to prove that it is fresh.
 pub const PROBE_AFTER: Duration = Duration::from_secs(30);
-/// The same where perhaps nothing comes that tells.
+/// As [`PROBE_AFTER`], if it is possible that no event will show the write.
 const DOUBT_AFTER: Duration = Duration::from_secs(1);
-/// How long it may take before somebody is told. Also how long an old state may take to turn up.
+/// Time after which an unmet expectation is reported. Also how long an old state may still turn up.
 pub const EXPIRE_AFTER: Duration = Duration::from_mins(5);
 
 /// A cache that a controller reads.
 #[derive(Clone)]
 pub struct Cache {
     pub progress: Arc<dyn Progress>,
-    /// The watch has a selector, so that what it shows no more need not be gone.
+    /// The watch has a selector, so an object that disappears from the cache may still exist.
     pub is_filtered: bool,
 }
 
-/// Counts of what has happened so far.
+/// Counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ExpectationCounts {
-    /// Expectations that a cache did not meet yet when they were raised.
+    /// Expectations that the cache did not meet when they were raised.
     pub raised: u64,
-    /// Those that a cache met already.
+    /// Expectations that the cache met at once.
     pub observed: u64,
-    /// Those that a cache has met since: fewer than were raised, as some are given up, and some are left to the expectation
-    /// of a later write, which shows both.
+    /// Raised expectations that the cache has met since. Fewer than were raised, because some are given up, and some
+    /// are covered by the expectation of a later write.
     pub satisfied: u64,
-    /// Those that took so long that somebody was told.
+    /// Expectations that took so long that they were reported.
     pub expired: u64,
-    /// How often a key was held.
+    /// The number of times a key was held.
     pub held: u64,
     /// How long expectations that blocked a key took to be met.
     pub wait: Histogram,
 }
 
-/// A key that waits, for those who look.
+/// A waiting key, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldKey {
     pub key: ObjectKey,
-    /// Since when a worker has found it held. None: no worker has asked for it.
+    /// When a worker first found the key held. `None` if no worker has asked for it.
     pub held: Option<Moment>,
-    /// Since when what it has waited for the longest was to be seen.
+    /// When the expectation that has been pending longest was raised.
     pub since: Moment,
-    /// The cache that is to show it.
+    /// The cache that has to meet it.
     pub cache: usize,
-    /// A description of that, for people.
+    /// A description of the expectation, for people.
     pub what: String,
-    /// The version that the cache has come to. `None` if it has no complete list yet.
+    /// The cache's current version. `None` if it has no complete list yet.
     pub cache_version: Option<Version>,
 }
 
-/// Work to do about keys that wait long.
+/// Work that is due because keys have waited long.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Due {
-    /// Caches that are to prove how fresh they are.
+    /// Caches that have to prove that they are fresh.
     pub probes: BTreeSet<usize>,
     /// Keys that have waited too long.
     pub expired: Vec<HeldKey>,

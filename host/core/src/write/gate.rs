@@ -1,13 +1,13 @@
-//! The gate after the queue: it holds a key until the caches show what the key itself has written (ADR 10).
+//! The gate between the queue and the workers. It holds a key until the caches show the key's own writes (ADR 10).
 //!
-//! A worker that has got a key asks [`Gate::holds`], and parks a key that is held. The writer tells of each write
-//! through an [`Interest`]. The caches tell the gate, as their [`Observer`], what they show; what they tell wakes the
-//! keys. A change is in a cache before the gate is told, and the gate judges by what the cache shows, under its own
-//! lock: so whichever of a write's answer and its event comes first, none is missed.
+//! A worker that has received a key asks [`Gate::holds`], and parks a key that is held. The writer reports each write
+//! through an [`Interest`]. The caches report their changes to the gate, which is their [`Observer`], and a change may
+//! wake keys. A cache changes its contents before it notifies the gate, and the gate judges by those contents under its
+//! own lock. So no write is missed, whether its response or its event comes first.
 //!
-//! Locks are taken in this order: that of a cache's changes, the gate's, that of a cache's contents. The queue's is
-//! taken under that of a cache's changes too, when what the cache has shown wakes keys; but not under the gate's, nor
-//! with that of a cache's contents. Nothing takes another of them under the queue's.
+//! Lock order: a cache's change lock, the gate's lock, the lock of a cache's contents. The queue's lock may be taken
+//! under a cache's change lock, to wake keys, but not under the gate's lock or the lock of a cache's contents. Under
+//! the queue's lock, none of the others is taken.
 
 mod audit;
 mod hold_times;
@@ -30,10 +30,10 @@ use crate::queue::Queue;
 use crate::queue::sync::StateLock;
 use crate::write::expectations::{Cache, DoubtfulKey, Due, Effect, ExpectationCounts, Expectations, HeldKey};
 
-/// Holds the keys of one controller until the caches show what the keys have written.
+/// Holds the keys of one controller until the caches show the keys' own writes.
 pub struct Gate {
     state: StateLock<GateInner>,
-    /// How many keys have something to see, and writes are under way: with none, nobody need take the lock.
+    /// The number of keys with expectations plus the number of writes under way. If it is zero, the lock is not needed.
     active: AtomicUsize,
     queue: Queue<ObjectKey>,
     clock: Arc<dyn Clock>,
@@ -43,12 +43,13 @@ pub struct Gate {
 
 struct GateInner {
     expectations: Expectations,
-    /// Until when [`Gate::due`] sleeps. None: until it is told, or it does not.
+    /// When [`Gate::due`] wakes up by itself. `None` if it is not sleeping, or sleeps until it is notified.
     sleeps_until: Option<Moment>,
 }
 
 impl Gate {
-    /// A gate between `queue` and its workers, which read `caches`; whoever names a cache names its place in these.
+    /// Creates a gate between `queue` and its workers, which read `caches`. Other methods identify a cache by its index
+    /// here.
     #[must_use]
     pub fn new(caches: Vec<Cache>, queue: Queue<ObjectKey>, clock: Arc<dyn Clock>) -> Arc<Self> {
         let progress: Vec<_> = caches.iter().map(|cache| cache.progress.clone()).collect();
@@ -62,7 +63,7 @@ impl Gate {
         gate
     }
 
-    /// Whether `key`, which a worker has, must not run: then the worker parks it, and the gate wakes it.
+    /// Whether `key`, which a worker has, must not run. The worker must then park it, and the gate wakes it later.
     #[must_use]
     pub fn holds(&self, key: &ObjectKey) -> bool {
         if self.is_idle() || Defect::GateHoldsNothing.is_seeded() {
@@ -76,7 +77,8 @@ impl Gate {
         holds
     }
 
-    /// To be called before the key `primary` sends a write to `object`, which `caches` may show. None: they are none.
+    /// Opens an interest. Call it before the key `primary` sends a write to `object`. `caches` may show that object.
+    /// `None` if there are none.
     #[must_use]
     pub fn open(
         self: &Arc<Self>,
@@ -89,7 +91,7 @@ impl Gate {
             return None;
         }
         let id = self.state.with(|state| {
-            // Before the caches are looked at: a change that is not seen there is told.
+            // Before the caches are read: a later change is then reported.
             self.active.fetch_add(1, Ordering::SeqCst);
             let id = state.expectations.open(primary.clone(), object.clone(), &caches);
             self.note(state);
@@ -98,12 +100,12 @@ impl Gate {
         Some(Interest { gate: self.clone(), id, caches, ended: false })
     }
 
-    /// The cache has proven that it shows all that had been committed at `began`.
+    /// The cache has proven that it shows everything that was committed at `began`.
     pub fn proven(&self, cache: usize, began: Stamp) {
         self.change(|expectations, now| expectations.proven(cache, began, now));
     }
 
-    /// A proof of the cache was given up before its end. The keys that wait for the cache need another proof now.
+    /// A proof of the cache was abandoned. The keys that wait for the cache need another proof now.
     pub fn proof_abandoned(&self, cache: usize) {
         self.change(|expectations, now| {
             expectations.prove_again(cache, now);
@@ -111,19 +113,19 @@ impl Gate {
         });
     }
 
-    /// Lets keys run whatever they have not seen.
+    /// Frees keys even if their expectations are not met.
     pub fn give_up(&self, keys: Vec<ObjectKey>) {
         self.change(|expectations, _| expectations.give_up(keys));
     }
 
-    /// The keys that have something to see, for the gate that follows this one.
+    /// The keys with unmet expectations, for the gate that follows this one.
     #[must_use]
     pub fn unseen(&self) -> Vec<DoubtfulKey> {
         self.state.with(|state| state.expectations.unseen())
     }
 
-    /// Holds `keys` until every cache has proven that it shows all that was committed before this call, because this
-    /// gate does not know what they have written. A key that the queue has parked already must be woken afterwards: see
+    /// Holds `keys` until every cache has proven that it shows everything that was committed before this call, because
+    /// this gate does not know their writes. A key that the queue has parked already must be woken afterwards: see
     /// [`Queue::wake_parked`].
     pub fn doubt(&self, keys: impl IntoIterator<Item = DoubtfulKey>) {
         let since = Stamp::take();
@@ -133,7 +135,7 @@ impl Gate {
         });
     }
 
-    /// Waits until something has taken long, and tells what is to be done about it. For one task at a time.
+    /// Waits until an expectation is overdue, and returns the work that is due. For one task at a time.
     pub async fn due(&self) -> Due {
         loop {
             let now = self.clock.now();
@@ -160,50 +162,50 @@ impl Gate {
         }
     }
 
-    /// Counts of what has happened so far.
+    /// Counts since the start.
     #[must_use]
     pub fn counts(&self) -> ExpectationCounts {
         self.state.with(|state| state.expectations.counts)
     }
 
-    /// How many keys have something to see, or may yet have to.
+    /// The number of keys with expectations, plus the number of writes under way.
     #[must_use]
     pub fn len(&self) -> usize {
         self.state.with(|state| state.expectations.len())
     }
 
-    /// How long the key that has waited the longest has waited for a cache. Zero if no key waits.
+    /// How long the key that has waited longest has waited for a cache. Zero if no key waits.
     #[must_use]
     pub fn longest_wait(&self) -> Duration {
         let now = self.clock.now();
         self.state.with(|state| state.expectations.longest_wait(now))
     }
 
-    /// Whether no key has anything to see, and no write is under way.
+    /// Whether no key has expectations and no write is under way.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.state.with(|state| state.expectations.is_empty())
     }
 
-    /// The keys that wait, at most `most`, those that have waited for the longest first; and the present.
+    /// At most `most` waiting keys, those that have waited longest first, and the current time.
     #[must_use]
     pub fn waiting(&self, most: usize) -> (Vec<HeldKey>, Moment) {
         (self.state.with(|state| state.expectations.waiting(most)), self.clock.now())
     }
 
-    /// The state that `key` has waited for the longest, and the present. None: it waits for nothing.
+    /// The expectation of `key` that has been pending longest, and the current time. `None` if there is none.
     #[must_use]
     pub fn waits_for(&self, key: &ObjectKey) -> Option<(HeldKey, Moment)> {
         Some((self.state.with(|state| state.expectations.waits_for(key))?, self.clock.now()))
     }
 
-    /// From now on, [`Gate::take_hold_time`] knows how long keys were held.
+    /// Makes [`Gate::take_hold_time`] measure how long keys are held from now on.
     pub fn time_holds(&self) {
         self.hold_times.switch_on();
     }
 
-    /// How long ago `key` was first held since this was last asked, and how long ago it was let go. None: it was not held,
-    /// or nobody had it timed.
+    /// How long ago `key` was first held since the last call, and how long ago it was freed. `None` if it was not held
+    /// or is not measured.
     #[must_use]
     pub fn take_hold_time(&self, key: &ObjectKey) -> Option<(Duration, Duration)> {
         let (since, until) = self.hold_times.take(key)?;
@@ -223,14 +225,14 @@ impl Gate {
             self.note(state);
             free
         });
-        // Whoever found a key held may not have parked it yet: the queue sees to that.
+        // A worker that found a key held may not have parked it yet; the queue handles that.
         for key in free {
             self.hold_times.end(&key, now);
             self.queue.wake(&key);
         }
     }
 
-    /// To be called after each change, under the lock.
+    /// Call it after each change, under the lock.
     fn note(&self, state: &mut GateInner) {
         self.active.store(state.expectations.active(), Ordering::SeqCst);
         let Some(alarm) = state.expectations.take_alarm() else { return };
@@ -249,7 +251,7 @@ impl Observer for Gate {
     }
 }
 
-/// A write that is under way. One that is dropped before it was told how it ended may have done anything.
+/// A write that is under way. If it is dropped before [`Interest::ended`], its outcome counts as unknown.
 #[must_use = "what becomes of the write is to be told"]
 pub struct Interest {
     gate: Arc<Gate>,
@@ -265,8 +267,8 @@ impl Interest {
         &self.caches
     }
 
-    /// The write has ended so: the key does not run before the caches show that. To be called as soon as the answer is
-    /// there, and before the call may end.
+    /// The write has ended with `effect`, and the key does not run before the caches show it. Call it as soon as the
+    /// response has arrived, and before the call may end.
     pub fn ended(mut self, effect: &Effect) {
         self.close(effect);
     }

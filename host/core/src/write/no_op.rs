@@ -1,10 +1,10 @@
-//! Decides whether a write would provably leave an object as it is, on texts alone (ADR 5). Every doubt is a no: a
-//! write too many costs a request, one that is missing is a bug that nobody finds.
+//! Decides whether a write would provably leave an object unchanged, from texts alone (ADR 5). In doubt, the answer is
+//! no: an unneeded write costs a request, but a missing write is a bug that is hard to find.
 //!
-//! For an apply, the fields that the body sets must be exactly those that the manager owns by its last apply, with equal
-//! values. `managedFields` tell which they are, but not everything: a map or list that is owned as a leaf may be atomic, or
-//! granular and empty when it was applied. Which of the two it is depends on the schema alone, so it is learnt from the
-//! answers to applies ([`Atomic::learn`]).
+//! For an apply, the fields in the body must be exactly those that the manager owns from its last apply, with equal
+//! values. `managedFields` lists the owned fields, but that is not enough: a map or list that is owned as a leaf may be
+//! atomic, or it may be granular and have been empty when it was applied. Only the schema decides which, so the answers
+//! to applies teach it ([`Atomic::learn`]).
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,29 +14,30 @@ use serde_json::{Map, Value};
 
 use crate::object::Object;
 
-/// The most places that are remembered: a plugin invents as many fields as it likes.
+/// The maximum number of remembered places, because a plugin may invent any number of fields.
 const KNOWN_PLACES_MAX: usize = 1_000;
-/// The longest place that is remembered, in bytes, and so are the names of fields that a plugin invents.
+/// The longest remembered place, in bytes. A plugin chooses the names of its fields.
 const KNOWN_PLACE_BYTES_MAX: usize = 512;
-/// The longest list whose items are looked for, each among all: a list of all that an object can hold would take minutes.
+/// The longest list whose items are matched with each other. For a list as long as an object can hold, this would take
+/// minutes.
 const COMPARED_ITEMS_MAX: usize = 256;
-/// Between the names of a place.
+/// Separates the names of a place.
 const SEPARATOR: char = '\u{1f}';
 
-/// Whose fields an apply sets.
+/// The owner of the fields that an apply sets.
 #[derive(Clone, Copy, Debug)]
 pub struct Manager<'a> {
     pub name: &'a str,
-    /// The subresource that is applied; empty for the object itself.
+    /// The subresource that is applied. Empty for the object itself.
     pub subresource: &'a str,
 }
 
-/// The places of one kind where a map or list is known to be atomic: owned and replaced as a whole.
+/// The places of one kind that are known to hold an atomic map or list, which is owned and replaced as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Atomic(HashSet<String>);
 
 impl Atomic {
-    /// Learns from `left`, which the apply of `body` has left.
+    /// Learns from `left`, the object as the apply of `body` left it.
     pub fn learn(&mut self, body: &str, manager: Manager<'_>, left: &Object) {
         let parsed = parts(body).and_then(|body| Some((body, owned(left, manager)?)));
         if let Some((body, owned)) = parsed {
@@ -44,7 +45,7 @@ impl Atomic {
         }
     }
 
-    /// Knows what `other` knows, too.
+    /// Adds what `other` has learnt.
     pub fn merge(&mut self, other: Self) {
         for place in other.0 {
             if self.0.len() < KNOWN_PLACES_MAX {
@@ -53,7 +54,7 @@ impl Atomic {
         }
     }
 
-    /// Every map and list of `body` that has something in it and is owned as a leaf is atomic.
+    /// Marks as atomic every non-empty map and list of `body` that is owned as a leaf.
     fn walk(&mut self, body: &Value, owned: &Map<String, Value>, place: &mut String) {
         if owned.is_empty() {
             if !is_plain(body) && self.0.len() < KNOWN_PLACES_MAX && place.len() <= KNOWN_PLACE_BYTES_MAX {
@@ -83,7 +84,7 @@ impl Atomic {
     }
 }
 
-/// Whether the apply of `body` by `manager` would leave `object` as it is.
+/// Whether the apply of `body` by `manager` would leave `object` unchanged.
 #[must_use]
 pub fn apply_changes_nothing(body: &str, manager: Manager<'_>, object: &Object, atomic: &Atomic) -> bool {
     let (Some(body), Some(owned), Some(now)) = (parts(body), owned(object, manager), parts(&object.text())) else {
@@ -95,14 +96,14 @@ pub fn apply_changes_nothing(body: &str, manager: Manager<'_>, object: &Object, 
     is_meant && Same { atomic }.is(&body.fields, &owned, &now.fields, &mut String::new())
 }
 
-/// Whether the merge patch `patch` would leave `object` as it is.
+/// Whether the merge patch `patch` would leave `object` unchanged.
 #[must_use]
 pub fn merge_changes_nothing(patch: &str, object: &Object) -> bool {
     let (Some(patch), Some(now)) = (json(patch), json(&object.text())) else { return false };
     !names_managers(&patch) && is_merged(&patch, &now)
 }
 
-/// Whether `object` is what the update would make of it.
+/// Whether an update to `body` would leave `object` unchanged.
 #[must_use]
 pub fn update_changes_nothing(body: &str, object: &Object) -> bool {
     let (Some(body), Some(mut now)) = (json(body), json(&object.text())) else { return false };
@@ -118,12 +119,12 @@ fn json(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok().filter(Value::is_object)
 }
 
-/// The caches do not have `managedFields`.
+/// Caches do not keep `managedFields`, so a body that sets them cannot be compared.
 fn names_managers(body: &Value) -> bool {
     body["metadata"].get("managedFields").is_some()
 }
 
-/// RFC 7386, where nothing may change: null stands for what must not be there.
+/// Whether a merge patch (RFC 7386) changes nothing. A null means that the field must be absent.
 fn is_merged(patch: &Value, now: &Value) -> bool {
     match (patch, now) {
         (Value::Object(patch), Value::Object(now)) => patch.iter().all(|(name, patch)| match (patch, now.get(name)) {
@@ -136,7 +137,7 @@ fn is_merged(patch: &Value, now: &Value) -> bool {
     }
 }
 
-/// An object, without the fields that no manager can own.
+/// An object without the fields that no manager can own.
 struct ObjectParts {
     api_version: Value,
     kind: Value,
@@ -164,7 +165,7 @@ fn parts(text: &str) -> Option<ObjectParts> {
     Some(ObjectParts { api_version, kind, uid, version, fields: Value::Object(fields) })
 }
 
-/// The fields that `manager` owns by its last apply, in the version that `object` has.
+/// The fields that `manager` owns from its last apply, in the object's API version.
 fn owned(object: &Object, manager: Manager<'_>) -> Option<Map<String, Value>> {
     let entries: Vec<Value> = serde_json::from_str(object.header.own_fields.as_deref()?).ok()?;
     let is_its = |entry: &&Value| {
@@ -178,7 +179,7 @@ fn owned(object: &Object, manager: Manager<'_>) -> Option<Map<String, Value>> {
     is_of_version.then(|| entry["fieldsV1"].as_object().cloned()).flatten()
 }
 
-/// The version of an object, without reading the rest of it into memory.
+/// The `apiVersion` of an object, without parsing the rest into memory.
 fn api_version(text: &str) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -189,7 +190,7 @@ fn api_version(text: &str) -> Option<Cow<'_, str>> {
     Some(serde_json::from_str::<Versioned<'_>>(text).ok()?.api_version)
 }
 
-/// Whether it is owned as a leaf whatever the schema says.
+/// Whether the value is owned as a leaf, whatever the schema says.
 fn is_plain(value: &Value) -> bool {
     match value {
         Value::Object(fields) => fields.is_empty(),
@@ -198,9 +199,9 @@ fn is_plain(value: &Value) -> bool {
     }
 }
 
-/// How an item of a list is named in `managedFields`.
+/// How `managedFields` identify an item of a list.
 enum FieldItem {
-    /// By some of its fields.
+    /// By the values of some of its fields.
     Keyed(Map<String, Value>),
     Valued(Value),
 }
@@ -213,7 +214,7 @@ fn item_of(name: &str) -> Option<FieldItem> {
 }
 
 impl FieldItem {
-    /// Whether it is `value`.
+    /// Whether it identifies `value`.
     fn is(&self, value: &Value) -> bool {
         match self {
             Self::Keyed(key) => key.iter().all(|(name, of)| value.get(name) == Some(of)),
@@ -221,7 +222,7 @@ impl FieldItem {
         }
     }
 
-    /// The same, where the schema may give `value` a key that it lacks.
+    /// As [`Self::is`], but the schema may add a key that `value` lacks.
     fn may_be(&self, value: &Value) -> bool {
         match self {
             Self::Keyed(key) => {
@@ -232,7 +233,8 @@ impl FieldItem {
     }
 }
 
-/// The owned part of an item: all of it as a leaf, or some fields and the fact that it is there. None: something else.
+/// The owned part of an item: the whole item as a leaf, or some of its fields and its presence. `None` for anything
+/// else.
 fn of_item(owned: &Map<String, Value>) -> Option<Map<String, Value>> {
     let mut fields = owned.clone();
     let is_there = fields.remove(".").is_some();
@@ -248,7 +250,7 @@ fn within<T>(place: &mut String, name: &str, visit: impl FnOnce(&mut String) -> 
     result
 }
 
-/// Whether what a body sets is what is owned, and has the values that are there now.
+/// Compares the fields that a body sets with the owned fields and with the current values.
 struct Same<'a> {
     atomic: &'a Atomic,
 }
@@ -278,7 +280,7 @@ impl Same<'_> {
         }
     }
 
-    /// All items, at the same places: where others have items too, a merge may move them.
+    /// Compares all items at their positions. If other managers have items too, a merge may move them.
     fn are(&self, body: &[Value], owned: &Map<String, Value>, now: &[Value], place: &mut String) -> bool {
         body.len() <= COMPARED_ITEMS_MAX
             && body.len() == owned.len()

@@ -1,11 +1,12 @@
-//! When all that a call has set in motion is over.
+//! Decides when everything that a call has started is over.
 //!
-//! A call ends by answering, by trapping, or at its deadline; a write that it has sent ends later. Whoever works for a
-//! call holds a [`Hold`] (it is part of the call's context), and the key is not done before [`Settled`] says so.
+//! A call ends with an answer, with a trap, or at its deadline. A write that it has sent may end later. Everything that
+//! works for a call holds a [`Hold`] (it is part of the call's context), and the key is done only when [`Settled`]
+//! completes.
 //!
-//! A mutation ends committed, refused, or with an unknown outcome: it was sent, and nobody said what became of it. One
-//! that is unknown holds its key until it can no longer be carried out, or has shown (ADR 5). The server is asked for its
-//! object: [`after_look`] and [`after_look_for_create`] decide what follows from the answer.
+//! A mutation ends committed, refused, or with an unknown outcome if it was sent and no response came. An unknown
+//! mutation holds its key until it has taken effect visibly or can no longer do so (ADR 5). The host reads the object
+//! from the server; [`after_look`] and [`after_look_for_create`] decide what follows.
 
 use std::convert::Infallible;
 
@@ -23,7 +24,7 @@ pub struct Hold {
 #[derive(Debug)]
 pub struct Settled(mpsc::Receiver<Infallible>);
 
-/// A hold and what waits for it and all its clones to be dropped.
+/// A hold, and a handle that completes when the hold and all its clones have been dropped.
 #[must_use]
 pub fn hold() -> (Hold, Settled) {
     let (sender, receiver) = mpsc::channel(1);
@@ -31,7 +32,7 @@ pub fn hold() -> (Hold, Settled) {
 }
 
 impl Hold {
-    /// A hold that nobody waits for.
+    /// A hold that no task waits for.
     #[must_use]
     pub fn detached() -> Self {
         hold().0
@@ -51,39 +52,42 @@ impl Settled {
     }
 }
 
-/// How the request of a mutation ended whose outcome is not known.
+/// How the request of a mutation with an unknown outcome ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The server itself has answered, so it does no more about the request. What it has handed to its storage may still
-    /// be stored, but only upon the state that the server had read.
+    /// The server itself has answered, so it stops working on the request. What it has passed to its storage may still
+    /// be stored, but only on top of the state that the server had read.
     Answered,
-    /// Nobody knows whether the server still works on it.
+    /// The server may still be working on it.
     Silent,
 }
 
-/// The object that a write is for, as far as it names it: the server refuses the write for any other object.
+/// The object that a write applies to, as far as the write identifies it. The server refuses the write for any other
+/// object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions {
     pub uid: Option<Uid>,
-    /// The `resourceVersion`, as a decimal number. The server takes `0` for none, and refuses what is no number.
+    /// The `resourceVersion`, as a decimal number. The server treats `0` as no precondition, and refuses anything that
+    /// is not a number.
     pub version: Option<u64>,
-    /// Whether the write may create the object where there is none.
+    /// Whether the write may create the object if it does not exist.
     pub may_create: bool,
 }
 
 impl Preconditions {
-    /// Whether there are any.
+    /// Whether there is any precondition.
     #[must_use]
     pub fn is_some(&self) -> bool {
         self.uid.is_some() || self.version.is_some()
     }
 
-    /// Whether the server will refuse the write from now on, given the live object. None: there is no object.
+    /// Whether the server will refuse the write from now on, given the live object. `None` if there is no object.
     ///
-    /// UIDs never return, and versions only grow. So another UID proves it, and so does a later version. An earlier
-    /// version may still come to the one that is named, and a version that is no number cannot be compared. Where there is
-    /// no object, the server refuses a write that would create it for its UID, but not for its version (`Store.Update` in
-    /// `apiserver/pkg/registry/generic/registry/store.go`, `applyPatch` in `apiserver/pkg/endpoints/handlers/patch.go`).
+    /// UIDs never return and versions only grow, so another UID or a later version proves it. An object at an earlier
+    /// version may still reach the required version, and a version that is not a number cannot be compared. If there is
+    /// no object, the server refuses a write that would create it because of a required UID, but not because of a
+    /// required version (`Store.Update` in `apiserver/pkg/registry/generic/registry/store.go`, `applyPatch` in
+    /// `apiserver/pkg/endpoints/handlers/patch.go`).
     #[must_use]
     pub fn fail_for_good(&self, live: Option<(&Uid, &Version)>) -> bool {
         let Some((uid, version)) = live else {
@@ -95,49 +99,49 @@ impl Preconditions {
     }
 }
 
-/// The result of a live read of an object, of which it is not known whether a write of the plugin's has changed it.
+/// The result of a live read of an object after a write with an unknown outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettleLook {
-    /// The object as the write was to leave it, and by nothing but the write.
+    /// The object is as the write was meant to leave it, and only that write can have done so.
     Ours,
-    /// The write's [`Preconditions`] fail for good: either it has changed the object itself, or it never will.
+    /// The write's [`Preconditions`] fail for good: either the write has changed the object, or it never will.
     Superseded,
-    /// Any other object. A create has been refused, or will be for as long as this object exists.
+    /// Any other object. A create has been refused, or will be refused for as long as this object exists.
     AnothersObject,
     Nothing,
-    /// The server answered, and does not tell: the read is forbidden, or cannot be understood.
+    /// The server answered, but the answer does not help: the read is forbidden, or the answer cannot be parsed.
     Untold,
     /// The server did not answer, or failed.
     Unanswered,
 }
 
-/// The consequence of a [`SettleLook`].
+/// What to do after a [`SettleLook`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettleStep {
     Settled(Settlement),
-    /// Look again after a pause, and at the latest when the write can no longer be carried out.
+    /// Look again after a pause, and at the latest when the write can no longer take effect.
     LookAgain,
-    /// Wait until the write can no longer be carried out, then look again: before, a look tells nothing.
+    /// Wait until the write can no longer take effect, then look again. An earlier look would not help.
     LookWhenOver,
 }
 
-/// How an unknown write has settled. In each case it cannot be carried out later.
+/// How an unknown write has settled. In each case it cannot take effect later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settlement {
-    /// It was carried out: what it made is there.
+    /// It took effect: the object is there.
     Committed,
-    /// It was not carried out, or what it made has gone again.
+    /// It had no effect, or its object is gone again.
     NotCommitted,
-    /// The object has moved on from what the write's [`Preconditions`] name. Whether the write did that is not known, and
-    /// makes no difference: what it did, if anything, is in the object as it is now.
+    /// The object has moved on from the write's [`Preconditions`]. Whether this write changed it is not known and makes
+    /// no difference: any effect is part of the object as it is now.
     Superseded,
-    /// Whether it was carried out is not known. The caches may lack what it did until they have proven that they are fresh
+    /// Whether it took effect is not known. The caches may lack the effect until they have proven that they are fresh
     /// (ADR 11).
     Expired,
 }
 
 impl Settlement {
-    /// For logs and the label of metrics.
+    /// The name in logs and metric labels.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -149,14 +153,16 @@ impl Settlement {
     }
 }
 
-/// Decides about an unknown create after a look at its name. `over`: the server's time for it had passed before the look.
+/// Decides about an unknown create after a read of its name. `over`: the server's time for the create had passed before
+/// the read.
 #[must_use]
 pub fn after_look_for_create(look: SettleLook, over: bool) -> SettleStep {
     match (look, over) {
         (SettleLook::Ours, _) => SettleStep::Settled(Settlement::Committed),
         (SettleLook::Superseded, _) => SettleStep::Settled(Settlement::Superseded),
-        // Without an answer, for however long: if the key ran before, it could create a second object under another
-        // generated name. Another's object may be deleted, and the create that is under way then finds the name free.
+        // The key waits for an answer, however long that takes. If it ran before, it could create a second object under
+        // another generated name. Another object may be deleted, and the create that is still under way then finds the
+        // name free.
         (SettleLook::Unanswered, _) | (SettleLook::AnothersObject | SettleLook::Nothing, false) => {
             SettleStep::LookAgain
         }
@@ -166,8 +172,9 @@ pub fn after_look_for_create(look: SettleLook, over: bool) -> SettleStep {
     }
 }
 
-/// The same of any other write. It does no harm twice, so its time ends the wait whatever is seen; and what is not seen may
-/// have been carried out and undone by somebody.
+/// As [`after_look_for_create`], for any other write. Repeating such a write does no harm, so the wait ends with the
+/// server's time, whatever the read shows. If the read does not show the write, it may have taken effect and been
+/// undone by another client.
 #[must_use]
 pub fn after_look(look: SettleLook, over: bool) -> SettleStep {
     match (look, over) {
@@ -200,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_create_that_is_not_seen_may_still_come_until_its_time_is_over_and_silence_never_settles_it() {
+    fn a_missing_create_settles_only_by_an_answer_after_its_time() {
         use SettleStep::{LookAgain, LookWhenOver, Settled};
         use Settlement::{Committed, Expired, NotCommitted, Superseded};
         assert_eq!(
@@ -221,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_write_is_settled_by_its_time_whatever_is_seen() {
+    fn the_end_of_its_time_settles_any_other_write() {
         use SettleStep::{LookAgain, LookWhenOver, Settled};
         use Settlement::{Committed, Expired, Superseded};
         assert_eq!(
@@ -236,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn another_incarnation_and_a_later_version_fail_preconditions_for_good() {
+    fn another_uid_or_a_later_version_fails_preconditions_for_good() {
         let live = |uid: &str, version: &str| Some((Uid::from(uid), Version::from(version)));
         let naming = |uid: Option<&str>, version| Preconditions { uid: uid.map(Uid::from), version, may_create: false };
         let (uid, version, both) = (naming(Some("u"), None), naming(None, Some(7)), naming(Some("u"), Some(7)));
@@ -244,7 +251,8 @@ mod tests {
             (live("u", "7"), [false, false, false]),
             (live("u", "8"), [false, true, true]),
             (live("u", "10"), [false, true, true]),
-            // The server has gone back, or the plugin has guessed: version 7 may still come.
+            // The server has gone back to an older state, or the plugin has guessed: the object may still reach version
+            // 7.
             (live("u", "6"), [false, false, false]),
             (live("u", "x"), [false, false, false]),
             (live("v", "7"), [true, false, true]),
@@ -259,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_does_not_keep_a_write_from_creating_what_is_not_there() {
+    fn a_required_version_does_not_prevent_a_create() {
         let version = Preconditions { uid: None, version: Some(7), may_create: true };
         assert!(!version.fail_for_good(None));
         assert!(Preconditions { uid: Some("u".into()), ..version }.fail_for_good(None));

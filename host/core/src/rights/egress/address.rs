@@ -1,6 +1,6 @@
-//! Tells which class an IP address has: public, or something that a plugin has no business with unless a rule names it.
+//! Classifies IP addresses: public ones, and those that a plugin may reach only if a rule lists them.
 //!
-//! From IANA's special-purpose registries (RFC 6890 and its updates), and from what clouds use for their metadata.
+//! Based on IANA's special-purpose registries (RFC 6890 and its updates) and on the metadata addresses of clouds.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,36 +8,34 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Why an address is not public.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AddressClass {
-    /// `0.0.0.0/8` and `::`, which many systems take for themselves.
+    /// `0.0.0.0/8` and `::`. Many systems deliver these to themselves.
     Unspecified,
-    /// This machine, by itself.
+    /// Loopback: this machine.
     Loopback,
-    /// The network that this machine is in.
+    /// The local network segment of this machine.
     LinkLocal,
-    /// RFC 1918, unique local IPv6, and the old site-local one.
+    /// RFC 1918, unique local IPv6, and the deprecated site-local range.
     Private,
-    /// `100.64.0.0/10`: carriers, and the networks of some clusters.
+    /// `100.64.0.0/10`, used by carriers and for the networks of some clusters.
     Shared,
     Multicast,
-    /// All machines of a network.
+    /// Broadcast to a whole network.
     Broadcast,
-    /// For examples in texts.
+    /// Reserved for examples in documentation.
     Documentation,
-    /// Not given to anybody.
+    /// Not assigned.
     Reserved,
-    /// Where a cloud gives out credentials.
+    /// A cloud's metadata service, which hands out credentials.
     Metadata,
-    /// The Kubernetes API server.
     ApiServer,
-    /// Another port where the Kubernetes API server is.
+    /// The API server's address, on another port.
     ApiServerMachine,
-    /// An address of this machine.
     Own,
 }
 
 impl AddressClass {
-    /// The class of `address` by its number alone. None: it is public. Ask about each of its readings: see
-    /// [`check_address`](super::check_address).
+    /// The class of `address`, judged by its number alone. `None` if it is public. Call it for each of the address's
+    /// readings: see [`check_address`](super::check_address).
     #[must_use]
     pub fn of(address: IpAddr) -> Option<Self> {
         match address {
@@ -46,7 +44,7 @@ impl AddressClass {
         }
     }
 
-    /// Whether a rule for a whole network does not cover it: it must name the single address.
+    /// Whether only a rule for this single address covers it, and no rule for a whole network.
     #[must_use]
     pub fn needs_exact(self) -> bool {
         matches!(self, Self::Metadata | Self::ApiServer)
@@ -73,13 +71,13 @@ impl fmt::Display for AddressClass {
     }
 }
 
-/// An IPv4 address that is written as IPv6 (`::ffff:127.0.0.1`) is the IPv4 address: packets go there.
+/// Converts an IPv4 address that is written as IPv6 (`::ffff:127.0.0.1`) to IPv4, because packets go there.
 #[must_use]
 pub fn canonical(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
-/// `address` and the IPv4 addresses that are inside of it, to which some router or tunnel on the way may deliver.
+/// `address` and the IPv4 addresses embedded in it, to which a router or tunnel may deliver.
 pub(super) fn readings(address: IpAddr) -> impl Iterator<Item = IpAddr> {
     let inside = match address {
         IpAddr::V4(_) => [None, None],
@@ -99,7 +97,7 @@ fn embedded(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
         | [.., 0 | 0x200, 0x5efe, high, low] => [ipv4(high, low), None],
         // IPv4-compatible (RFC 4291, deprecated).
         [0, 0, 0, 0, 0, 0, high, low] if (high, low) > (0, 1) => [ipv4(high, low), None],
-        // Teredo (RFC 4380): the server, and the client with all bits turned.
+        // Teredo (RFC 4380): the server's address, and the client's with all bits inverted.
         [0x2001, 0, server_high, server_low, .., high, low] => [ipv4(server_high, server_low), ipv4(!high, !low)],
         _ => [None, None],
     }
@@ -135,11 +133,11 @@ fn of_ipv6(address: Ipv6Addr) -> Option<AddressClass> {
         [0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => AddressClass::Private,
         [0xff00..=0xffff, ..] => AddressClass::Multicast,
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => AddressClass::Documentation,
-        // Protocol assignments: Teredo, benchmarks, identifiers that are no addresses.
+        // Protocol assignments: Teredo, benchmarking, and identifiers that are not addresses.
         [0x2001, 0..=0x1ff, ..] => AddressClass::Reserved,
-        // What is inside decides.
+        // The embedded address decides.
         [0x64, 0xff9b, 0, 0, 0, 0, ..] | [0x2000..=0x3fff, ..] => return None,
-        // All that is not unicast for the world.
+        // Everything that is not global unicast.
         _ => AddressClass::Reserved,
     })
 }

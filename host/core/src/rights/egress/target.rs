@@ -1,8 +1,8 @@
-//! Where a URL leads, read strictly: what two readers could understand in two ways is refused, not guessed at.
+//! Parses URLs strictly: a URL that two parsers could read differently is refused.
 //!
-//! The WHATWG's parser accepts much that people mistype and attackers write: backslashes, tabs, user names, addresses
-//! in octal. Plugins are programs, and a program can write a URL properly. So there is nothing to normalise but case, and
-//! what a rule was asked about is, byte for byte, what is resolved and sent.
+//! The WHATWG parser accepts much that people mistype and attackers write: backslashes, tabs, user names, addresses in
+//! octal. Plugins are programs, and a program can write a URL properly. So only case is normalised, and the URL that
+//! was checked against a rule is, byte for byte, the one that is resolved and sent.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,12 +10,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::rights::grants::Scheme;
 
 const URL_BYTES_MAX: usize = 8 << 10;
-/// The longest name of a host (RFC 1035).
+/// The longest host name (RFC 1035).
 const HOST_NAME_BYTES_MAX: usize = 253;
-/// The longest label of it.
+/// The longest label of a host name.
 const HOST_LABEL_BYTES_MAX: usize = 63;
 
-/// Headers by which a request would say something else about the connection, or about its own length, than is true.
+/// Headers that the host sets itself, because a plugin could use them to misstate the connection or the body's length.
 const HOSTS_HEADERS: [&str; 12] = [
     "alt-used",
     "connection",
@@ -35,7 +35,7 @@ const HOSTS_HEADER_PREFIX: &str = "proxy-";
 /// The host of a URL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum UrlHost {
-    /// A name, in lower case and without the dot at its end.
+    /// A name, in lower case and without a trailing dot.
     Name(String),
     Address(IpAddr),
 }
@@ -50,12 +50,10 @@ impl fmt::Display for UrlHost {
     }
 }
 
-/// Where a request goes. Shown without path and query, which may hold secrets.
+/// The destination of a request. Displayed without path and query, which may hold secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpTarget {
-    /// With TLS or without.
     pub scheme: Scheme,
-    /// The host that is asked.
     pub host: UrlHost,
     pub port: u16,
     /// The path and query; begins with `/`. A fragment is never part of it.
@@ -68,30 +66,30 @@ impl fmt::Display for HttpTarget {
     }
 }
 
-/// Why a text is not a URL that can be asked.
+/// The reason why a text is not a valid request URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     #[error("the URL is longer than {URL_BYTES_MAX} bytes")]
     TooLong,
-    /// Neither of the schemes.
+    /// The scheme is neither `http` nor `https`.
     #[error("the URL does not begin with `https://` or `http://`")]
     Scheme,
-    /// Something that must be encoded.
+    /// A character that must be percent-encoded.
     #[error("the URL holds {0:?}, which must be percent-encoded in a path or query, and cannot be in a host")]
     Character(char),
-    /// `%` and not two hexadecimal digits.
+    /// `%` without two hexadecimal digits after it.
     #[error("the URL holds a `%` that is not followed by two hexadecimal digits")]
     Percent,
-    /// A user name or password.
+    /// The URL has a user name or password.
     #[error("the URL holds a user name: send credentials in the header `authorization`")]
     UserInfo,
-    /// No host, or none that can be.
+    /// The host is missing or invalid.
     #[error(
         "the URL names no host that can be asked: a host is a name of letters, digits, dashes and dots (others in \
          punycode), four decimal numbers, or an IPv6 address in brackets"
     )]
     Host,
-    /// A port that cannot be.
+    /// The port is invalid.
     #[error("the port of the URL is not a number from 1 to 65535")]
     Port,
 }
@@ -116,7 +114,7 @@ impl HttpTarget {
         Ok(Self { scheme, host, port: port.unwrap_or(scheme.default_port()), path_and_query: format!("{slash}{path}") })
     }
 
-    /// The value of the `UrlHost` header: the port stands there only if it is not the scheme's own.
+    /// The value of the `Host` header. It has a port only if that is not the scheme's default.
     #[must_use]
     pub fn authority(&self) -> String {
         let Self { host, port, .. } = self;
@@ -124,21 +122,21 @@ impl HttpTarget {
     }
 }
 
-/// Whether `method` is one that a plugin may send: a token as RFC 9110 has it, in capitals, and none that would turn the
-/// connection into something else or send back what the host added.
+/// Whether a plugin may use `method`: an RFC 9110 token in upper case, and not a method that turns the connection into
+/// a tunnel or echoes headers that the host added.
 #[must_use]
 pub fn is_method(method: &str) -> bool {
     let is_token = |byte: u8| byte.is_ascii_uppercase() || byte == b'-' || byte == b'_';
     (1..=32).contains(&method.len()) && method.bytes().all(is_token) && !matches!(method, "CONNECT" | "TRACE")
 }
 
-/// Whether the header `name`, which is in lower case, is the host's to set, so that no request of a plugin may have it.
+/// Whether only the host may set the header `name` (in lower case).
 #[must_use]
 pub fn is_hosts_header(name: &str) -> bool {
     HOSTS_HEADERS.contains(&name) || name.starts_with(HOSTS_HEADER_PREFIX)
 }
 
-/// Printable ASCII without what RFC 3986 wants encoded.
+/// Whether `character` is printable ASCII that RFC 3986 allows unencoded.
 fn is_written_plainly(character: char) -> bool {
     character.is_ascii_graphic() && !matches!(character, '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}')
 }
@@ -174,7 +172,7 @@ fn name_or_ipv4(text: &str) -> Result<UrlHost, TargetError> {
     if name.len() > HOST_NAME_BYTES_MAX || !name.split('.').all(is_label) {
         return Err(TargetError::Host);
     }
-    // Resolvers take `127.1`, `0x7f000001` and `0177.0.0.1` for addresses. Only the form that everybody reads alike is one.
+    // Resolvers accept `127.1`, `0x7f000001` and `0177.0.0.1` as addresses. Only the unambiguous form is accepted here.
     if name.rsplit('.').next().is_some_and(is_number) {
         let address: Ipv4Addr = text.parse().map_err(|_| TargetError::Host)?;
         return Ok(UrlHost::Address(address.into()));
@@ -182,7 +180,7 @@ fn name_or_ipv4(text: &str) -> Result<UrlHost, TargetError> {
     Ok(UrlHost::Name(name.to_ascii_lowercase()))
 }
 
-/// `_` is no letter of host names, yet stands in some.
+/// `_` is not allowed in host names, but some have it.
 fn is_label(label: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     (1..=HOST_LABEL_BYTES_MAX).contains(&label.len())

@@ -1,13 +1,13 @@
-//! Why something is denied, in words that an operator can act on.
+//! The reason of a denial, in words that an operator can act on.
 
 use std::fmt;
 
 use super::Access;
 
-/// A layer that has a say in what a plugin may do.
+/// A layer of rules that limits a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Layer {
-    /// The plugin's manifest: what its author asks for.
+    /// The plugin's manifest, written by its author.
     Manifest,
     /// The operator's policy for this plugin.
     Policy,
@@ -38,13 +38,13 @@ impl Layer {
 /// The reason of a denial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// These layers allow no such thing; at least one.
+    /// The layers without a matching rule; at least one.
     NoRule(Vec<Layer>),
-    /// The host runs in that namespace.
+    /// The request is about the host's own namespace.
     HostNamespace,
-    /// `--namespace` keeps the host out of it.
+    /// `--namespace` limits the host to another namespace.
     Confined,
-    /// The kind is another plugin's.
+    /// The kind belongs to this other plugin.
     OtherPlugin(String),
 }
 
@@ -61,13 +61,14 @@ impl Cause {
     }
 }
 
-/// Why an access is denied: what was asked for, who does not allow it, and what is missing there.
+/// The reason why a request is denied: the request, the layers that do not allow it, and the rule that is missing
+/// there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Denial {
-    /// The request: `patch deployments.apps/scale prod/shop`.
+    /// The request, such as `patch deployments.apps/scale prod/shop`.
     pub access: String,
     pub cause: Cause,
-    /// The rules that a policy would need, in YAML: `rules:` and its items, all in one line.
+    /// The rules that a policy would need, in YAML: `rules:` and its items on one line.
     pub missing: String,
 }
 
@@ -91,8 +92,8 @@ impl fmt::Display for Denial {
 }
 
 impl Denial {
-    /// The same for several requests for the API, where those of one cause are one denial that names all rules. So whoever
-    /// mends it need not ask again for each.
+    /// Merges denials of API requests with the same cause into one that names all missing rules, so that an operator
+    /// can add them in one go.
     #[must_use]
     pub fn merged(denials: impl IntoIterator<Item = Self>) -> Vec<Self> {
         let mut merged: Vec<Self> = Vec::new();
@@ -111,11 +112,11 @@ impl Denial {
     }
 }
 
-/// Begins what is missing, before its items.
+/// The beginning of a list of missing rules.
 const RULES: &str = "rules: ";
 
-/// The rule that would allow `verbs` on what `access` is about, as an item of `rules` in a policy. It names no object: a plugin
-/// that may work on one of a namespace mostly needs others too, and names are easily added.
+/// The rule that would allow `verbs` on the target of `access`, as an item of `rules` in a policy. It names no object:
+/// a plugin that works on one object of a namespace usually needs others too, and names are easily added.
 pub(super) fn missing_rule(access: &Access<'_>, verbs: &[&str]) -> String {
     let group = access.group;
     let path = access.path();

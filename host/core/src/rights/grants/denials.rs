@@ -1,4 +1,4 @@
-//! Counts what a plugin was denied, so that the operator sees it without the plugin being able to fill a log with it.
+//! Counts what a plugin was denied, so that the operator sees it and the plugin cannot flood the log.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,9 +7,9 @@ use tokio::sync::Notify;
 
 use super::Denial;
 
-/// How many different denials are told apart for one plugin. Others are counted together.
+/// The number of different denials that are counted separately for one plugin. Any others are counted together.
 const DENIALS_MAX: usize = 256;
-/// Stands for the verb and the resource where a denial has none.
+/// The verb and the resource of denials that are counted together.
 const OTHER: &str = "other";
 
 /// The denials of one plugin. Clones share them.
@@ -36,28 +36,28 @@ struct Count {
     telling: DenialNotice,
 }
 
-/// Whether the log has had a denial.
+/// Whether a denial has been logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DenialNotice {
-    /// It is to be told.
+    /// To be logged.
     Due,
-    /// It was told in this interval, and has happened so many times since.
+    /// Logged in this interval, and repeated this many times since.
     Told(u64),
-    /// It was told in a former interval.
+    /// Logged in an earlier interval.
     Quiet,
 }
 
-/// How often a plugin was denied one verb on one resource.
+/// The number of times a plugin was denied one verb on one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DenialCount {
-    /// The API verb; `other` where there were too many kinds of denials.
+    /// The API verb. `other` if there were too many kinds of denials.
     pub verb: String,
-    /// As `resource_name` writes it; `other` where there were too many kinds of denials.
+    /// As `resource_name` writes it. `other` if there were too many kinds of denials.
     pub resource: String,
     /// `manifest`, `policy`, `ceiling`, `host-namespace`, `namespace` or `other-plugin`.
     pub cause: &'static str,
     pub count: u64,
-    /// The last of them in full, with the rule that was missing.
+    /// The text of the last of them, with the missing rule.
     pub last: String,
 }
 
@@ -83,13 +83,13 @@ impl Denials {
         }
     }
 
-    /// All that has been counted.
+    /// All counts.
     #[must_use]
     pub fn snapshot(&self) -> Vec<DenialCount> {
         self.lock().iter().map(|(kind, count)| of(kind, count)).collect()
     }
 
-    /// Waits for something to tell, and returns it: each kind of denial once in an interval. For one caller at a time.
+    /// Waits until there are denials to log, and returns them: each kind once per interval. For one caller at a time.
     pub async fn to_tell(&self) -> Vec<DenialCount> {
         loop {
             let due = self.due();
@@ -110,7 +110,7 @@ impl Denials {
         .collect()
     }
 
-    /// An interval is over: what goes on happening is told again.
+    /// Starts a new interval: denials that continue are logged again.
     pub fn renew(&self) {
         for count in self.lock().values_mut() {
             count.telling = match count.telling {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_denial_is_told_once_in_an_interval() {
+    fn each_kind_of_denial_is_logged_once_per_interval() {
         let denials = Denials::default();
         assert_eq!(told(&denials), 0);
         for _ in 0..3 {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_cannot_make_the_counts_grow_for_ever() {
+    fn the_number_of_counts_is_bounded() {
         let denials = Denials::default();
         for number in 0..10 * 256 {
             let resource = format!("things{number}");

@@ -1,5 +1,5 @@
-//! Which HTTP requests a plugin may make, as the manifest, the policy and the ceiling say it. Matching a request with these
-//! rules is `egress`; here they are only held, and cut down to what all layers allow.
+//! The HTTP requests that a plugin may make according to its manifest, policy and ceiling. Computes the rules that all
+//! layers have in common; `egress` matches requests against them.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-/// The scheme of a URL. Manifests and policies write it as URLs do.
+/// The scheme of a URL, spelled in manifests and policies as in URLs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Scheme {
@@ -16,7 +16,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// The port that is meant where none is named.
+    /// The default port.
     #[must_use]
     pub fn default_port(self) -> u16 {
         match self {
@@ -25,7 +25,7 @@ impl Scheme {
         }
     }
 
-    /// As URLs write it.
+    /// The scheme as it is written in URLs.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -41,29 +41,29 @@ impl fmt::Display for Scheme {
     }
 }
 
-/// Requests to one host, or to hosts of one pattern.
+/// Allows requests to one host, or to all hosts that match a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRule {
     pub scheme: Scheme,
     /// A name in lower case, or an address. `*` stands for exactly one label.
     pub host: String,
-    /// None: the scheme's own.
+    /// `None` for the scheme's default.
     pub port: Option<u16>,
-    /// In upper case; `*` stands for all.
+    /// In upper case; `*` for all.
     pub methods: Vec<String>,
-    /// Ranges of addresses in CIDR notation that may be connected to although plugins never may otherwise: loopback,
-    /// private, link-local and so on. Empty: none of those. Other addresses need not be listed.
+    /// Non-public address ranges, in CIDR notation, that may be connected to: loopback, private, link-local and so on.
+    /// Public addresses need not be listed.
     pub addresses: Vec<String>,
 }
 
 impl HttpRule {
-    /// The port that is meant.
+    /// The port of this rule, or else the scheme's default.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port.unwrap_or_else(|| self.scheme.default_port())
     }
 
-    /// The requests that both rules allow. None: there are none.
+    /// The requests that both rules allow. `None` if there are none.
     pub(super) fn and(&self, other: &Self, addresses: Vec<String>) -> Option<Self> {
         if self.scheme != other.scheme || self.port() != other.port() {
             return None;
@@ -82,8 +82,8 @@ impl HttpRule {
     }
 }
 
-/// The pattern of the names that both patterns match. None: there are none. An address is no name, so no `*` stands for
-/// a part of it, and it is the same one however it is written.
+/// The pattern of the names that both patterns match. `None` if there are none. An address is not a name: `*` matches
+/// no part of it, and two spellings of the same address are equal.
 fn narrower_host(a: &str, b: &str) -> Option<String> {
     if let (None, None) = (address(a), address(b)) {
         return narrower_name(a, b);
@@ -91,7 +91,7 @@ fn narrower_host(a: &str, b: &str) -> Option<String> {
     (address(a) == address(b)).then(|| a.to_owned())
 }
 
-/// The address that a rule names as its host, with the brackets of URLs or without.
+/// The address that a rule has as its host, with or without the brackets that URLs use.
 pub(crate) fn address(host: &str) -> Option<IpAddr> {
     host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host).parse().ok()
 }
@@ -108,7 +108,7 @@ fn narrower_name(a: &str, b: &str) -> Option<String> {
     labels.collect::<Option<Vec<_>>>().map(|labels| labels.join("."))
 }
 
-/// The addresses that lie in a range of `a` and in one of `b`. A range that cannot be read has none.
+/// The addresses that lie in a range of `a` and in a range of `b`. A range that cannot be parsed is empty.
 pub(super) fn common_addresses(a: &[String], b: &[String]) -> Vec<String> {
     let read = |list: &[String]| list.iter().filter_map(|text| text.parse::<Cidr>().ok()).collect::<Vec<_>>();
     let (a, b) = (read(a), read(b));
@@ -123,7 +123,7 @@ pub struct Cidr {
     bits: u8,
 }
 
-/// A text that is no range of addresses.
+/// A text that is not an address range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a range of addresses, such as 10.1.0.0/16 or fd00::/8{}", .why)]
 pub struct CidrError {
@@ -161,7 +161,7 @@ impl fmt::Display for Cidr {
     }
 }
 
-/// The address as a number whose first bit is the address's first.
+/// The address as a left-aligned number.
 fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u128::from(u32::from(address)) << 96,
@@ -170,13 +170,14 @@ fn number(address: IpAddr) -> u128 {
 }
 
 impl Cidr {
-    /// Whether `address` is in it. An IPv4 address in IPv6 clothes is taken as it comes: normalise it first.
+    /// Whether `address` is in the range. An IPv4 address mapped into IPv6 is not converted: convert it first
+    /// (`egress::canonical`).
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.address.is_ipv4() == address.is_ipv4() && (number(address) ^ number(self.address)) & self.mask() == 0
     }
 
-    /// Whether it holds one address and no other.
+    /// Whether the range is a single address.
     #[must_use]
     pub fn is_single(&self) -> bool {
         self.bits == if self.address.is_ipv4() { 32 } else { 128 }
@@ -189,7 +190,7 @@ impl Cidr {
         }
     }
 
-    /// The range that both have in common: if two overlap, one holds the other.
+    /// The intersection: if two ranges overlap, one contains the other.
     fn and(&self, other: &Self) -> Option<Self> {
         let (outer, inner) = if self.bits <= other.bits { (self, other) } else { (other, self) };
         outer.contains(inner.address).then_some(*inner)
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn two_rules_allow_what_both_do() {
+    fn combined_rules_allow_only_what_both_allow() {
         let asked = rule("*.example.com", &["GET", "POST"]);
         let granted = rule("api.example.com", &["GET"]);
         let both = granted.and(&asked, vec![]).expect("they overlap");
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_common_to_two_rules_only_if_both_name_it() {
+    fn two_rules_share_an_address_only_if_both_list_it() {
         let all = ["*"];
         assert_eq!(rule("8.8.8.8", &all).and(&rule("*.*.*.*", &all), vec![]), None);
         assert_eq!(rule("*.*.*.*", &all).and(&rule("8.8.8.8", &all), vec![]), None);
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_ranges_the_inner_one_is_common() {
+    fn two_nested_ranges_intersect_in_the_inner_one() {
         let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
         let common = common_addresses(&list(&["10.0.0.0/8", "fd00::/8"]), &list(&["10.1.0.0/16", "192.168.0.0/16"]));
         assert_eq!(common, ["10.1.0.0/16"]);

@@ -1,28 +1,29 @@
-//! A request as grants see it, and the rules that may allow it.
+//! A request for which a grant is needed, and the rules that may allow it.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::object::ObjectKey;
 
-/// One rule: every listed dimension must match. `*` in a list of groups, resources or verbs matches everything.
+/// One rule. A request must match every listed dimension. `*` in a list of groups, resources or verbs matches
+/// everything.
 ///
-/// As in RBAC, `*` in `resources` covers every subresource too, and `*/scale` the scale of every resource; a resource by its
-/// name does not cover its subresources.
+/// As in RBAC, `*` in `resources` covers every subresource too, and `*/scale` covers the scale of every resource. A
+/// resource name alone does not cover its subresources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// API groups; the core group is the empty string.
     pub groups: Vec<String>,
-    /// Resources and subresources as RBAC writes them: `deployments`, `deployments/scale`.
+    /// Resources and subresources as in RBAC: `deployments`, `deployments/scale`.
     pub resources: Vec<String>,
     /// API verbs: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`.
     pub verbs: Vec<String>,
-    /// Namespaces. Empty: all.
+    /// Namespaces. Empty for all.
     pub namespaces: Vec<String>,
-    /// Object names. Empty: all.
+    /// Object names. Empty for all.
     pub names: Vec<String>,
-    /// Whether cluster-scoped objects are covered too, which no rule with namespaces does. What a manifest asks for is meant
-    /// so, hence the default; an operator's rule must say it.
+    /// Whether cluster-scoped objects are covered as well; a rule with namespaces never covers them. True by default,
+    /// as a manifest intends; an operator's rule must set it.
     pub cluster: bool,
 }
 
@@ -32,29 +33,29 @@ impl Default for Rule {
     }
 }
 
-/// A request as grants see it.
+/// A request for which a grant is needed.
 #[derive(Clone, Copy, Debug)]
 pub struct Access<'a> {
     pub verb: &'a str,
     pub group: &'a str,
-    /// The resource in plural.
+    /// The plural resource name.
     pub resource: &'a str,
-    /// The subresource; empty for the object itself.
+    /// The subresource. Empty for the object itself.
     pub subresource: &'a str,
-    /// Whether objects of the resource live in namespaces.
+    /// Whether the resource is namespaced.
     pub namespaced: bool,
-    /// The object, as far as it is known; an empty name stands for all of a namespace. None: a whole collection.
+    /// The object as far as it is known. An empty name means all objects of a namespace. `None` for a whole collection.
     pub key: Option<&'a ObjectKey>,
 }
 
 impl Access<'_> {
-    /// The namespace that it is about. None: all of them, or none.
+    /// The namespace of the request. `None` for all namespaces and for cluster-scoped objects.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.key.and_then(|key| key.namespace.as_deref())
     }
 
-    /// The resource as rules name it: `deployments/scale`.
+    /// The resource as rules write it: `deployments/scale`.
     #[must_use]
     pub fn path(&self) -> String {
         resource_name("", self.resource, self.subresource)
@@ -89,7 +90,7 @@ pub fn resource_name(group: &str, resource: &str, subresource: &str) -> String {
 }
 
 impl Rule {
-    /// Whether it allows `access`.
+    /// Whether the rule allows `access`.
     #[must_use]
     pub fn allows(&self, access: &Access<'_>) -> bool {
         let name = access.key.map(|key| &*key.name);
@@ -116,7 +117,7 @@ impl Rule {
         access.namespace().is_some_and(|namespace| holds(&self.namespaces, namespace))
     }
 
-    /// The rule that allows what both do. None: there is no such thing.
+    /// The rule that allows what both rules allow. `None` if that is nothing.
     #[must_use]
     pub fn and(&self, other: &Self) -> Option<Self> {
         let groups = common(&self.groups, &other.groups, same);
@@ -131,12 +132,12 @@ impl Rule {
         Some(Self { groups, resources, verbs, namespaces, names, cluster })
     }
 
-    /// Whether it is about anything in this namespace.
+    /// Whether the rule covers anything in this namespace.
     pub(super) fn is_about(&self, namespace: &str) -> bool {
         self.namespaces.is_empty() && !self.cluster || holds(&self.namespaces, namespace)
     }
 
-    /// Whether it is about anything in this API group.
+    /// Whether the rule covers anything in this API group.
     pub(super) fn concerns_group(&self, group: &str) -> bool {
         holds(&self.groups, group)
     }
@@ -146,9 +147,9 @@ pub(super) fn holds(list: &[String], value: &str) -> bool {
     list.iter().any(|item| item == "*" || item == value)
 }
 
-/// The items that both lists hold. `narrower` tells what two items have in common, if neither is `*`.
+/// The items that both lists contain. `narrower` returns what two items that are not `*` have in common.
 fn common(a: &[String], b: &[String], narrower: fn(&str, &str) -> Option<String>) -> Vec<String> {
-    // Lists are long where one rule has them, and `*` is one item: of most pairs of rules one list is short.
+    // A rule with a long list usually has `*` in the other dimensions, so in most pairs of rules one list is short.
     let pairs = a.iter().flat_map(|a| b.iter().map(move |b| (a, b)));
     let both: BTreeSet<String> = pairs
         .filter_map(|(a, b)| match (&**a, &**b) {
@@ -159,7 +160,7 @@ fn common(a: &[String], b: &[String], narrower: fn(&str, &str) -> Option<String>
     both.into_iter().collect()
 }
 
-/// The same of two lists of which an empty one stands for everything. None: they have nothing in common.
+/// As [`common`], for lists that are empty to match everything. `None` if they have nothing in common.
 fn common_or_all(a: &[String], b: &[String]) -> Option<Vec<String>> {
     match (a, b) {
         ([], other) | (other, []) => Some(other.to_vec()),
@@ -171,7 +172,7 @@ fn same(a: &str, b: &str) -> Option<String> {
     (a == b).then(|| a.to_owned())
 }
 
-/// `*/scale` and `deployments/scale` have the latter in common.
+/// `*/scale` and `deployments/scale` have `deployments/scale` in common.
 fn narrower_resource(a: &str, b: &str) -> Option<String> {
     let is_within = |outer: &str, inner: &str| {
         let subresource = outer.strip_prefix("*/");

@@ -16,7 +16,7 @@ fn patch<'a>(key: &'a ObjectKey, subresource: &'a str) -> Access<'a> {
 }
 
 #[test]
-fn what_no_rule_names_is_denied() {
+fn requests_that_no_rule_covers_are_denied() {
     let key = ObjectKey::namespaced("prod", "shop");
     assert!(!Grants::default().allows(&patch(&key, "")));
     let grants = Grants::new(vec![rule()]);
@@ -26,7 +26,7 @@ fn what_no_rule_names_is_denied() {
 }
 
 #[test]
-fn what_is_denied_for_one_cause_is_one_denial_with_all_rules() {
+fn denials_of_one_cause_merge_and_list_all_rules() {
     let policy = Allowance { rules: vec![Rule { verbs: vec!["get".into()], ..rule() }], ..Allowance::default() };
     let all = || vec!["*".to_owned()];
     let everything = Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() };
@@ -46,7 +46,7 @@ fn what_is_denied_for_one_cause_is_one_denial_with_all_rules() {
 }
 
 #[test]
-fn only_named_groups_are_of_any_concern() {
+fn only_groups_that_rules_name_are_of_concern() {
     let grants = Grants::new(vec![rule()]);
     assert!(grants.concern_group("apps") && !grants.concern_group("") && !grants.concern_group("invented"));
     assert!(Grants::new(vec![Rule { groups: vec!["*".into()], ..rule() }]).concern_group("invented"));
@@ -61,7 +61,7 @@ fn a_resource_does_not_include_its_subresources() {
 }
 
 #[test]
-fn a_rule_for_namespaces_covers_neither_others_nor_the_cluster() {
+fn a_rule_for_namespaces_covers_no_other_namespace_and_no_cluster_scope() {
     let grants = Grants::new(vec![Rule { namespaces: vec!["prod".into()], ..rule() }]);
     assert!(grants.allows(&patch(&ObjectKey::namespaced("prod", "a"), "")));
     assert!(!grants.allows(&patch(&ObjectKey::namespaced("test", "a"), "")));
@@ -77,7 +77,7 @@ fn a_rule_for_names_does_not_cover_a_collection() {
 }
 
 #[test]
-fn what_is_confined_to_a_namespace_does_not_leave_it() {
+fn grants_within_a_namespace_deny_all_others() {
     let grants = Grants::new(vec![rule()]).within(Some("prod"));
     assert!(grants.allows(&patch(&ObjectKey::namespaced("prod", "a"), "")));
     assert!(grants.allows(&patch(&ObjectKey::cluster("a"), "")));
@@ -100,7 +100,7 @@ fn events_stay_in_the_namespace_of_their_primary() {
 }
 
 #[test]
-fn events_of_a_cluster_scoped_primary_stay_where_the_operator_lets_the_plugin_be() {
+fn events_of_cluster_scoped_primaries_need_a_rule_for_their_namespace() {
     let [prod, system] = ["prod", "kube-system"].map(|namespace| ObjectKey::namespaced(namespace, "a"));
     let cluster = ObjectKey::cluster("a");
     let policy = |rule: Rule| Grants::new(vec![rule.clone()]).bounded(Layer::Policy, bound(vec![rule]));
@@ -120,7 +120,7 @@ fn a_star_matches_everything() {
 }
 
 #[test]
-fn an_access_reads_as_an_operator_would_write_it() {
+fn an_access_is_displayed_as_in_kubectl() {
     let key = ObjectKey::namespaced("prod", "shop");
     assert_eq!(patch(&key, "scale").to_string(), "patch deployments.apps/scale prod/shop");
 }
@@ -134,7 +134,7 @@ fn text(denied: Result<(), Denial>) -> String {
 }
 
 #[test]
-fn every_layer_must_allow_it_and_a_denial_names_those_that_do_not() {
+fn every_layer_must_allow_and_a_denial_names_those_that_do_not() {
     let key = ObjectKey::namespaced("prod", "shop");
     let asked = Grants::new(vec![rule()]);
     let granted = asked.clone().bounded(Layer::Policy, bound(vec![rule()]));
@@ -174,7 +174,7 @@ fn a_star_covers_subresources_as_in_rbac() {
 }
 
 #[test]
-fn the_namespace_of_the_host_is_nobodys() {
+fn the_host_namespace_is_denied_to_every_plugin() {
     let all = || vec!["*".to_owned()];
     let rule = Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() };
     let forbidden = Forbidden { host_namespace: Some("windlass".into()), ..Forbidden::default() };
@@ -191,7 +191,7 @@ fn the_namespace_of_the_host_is_nobodys() {
 }
 
 #[test]
-fn what_another_plugin_brings_is_neither_written_nor_read() {
+fn kinds_of_another_plugin_are_neither_written_nor_read() {
     let foreign = ForeignKind { group: "apps".into(), resource: "deployments".into(), plugin: "owner".into() };
     let forbidden = Forbidden { foreign: vec![foreign], ..Forbidden::default() };
     let grants = Grants::new(vec![Rule { verbs: vec!["*".into()], ..rule() }]).without(forbidden);
@@ -215,7 +215,7 @@ fn definitions_and_finalizers_are_granted_by_name() {
 }
 
 #[test]
-fn only_the_operator_lifts_what_is_denied_to_all_addresses() {
+fn only_the_operator_allows_non_public_addresses() {
     let rule = |addresses: &[&str]| HttpRule {
         scheme: Scheme::Http,
         host: "metrics.example.com".into(),
@@ -267,7 +267,7 @@ fn any_rule() -> impl Strategy<Value = Rule> {
     )
 }
 
-/// Every request about what [`any_rule`] names.
+/// Checks every request that a rule of [`any_rule`] can cover.
 fn each_access(check: impl Fn(&Access<'_>)) {
     let keys = [
         None,
@@ -295,7 +295,7 @@ fn each_access(check: impl Fn(&Access<'_>)) {
 
 proptest! {
     #[test]
-    fn what_two_rules_have_in_common_allows_what_both_allow_and_nothing_else(a in any_rule(), b in any_rule()) {
+    fn the_intersection_of_two_rules_allows_exactly_what_both_allow(a in any_rule(), b in any_rule()) {
         let both = a.and(&b);
         each_access(|access| {
             let allowed = both.as_ref().is_some_and(|both| both.allows(access));
@@ -305,7 +305,7 @@ proptest! {
 }
 
 #[test]
-fn the_rules_of_all_layers_are_cut_down_to_what_they_have_in_common() {
+fn common_rules_are_the_intersection_of_all_layers() {
     let wide = Rule { verbs: vec!["get".into(), "patch".into()], ..rule() };
     let [prod, test] = ["prod", "test"].map(|it| Rule { namespaces: vec![it.into()], cluster: false, ..wide.clone() });
     let policy = bound(vec![prod.clone(), test]);

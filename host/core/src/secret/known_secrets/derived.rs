@@ -10,27 +10,28 @@ use serde_json::Value;
 use super::{SECRET_BYTES_MIN, SECRETS_MAX};
 use crate::secret::credentials::{hide_in_urls, is_confidential};
 
-/// How deep a secret is looked into: a kubeconfig in Base64 has a key in Base64, which is PEM.
+/// The maximum nesting of secrets. A kubeconfig in Base64, for example, contains a key in Base64, which is PEM.
 const SECRET_DEPTH_MAX: usize = 4;
-/// All secrets inside a secret, in bytes: each level may have a copy of the level above. A Secret of Kubernetes has at most 1 MiB.
+/// The maximum size of all secrets inside one secret, in bytes. Each level may have a copy of the level above, and a
+/// Kubernetes Secret has at most 1 MiB.
 const DERIVED_SECRETS_BYTES_MAX: usize = 16 << 20;
-/// The shortest line of a PEM key that is looked for by itself.
+/// The shortest line of a PEM key that is searched for by itself.
 const PEM_LINE_BYTES_MIN: usize = 16;
-/// The shortest text in Base64 that is decoded: many shorter words are Base64 of something.
+/// The shortest text that is decoded as Base64. Many shorter words are valid Base64 by chance.
 const DECODED_BASE64_BYTES_MIN: usize = 12;
 
-/// `value` and all secrets inside it, up to a bound.
+/// `value` and all secrets inside it, up to a limit.
 pub(super) fn secrets_of(value: &str) -> FoundSecrets {
     let mut found = FoundSecrets::default();
     whole(value, SECRET_DEPTH_MAX, &mut found);
     found
 }
 
-/// Secrets that were found, each once.
+/// Secrets that were found, without duplicates.
 #[derive(Default)]
 pub(super) struct FoundSecrets {
     pub(super) secrets: BTreeSet<String>,
-    /// There are more than [`SECRETS_MAX`], or they are too long together. Further ones were not kept.
+    /// There are more than [`SECRETS_MAX`], or they are too long in total. The rest was dropped.
     pub(super) is_overfull: bool,
     bytes: usize,
 }
@@ -57,7 +58,7 @@ fn whole(value: &str, depth: usize, found: &mut FoundSecrets) {
     inside(value, depth, found);
     let Some(decoded) = decoded(value.trim()) else { return };
     whole(&decoded, depth - 1, found);
-    // HTTP's basic authorization, and `auth` of a `.dockerconfigjson`.
+    // HTTP's basic authorization, and `auth` in a `.dockerconfigjson`.
     if let Some((_, password)) = decoded.split_once(':').filter(|(user, _)| !user.contains(char::is_whitespace))
         && !password.starts_with("//")
     {
@@ -65,7 +66,7 @@ fn whole(value: &str, depth: usize, found: &mut FoundSecrets) {
     }
 }
 
-/// The secrets inside a `value` that may be no secret itself.
+/// The secrets inside a `value`, which itself may not be secret.
 fn inside(value: &str, depth: usize, found: &mut FoundSecrets) {
     let json = value.trim_start().starts_with(['{', '[']).then(|| serde_json::from_str::<Value>(value).ok());
     if let Some(json) = json.flatten() {
@@ -94,7 +95,8 @@ fn of_json(value: &Value, is_secret: bool, depth: usize, found: &mut FoundSecret
         Value::Array(items) => items.iter().for_each(|item| of_json(item, is_secret, depth, found)),
         Value::Object(fields) => {
             for (name, field) in fields {
-                // What is called `auths` has names of registries below it, and names the secrets there.
+                // A field such as `auths` is not a secret: it maps names of registries to objects that hold the
+                // secrets.
                 let is_secret = is_confidential(name) && !(field.is_object() || field.is_array());
                 of_json(field, is_secret, depth, found);
             }
@@ -103,7 +105,8 @@ fn of_json(value: &Value, is_secret: bool, depth: usize, found: &mut FoundSecret
     }
 }
 
-/// The value that a line such as `password: p`, `export TOKEN=t` or `"key" = "k"` gives to a name that announces a secret.
+/// The value that a line such as `password: p`, `export TOKEN=t` or `"key" = "k"` assigns to a name that announces a
+/// secret.
 fn assigned(line: &str, depth: usize, found: &mut FoundSecrets) {
     let Some((name, value)) = line.split_once([':', '=']) else { return };
     let value = value.trim().trim_end_matches(',').trim_matches(['"', '\'']);
@@ -112,7 +115,7 @@ fn assigned(line: &str, depth: usize, found: &mut FoundSecrets) {
     }
 }
 
-/// The bodies of PEM keys, without their lines' ends, and each line: some writers log line by line.
+/// The bodies of PEM keys without line ends, and each single line, because some writers log line by line.
 fn pem_keys(value: &str, found: &mut FoundSecrets) {
     let mut body: Option<String> = None;
     for line in value.lines().map(str::trim) {
@@ -127,11 +130,11 @@ fn pem_keys(value: &str, found: &mut FoundSecrets) {
             }
         }
     }
-    // Its end may be missing.
+    // The end marker may be missing.
     found.push(&body.unwrap_or_default());
 }
 
-/// The text that `value` is in Base64.
+/// `value`, decoded from Base64.
 fn decoded(value: &str) -> Option<String> {
     if value.len() < DECODED_BASE64_BYTES_MIN {
         return None;

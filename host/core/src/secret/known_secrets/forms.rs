@@ -1,4 +1,4 @@
-//! Looks for values in the forms in which a plugin, or the API server, may have written them.
+//! Searches for values in the forms in which a plugin or the API server may have written them.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use memchr::memmem;
 use super::view::{self, Reading};
 use super::{KnownSecrets, REDACTED, SECRET_BYTES_MIN};
 
-/// How texts are read, beside as they are.
+/// How texts are decoded before the search, in addition to the plain text.
 const READINGS: [&[Reading]; 6] = [
     &[Reading::Url],
     &[Reading::Url, Reading::Url],
@@ -19,23 +19,23 @@ const READINGS: [&[Reading]; 6] = [
     &[Reading::Json, Reading::Json],
     &[Reading::Url, Reading::Json],
 ];
-/// The shortest form that is looked for across white space, in bytes. Shorter ones are not broken into lines, and two words
-/// could make one by chance.
+/// The shortest form that is searched for across white space, in bytes. Shorter forms are not broken into lines, and
+/// two words could form one by chance.
 const FOLDED_SECRET_BYTES_MIN: usize = 16;
 
-/// The forms of known secrets, by which they are taken out of texts.
+/// The forms of known secrets to search for in texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretForms {
-    /// The longest first: a secret may be a part of another.
+    /// Longest first, because a secret may be a part of another.
     forms: Vec<Form>,
-    /// There are more secrets than `forms` has.
+    /// Whether there are more secrets than `forms` has.
     is_overfull: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Form {
     text: String,
-    /// Without white space. `None` if it is not looked for so.
+    /// The form without white space. `None` if it is not searched for across white space.
     folded: Option<Vec<u8>>,
     marker: String,
 }
@@ -56,7 +56,7 @@ impl SecretForms {
             let parts = (0..3).flat_map(|place| base64_at(value, place));
             forms.extend(parts.map(|part| Form::new(part, marker.clone())));
         }
-        // Of equal forms the first stays.
+        // Of equal forms, the first is kept.
         forms.sort_by(|a, b| b.text.len().cmp(&a.text.len()).then_with(|| a.text.cmp(&b.text)));
         forms.dedup_by(|a, b| a.text == b.text);
         Self { forms, is_overfull: false }
@@ -68,20 +68,20 @@ impl SecretForms {
         self.forms.is_empty() && !self.is_overfull
     }
 
-    /// How much work it is to look through so many `bytes`: each form is looked for in each byte.
+    /// The work of searching `bytes` bytes: each form is compared at each byte.
     #[must_use]
     pub fn work(&self, bytes: usize) -> usize {
         self.forms.len().saturating_mul(bytes)
     }
 
-    /// `text` with a marker in the place of each known secret. It takes as long as [`work`](Self::work) says.
+    /// Replaces each known secret in `text` with its marker. [`work`](Self::work) says how long this takes.
     #[must_use]
     pub fn replace<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.is_overfull {
             return if text.len() < SECRET_BYTES_MIN { text.into() } else { REDACTED.into() };
         }
         let mut told = Cow::Borrowed(text);
-        // First: where only a line of a key is replaced, the rest of the key is not found any more.
+        // This comes first: once a single line of a key has been replaced, the rest of the key would not be found.
         self.replace_as_read(&mut told, &[Reading::Folded], |form| form.folded.as_deref());
         for form in &self.forms {
             if told.contains(&*form.text) {
@@ -108,13 +108,13 @@ impl SecretForms {
         if found.is_empty() {
             return;
         }
-        // At one place, the longest first.
+        // At one position, the longest comes first.
         found.sort_by_key(|(range, _)| (range.start, std::cmp::Reverse(range.end)));
         let places = view::places(text.as_bytes(), readings);
         let (mut told, mut end) = (Vec::new(), 0);
         for (range, marker) in found {
             let (from, to) = (places[range.start].start, places[range.end - 1].end);
-            // One that overlaps with the one before has its rest hidden by the same marker.
+            // The rest of a match that overlaps with the one before is hidden by the same marker.
             if from >= end {
                 told.extend_from_slice(&text.as_bytes()[end..from]);
                 told.extend_from_slice(marker.as_bytes());
@@ -133,7 +133,8 @@ impl Form {
     }
 }
 
-/// The letters that are the same in the Base64 of every text in which `value` stands behind `place` bytes, modulo three, in both alphabets.
+/// The characters that appear in the Base64 of every text in which `value` begins at byte `place` (modulo three), in
+/// both alphabets.
 fn base64_at(value: &str, place: usize) -> [String; 2] {
     let bytes = [&[0; 3][..place], value.as_bytes()].concat();
     let (from, to) = ((place * 8).div_ceil(6), bytes.len() * 8 / 6);

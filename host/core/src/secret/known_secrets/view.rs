@@ -1,24 +1,24 @@
-//! A text as one of its readers sees it: with the escapes of a URL or of JSON undone, or without its line breaks. A view knows
-//! which part of the text each of its bytes stands for.
+//! A text as a reader decodes it: URL or JSON escapes undone, or line breaks removed. Each byte of the view is mapped
+//! to the part of the text that it stands for.
 
 use std::ops::Range;
 
 use crate::secret::credentials::percent_byte;
 
-/// One thing that a reader does to a text.
+/// One decoding step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// `%41` is `A`.
+    /// `%41` becomes `A`.
     Url,
-    /// The same, and `+` is a blank.
+    /// As `Url`, and `+` becomes a blank.
     Form,
-    /// `\u0041` is `A`.
+    /// `\u0041` becomes `A`.
     Json,
-    /// White space is left out, also if it is written `\n`.
+    /// White space is removed, even if written as `\n`.
     Folded,
 }
 
-/// The `readings` of `text`, one after the other. `None` if the last of them changes nothing.
+/// Applies `readings` to `text`, one after the other. `None` if the last of them changes nothing.
 pub(super) fn read(text: &[u8], readings: &[Reading]) -> Option<Vec<u8>> {
     let mut bytes = text.to_vec();
     for reading in readings {
@@ -32,7 +32,7 @@ pub(super) fn read(text: &[u8], readings: &[Reading]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The part of `text` that each byte of [`read`] stands for.
+/// The part of `text` that each byte returned by [`read`] stands for.
 pub(super) fn places(text: &[u8], readings: &[Reading]) -> Vec<Range<usize>> {
     let mut bytes = text.to_vec();
     let mut places: Vec<Range<usize>> = (0..text.len()).map(|at| at..at + 1).collect();
@@ -48,7 +48,7 @@ pub(super) fn places(text: &[u8], readings: &[Reading]) -> Vec<Range<usize>> {
 }
 
 impl Reading {
-    /// Hands over each byte that is read, and the bytes that it is read from.
+    /// Passes each decoded byte to `found`, with the range of the bytes that it was decoded from.
     fn each(self, bytes: &[u8], found: &mut dyn FnMut(u8, Range<usize>)) {
         let mut at = 0;
         while at < bytes.len() {
@@ -56,8 +56,8 @@ impl Reading {
         }
     }
 
-    /// Reads what `rest` begins with, which is not empty. Hands over each byte, and the part of `rest` that it is read from. Returns
-    /// the number of bytes that were taken.
+    /// Decodes the beginning of `rest`, which is not empty. Passes each decoded byte to `found`, with its range in
+    /// `rest`. Returns the number of bytes that were consumed.
     fn step(self, rest: &[u8], found: &mut dyn FnMut(u8, Range<usize>)) -> usize {
         let first = rest[0];
         match self {
@@ -88,7 +88,7 @@ impl Reading {
     }
 }
 
-/// The character that an escape at the beginning of `rest` stands for, and the escape's length.
+/// The character of an escape at the beginning of `rest`, and the escape's length.
 fn json_escape(rest: &[u8]) -> Option<(char, usize)> {
     let character = match rest.strip_prefix(b"\\")?.first()? {
         b'n' => '\n',
@@ -103,7 +103,7 @@ fn json_escape(rest: &[u8]) -> Option<(char, usize)> {
     Some((character, 2))
 }
 
-/// `\u00e4`, or a pair of surrogates.
+/// Decodes `\u00e4`, or a surrogate pair.
 fn unicode_escape(rest: &[u8]) -> Option<(char, usize)> {
     let unit = |rest: &[u8]| {
         let digits = rest.strip_prefix(b"\\u")?.get(..4)?;
@@ -117,9 +117,9 @@ fn unicode_escape(rest: &[u8]) -> Option<(char, usize)> {
     Some((char::decode_utf16([first, second]).next()?.ok()?, 12))
 }
 
-/// The length of the white space at the beginning of `rest`, with the backslashes of its escapes, and true; or the length of
-/// what is no white space, and false. All of a run of backslashes is taken at once: a run that were looked at again from each
-/// of its backslashes would take the square of its length.
+/// The length of the white space at the beginning of `rest`, including the backslashes of its escapes, and true; or the
+/// length of the text that is not white space, and false. A run of backslashes is consumed at once, because looking at
+/// the run again for each backslash would take quadratic time.
 fn blank(rest: &[u8]) -> (usize, bool) {
     if rest[0].is_ascii_whitespace() {
         return (1, true);
@@ -134,12 +134,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_of_backslashes_is_looked_at_once_and_stays_where_it_is() {
+    fn a_run_of_backslashes_is_read_in_linear_time() {
         let text = [&b"\\ ".repeat(2)[..], b"a\\nb"].concat();
         assert_eq!(read(&text, &[Reading::Folded]).as_deref(), Some(&b"\\\\ab"[..]));
         let places = places(&text, &[Reading::Folded]);
         assert_eq!(places, [0..1, 2..3, 4..5, 7..8]);
-        // The square of this length would be 10¹³ steps.
+        // Quadratic time would be 10¹³ steps.
         let (run, rest) = (4 << 20, b"\\".repeat(4 << 20));
         assert_eq!(read(&[&rest[..], b" "].concat(), &[Reading::Folded]).map(|view| view.len()), Some(run));
     }

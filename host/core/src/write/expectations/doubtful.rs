@@ -1,4 +1,5 @@
-//! The keys that one gate passes on to the next, whose caches are others: not what each of them waits for.
+//! Keys with unmet expectations that one gate passes on to the next. The next gate has other caches, so the
+//! expectations themselves are not passed on.
 
 use super::pending::{PendingExpectation, Sight};
 use super::state::{Expectations, KeyExpectations};
@@ -6,13 +7,13 @@ use crate::clock::Moment;
 use crate::object::ObjectKey;
 use crate::object::progress::Stamp;
 
-/// A key whose writes one gate has not seen shown, and the next gate knows nothing about. Both gates have the same clock.
+/// A key with writes that the previous gate has not seen in its caches. Both gates have the same clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoubtfulKey {
     pub key: ObjectKey,
-    /// Since when it has had something to see. `None` if only from now on.
+    /// When the key's first unmet expectation was raised. `None` if it becomes doubtful only now.
     pub since: Option<Moment>,
-    /// Since when a worker has found it held. `None` if no worker has asked for it.
+    /// When a worker first found the key held. `None` if no worker has asked for it.
     pub held: Option<Moment>,
 }
 
@@ -25,8 +26,8 @@ impl DoubtfulKey {
 }
 
 impl Expectations {
-    /// Has every cache prove that it shows all that `keys` have written so far. They have waited since they began to wait
-    /// under the gate before: otherwise frequent swaps would keep every expectation from expiring.
+    /// Requires every cache to prove that it shows everything that `keys` have written so far. Their waiting time
+    /// includes the time under the previous gate; otherwise frequent swaps would keep expectations from ever expiring.
     pub(crate) fn doubt(&mut self, keys: impl IntoIterator<Item = DoubtfulKey>, since: Stamp, now: Moment) {
         for DoubtfulKey { key, since: waits_since, held } in keys {
             for cache in 0..self.caches.len() {
@@ -53,7 +54,7 @@ impl Expectations {
         }
     }
 
-    /// The keys that have something to see, for the gate that follows.
+    /// The keys with unmet expectations, for the gate that follows.
     pub(crate) fn unseen(&self) -> Vec<DoubtfulKey> {
         let unseen = |(key, entry): (&ObjectKey, &KeyExpectations)| DoubtfulKey {
             key: key.clone(),

@@ -1,8 +1,8 @@
-//! Follows what caches show of an object while a write to it is under way, and decides what the key owes when the write
-//! has ended.
+//! Follows what caches show of an object while a write to it is under way. When the write has ended, decides which
+//! expectations follow.
 //!
-//! An interest is opened before the request is sent: the event may arrive before the answer does, and the state that it
-//! tells may have been replaced by then.
+//! An interest is opened before the request is sent. The event may arrive before the response, and the state in that
+//! event may have been replaced by then.
 
 use super::Cache;
 use super::pending::{CacheNotice, Sight};
@@ -10,61 +10,63 @@ use crate::object::compact::{Uid, Version};
 use crate::object::progress::Stamp;
 use crate::object::{Object, ObjectKey};
 
-/// States of one object that are remembered while a write is under way. Should more come, the cache has to prove itself.
+/// States of one object that are remembered while a write is under way. If there are more, the cache has to prove that
+/// it is fresh.
 const REMEMBERED_STATES_MAX: usize = 64;
 
-/// How a write ended, as far as caches are concerned.
+/// The effect of a write on caches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It was refused, or never sent, or a dry run.
+    /// The write was refused, or not sent, or a dry run.
     Nothing,
-    /// It has left this state of the object.
+    /// The write left the object in this state.
     Left {
         uid: Uid,
         version: Version,
-        /// It has created the object.
+        /// The write created the object.
         is_new: bool,
-        /// The state as each cache of the interest shows it, in their order.
+        /// Whether each cache of the interest shows that state, in their order.
         shown: Vec<Shown>,
     },
-    /// It has deleted the object, or set out to.
+    /// The write deleted the object or started its deletion.
     Removed {
-        /// The incarnation. None: nobody said which.
+        /// The deleted object's UID. `None` if the server did not return it.
         uid: Option<Uid>,
-        /// It was terminating before, and has gone with this write: that it is terminating does not show the write.
+        /// The object was terminating before and is gone with this write. So a terminating object does not prove that a
+        /// cache shows the write.
         for_good: bool,
     },
-    /// The outcome is not known: the write may or may not have done something; it will do no more.
+    /// The outcome is not known. The write may have had an effect, and will have no further one.
     Unknown,
 }
 
-/// Whether a cache shows a state once it has come that far.
+/// Whether a cache that has reached a state shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     Yes,
-    /// Only the server knows.
+    /// Only the server can tell.
     Perhaps,
-    /// A selector hides it; or it may, and the object was there before.
+    /// A selector hides the state, or may hide it and the object existed before.
     No,
 }
 
 /// A write that is under way.
 #[derive(Debug)]
 pub(crate) struct ExpectedWrite {
-    /// The key that writes.
+    /// The key that made the write.
     pub(crate) primary: ObjectKey,
-    /// The object that is written.
+    /// The written object.
     pub(crate) object: ObjectKey,
     pub(crate) opened: Stamp,
     pub(crate) looks: Vec<CacheLook>,
 }
 
-/// The object as one cache has shown it since the interest was opened.
+/// An object as one cache has shown it since the interest was opened.
 #[derive(Debug)]
 pub(crate) struct CacheLook {
     pub(crate) cache: usize,
     pub(crate) epoch: u64,
-    /// How far the cache had come when the interest was opened, and what it showed then.
+    /// The cache's version when the interest was opened, and the object that it showed then.
     version: Option<Version>,
     first: Option<(Uid, Version)>,
     states: Vec<ExpectedState>,
@@ -75,28 +77,29 @@ pub(crate) struct CacheLook {
 struct ExpectedState {
     uid: Uid,
     version: Version,
-    /// The cache shows it no more.
+    /// The cache does not show the object any more.
     gone: bool,
-    /// The incarnation is gone for good, or terminating.
+    /// The object with this UID is gone for good, or terminating.
     ends: bool,
 }
 
-/// The consequence for one cache.
+/// What a write means for one cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Follows {
-    /// It shows the write already, or never will.
+    /// The cache shows the write already, or never will.
     Nothing,
-    /// It has yet to show it.
+    /// The cache still has to show the write.
     Expect(Sight),
-    /// The same, but nothing may come by itself that tells.
+    /// As `Expect`, but it is possible that no event will show it.
     Doubt(Sight),
 }
 
 impl CacheLook {
-    /// Looks at a cache before the request is sent.
+    /// Looks up the object in a cache before the request is sent.
     pub(crate) fn begin(token: usize, cache: &Cache, object: &ObjectKey) -> Self {
         let progress = &*cache.progress;
-        // In this order: what it shows is at least of that version, which is of that epoch or a later one.
+        // In this order: the object is then at least at this version, and the version belongs to this epoch or a later
+        // one.
         let (epoch, version) = (progress.epoch(), progress.version());
         let first = progress.get(object);
         let mut look = Self { cache: token, epoch, version, first: None, states: Vec::new(), overflowed: false };
@@ -107,7 +110,7 @@ impl CacheLook {
         look
     }
 
-    /// Remembers a state that the cache has been told of.
+    /// Remembers a state from an event that the cache has received.
     pub(crate) fn told(&mut self, told: CacheNotice<'_>, cache: &Cache) {
         self.note(told.object, told.gone, cache.is_filtered);
     }
@@ -122,20 +125,20 @@ impl CacheLook {
         self.states.push(ExpectedState { uid: header.uid.clone(), version: header.version.clone(), gone, ends });
     }
 
-    /// A list has replaced what the cache shows.
+    /// Takes note that a list has replaced the contents of the cache.
     pub(crate) fn listed(&mut self, cache: &Cache, object: &ObjectKey) {
         if let Some(now) = cache.progress.get(object) {
             self.note(&now, false, cache.is_filtered);
         }
     }
 
-    /// Decides what follows from `effect` on `object`; `shown` says whether this cache shows the state that is left.
+    /// Decides what follows from `effect` on `object`. `shown` says whether this cache shows the resulting state.
     pub(crate) fn follows(&self, effect: &Effect, shown: Shown, object: &ObjectKey, cache: &Cache) -> Follows {
         let object = object.clone();
         match effect {
             Effect::Nothing => Follows::Nothing,
             Effect::Unknown | Effect::Removed { uid: None, .. } => Follows::Doubt(Sight::Fresh),
-            // What was shown before the server went back may have been undone.
+            // If the server has gone back to an older state, earlier events may have been undone.
             _ if self.overflowed || self.epoch != cache.progress.epoch() => Follows::Doubt(Sight::Fresh),
             Effect::Removed { uid: Some(uid), for_good } => {
                 let mut states = self.states.iter().filter(|state| state.uid == *uid);
@@ -158,22 +161,23 @@ impl CacheLook {
         }
     }
 
-    /// Decides what follows from a write that has left a state that the cache does not show.
+    /// Decides what follows from a write whose resulting state the cache does not show.
     fn hides(&self, uid: &Uid, version: &Version, is_new: bool, object: ObjectKey, cache: &Cache) -> Follows {
-        // The one that had the name before may still be shown.
+        // The cache may still show an earlier object of the same name.
         let is_unknown = is_new && cache.progress.get(&object).is_none() && self.states.is_empty();
         let has_left = self.states.iter().any(|it| it.gone && it.uid == *uid && it.version == *version);
         if is_unknown || has_left {
             return Follows::Nothing;
         }
-        // It showed the name although it had come to a state in which it does not: the server has gone back.
+        // The cache showed the name although it had reached a version without it: the server has gone back to an older
+        // state.
         if self.was_past(version, cache) && self.first.is_some() {
             return Follows::Doubt(Sight::Fresh);
         }
         Follows::Expect(Sight::Hidden { object, uid: uid.clone(), version: version.clone() })
     }
 
-    /// Whether the cache had come to `version` before the request was sent.
+    /// Whether the cache had reached `version` before the request was sent.
     fn was_past(&self, version: &Version, cache: &Cache) -> bool {
         let before = self.version.as_ref().filter(|_| cache.progress.is_comparable());
         before.and_then(|before| before.compare(version)).is_some_and(std::cmp::Ordering::is_ge)
@@ -191,8 +195,8 @@ impl CacheLook {
         if !self.was_past(version, cache) {
             return expect(Sight::Reaches { version: version.clone() });
         }
-        // The cache had come that far before the request was sent, so the write has changed nothing of a state that the
-        // cache shows; or else the server has gone back to an older state.
+        // The cache had reached this version before the request was sent. So either the write changed nothing in a
+        // state that the cache shows, or the server has gone back to an older state.
         let is_same = self.first.as_ref().is_some_and(|(of, at)| of == uid && at == version);
         match shown {
             _ if is_same => Follows::Nothing,

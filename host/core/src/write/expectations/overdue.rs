@@ -1,4 +1,4 @@
-//! Expectations that take long: when somebody has to look, at which caches, and who waits.
+//! Expectations that take long: when to look, at which caches, and which keys wait.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::clock::Moment;
 use crate::object::ObjectKey;
 
 impl Expectations {
-    /// When somebody has to look after what takes long. None: nothing is to be seen.
+    /// When to look at overdue expectations next. `None` if there are no expectations.
     pub(crate) fn next_due(&self) -> Option<Moment> {
         self.keys.values().flat_map(|entry| &entry.pending).map(|pending| pending.due).min()
     }
 
-    /// Returns the work that is due about what takes long. Old states that can turn up no more are forgotten.
+    /// Returns the work that is due for overdue expectations. Forgets old states that cannot turn up any more.
     pub(crate) fn due(&mut self, now: Moment) -> Due {
         let mut due = Due::default();
         let mut forgotten = Vec::new();
@@ -27,7 +27,7 @@ impl Expectations {
                 }
                 due.probes.insert(pending.cache);
                 pending.due = now + PROBE_AFTER;
-                // A key that the gate before has held for long may only lack a proof by the caches of this one.
+                // A key that the previous gate held for long may only lack a proof by this gate's caches.
                 let was_probed = std::mem::replace(&mut pending.probed, true);
                 if was_probed && pending.raised + EXPIRE_AFTER <= now && !pending.expired {
                     pending.expired = true;
@@ -44,7 +44,7 @@ impl Expectations {
         due
     }
 
-    /// The keys that wait, those that have waited for the longest first, at most `most` of them.
+    /// At most `most` waiting keys, those that have waited longest first.
     pub(crate) fn waiting(&self, most: usize) -> Vec<HeldKey> {
         let mut all: Vec<_> = self.keys.keys().filter_map(|key| self.waits_for(key)).collect();
         all.sort_by_key(|waiting| (waiting.since, waiting.key.clone()));
@@ -52,20 +52,20 @@ impl Expectations {
         all
     }
 
-    /// The state that `key` has waited for the longest. None: it waits for nothing.
+    /// The expectation of `key` that has been pending longest. `None` if there is none.
     pub(crate) fn waits_for(&self, key: &ObjectKey) -> Option<HeldKey> {
         let entry = self.keys.get(key)?;
         let blocking = entry.pending.iter().filter(|pending| pending.blocks);
         Some(waiting(key, entry.held, blocking.min_by_key(|pending| pending.raised)?, &self.caches))
     }
 
-    /// How long the key that has waited the longest has waited.
+    /// The waiting time of the key that has waited longest.
     pub(crate) fn longest_wait(&self, now: Moment) -> Duration {
         let oldest = self.keys.values().filter_map(KeyExpectations::raised).min();
         oldest.map(|raised| now.0.saturating_sub(raised.0)).unwrap_or_default()
     }
 
-    /// The keys that wait for a cache need a proof of it now, whatever was asked of it before.
+    /// The keys that wait for a cache need a new proof from it now, even if one was requested before.
     pub(crate) fn prove_again(&mut self, token: usize, now: Moment) {
         let pending = self.keys.values_mut().flat_map(|entry| &mut entry.pending);
         for pending in pending.filter(|pending| pending.cache == token && pending.blocks && pending.due > now) {
@@ -76,7 +76,7 @@ impl Expectations {
 }
 
 impl KeyExpectations {
-    /// Since when the key has had something to see that blocks it.
+    /// When the key's first blocking expectation was raised.
     pub(super) fn raised(&self) -> Option<Moment> {
         self.pending.iter().filter(|pending| pending.blocks).map(|pending| pending.raised).min()
     }

@@ -1,4 +1,4 @@
-//! One write and one cache: the state that the key has to see there, and whether it can be seen by now.
+//! An expectation: a state that a cache has to show because of one write, and whether it shows that state yet.
 
 use std::cmp::Ordering;
 
@@ -9,24 +9,24 @@ use crate::object::compact::{Uid, Version};
 use crate::object::progress::Stamp;
 use crate::object::{Object, ObjectKey};
 
-/// A state that is to be seen.
+/// A state that has to be seen in a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sight {
-    /// The cache has come to this version, in the epoch of the write. Versions compare.
+    /// The cache has reached this version, in the epoch of the write. For versions that can be compared.
     Reaches { version: Version },
-    /// The cache has been told of exactly this state. For versions that do not compare.
+    /// The cache has received exactly this state. For versions that cannot be compared.
     State { object: ObjectKey, uid: Uid, version: Version },
-    /// This incarnation is gone, or terminating unless it has to be `for_good`. `shown`: the cache has shown it since
-    /// before the request was sent, so that it has gone if the cache shows it no more.
+    /// The object with this UID is gone, or is terminating unless it has to be gone `for_good`. `shown`: the cache has
+    /// shown it since before the request was sent, so it is gone once the cache does not show it.
     Gone { object: ObjectKey, uid: Uid, shown: bool, for_good: bool },
-    /// No state of this incarnation from before `version`, at which a watch's selector hides it.
+    /// The cache shows no state of this object from before `version`, at which the watch's selector hides it.
     Hidden { object: ObjectKey, uid: Uid, version: Version },
-    /// Everything up to the write, which cannot be told by any version.
+    /// Everything up to the write, if no version can tell whether the cache shows the write.
     Fresh,
 }
 
 impl Sight {
-    /// The object that matters, if it is one.
+    /// The object that has to be seen, if there is one.
     pub(crate) fn object(&self) -> Option<&ObjectKey> {
         match self {
             Self::State { object, .. } | Self::Gone { object, .. } | Self::Hidden { object, .. } => Some(object),
@@ -34,7 +34,7 @@ impl Sight {
         }
     }
 
-    /// The version at which it is over, where versions compare.
+    /// The version that meets the expectation, if versions can be compared.
     pub(crate) fn version(&self) -> Option<u64> {
         match self {
             Self::Reaches { version } | Self::Hidden { version, .. } => version.number(),
@@ -43,7 +43,7 @@ impl Sight {
     }
 }
 
-/// An event that the cache has just been told of.
+/// An event that the cache has just received.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CacheNotice<'a> {
     pub(crate) object: &'a Object,
@@ -52,40 +52,40 @@ pub(crate) struct CacheNotice<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExpectationVerdict {
-    /// It has been seen, or need not be any more.
+    /// It is met, or need not be met any more.
     Over,
     /// The key must not run.
     Blocks,
-    /// The key may run, and must not once an old state turns up.
+    /// The key may run, but must not if an old state turns up.
     Guards,
 }
 
-/// Something that a key is to see.
+/// A state that a cache still has to show to a key.
 #[derive(Clone, Debug)]
 pub(crate) struct PendingExpectation {
     pub(crate) cache: usize,
     pub(crate) sight: Sight,
-    /// When the answer to the write came. A list that began later shows what the write did.
+    /// When the response to the write arrived. A list that began later shows the write.
     pub(crate) since: Stamp,
     /// The cache's epoch before the request was sent.
     pub(crate) epoch: u64,
-    /// When it was raised, or began to block.
+    /// When it was raised or began to block.
     pub(crate) raised: Moment,
-    /// When somebody has to look after it.
+    /// When to look at it next.
     pub(crate) due: Moment,
     pub(crate) blocks: bool,
-    /// The cache was asked to prove itself since.
+    /// The cache has been asked to prove that it is fresh since.
     pub(crate) probed: bool,
-    /// It was told of as overdue.
+    /// It has been reported as overdue.
     pub(crate) expired: bool,
 }
 
 impl PendingExpectation {
-    /// Takes a verdict that leaves it.
+    /// Applies a verdict that does not end the expectation.
     pub(super) fn now(&mut self, verdict: ExpectationVerdict, now: Moment) {
         let blocks = verdict == ExpectationVerdict::Blocks;
         match (self.blocks, blocks) {
-            // What it waits for now has been under way for a while.
+            // What it waits for from now on has already been under way for a while.
             (false, true) => (self.raised, self.due) = (now, now + DOUBT_AFTER),
             (true, false) => self.due = now + EXPIRE_AFTER,
             _ => {}
@@ -93,7 +93,8 @@ impl PendingExpectation {
         self.blocks = blocks;
     }
 
-    /// Whether it does for `earlier` too: both are to see how far the cache has come, and this one more.
+    /// Whether meeting this expectation also meets `earlier`: both wait for a version of the cache, and this one for a
+    /// later one.
     pub(crate) fn supersedes(&self, earlier: &Self) -> bool {
         let is_alike = self.cache == earlier.cache && self.epoch == earlier.epoch;
         is_alike
@@ -106,9 +107,9 @@ impl PendingExpectation {
             }
     }
 
-    /// How it stands. `told`: the event that made one ask.
+    /// Judges whether the cache meets the expectation. `told` is the event that caused the question.
     pub(crate) fn judge(&mut self, cache: &Cache, told: Option<CacheNotice<'_>>) -> ExpectationVerdict {
-        // What the cache shows first, then its epoch: if that is still the one of the write, both were of it.
+        // Reads the contents first, then the epoch. If that is still the epoch of the write, both belong to it.
         let (progress, since) = (&*cache.progress, self.since);
         if progress.listed() > Some(since) {
             return ExpectationVerdict::Over;
@@ -147,7 +148,8 @@ impl PendingExpectation {
         };
         if self.epoch != progress.epoch() {
             if self.sight != Sight::Fresh {
-                // What it has shown may have been undone; only a list or a proof tells, and the sooner the better.
+                // The states that the cache has shown may have been undone. Only a list or a proof can tell, so it is
+                // due as soon as possible.
                 (self.sight, self.due) = (Sight::Fresh, self.raised);
             }
             return ExpectationVerdict::Blocks;
@@ -156,20 +158,20 @@ impl PendingExpectation {
     }
 }
 
-/// Whether the incarnation `uid` is gone, or terminating unless it has to be `for_good`, of whose name the cache shows
-/// `present`; it has shown the incarnation if `was_shown`.
+/// Whether the object with this `uid` is gone, or is terminating unless it has to be gone `for_good`. `present` is the
+/// object that the cache shows under that name. `was_shown`: the cache has shown the object with this `uid`.
 fn is_gone(cache: &Cache, uid: &Uid, for_good: bool, present: Option<&Object>, was_shown: bool) -> ExpectationVerdict {
     match present {
         Some(present) if present.header.uid == *uid => over_if(present.header.deleting && !for_good),
-        // What it shows no more may be hidden, and come back before it is deleted.
+        // An object that is not shown any more may be hidden by the selector, and come back before it is deleted.
         None if cache.is_filtered => ExpectationVerdict::Guards,
-        // Nor does it show another one of the name before the one that it has shown is gone.
+        // The cache does not show another object of this name before the deletion of the one that it has shown.
         _ => over_if(was_shown),
     }
 }
 
-/// Whether a selector hides the incarnation `uid` as of `version`, of whose name the cache shows `present`: perhaps
-/// still the incarnation before it.
+/// Whether a selector hides the object with this `uid` as of `version`. `present` is the object that the cache shows
+/// under that name; it may be an earlier object.
 fn is_hidden(
     cache: &Cache,
     told: Option<CacheNotice<'_>>,
@@ -197,7 +199,7 @@ fn is_terminating(object: &Object, uid: &Uid) -> bool {
     object.header.deleting && object.header.uid == *uid
 }
 
-/// Whether the incarnation `uid` will never be shown again. A selector may also hide it for a while.
+/// Whether the object with this `uid` will never be shown again. A selector may also hide it only for a while.
 fn is_final_end(cache: &Cache, told: CacheNotice<'_>, uid: &Uid) -> bool {
     told.gone && !cache.is_filtered && told.object.header.uid == *uid
 }

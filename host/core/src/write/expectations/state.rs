@@ -1,4 +1,4 @@
-//! All that is to be seen, by the key that waits for it.
+//! All expectations of a controller, by the key that waits for them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -11,27 +11,27 @@ use crate::clock::Moment;
 use crate::object::ObjectKey;
 use crate::object::progress::{Advance, Stamp};
 
-/// All that the keys of one controller are to see.
+/// The expectations of one controller.
 pub(crate) struct Expectations {
     pub(super) caches: Vec<WatchedCache>,
     pub(super) keys: HashMap<ObjectKey, KeyExpectations>,
     interests: HashMap<u64, ExpectedWrite>,
-    /// The interests in each object.
+    /// The open interests in each object.
     by_object: HashMap<ObjectKey, Vec<u64>>,
     last_interest: u64,
-    /// The soonest that anything new is due.
+    /// The earliest new due time.
     pub(super) alarm: Option<Moment>,
     pub(crate) counts: ExpectationCounts,
 }
 
-/// A cache, and the keys that wait for it.
+/// A cache and the keys that wait for it.
 pub(super) struct WatchedCache {
     pub(super) cache: Cache,
     by_version: BTreeMap<u64, Vec<ObjectKey>>,
     by_name: HashMap<ObjectKey, Vec<ObjectKey>>,
 }
 
-/// All that one key is to see.
+/// The expectations of one key.
 #[derive(Default)]
 pub(super) struct KeyExpectations {
     pub(super) pending: Vec<PendingExpectation>,
@@ -62,22 +62,22 @@ impl Expectations {
         self.keys.is_empty() && self.interests.is_empty()
     }
 
-    /// How many keys have something to see, and writes are under way.
+    /// The number of keys with expectations, plus the number of writes under way.
     pub(crate) fn active(&self) -> usize {
         self.keys.len() + self.interests.len()
     }
 
-    /// The soonest that anything is due that was not when this was last asked.
+    /// The earliest due time that is new since the last call.
     pub(crate) fn take_alarm(&mut self) -> Option<Moment> {
         self.alarm.take()
     }
 
-    /// How many keys have something to see.
+    /// The number of keys with expectations.
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// `primary` is about to write `object`, which `caches` may show.
+    /// Opens an interest: `primary` is about to write `object`, which `caches` may show.
     pub(crate) fn open(&mut self, primary: ObjectKey, object: ObjectKey, caches: &[usize]) -> u64 {
         self.last_interest += 1;
         let look = |token: &usize| CacheLook::begin(*token, &self.caches[*token].cache, &object);
@@ -88,7 +88,7 @@ impl Expectations {
         self.last_interest
     }
 
-    /// The write of `interest` has ended; `since` then.
+    /// Closes `interest`: its write ended at `since` with `effect`.
     pub(crate) fn close(&mut self, interest: u64, effect: &Effect, since: Stamp, now: Moment) {
         let Some(ExpectedWrite { primary, object, opened, looks }) = self.interests.remove(&interest) else { return };
         forget(&mut self.by_object, &object, &interest);
@@ -128,8 +128,8 @@ impl Expectations {
         }
     }
 
-    /// A cache that shows this write shows a later state of the object than all writes have left whose answers came before
-    /// this one was sent.
+    /// Drops expectations that this write covers. A cache that shows this write shows a later state of the object than
+    /// those of all writes that were answered before this one was sent.
     fn drop_earlier(&mut self, primary: &ObjectKey, look: &CacheLook, object: &ObjectKey, opened: Stamp) {
         let Some(entry) = self.keys.get_mut(primary) else { return };
         let is_earlier = |pending: &mut PendingExpectation| {
@@ -171,7 +171,7 @@ impl Expectations {
         entry.pending.push(pending);
     }
 
-    /// Whether `key` must not run. If so, it is to be parked, and is among those that a later change lets go.
+    /// Whether `key` must not run. The caller must then park it; a later change frees it.
     pub(crate) fn holds(&mut self, key: &ObjectKey, now: Moment) -> bool {
         let Some(entry) = self.keys.get_mut(key).filter(|entry| entry.blocks()) else { return false };
         if entry.held.is_none() {
@@ -181,18 +181,18 @@ impl Expectations {
         true
     }
 
-    /// Whether a later change lets `key` go, if it is parked.
+    /// Whether a later change frees `key`, if it is parked.
     pub(crate) fn would_wake(&self, key: &ObjectKey) -> bool {
         self.keys.get(key).is_some_and(|entry| entry.held.is_some() && entry.blocks())
     }
 
-    /// A cache has changed. Returns the held keys that may run now.
+    /// Takes note of a change of a cache. Returns the held keys that may run now.
     pub(crate) fn advanced(&mut self, token: usize, advance: Advance<'_>, now: Moment) -> Vec<ObjectKey> {
         match advance {
             Advance::Object { object, gone } => self.told(token, CacheNotice { object, gone }, now),
             Advance::Version(_) => self.reached(token, now),
             Advance::Listed => self.listed(token, now),
-            // The round of its controller ends, or a list follows: until then nothing tells what it would show.
+            // The controller's round ends, or a list follows. Until then the cache's contents are unknown.
             Advance::Lost => Vec::new(),
         }
     }
@@ -228,7 +228,8 @@ impl Expectations {
             looks.for_each(|look| look.listed(cache, &interest.object));
         }
         let woken = self.judge_again(self.concerned(token), token, None, now);
-        // What is left was raised while the list was under way, which may have skipped what was to be seen.
+        // The remaining expectations were raised while the list was under way, so the list may have skipped the states
+        // that they wait for.
         let soon = now + DOUBT_AFTER;
         for entry in self.keys.values_mut() {
             for pending in entry.pending.iter_mut().filter(|it| it.cache == token && it.blocks && it.due > soon) {
@@ -240,7 +241,7 @@ impl Expectations {
         woken
     }
 
-    /// The cache has proven that it shows all that had been committed at `began`.
+    /// The cache has proven that it shows everything that was committed at `began`.
     pub(crate) fn proven(&mut self, token: usize, began: Stamp, now: Moment) -> Vec<ObjectKey> {
         let concerned = self.concerned(token);
         self.judge_each(concerned, now, |pending, _| {
@@ -249,7 +250,7 @@ impl Expectations {
         })
     }
 
-    /// Lets keys run whatever they have not seen, which no cache has shown: it is not counted as met.
+    /// Frees keys although no cache has met their expectations. These are not counted as met.
     pub(crate) fn give_up(&mut self, keys: Vec<ObjectKey>) -> Vec<ObjectKey> {
         let mut free = Vec::new();
         for key in keys {
@@ -284,7 +285,8 @@ impl Expectations {
         })
     }
 
-    /// Takes a new verdict on what `keys` wait for; None leaves one as it is. Returns the held keys that may run now.
+    /// Judges the expectations of `keys` again; a verdict of `None` leaves one as it is. Returns the held keys that may
+    /// run now.
     pub(super) fn judge_each(
         &mut self,
         keys: Vec<ObjectKey>,
@@ -343,7 +345,7 @@ impl Expectations {
         }
     }
 
-    /// Finds anew what waits for the versions and incarnations of a cache.
+    /// Rebuilds the index of versions and objects for which keys wait at a cache.
     fn index(&mut self, token: usize) {
         let WatchedCache { by_version, by_name, .. } = &mut self.caches[token];
         by_version.clear();
@@ -360,7 +362,7 @@ impl Expectations {
         }
     }
 
-    /// Keeps no memory for nothing.
+    /// Frees memory that is not needed any more.
     fn tidy(&mut self) {
         if !self.keys.is_empty() {
             return;

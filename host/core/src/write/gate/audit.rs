@@ -1,22 +1,22 @@
-//! Checks in production that some gate would wake each parked key. A key that none would wake is dead: it ignores edits,
-//! deleted children and its own deletion, and nothing else shows that.
+//! Checks in production that some gate would wake each parked key. A key that no gate would wake is dead: it ignores
+//! edits, deleted children and its own deletion, and nothing else reveals that.
 
 use std::collections::HashMap;
 
 use super::Gate;
 use crate::object::ObjectKey;
 
-/// The parked keys that the last look found unknown to the gate, each with its turn in the queue.
+/// The parked keys that the last audit found unknown to the gate, each with the number of its parking.
 #[derive(Debug, Default)]
 pub struct ParkedAudit {
     suspects: HashMap<ObjectKey, u32>,
 }
 
 impl Gate {
-    /// Looks at the parked keys, wakes those that are lost, and returns them. There should never be one.
+    /// Finds lost parked keys, wakes them, and returns them. There should never be one.
     ///
-    /// A key is lost if two looks in a row find it parked in the same turn, and unknown to this gate. One look is not
-    /// enough: a gate frees a key under its own lock, and wakes it under the queue's a moment later.
+    /// A key is lost if two audits in a row find it in the same parking and unknown to this gate. One audit is not
+    /// enough, because a gate frees a key under its own lock and wakes it under the queue's a moment later.
     pub fn wake_lost(&self, audit: &mut ParkedAudit) -> Vec<ObjectKey> {
         let mut unknown = self.queue.parked();
         if !unknown.is_empty() {

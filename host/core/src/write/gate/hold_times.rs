@@ -1,4 +1,4 @@
-//! How long keys were held, for those who trace calls. Switched off, it costs a look at a flag.
+//! Measures how long keys are held, for traces of calls. If switched off, it costs reading one flag.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,15 +7,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::clock::Moment;
 use crate::object::ObjectKey;
 
-/// Since when a key is held, and until when it was.
+/// When a key was first held, and when it was freed.
 type HoldTime = (Moment, Option<Moment>);
 
-/// The times of keys that were held and have not run since: no more than there are keys queued.
+/// The times of keys that were held and have not run since. There are never more than queued keys.
 #[derive(Debug, Default)]
 pub(super) struct HoldTimes {
     is_on: AtomicBool,
     times: Mutex<HashMap<ObjectKey, HoldTime>>,
-    /// How many there are, for a look without the lock.
+    /// The number of `times`, readable without the lock.
     count: AtomicUsize,
 }
 
@@ -24,7 +24,7 @@ impl HoldTimes {
         self.is_on.store(true, Ordering::Relaxed);
     }
 
-    /// `key` is held. If it was held before, it is one hold.
+    /// `key` is held. If it was held before, both holds count as one.
     pub(super) fn begin(&self, key: &ObjectKey, now: Moment) {
         if self.is_on.load(Ordering::Relaxed) {
             let mut times = self.lock();
@@ -33,7 +33,7 @@ impl HoldTimes {
         }
     }
 
-    /// `key` is let go.
+    /// `key` is freed.
     pub(super) fn end(&self, key: &ObjectKey, now: Moment) {
         if self.count.load(Ordering::Relaxed) > 0
             && let Some(time) = self.lock().get_mut(key)
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_that_is_held_again_was_held_once_from_first_to_last() {
+    fn repeated_holds_of_a_key_count_as_one() {
         let (times, key) = (HoldTimes::default(), ObjectKey::namespaced("prod", "shop"));
         let at = |second| Moment(Duration::from_secs(second));
         times.begin(&key, at(1));

@@ -1,5 +1,5 @@
-//! The gate and the queue under shuttle, in whatever order threads take their locks. A thread that waits for ever fails
-//! the test, so a lost wake-up does.
+//! Tests the gate and the queue with shuttle, which tries the orders in which threads may take their locks. A thread
+//! that waits forever fails the test, so a lost wake-up does too.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Poll;
@@ -37,7 +37,7 @@ impl Clock for NoTime {
     }
 }
 
-/// A cache of objects, which come one by one and stay.
+/// A cache that objects are only added to, one by one.
 struct Growing {
     is_comparable: bool,
     objects: Mutex<Vec<Object>>,
@@ -102,7 +102,8 @@ fn object(number: u8) -> Object {
     Object::new(header, "{}")
 }
 
-/// One key whose every call creates an object, until all are there; each has its event sent while the call goes on.
+/// One key whose every call creates an object, until all exist. The event of each object is sent while the call goes
+/// on.
 struct Bench {
     queue: Queue<ObjectKey>,
     gate: Arc<Gate>,
@@ -138,11 +139,7 @@ impl Bench {
 
     fn call(self: &Arc<Self>, key: &ObjectKey) {
         let created = *self.created.lock().unwrap_or_else(PoisonError::into_inner);
-        assert_eq!(
-            self.cache.objects().len(),
-            usize::from(created),
-            "it runs on a cache that lacks what it has written"
-        );
+        assert_eq!(self.cache.objects().len(), usize::from(created), "it runs on a cache that lacks its own write");
         if created == RACED_OBJECTS {
             return;
         }
@@ -160,7 +157,7 @@ impl Bench {
 }
 
 #[test]
-fn a_key_never_runs_before_its_writes_are_shown_and_no_wake_up_is_lost() {
+fn keys_run_only_after_their_writes_show_and_no_wake_up_is_lost() {
     for is_comparable in [true, false] {
         explore(move || {
             let bench = Bench::new(is_comparable);
@@ -183,7 +180,7 @@ fn a_key_never_runs_before_its_writes_are_shown_and_no_wake_up_is_lost() {
 }
 
 #[test]
-fn who_watches_is_told_of_what_is_due_sooner() {
+fn the_watcher_wakes_for_an_earlier_due_time() {
     explore(|| {
         let bench = Bench::new(true);
         let gate = bench.gate.clone();

@@ -8,7 +8,7 @@ use crate::object::{Header, ObjectKey};
 
 const MANAGER: Manager<'static> = Manager { name: "windlass/webapp", subresource: "" };
 
-/// The object that the server has, with the fields that the manager owns of it by applies.
+/// The server's object, with the fields that the manager owns from applies.
 fn object(mut text: Value, owned: &Value) -> Object {
     text["apiVersion"] = json!("v1");
     text["kind"] = json!("Service");
@@ -45,7 +45,7 @@ fn is_no_op(fields: Value, object: &Object) -> bool {
 }
 
 #[test]
-fn an_apply_of_what_is_owned_with_its_values_changes_nothing() {
+fn an_apply_of_owned_fields_with_equal_values_changes_nothing() {
     let owned = json!({"f:metadata": {"f:labels": {"f:app": {}}}, "f:spec": {"f:type": {}}});
     let service =
         object(json!({"metadata": {"labels": {"app": "x", "other": "y"}}, "spec": {"type": "A", "ip": "1"}}), &owned);
@@ -64,7 +64,7 @@ fn an_apply_of_what_is_owned_with_its_values_changes_nothing() {
 }
 
 #[test]
-fn locks_and_managers_must_fit() {
+fn versions_and_managers_must_match() {
     let service = object(json!({"spec": {"type": "A"}}), &json!({"f:spec": {"f:type": {}}}));
     let with = |metadata: Value| json!({"metadata": metadata, "spec": {"type": "A"}});
     assert!(is_no_op(with(json!({"uid": "u", "resourceVersion": "7"})), &service));
@@ -78,12 +78,12 @@ fn locks_and_managers_must_fit() {
 }
 
 #[test]
-fn a_map_that_is_owned_as_a_leaf_is_compared_once_it_is_known_to_be_atomic() {
+fn leaf_maps_are_compared_once_they_are_known_to_be_atomic() {
     let owned = json!({"f:spec": {"f:selector": {}}});
     let service = object(json!({"spec": {"selector": {"app": "x"}}}), &owned);
     let text = body(json!({"spec": {"selector": {"app": "x"}}}));
     let mut atomic = Atomic::default();
-    // It might be granular, and have been empty when it was applied: then this apply would own `app`.
+    // The map might be granular and have been empty when it was applied. Then this apply would own `app`.
     assert!(!apply_changes_nothing(&text, MANAGER, &service, &atomic));
     atomic.learn(&text, MANAGER, &service);
     assert!(apply_changes_nothing(&text, MANAGER, &service, &atomic));
@@ -92,7 +92,7 @@ fn a_map_that_is_owned_as_a_leaf_is_compared_once_it_is_known_to_be_atomic() {
 }
 
 #[test]
-fn items_of_lists_are_found_by_their_keys_and_keep_their_places() {
+fn list_items_are_matched_by_key_and_must_keep_their_positions() {
     let owned = json!({"f:spec": {"f:ports": {
         "k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}},
         "k:{\"port\":81,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}, "f:name": {}},
@@ -137,7 +137,7 @@ fn a_merge_changes_nothing_if_every_value_is_there() {
 }
 
 #[test]
-fn an_update_changes_nothing_if_it_is_the_object() {
+fn an_update_changes_nothing_if_it_equals_the_object() {
     let service = object(json!({"spec": {"type": "A"}}), &json!({}));
     let same: Value = serde_json::from_str(&service.text()).expect("JSON");
     let with = |path: &str, value: Value| {
@@ -153,7 +153,7 @@ fn an_update_changes_nothing_if_it_is_the_object() {
 }
 
 #[test]
-fn what_a_plugin_makes_long_is_neither_searched_nor_remembered() {
+fn long_lists_and_names_are_neither_compared_nor_remembered() {
     let marked = |count: usize| {
         let names: Vec<_> = (0..count).map(|at| at.to_string()).collect();
         let owned: Map<String, Value> = names.iter().map(|name| (format!("v:{name:?}"), json!({}))).collect();
