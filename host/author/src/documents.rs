@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_yaml_says_where() {
+    fn a_yaml_error_is_reported_with_its_place() {
         let folder = tempfile::tempdir().expect("a directory");
         assert!(definitions(folder.path()).expect("there is none").is_empty());
         std::fs::write(folder.path().join(CRD), "kind: [a\nb: c\n").expect("it is written");

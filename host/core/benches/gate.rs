@@ -1,5 +1,5 @@
-//! Measures the gate: `make bench`. A key with nothing to see, a key of another's, and the time from the event that lets a
-//! held key go until a worker has it. Each case is run several times and its median printed.
+//! Measures the gate: `make bench`. Covers a key without expectations, a key of another controller, and the time from
+//! the event that frees a held key until a worker has it. Runs each case several times and prints the median.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
 
@@ -70,7 +70,7 @@ fn report(what: &str, count: usize, time: Duration) {
     println!("{what:<64} {:>10.0} ns each", time.as_secs_f64() * 1e9 / count as f64);
 }
 
-/// From the event until another thread's worker has the key, which was parked.
+/// The time from the event until another thread's worker has the parked key.
 fn wake(queue: &Queue<ObjectKey>, gate: &Arc<Gate>, cache: &Arc<Reached>, first: u64) -> Vec<Duration> {
     let held = key(1);
     let (taken, times) = std::sync::mpsc::channel();
@@ -131,7 +131,7 @@ fn main() {
     assert!(many.is_empty());
 }
 
-/// A gate at which a key waits for each version.
+/// A gate with one key that waits for each of `versions`.
 fn gate_of(versions: &[u64]) -> (Arc<Gate>, Queue<ObjectKey>, Arc<Reached>) {
     let all = gate();
     for version in versions {

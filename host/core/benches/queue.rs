@@ -1,6 +1,6 @@
-//! Measures the workqueue, in the figures that client-go's and controller-runtime's queues were measured in:
-//! `make bench`. Each case is run several times and its median printed; figures of one run compare, those of two machines
-//! do not.
+//! Measures the workqueue with the same figures as benchmarks of client-go's and controller-runtime's queues: `make
+//! bench`. Runs each case several times and prints the median. Figures of one run can be compared, figures of different
+//! machines cannot.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn median(mut run: impl FnMut() -> Duration) -> Duration {
     times[ROUNDS / 2]
 }
 
-/// Threads add all keys while others take them and are done with them.
+/// Some threads add all keys while others get them and finish them.
 fn through(keys: &Arc<Vec<ObjectKey>>) -> Duration {
     let queue = queue();
     timed(|| {

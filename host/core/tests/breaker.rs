@@ -1,4 +1,4 @@
-//! The circuit breaker under calls that overlap at random, beside a model that keeps the whole history.
+//! Tests the circuit breaker with random overlapping calls, against a model that keeps the whole history.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use windlass_core::queue::breaker::{Breaker, BreakerChange, BreakerRound, Breake
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// Somebody wants to call.
+    /// A caller wants to begin a call.
     Begin {
         key: u8,
     },
-    /// One of the calls that run ends.
+    /// One of the running calls ends.
     End {
         which: usize,
         how: How,
@@ -25,7 +25,7 @@ enum Event {
 enum How {
     Answers,
     Traps,
-    /// It never came to a call, as when the key is held after all.
+    /// No call was made, for example because the key turned out to be held.
     Withdraws,
 }
 
@@ -38,20 +38,20 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// A call that runs, and how often the circuit had changed when it began.
+/// A running call, and how often the circuit had changed when it began.
 struct Call {
     key: u8,
     round: BreakerRound,
     began: usize,
 }
 
-/// The breaker's expected state, from the whole history.
+/// The model: the expected state of the breaker, derived from the whole history.
 #[derive(Default)]
 struct Model {
     now: Duration,
-    /// Keys that trapped in calls which began since the last change, since the last such answer.
+    /// Keys that trapped since the last change or answer, in calls that began since the last change.
     trapped: BTreeSet<u8>,
-    /// Until when it is open, and for how long that is. None: it is closed.
+    /// When the pause ends, and its length. `None` if the circuit is closed.
     open: Option<(Duration, Duration)>,
     changes: usize,
 }
@@ -103,7 +103,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn it_opens_probes_and_closes_as_its_whole_history_says(events in prop::collection::vec(event(), 1..200)) {
+    fn the_breaker_behaves_as_the_model(events in prop::collection::vec(event(), 1..200)) {
         let (mut breaker, mut model, mut calls) = (Breaker::<u8>::default(), Model::default(), Vec::<Call>::new());
         for event in events {
             let now = Moment(model.now);

@@ -1,7 +1,7 @@
-//! Random answers, random failures and random children: nothing is pruned that ADR 9 forbids, and everything that it
-//! demands once all is well.
+//! Tests pruning with random answers, random failures and random children. A child that ADR 9 protects is never pruned,
+//! and a child that it condemns is pruned once there are no failures.
 //!
-//! What may go is said here a second time, from the design's words and not from the code under test.
+//! The rules are written here a second time, from the design and not from the code under test.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn owns(strategy: UpdateStrategy) -> Vec<OwnedKind> {
     KINDS.map(owned).into()
 }
 
-/// A child as it may be found: whose it is, who made it, and whether it is going.
+/// A child that the host finds: its owner, its origin, and whether it is terminating.
 #[derive(Clone, Debug)]
 struct Found {
     kind: &'static str,
@@ -77,7 +77,7 @@ fn found() -> impl Strategy<Value = Vec<Found>> {
     })
 }
 
-/// A child in an answer: mostly right, sometimes nothing that could be applied.
+/// A child in an answer: mostly valid, sometimes invalid.
 fn composed() -> impl Strategy<Value = String> {
     let named = |(kind, name): (&str, u8)| {
         json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": format!("c{name}")}}).to_string()
@@ -108,7 +108,7 @@ fn strategy() -> impl Strategy<Value = UpdateStrategy> {
     prop_oneof![Just(UpdateStrategy::InPlace), Just(UpdateStrategy::Recreate), Just(UpdateStrategy::OnDelete)]
 }
 
-/// How the host might have fared with each step: as it must where there is nothing to do, else by chance.
+/// The result of a step: determined if there was nothing to do, otherwise random.
 fn fared(step: ChildStep<'_>, luck: u8) -> Applied {
     match (step, luck) {
         (ChildStep::Keep, _) => Applied::Done,
@@ -132,7 +132,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_024, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_is_pruned_that_must_not_go_and_everything_that_must(
+    fn exactly_the_right_children_are_pruned(
         found in found(),
         answer in answer(),
         strategy in strategy(),
@@ -140,18 +140,18 @@ proptest! {
     ) {
         let parent = parent();
         let Ok(wanted) = Wanted::read(&answer, &parent, &owns(strategy)) else {
-            // A wrong answer goes no further: there is no pruning to ask for without a checked answer.
+            // An invalid answer has no further consequences: pruning requires a checked answer.
             return Ok(());
         };
         let observed: Vec<ObservedChildren> = found.iter().map(Found::observed).collect();
         let of = |kind: &ObjectKind, key: &ObjectKey| observed.iter().find(|it| it.kind == *kind && it.key == *key);
         let steps: Vec<_> = wanted.children.iter().map(|it| step(&parent, it, of(&it.kind, &it.key))).collect();
         let applied: Vec<Applied> = steps.iter().zip(&luck).map(|(step, luck)| fared(*step, *luck)).collect();
-        // The children that the host sees are those that the parent controls.
+        // The host sees the children that the parent controls.
         let children: Vec<ObservedChildren> =
             observed.iter().filter(|it| it.controller.as_deref() == Some("ours")).cloned().collect();
         let pruning = prune(&parent, &wanted, &applied, &children);
-        // And it must not matter should it see others too.
+        // The result must be the same if it sees others too.
         prop_assert_eq!(&pruning, &prune(&parent, &wanted, &applied, &observed));
 
         let composed = names(&answer);
@@ -177,7 +177,7 @@ proptest! {
     }
 
     #[test]
-    fn what_the_parent_does_not_control_is_never_forced_nor_marked(
+    fn children_of_other_parents_are_never_forced_or_labelled(
         found in found(),
         answer in answer(),
         strategy in strategy(),

@@ -1,4 +1,4 @@
-//! The gate over caches that a test fills: each case of what a cache may show, and when.
+//! Tests the gate with caches that a test fills: each case of what a cache may show, and when.
 
 mod fake;
 
@@ -14,7 +14,7 @@ use windlass_core::write::gate::{Gate, Interest};
 
 use fake::{FakeCache, TokioClock, key, object, terminating};
 
-/// The gate of one controller, and what it stands between.
+/// The gate of one controller, with its queue and caches.
 struct Bench {
     caches: Vec<Arc<FakeCache>>,
     gate: Arc<Gate>,
@@ -42,13 +42,13 @@ impl Bench {
         &self.caches[0]
     }
 
-    /// A write to `name` is sent.
+    /// Sends a write to `name`.
     fn send(&self, name: &str) -> Interest {
         let all: Vec<_> = (0..self.caches.len()).collect();
         self.gate.open(&web(), &key(name), all).expect("there are caches")
     }
 
-    /// A whole write, whose answer comes before any event.
+    /// Makes a complete write; its response comes before any event.
     fn write(&self, left: &Object) {
         self.send(&left.header.key.name).ended(&wrote(left));
     }
@@ -57,7 +57,7 @@ impl Bench {
         self.gate.holds(&web())
     }
 
-    /// A worker takes the key and finds it held.
+    /// Has a worker get the key and find it held.
     fn park(&self) {
         self.queue.add(web());
         assert_eq!(self.queue.get().now_or_never().flatten(), Some(web()));
@@ -70,7 +70,7 @@ impl Bench {
     }
 }
 
-/// The key that writes.
+/// The key that makes the writes.
 fn web() -> ObjectKey {
     key("web")
 }
@@ -88,7 +88,7 @@ fn removed(uid: &str) -> Effect {
     Effect::Removed { uid: Some(uid.into()), for_good: false }
 }
 
-/// Takes the last finalizer off a terminating object.
+/// Removes the last finalizer of a terminating object.
 fn released(uid: &str) -> Effect {
     Effect::Removed { uid: Some(uid.into()), for_good: true }
 }
@@ -96,7 +96,7 @@ fn released(uid: &str) -> Effect {
 const BOTH: [bool; 2] = [true, false];
 
 #[tokio::test]
-async fn a_key_that_has_written_nothing_runs() {
+async fn a_key_without_writes_runs() {
     let bench = Bench::new(true);
     assert!(!bench.holds());
     bench.send("a").ended(&Effect::Nothing);
@@ -104,7 +104,7 @@ async fn a_key_that_has_written_nothing_runs() {
 }
 
 #[tokio::test]
-async fn a_key_is_held_until_the_cache_shows_what_it_has_written() {
+async fn a_key_is_held_until_the_cache_shows_its_write() {
     for is_comparable in BOTH {
         let bench = Bench::new(is_comparable);
         let created = object("a", "u", "5");
@@ -119,19 +119,19 @@ async fn a_key_is_held_until_the_cache_shows_what_it_has_written() {
 }
 
 #[tokio::test]
-async fn no_other_key_is_held() {
+async fn a_write_holds_no_other_key() {
     let bench = Bench::new(true);
     bench.write(&object("a", "u", "5"));
     assert!(bench.holds() && !bench.gate.holds(&key("other")));
 }
 
 #[tokio::test]
-async fn an_event_that_comes_before_the_answer_counts() {
+async fn an_event_before_the_response_counts() {
     for is_comparable in BOTH {
         let bench = Bench::new(is_comparable);
         let sent = bench.send("a");
         bench.cache().applied(&object("a", "u", "5"));
-        // Somebody else's write has replaced it by the time that the answer comes.
+        // Another client's write has replaced it by the time of the response.
         bench.cache().applied(&object("a", "u", "6"));
         sent.ended(&wrote(&object("a", "u", "5")));
         assert!(!bench.holds() && bench.gate.is_empty());
@@ -140,7 +140,7 @@ async fn an_event_that_comes_before_the_answer_counts() {
 }
 
 #[tokio::test]
-async fn a_later_version_alone_does_not_do_where_versions_do_not_compare() {
+async fn a_later_version_is_no_proof_if_versions_do_not_compare() {
     let bench = Bench::new(false);
     bench.write(&object("a", "u", "5"));
     bench.cache().applied(&object("a", "u", "9"));
@@ -150,7 +150,7 @@ async fn a_later_version_alone_does_not_do_where_versions_do_not_compare() {
 }
 
 #[tokio::test]
-async fn a_bookmark_does_where_versions_compare() {
+async fn a_bookmark_is_enough_if_versions_compare() {
     let bench = Bench::new(true);
     bench.write(&object("a", "u", "5"));
     bench.cache().bookmark("4");
@@ -160,7 +160,7 @@ async fn a_bookmark_does_where_versions_compare() {
 }
 
 #[tokio::test]
-async fn created_and_deleted_before_the_cache_looked() {
+async fn an_object_deleted_before_the_cache_saw_it_frees_its_key() {
     for is_comparable in BOTH {
         let bench = Bench::new(is_comparable);
         let created = object("a", "u", "5");
@@ -175,7 +175,7 @@ async fn created_and_deleted_before_the_cache_looked() {
 }
 
 #[tokio::test]
-async fn a_deletion_of_what_the_cache_has_not_shown_yet_is_waited_for() {
+async fn the_deletion_of_an_object_not_yet_shown_is_awaited() {
     for is_comparable in BOTH {
         let bench = Bench::new(is_comparable);
         bench.send("a").ended(&removed("u"));
@@ -188,7 +188,7 @@ async fn a_deletion_of_what_the_cache_has_not_shown_yet_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_deletion_whose_event_comes_before_the_answer_counts() {
+async fn a_deletion_event_before_the_response_counts() {
     for is_comparable in BOTH {
         let bench = Bench::new(is_comparable);
         bench.cache().applied(&object("a", "u", "5"));
@@ -200,7 +200,7 @@ async fn a_deletion_whose_event_comes_before_the_answer_counts() {
 }
 
 #[tokio::test]
-async fn a_terminating_object_that_is_released_is_held_until_the_cache_shows_it_gone() {
+async fn releasing_a_terminating_object_holds_until_it_is_gone() {
     for is_comparable in BOTH {
         let bench = Bench::new(is_comparable);
         bench.cache().applied(&terminating("a", "u", "5"));
@@ -215,7 +215,7 @@ async fn a_terminating_object_that_is_released_is_held_until_the_cache_shows_it_
 }
 
 #[tokio::test]
-async fn a_released_object_whose_end_comes_before_the_answer_is_seen() {
+async fn the_end_of_a_released_object_before_the_response_counts() {
     for is_comparable in BOTH {
         let bench = Bench::new(is_comparable);
         bench.cache().applied(&terminating("a", "u", "5"));
@@ -228,7 +228,7 @@ async fn a_released_object_whose_end_comes_before_the_answer_is_seen() {
 }
 
 #[tokio::test]
-async fn a_released_object_that_a_selector_may_only_hide_is_held_if_it_turns_up_again() {
+async fn a_released_object_that_was_only_hidden_holds_when_it_reappears() {
     for is_comparable in BOTH {
         let bench = Bench::filtered(is_comparable);
         bench.cache().applied(&terminating("a", "u", "3"));
@@ -244,7 +244,7 @@ async fn a_released_object_that_a_selector_may_only_hide_is_held_if_it_turns_up_
 }
 
 #[tokio::test]
-async fn another_incarnation_of_the_name_does_not_stand_for_the_deleted_one() {
+async fn a_new_object_of_the_same_name_does_not_count_as_the_deleted_one() {
     let bench = Bench::new(true);
     bench.cache().applied(&object("a", "old", "3"));
     bench.send("a").ended(&removed("u"));
@@ -256,14 +256,14 @@ async fn another_incarnation_of_the_name_does_not_stand_for_the_deleted_one() {
 }
 
 #[tokio::test]
-async fn a_filtered_cache_guards_against_a_deleted_object_that_it_has_not_shown_yet() {
+async fn filtered_caches_guard_against_deleted_objects_not_yet_shown() {
     let bench = Bench::filtered(true);
     bench.send("a").ended(&removed("u"));
     assert!(!bench.holds(), "its selector may hide the object for ever");
     assert_eq!(bench.gate.len(), 1, "and it may not");
     bench.cache().applied(&object("a", "u", "5"));
     assert!(bench.holds());
-    // Hidden for a while; then shown again, and deleted.
+    // It was hidden for a while, then shown again and deleted.
     bench.cache().deleted(&object("a", "u", "6"));
     assert!(!bench.holds());
     bench.cache().applied(&object("a", "u", "7"));
@@ -273,7 +273,7 @@ async fn a_filtered_cache_guards_against_a_deleted_object_that_it_has_not_shown_
 }
 
 #[tokio::test]
-async fn a_write_that_changes_nothing_is_seen_already() {
+async fn a_write_without_effect_holds_nothing() {
     for is_comparable in BOTH {
         let bench = Bench::new(is_comparable);
         bench.cache().applied(&object("a", "u", "5"));
@@ -284,7 +284,7 @@ async fn a_write_that_changes_nothing_is_seen_already() {
 }
 
 #[tokio::test]
-async fn an_object_that_leaves_the_selector_blocks_while_its_old_state_is_shown() {
+async fn an_object_that_left_the_selector_blocks_while_it_is_shown() {
     for is_comparable in BOTH {
         let bench = Bench::filtered(is_comparable);
         bench.cache().applied(&object("a", "u", "3"));
@@ -296,7 +296,7 @@ async fn an_object_that_leaves_the_selector_blocks_while_its_old_state_is_shown(
 }
 
 #[tokio::test]
-async fn an_object_that_is_hidden_blocks_if_its_old_state_turns_up() {
+async fn a_hidden_object_blocks_if_its_old_state_turns_up() {
     let bench = Bench::filtered(true);
     bench.send("a").ended(&left(&object("a", "u", "5"), false, Shown::No));
     assert!(!bench.holds());
@@ -307,14 +307,14 @@ async fn an_object_that_is_hidden_blocks_if_its_old_state_turns_up() {
 }
 
 #[tokio::test]
-async fn what_is_created_hidden_is_not_expected() {
+async fn an_object_created_hidden_is_not_expected() {
     let bench = Bench::filtered(true);
     bench.send("a").ended(&left(&object("a", "u", "5"), true, Shown::No));
     assert!(!bench.holds() && bench.gate.is_empty());
 }
 
 #[tokio::test]
-async fn an_object_that_enters_the_selector_is_waited_for() {
+async fn an_object_that_enters_the_selector_is_awaited() {
     for is_comparable in BOTH {
         let bench = Bench::filtered(is_comparable);
         bench.write(&object("a", "u", "5"));
@@ -325,10 +325,10 @@ async fn an_object_that_enters_the_selector_is_waited_for() {
 }
 
 #[tokio::test]
-async fn an_incarnation_that_a_selector_hides_for_a_while_may_still_show_the_write() {
+async fn a_temporarily_hidden_object_may_still_show_the_write() {
     let bench = Bench::filtered(false);
     let sent = bench.send("a");
-    // Somebody else had it leave before the key had it enter again.
+    // Another client removed it from the selector before the key brought it back.
     bench.cache().deleted(&object("a", "u", "4"));
     sent.ended(&wrote(&object("a", "u", "5")));
     assert!(bench.holds());
@@ -365,7 +365,7 @@ async fn a_list_that_began_after_the_answer_shows_everything() {
 }
 
 #[tokio::test]
-async fn what_a_list_shows_counts_though_it_began_early() {
+async fn the_contents_of_a_list_count_even_if_it_began_early() {
     for is_comparable in BOTH {
         let bench = Bench::new(is_comparable);
         let early = Stamp::take();
@@ -388,7 +388,7 @@ async fn versions_that_move_backwards_turn_expectations_into_proofs() {
 }
 
 #[tokio::test]
-async fn a_write_to_a_server_that_went_back_before_the_cache_noticed_is_proven() {
+async fn a_write_after_an_unnoticed_restore_needs_a_proof() {
     let bench = Bench::new(true);
     bench.cache().bookmark("100");
     bench.write(&object("a", "u", "50"));
@@ -398,7 +398,7 @@ async fn a_write_to_a_server_that_went_back_before_the_cache_noticed_is_proven()
 }
 
 #[tokio::test]
-async fn an_end_that_the_server_has_undone_since_does_not_show_a_deletion() {
+async fn a_deletion_undone_by_a_restore_does_not_count() {
     for is_comparable in BOTH {
         for effect in [removed("u"), released("u")] {
             let bench = Bench::new(is_comparable);
@@ -415,7 +415,7 @@ async fn an_end_that_the_server_has_undone_since_does_not_show_a_deletion() {
 }
 
 #[tokio::test]
-async fn a_definition_that_was_deleted_and_made_again_is_a_new_epoch() {
+async fn a_recreated_crd_begins_a_new_epoch() {
     for is_comparable in BOTH {
         let bench = Bench::new(is_comparable);
         let early = Stamp::take();
@@ -430,7 +430,7 @@ async fn a_definition_that_was_deleted_and_made_again_is_a_new_epoch() {
 }
 
 #[tokio::test]
-async fn an_unknown_write_is_over_with_a_proof_that_began_later() {
+async fn a_later_proof_settles_an_unknown_write() {
     let bench = Bench::new(true);
     let early = Stamp::take();
     bench.send("a").ended(&Effect::Unknown);
@@ -443,14 +443,14 @@ async fn an_unknown_write_is_over_with_a_proof_that_began_later() {
 }
 
 #[tokio::test]
-async fn a_write_whose_task_dies_is_an_unknown_one() {
+async fn a_write_whose_task_dies_has_an_unknown_outcome() {
     let bench = Bench::new(true);
     drop(bench.send("a"));
     assert!(bench.holds());
 }
 
 #[tokio::test]
-async fn an_incarnation_that_nobody_named_is_proven_gone() {
+async fn a_deletion_without_a_uid_needs_a_proof() {
     let bench = Bench::new(true);
     bench.cache().applied(&object("a", "u", "5"));
     bench.send("a").ended(&Effect::Removed { uid: None, for_good: false });
@@ -461,7 +461,7 @@ async fn an_incarnation_that_nobody_named_is_proven_gone() {
 }
 
 #[tokio::test]
-async fn a_hundred_writes_of_one_call_are_one_version_to_reach() {
+async fn a_hundred_writes_of_one_call_need_one_version() {
     let bench = Bench::new(true);
     for version in 2..102 {
         bench.write(&object(&format!("a{version}"), &format!("u{version}"), &version.to_string()));
@@ -474,7 +474,7 @@ async fn a_hundred_writes_of_one_call_are_one_version_to_reach() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_that_takes_long_is_probed_and_then_told_of() {
+async fn a_slow_cache_is_probed_and_then_reported() {
     let bench = Bench::new(true);
     bench.write(&object("a", "u", "5"));
     bench.park();
@@ -497,14 +497,14 @@ async fn a_cache_that_takes_long_is_probed_and_then_told_of() {
     assert_eq!(bench.gate.counts().expired, 1);
     let counts = bench.gate.counts();
     assert_eq!((counts.satisfied, counts.wait.count), (0, 0), "no cache has shown it");
-    // Nothing of what was given up is looked for.
+    // The given-up expectation does not matter any more.
     bench.write(&object("a", "u", "5"));
     bench.cache().applied(&object("a", "u", "5"));
     assert_eq!((bench.gate.counts().satisfied, bench.gate.is_empty()), (1, true));
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_watches_while_nothing_waits_and_an_unknown_write_is_probed_at_once() {
+async fn an_unknown_write_is_probed_at_once_and_an_idle_gate_sleeps() {
     let bench = Bench::new(true);
     let mut due = std::pin::pin!(bench.gate.due());
     assert!(due.as_mut().now_or_never().is_none());
@@ -526,7 +526,7 @@ async fn an_old_state_that_never_turns_up_is_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_may_have_skipped_the_write_has_the_cache_probed_soon() {
+async fn a_list_that_may_lack_the_write_leads_to_a_probe() {
     let bench = Bench::new(false);
     let early = Stamp::take();
     bench.write(&object("a", "u", "5"));
@@ -537,7 +537,7 @@ async fn a_list_that_may_have_skipped_the_write_has_the_cache_probed_soon() {
 }
 
 #[tokio::test]
-async fn who_looks_sees_which_keys_wait_for_what() {
+async fn waiting_keys_are_listed_with_their_expectations() {
     let bench = Bench::new(true);
     bench.write(&object("a", "u", "5"));
     bench.park();

@@ -1,5 +1,6 @@
-//! The gate against a model of a server whose caches lag: whatever is written by whom, and whenever caches are told, a key
-//! that may run is shown what it has written, or something later; and when the caches have come so far, it may run.
+//! Tests the gate against a model of a server whose caches lag. Whatever is written by which client, and whenever
+//! caches are notified, a key that may run sees its own writes or a later state. Once the caches have caught up, the
+//! key may run.
 
 #[allow(dead_code, reason = "the cases use more of it")]
 mod fake;
@@ -19,9 +20,9 @@ use windlass_core::write::gate::{Gate, Interest};
 
 use fake::{FakeCache, TokioClock, key, state};
 
-/// Few, so that much becomes of each.
+/// Few names, so that each is written often.
 const NAMES: [&str; 2] = ["a", "b"];
-/// The second cache shows only what has the label.
+/// The second cache shows only objects with the label.
 const FILTERED: usize = 1;
 
 #[derive(Clone, Copy, Debug)]
@@ -36,29 +37,29 @@ enum Op {
     Delete {
         is_graceful: bool,
     },
-    /// The last finalizer is taken off a terminating object.
+    /// Removes the last finalizer of a terminating object.
     Release,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// The key writes, in the run that goes on or in a new one.
+    /// The key writes, in its current run or in a new one.
     Ours(usize, Op),
     Others(usize, Op),
-    /// The answer to one of the writes that are under way comes, or does not.
+    /// One of the pending writes gets a response, or loses it.
     Answer(usize),
     NoAnswer(usize),
     EndRun,
-    /// A cache is told of so many changes.
+    /// A cache receives this many changes.
     Deliver(usize, usize),
     Bookmark(usize),
     BeginList(usize),
     EndList(usize),
-    /// A cache is told of everything, and that was looked for.
+    /// A cache receives all changes, which a proof has checked.
     Prove(usize),
-    /// The server goes back to where it was so many changes ago.
+    /// The server is restored to its state of this many changes ago.
     Restore(usize),
-    /// Another generation takes the place of the one at work. It reads other caches, or none.
+    /// Another generation replaces the running one. It reads other caches, or none.
     Swap {
         reads: bool,
     },
@@ -114,7 +115,7 @@ struct Change {
     version: u64,
 }
 
-/// The server's objects, and all that has ever changed.
+/// The server's objects, and all changes so far.
 #[derive(Default)]
 struct Server {
     objects: BTreeMap<usize, State>,
@@ -126,13 +127,13 @@ struct Server {
 /// The effect of a write.
 struct Done {
     effect: Effect,
-    /// The change that has made the state that it has left.
+    /// The change that made the resulting state.
     change: Option<usize>,
     is_deletion: bool,
 }
 
 impl Server {
-    /// No version of one epoch is one of another.
+    /// A version of one epoch is never used in another.
     fn next_version(&self) -> u64 {
         self.changes.last().map_or(0, |change| change.version) / 16 * 16 + 16 + self.epoch
     }
@@ -189,20 +190,20 @@ impl Server {
     }
 }
 
-/// How far a cache has really come.
+/// The true progress of a cache.
 #[derive(Default)]
 struct Follower {
     told: usize,
-    /// A list that began: when, after which changes, and what it shows.
+    /// A list that began: when, after which changes, and with which contents and version.
     list: Option<(Stamp, usize, BTreeMap<usize, State>, u64)>,
-    /// The server has gone back: only a list can tell.
+    /// The server was restored, so only a list can help.
     is_broken: bool,
 }
 
-/// A write of the key that is the last one to an object.
+/// The key's last write to an object.
 struct Last {
     change: usize,
-    /// The incarnation, if it was a deletion.
+    /// The deleted object's UID, if the write was a deletion.
     deleted: Option<String>,
 }
 
@@ -214,13 +215,13 @@ struct World {
     queue: Queue<ObjectKey>,
     clock: Arc<TokioClock>,
     gate: Arc<Gate>,
-    /// Whether the generation at work reads the caches.
+    /// Whether the running generation reads the caches.
     reads: bool,
     is_comparable: bool,
     is_running: bool,
     under_way: Vec<(Option<Interest>, Effect)>,
     last: BTreeMap<usize, Last>,
-    /// Something has happened after which only a proof may tell.
+    /// Something has happened that only a proof can settle.
     needs_proof: bool,
     runs: usize,
 }
@@ -275,13 +276,13 @@ impl World {
             Step::Restore(changes) => self.restore(changes),
             Step::Swap { reads } => self.swap(reads),
         }
-        // All writes are answered, so the run might end, and the next one begin.
+        // All writes have a response, so the run might end and the next begin.
         if self.under_way.is_empty() && self.may_run() {
             self.check();
         }
     }
 
-    /// Whether the key may run now, or once more.
+    /// Whether the key may run now, or run again.
     fn may_run(&self) -> bool {
         if self.is_running {
             return !self.gate.holds(&web());
@@ -293,7 +294,7 @@ impl World {
         may_run
     }
 
-    /// Whether a worker that asks for the key gets it, and the gate lets it run. A change queues the key first.
+    /// Whether a worker that asks for the key gets it and the gate lets it run. A change queues the key first.
     fn take_key(&self) -> bool {
         self.queue.add(web());
         let Some(key) = self.queue.get().now_or_never().flatten() else {
@@ -316,8 +317,8 @@ impl World {
         }
     }
 
-    /// The calls of the generation at work have ended. The next one reads caches of its own, which have come to other
-    /// states than those of the one before, and inherits the queue.
+    /// The calls of the running generation have ended. The next generation inherits the queue and reads its own caches,
+    /// whose progress differs from that of the earlier ones.
     fn swap(&mut self, reads: bool) {
         if self.is_running {
             return;
@@ -347,8 +348,8 @@ impl World {
         let interest = self.gate.open(&web(), &key(NAMES[name]), if self.reads { vec![0, 1] } else { vec![] });
         let before = self.server.objects.get(&name).cloned();
         let Done { effect, change, is_deletion } = self.server.write(name, op);
-        // Should a filtered cache show the name again, only a proof tells which came later: another incarnation after one
-        // that it did not show; or the same one, where versions do not compare.
+        // If a filtered cache shows the name again, only a proof decides which state is later. The object may be
+        // another one, after one that the cache did not show, or the same one if versions do not compare.
         self.needs_proof |= match &effect {
             Effect::Left { shown, .. } => !self.is_comparable && shown[FILTERED] == Shown::No,
             Effect::Removed { .. } => before.as_ref().is_some_and(|before| !before.is_in),
@@ -440,14 +441,14 @@ impl World {
         }
         self.server.epoch = (self.server.epoch + 1) % 16;
         self.needs_proof = true;
-        // What was undone need not be seen; of what is under way nothing is known.
+        // Undone writes need not be seen, and nothing is known about pending ones.
         self.last.retain(|_, last| last.change < left);
         for follower in &mut self.followers {
             *follower = Follower { told: follower.told.min(left), list: None, is_broken: true };
         }
     }
 
-    /// The key may run: so each cache shows its last write to each object, or something later.
+    /// The key may run, so each cache must show its last write to each object, or a later state.
     fn check(&self) {
         if !self.reads {
             return;
@@ -457,11 +458,11 @@ impl World {
                 let shown = self.caches[cache].get(&key(NAMES[*name]));
                 let is_terminating =
                     |it: &Object| it.header.deleting && last.deleted.as_deref() == Some(&*it.header.uid.text());
-                // A filtered cache may never be told of what it does not show.
+                // A filtered cache may never receive an object that it does not show.
                 let Change { before, after, .. } = &self.server.changes[last.change];
                 let is_hidden = cache == FILTERED && after.as_ref().is_none_or(|after| !after.is_in);
                 if is_hidden && before.is_none() {
-                    // It never shows this one; of another one before it the key has written nothing.
+                    // The cache never shows this object, and the key has not written to an earlier one of this name.
                     continue;
                 }
                 let is_seen = follower.told > last.change
@@ -472,7 +473,7 @@ impl World {
         }
     }
 
-    /// Everything comes to its end.
+    /// Completes everything that is pending.
     fn end(&mut self) {
         while !self.under_way.is_empty() {
             self.answer(0, true);
@@ -514,18 +515,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_key_runs_on_what_it_has_written_or_later(is_comparable: bool, steps in vec(step(false), 1..80)) {
+    fn a_key_runs_on_its_own_writes_or_a_later_state(is_comparable: bool, steps in vec(step(false), 1..80)) {
         run(is_comparable, steps);
     }
 
     #[test]
-    fn so_it_does_when_the_server_goes_back(is_comparable: bool, steps in vec(step(true), 1..80)) {
+    fn a_key_runs_on_its_own_writes_after_a_restore_too(is_comparable: bool, steps in vec(step(true), 1..80)) {
         run(is_comparable, steps);
     }
 }
 
 #[test]
-fn a_key_that_releases_a_terminating_object_does_not_run_on_its_last_state() {
+fn a_key_does_not_run_on_the_last_state_of_a_released_object() {
     for is_comparable in [true, false] {
         let steps = [
             Step::Others(0, Op::Create { is_in: true }),
@@ -542,7 +543,7 @@ fn a_key_that_releases_a_terminating_object_does_not_run_on_its_last_state() {
 }
 
 #[test]
-fn a_key_that_hides_an_object_after_the_server_went_back_does_not_run_on_what_was_undone() {
+fn a_key_that_hides_an_object_does_not_run_on_undone_states() {
     let steps = [
         Step::Others(1, Op::Create { is_in: false }),
         Step::Others(1, Op::Update { is_in: true, touches: false }),

@@ -1,4 +1,4 @@
-//! Gates that follow one another: a swap to a generation with other watches makes a new gate over the same queue.
+//! Tests successive gates: a swap to a generation with other watches creates a new gate over the same queue.
 
 #[allow(dead_code, reason = "the other cases use more of it")]
 mod fake;
@@ -15,7 +15,7 @@ use windlass_core::write::gate::{Gate, ParkedAudit};
 
 use fake::{FakeCache, TokioClock, key};
 
-/// A queue, and the caches of the generation at work.
+/// A queue, and the caches of the running generation.
 struct Bench {
     clock: Arc<TokioClock>,
     queue: Queue<ObjectKey>,
@@ -34,7 +34,7 @@ impl Bench {
         Gate::new(vec![cache; caches], self.queue.clone(), self.clock.clone())
     }
 
-    /// The key writes, and a worker then finds it held by `gate`.
+    /// The key writes, and a worker then finds that `gate` holds it.
     fn park(&self, gate: &Arc<Gate>) {
         let interest = gate.open(&web(), &key("child"), [0]).expect("a cache sees it");
         interest.ended(&Effect::Left { uid: "u".into(), version: "5".into(), is_new: true, shown: vec![Shown::Yes] });
@@ -62,7 +62,7 @@ fn prove(gate: &Gate, caches: usize) {
 }
 
 #[tokio::test]
-async fn a_key_parked_before_a_swap_runs_once_the_new_caches_have_proven_themselves() {
+async fn a_key_parked_before_a_swap_waits_for_proofs_of_the_new_caches() {
     for caches in [0, 1, 2] {
         let bench = Bench::new();
         let old = bench.gate(1);
@@ -82,7 +82,7 @@ async fn a_key_parked_before_a_swap_runs_once_the_new_caches_have_proven_themsel
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_that_a_key_has_been_held_survives_swaps() {
+async fn the_hold_time_of_a_key_survives_swaps() {
     let bench = Bench::new();
     let mut gate = bench.gate(1);
     bench.park(&gate);
@@ -108,14 +108,14 @@ async fn the_time_that_a_key_has_been_held_survives_swaps() {
 }
 
 #[tokio::test]
-async fn the_audit_wakes_a_key_that_two_looks_find_parked_in_one_turn_and_unknown() {
+async fn the_audit_wakes_a_key_found_parked_and_unknown_twice() {
     let bench = Bench::new();
     let (old, mut audit) = (bench.gate(1), ParkedAudit::default());
     bench.park(&old);
     for _ in 0..3 {
         assert_eq!(old.wake_lost(&mut audit), [], "the gate would wake it");
     }
-    // As a defect would have it: the new gate does not know the key, and nobody has woken it.
+    // Simulates a defect: the new gate does not know the key, and nothing has woken it.
     let (new, mut audit) = (bench.gate(1), ParkedAudit::default());
     assert_eq!(new.wake_lost(&mut audit), [], "one look is not enough");
     assert_eq!((new.wake_lost(&mut audit), bench.get()), (vec![web()], Some(web())));
@@ -123,7 +123,7 @@ async fn the_audit_wakes_a_key_that_two_looks_find_parked_in_one_turn_and_unknow
 }
 
 #[tokio::test]
-async fn the_audit_leaves_a_key_alone_that_was_parked_in_another_turn() {
+async fn the_audit_ignores_a_key_that_was_parked_anew() {
     let bench = Bench::new();
     let (old, mut audit) = (bench.gate(1), ParkedAudit::default());
     bench.park(&old);
@@ -135,7 +135,7 @@ async fn the_audit_leaves_a_key_alone_that_was_parked_in_another_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_proof_that_was_abandoned_is_due_again_at_once() {
+async fn an_abandoned_proof_is_due_again_at_once() {
     let bench = Bench::new();
     let gate = bench.gate(2);
     gate.doubt([DoubtfulKey::new(web())]);

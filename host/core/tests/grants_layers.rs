@@ -1,4 +1,4 @@
-//! Layers of grants over random rules and requests.
+//! Tests layers of grants with random rules and requests.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ fn allowance() -> impl Strategy<Value = Arc<Allowance>> {
     vec(rule(), 0..4).prop_map(|rules| Arc::new(Allowance { rules, ..Allowance::default() }))
 }
 
-/// A request, owned.
+/// An owned request.
 #[derive(Clone, Debug)]
 struct Request {
     verb: &'static str,
@@ -84,7 +84,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn a_layer_more_never_allows_more(asked in allowance(), bound in allowance(), request in request()) {
+    fn another_layer_never_allows_more(asked in allowance(), bound in allowance(), request in request()) {
         let less = Grants::new(asked.rules.clone());
         let more = less.clone().bounded(Layer::Policy, bound);
         prop_assert!(less.allows(&request.access()) || !more.allows(&request.access()));
@@ -108,7 +108,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_allowed_is_allowed_by_each_layer_alone(
+    fn an_allowed_request_is_allowed_by_each_layer_alone(
         asked in allowance(), bound in allowance(), request in request(),
     ) {
         let access = request.access();
@@ -118,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn the_check_agrees_and_says_why_not(asked in allowance(), bound in allowance(), request in request()) {
+    fn check_agrees_with_allows_and_names_a_cause(asked in allowance(), bound in allowance(), request in request()) {
         let grants = Grants::new(asked.rules.clone()).bounded(Layer::Policy, bound).without(forbidden());
         match grants.check(&request.access()) {
             Ok(()) => prop_assert!(grants.allows(&request.access())),
@@ -130,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn the_hosts_namespace_is_out_of_reach(asked in allowance(), request in request()) {
+    fn the_hosts_namespace_is_never_allowed(asked in allowance(), request in request()) {
         let grants = Grants::new(asked.rules.clone()).without(forbidden());
         if request.key.as_ref().is_some_and(|key| key.namespace.as_deref() == Some("windlass")) {
             prop_assert!(!grants.allows(&request.access()));

@@ -1,4 +1,4 @@
-//! The hot-loop detector against one that keeps everything.
+//! Tests the hot-loop detector against a model that counts everything.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,14 +12,15 @@ const WRITES_LIMIT: u32 = 20;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Writes to a few hot objects among many others, as a plugin may make them that wants not to be found.
+    /// Writes to a few hot objects among many others, as from a plugin that tries not to be detected.
     #[test]
-    fn no_object_is_named_that_had_too_few_writes_and_none_is_missed_that_had_clearly_too_many(
+    fn only_objects_with_too_many_writes_are_reported_and_none_is_missed(
         writes in prop::collection::vec((prop_oneof![1 => 0..3_u32, 8 => 3..2_000_u32], 0..40_u64), 1..4_000),
     ) {
         let mut tally = LoopDetector::new(WRITES_LIMIT);
         let (mut now, mut window) = (Duration::ZERO, Duration::ZERO);
-        // Of this window: of each object all writes, and those since it was last found; and of all objects together.
+        // In this window: all writes of each object, its writes since it was last reported, and the writes of all
+        // objects.
         let (mut since_found, mut all) = (HashMap::<u32, u32>::new(), 0_usize);
         for (object, pause) in writes {
             now += Duration::from_millis(pause);

@@ -1,8 +1,8 @@
-//! The election against a server that answers late, twice as late, or never, and machines whose clocks run unequally and that
-//! are suspended and resumed at any moment.
+//! Tests the election against a server that answers late, twice as late, or never. Machines have clocks of different
+//! speed, and are suspended and resumed at any moment.
 //!
-//! What must hold is the check itself: at no moment may two that run start something. That a process is suspended between
-//! its check and its sending is beyond any election (docs/adr/0012-leases.md).
+//! The check itself must hold: at no moment may two running processes start a write. No election can help if a process
+//! is suspended between its check and its request (docs/adr/0012-leases.md).
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use windlass_core::life::lease::{
     Election, ElectionAnswer, ElectionStep, FoundLease, LeaseLoss, LeaseWish, Purpose, Timing,
 };
 
-/// True time goes on by this, in milliseconds.
+/// The step of true time, in milliseconds.
 const TICK_MILLIS: u64 = 50;
 
-/// A source of chance that is the same for the same seed.
+/// A random generator that repeats for the same seed.
 struct Chance(u64);
 
 impl Chance {
@@ -33,7 +33,7 @@ impl Chance {
     }
 }
 
-/// A request on its way, or its answer on the way back. Times are true ones.
+/// A request on its way, or its response on the way back. Times are true times.
 struct Request {
     step: ElectionStep,
     arrives: u64,
@@ -42,23 +42,23 @@ struct Request {
 
 struct Machine {
     election: Election,
-    /// Its clock's reading at the beginning, and how fast it goes, in thousandths.
+    /// The clock's first reading, and its speed in thousandths.
     offset: u64,
     rate: u64,
-    /// Whether its clock goes on while it is suspended.
+    /// Whether the clock runs while the machine is suspended.
     counts_suspension: bool,
     suspended: u64,
     wakes: u64,
     crashed: bool,
-    /// How much of the server's history its watch has brought.
+    /// How much of the server's history its watch has delivered.
     watched: usize,
-    /// The wait of a candidate: until when, by its own clock, and the answer with the true time of its arrival.
+    /// The wait of a candidate: until when, by its own clock, and the response with the true time of its arrival.
     waiting: Option<(Moment, Option<(u64, ElectionAnswer)>)>,
     number: u64,
     wish: LeaseWish,
-    /// When the last request that it may have started in its term is over, in true time.
+    /// When the last request that it may have started in its term ends, in true time.
     over: u64,
-    /// The same of terms that it has lost, which nobody has waited for.
+    /// As `over`, for lost terms whose end no candidate waited for.
     over_of_lost: u64,
 }
 
@@ -77,11 +77,11 @@ struct World {
     chance: Chance,
     time: u64,
     machines: Vec<Machine>,
-    /// Every state that the lease was in.
+    /// Every state of the lease.
     history: Vec<FoundLease>,
     under_way: Vec<(usize, u64, Request)>,
     faults: bool,
-    /// The candidates that could start something at each moment, where that changed.
+    /// The candidates that could start a write, at each moment at which that changed.
     holders: Vec<(u64, Vec<usize>)>,
     transfers: usize,
 }
@@ -133,7 +133,7 @@ impl World {
         }
     }
 
-    /// A candidate that runs may ask, and at most one is told that it may.
+    /// Each running candidate checks whether it may act, and at most one may.
     fn check(&mut self) {
         let time = self.time;
         let runs = |machine: &Machine| !machine.crashed && machine.wakes <= time;
@@ -222,7 +222,7 @@ impl World {
         if machine.waiting.is_some() {
             return;
         }
-        // A watch may lag, and leaves nothing out but what it skips.
+        // A watch may lag, but it omits only what it skips.
         if machine.watched + 1 < self.history.len() && !(faults && chance.one_in(3)) {
             let behind = (self.history.len() - 1 - machine.watched) as u64;
             let by = if faults { 1 + chance.below(behind) } else { behind };
@@ -231,7 +231,7 @@ impl World {
         }
         let step = machine.election.next(now, machine.wish);
         match machine.election.take_loss() {
-            // Whoever lets go has waited for what it started in that term.
+            // A candidate that releases the lease has waited for the requests of its term.
             Some(LeaseLoss::Released) => machine.over = 0,
             Some(_) => machine.over_of_lost = machine.over_of_lost.max(std::mem::take(&mut machine.over)),
             None => {}
@@ -264,7 +264,7 @@ impl World {
             .find(|&it| !self.machines[it].crashed && self.machines[it].may_start(self.time).is_some())
     }
 
-    /// Goes on until somebody holds the lease, and says for how long, in milliseconds.
+    /// Runs until a candidate holds the lease, and returns the time in milliseconds.
     fn until_held(&mut self, by_another_than: Option<usize>) -> u64 {
         let began = self.time;
         while self.holder().is_none_or(|holder| Some(holder) == by_another_than) {
@@ -287,7 +287,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_two_may_start_something_at_once_and_in_the_end_somebody_may(seed in any::<u64>(), machines in 2..5_usize) {
+    fn at_most_one_may_act_at_once_and_in_the_end_one_may(seed in any::<u64>(), machines in 2..5_usize) {
         let mut world = World::new(seed, machines, true);
         world.run(400);
         world.faults = false;
@@ -300,36 +300,36 @@ proptest! {
     }
 
     #[test]
-    fn the_lease_of_one_that_crashed_is_taken_within_its_duration_and_a_retry(seed in any::<u64>()) {
+    fn a_crashed_holders_lease_is_taken_within_duration_plus_retry(seed in any::<u64>()) {
         let mut world = calm(seed, 3);
         let holder = world.holder().expect("in peace");
         world.machines[holder].crashed = true;
-        // Its requests may still be on their way, and the slowest clock of the others goes by 0.93.
+        // Its requests may still be on their way, and the slowest of the other clocks runs at 0.93 of true time.
         let took = world.until_held(Some(holder));
         prop_assert!(took <= (15_000 + 2_400) * 1000 / 930 + 1_000, "{took} ms");
     }
 
     #[test]
-    fn a_lease_that_was_let_go_of_is_taken_within_a_retry_period(seed in any::<u64>()) {
+    fn a_released_lease_is_taken_within_a_retry_period(seed in any::<u64>()) {
         let mut world = calm(seed, 3);
         let holder = world.holder().expect("in peace");
         world.machines[holder].wish = LeaseWish::Yield;
         let begun = world.until_held(Some(holder));
-        // A renewal that is on its way, the release, and what the other writes: each takes less than 0.6 s.
+        // A pending renewal, the release, and the other's write: each takes less than 0.6 s.
         prop_assert!(begun <= 1_900, "{begun} ms");
     }
 
     #[test]
-    fn in_peace_nobody_loses_it(seed in any::<u64>()) {
+    fn without_faults_the_holder_keeps_its_lease(seed in any::<u64>()) {
         let mut world = calm(seed, 4);
         world.run(300);
         prop_assert_eq!(world.transfers, 1);
     }
 }
 
-/// Why the clock is `CLOCK_BOOTTIME`.
+/// Shows why the clock must be `CLOCK_BOOTTIME`.
 #[test]
-fn with_a_clock_that_stands_still_in_suspension_two_would_act() {
+fn with_a_clock_that_stops_in_suspension_two_would_act() {
     let broken = (0..50).any(|seed| {
         std::panic::catch_unwind(|| {
             let mut world = calm(seed, 2);

@@ -1,4 +1,4 @@
-//! The workqueue and its workers, a scenario a test. `queue_model` drives it against a model.
+//! Tests the workqueue and its workers, one scenario per test. `queue_model` compares it with a model.
 
 mod support;
 
@@ -15,7 +15,7 @@ use windlass_core::queue::{ItemExponential, Priority, Queue};
 
 use support::{ManualClock, manual, poll};
 
-/// Tokio's clock, which a paused test moves by itself.
+/// Tokio's clock, which advances by itself in a paused test.
 struct TokioClock(tokio::time::Instant);
 
 impl Clock for TokioClock {
@@ -42,7 +42,7 @@ fn a_key_added_twice_is_handed_out_once() {
 }
 
 #[test]
-fn a_key_added_while_a_worker_has_it_comes_back_when_the_worker_is_done() {
+fn a_key_added_during_its_work_is_queued_again_afterwards() {
     let (queue, _) = manual();
     queue.add(1);
     assert_eq!(poll(&queue), Poll::Ready(Some(1)));
@@ -53,7 +53,7 @@ fn a_key_added_while_a_worker_has_it_comes_back_when_the_worker_is_done() {
 }
 
 #[test]
-fn of_two_delays_the_sooner_wins() {
+fn the_sooner_of_two_delays_wins() {
     for delays in [[10, 20], [20, 10]] {
         let (queue, clock) = manual();
         for delay in delays {
@@ -67,7 +67,7 @@ fn of_two_delays_the_sooner_wins() {
     }
 }
 
-/// A failure of key 1 once its backoff is over, and the backoff that it earns, in milliseconds.
+/// Lets key 1 fail once its backoff is over. Returns the next backoff in milliseconds.
 fn fail_when_due(queue: &Queue<u8>, clock: &ManualClock, retry: Retry) -> u128 {
     let backoff = queue.look(&1).and_then(|known| known.due_in).unwrap_or_default();
     clock.advance(backoff);
@@ -87,7 +87,7 @@ fn failures_double_the_delay_until_they_are_forgotten() {
 }
 
 #[test]
-fn an_uncounted_failure_lengthens_the_backoff_and_costs_no_attempt() {
+fn an_uncounted_failure_lengthens_the_backoff_only() {
     let (queue, clock) = manual();
     fail_when_due(&queue, &clock, Retry::Uncounted);
     assert_eq!(queue.num_requeues(&1), 0);
@@ -118,7 +118,7 @@ fn failures_during_a_backoff_are_not_counted_and_do_not_lengthen_it() {
 }
 
 #[test]
-fn a_failure_during_a_long_backoff_may_be_retried_sooner_and_counts_from_then_on() {
+fn a_failure_in_a_long_backoff_may_be_retried_sooner_and_then_counts() {
     let (queue, clock) = manual();
     queue.add_rate_limited(1, Retry::Uncounted, Some(Duration::from_mins(10)));
     clock.advance(Duration::from_mins(1));
@@ -128,7 +128,7 @@ fn a_failure_during_a_long_backoff_may_be_retried_sooner_and_counts_from_then_on
     assert_eq!(queue.add_rate_limited(1, Retry::Uncounted, None), Duration::from_millis(10));
 }
 
-/// A delay that is no backoff, such as a plugin's own requeue, may end within one.
+/// A delay that is not a backoff, such as a plugin's own requeue, may end during a backoff.
 #[test]
 fn a_key_that_another_delay_runs_during_its_backoff_still_runs_at_its_end() {
     let (queue, clock) = manual();
@@ -144,7 +144,7 @@ fn a_key_that_another_delay_runs_during_its_backoff_still_runs_at_its_end() {
 }
 
 #[test]
-fn what_the_server_asked_for_is_waited_for_at_least() {
+fn the_delay_that_the_server_requests_is_a_minimum() {
     let (queue, _) = manual();
     let asked = Duration::from_secs(3);
     assert_eq!(queue.add_rate_limited(1, Retry::Uncounted, Some(asked)), asked);
@@ -160,7 +160,7 @@ async fn a_waiting_worker_wakes_when_a_delay_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_knows_whether_its_time_had_come_until_it_is_done_or_goes_back() {
+async fn was_due_holds_until_the_key_is_done_or_given_back() {
     let queue = paused();
     queue.add(1);
     queue.add_after(1, Duration::from_secs(1));
@@ -189,7 +189,7 @@ async fn a_key_has_failed_until_it_is_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sooner_key_wakes_a_worker_that_waits_for_a_later_one() {
+async fn an_earlier_due_key_wakes_a_worker_that_waits_for_a_later_one() {
     let queue = paused();
     queue.add_after(1, Duration::from_hours(1));
     let worker = tokio::spawn({
@@ -202,7 +202,7 @@ async fn a_sooner_key_wakes_a_worker_that_waits_for_a_later_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_that_become_due_together_wake_as_many_workers() {
+async fn keys_due_together_wake_one_worker_each() {
     let queue = paused();
     let workers: Vec<_> = (0..3)
         .map(|_| {
@@ -222,7 +222,7 @@ async fn keys_that_become_due_together_wake_as_many_workers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_worker_watches_the_time_while_another_works() {
+async fn an_idle_worker_watches_delays_while_another_works() {
     let queue = paused();
     let worker = || {
         let queue = queue.clone();
@@ -232,7 +232,7 @@ async fn an_idle_worker_watches_the_time_while_another_works() {
     tokio::task::yield_now().await;
     queue.add_after(1, Duration::from_secs(1));
     queue.add_after(2, Duration::from_secs(2));
-    // Neither is ever done, so each worker gets one key.
+    // Neither key is finished, so each worker gets one.
     let both = async { [first.await.expect("no panic"), second.await.expect("no panic")] };
     let mut keys = tokio::time::timeout(Duration::from_secs(3), both).await.expect("both keys are due");
     keys.sort_unstable();
@@ -273,7 +273,7 @@ fn a_parked_key_is_not_handed_out_and_keeps_its_age() {
 }
 
 #[test]
-fn a_key_that_is_woken_before_it_is_parked_is_not_held() {
+fn a_key_woken_before_it_is_parked_is_ready_at_once() {
     let (queue, _) = manual();
     queue.add(1);
     assert_eq!(poll(&queue), Poll::Ready(Some(1)));
@@ -293,7 +293,7 @@ fn parking_counts_no_retry() {
 }
 
 #[test]
-fn a_key_that_is_given_back_is_as_it_was() {
+fn a_key_that_is_given_back_is_unchanged() {
     let (queue, clock) = manual();
     queue.add_rate_limited(1, Retry::Counted, None);
     clock.advance(Duration::from_millis(5));
@@ -311,7 +311,7 @@ fn a_key_that_is_given_back_is_as_it_was() {
 }
 
 #[test]
-fn another_limiter_holds_from_the_next_failure_on_and_knows_those_before() {
+fn a_new_limiter_applies_from_the_next_failure_and_counts_earlier_ones() {
     let (queue, clock) = manual();
     assert_eq!(fail_when_due(&queue, &clock, Retry::Counted), 5);
     queue.limit_by(ItemExponential::new(Duration::from_secs(1), Duration::from_mins(1)));
@@ -319,7 +319,7 @@ fn another_limiter_holds_from_the_next_failure_on_and_knows_those_before() {
 }
 
 #[test]
-fn a_higher_priority_moves_a_queued_key_forward_and_a_lower_one_does_not_move_it_back() {
+fn additions_only_raise_the_priority_of_a_queued_key() {
     let (queue, _) = manual();
     queue.add_with(1, Priority::BACKGROUND);
     queue.add_with(2, Priority::BACKGROUND);
@@ -331,7 +331,7 @@ fn a_higher_priority_moves_a_queued_key_forward_and_a_lower_one_does_not_move_it
 }
 
 #[test]
-fn a_key_that_is_tried_again_is_as_urgent_as_it_was_until_somebody_changes_it() {
+fn a_retried_key_keeps_its_priority_until_a_change_raises_it() {
     let (queue, clock) = manual();
     for key in [1, 2] {
         queue.add_with(key, Priority::BACKGROUND);
@@ -397,7 +397,7 @@ async fn draining_waits_for_parked_keys_and_their_workers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_ends_when_what_is_left_is_dropped() {
+async fn a_drain_ends_when_the_remaining_keys_are_dropped() {
     let queue = paused();
     queue.add(1);
     let key = queue.get().await.expect("queued");
@@ -413,7 +413,7 @@ async fn a_drain_ends_when_what_is_left_is_dropped() {
 }
 
 #[test]
-fn the_figures_tell_what_happened() {
+fn the_metrics_reflect_the_operations() {
     let (queue, clock) = manual();
     queue.add(1);
     queue.add(1);

@@ -25,7 +25,7 @@ enum Step {
     Park(usize),
     GiveBack(usize),
     Wake(u8),
-    /// Another gate takes over, which knows none of the parked keys.
+    /// Another gate takes over, which knows no parked key.
     WakeParked,
     Advance(u64),
     ShutDown,
@@ -55,7 +55,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The model's knowledge of an addition: its priority, when it came (in milliseconds), and in which order.
+/// An addition in the model: its priority, its time in milliseconds, and its number.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     priority: i32,
@@ -63,7 +63,7 @@ struct Waiting {
     order: u64,
 }
 
-/// The model's knowledge of a key's failures: all and the counted ones, and when the backoff of the last one ends.
+/// A key's failures in the model: all of them, the counted ones, and when the last backoff ends.
 #[derive(Clone, Copy, Debug, Default)]
 struct Failures {
     all: u32,
@@ -71,21 +71,21 @@ struct Failures {
     backoff_ends: u64,
 }
 
-/// The semantics without any cleverness: every question is answered by looking at everything.
+/// The semantics without optimisation: every question is answered by looking at everything.
 #[derive(Default)]
 struct Model {
     now: u64,
     order: u64,
     ready: BTreeMap<u8, Waiting>,
-    /// With what was added meanwhile, and whether the key was woken meanwhile.
+    /// Each with the addition made in the meantime, and whether it was woken in the meantime.
     processing: Vec<(u8, Waiting, Option<Waiting>, bool)>,
     parked: BTreeMap<u8, Waiting>,
     delayed: BTreeMap<u8, (u64, u64)>,
     failures: BTreeMap<u8, Failures>,
-    /// The priority of the last addition of keys that are idle, and known.
+    /// The priority of the last addition of keys that are idle and still known.
     last: BTreeMap<u8, i32>,
     shut_down: bool,
-    /// Nor is a key parked.
+    /// No key is parked any more either.
     closed: bool,
 }
 
@@ -115,25 +115,25 @@ impl Model {
         }
     }
 
-    /// The priority with which a key is tried again.
+    /// The priority with which a key is retried.
     fn priority(&self, key: u8) -> i32 {
         let processing = self.processing.iter().find(|it| it.0 == key).map(|it| &it.1);
         let waiting = processing.or_else(|| self.ready.get(&key)).or_else(|| self.parked.get(&key));
         waiting.map_or_else(|| self.last.get(&key).copied().unwrap_or(0), |waiting| waiting.priority)
     }
 
-    /// A key that waits to be tried again stays as urgent as it was.
+    /// The higher of `priority` and the priority of a pending retry.
     fn at_least_as_urgent(&self, key: u8, priority: i32) -> i32 {
         if self.delayed.contains_key(&key) { priority.max(self.priority(key)) } else { priority }
     }
 
-    /// A key becomes idle that had this priority.
+    /// A key with this priority becomes idle.
     fn rests(&mut self, key: u8, priority: i32) {
         self.last.insert(key, priority);
         self.tidy(key);
     }
 
-    /// Forgets an idle key of which nothing is left to know.
+    /// Forgets an idle key about which nothing is known any more.
     fn tidy(&mut self, key: u8) {
         if !self.delayed.contains_key(&key) && !self.failures.contains_key(&key) {
             self.last.remove(&key);
@@ -261,7 +261,7 @@ impl Model {
     }
 }
 
-/// Takes one step with both; an error says where they differ.
+/// Takes one step with the queue and the model. An error describes a difference.
 fn take(step: Step, queue: &Queue<u8>, clock: &ManualClock, model: &mut Model) -> Result<(), TestCaseError> {
     match step {
         Step::Add(key, priority) => {
@@ -334,7 +334,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_queue_does_what_the_model_does(steps in proptest::collection::vec(step(), 1..160)) {
+    fn the_queue_behaves_as_the_model(steps in proptest::collection::vec(step(), 1..160)) {
         let (queue, clock) = manual();
         let mut model = Model::default();
         for step in steps {

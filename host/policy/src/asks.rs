@@ -1,8 +1,8 @@
-//! A manifest's requests in the words of policies: rules over resources, each with its reason.
+//! Translates a manifest's requests into the terms of policies: rules about resources, each with its reason.
 //!
-//! Manifests name kinds and policies resources. Which belong together only a cluster knows for certain; without one, they are
-//! looked up among those that every cluster has, those that the plugin brings and those that its author's folder defines, and
-//! guessed where that does not help.
+//! Manifests name kinds, but policies name resources. Only a cluster knows for certain which belong together. Without a
+//! cluster, they are looked up in a table of kinds that every cluster has, in the plugin's own CRDs, and in those of
+//! its author's folder. If that does not help, the resource is guessed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,26 +16,24 @@ use super::document::VERBS;
 /// One rule that a plugin needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// The rights that it takes.
     pub rule: Rule,
-    /// The part of the manifest that asks.
+    /// The part of the manifest that needs it.
     pub why: String,
-    /// Its resource is a guess.
+    /// Whether its resource is a guess.
     pub guessed: bool,
 }
 
-/// How a kind is called in policies.
+/// The resource of a kind, as policies name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceName {
-    /// The resource of the kind, such as `configmaps`.
+    /// The plural name, such as `configmaps`.
     pub plural: String,
-    /// True if its objects live in namespaces.
     pub namespaced: bool,
-    /// No cluster was asked, and the kind is not a well-known one.
+    /// Whether it is a guess: there is no cluster, and the kind is not a well-known one.
     pub guessed: bool,
 }
 
-/// Kinds whose plural and scope are the same on every cluster: group, kind, plural, whether in namespaces.
+/// Kinds with the same plural and scope on every cluster: group, kind, plural, whether namespaced.
 const WELL_KNOWN: &[(&str, &str, &str, bool)] = &[
     ("", "ConfigMap", "configmaps", true),
     ("", "Endpoints", "endpoints", true),
@@ -79,21 +77,20 @@ const WELL_KNOWN: &[(&str, &str, &str, bool)] = &[
     ("storage.k8s.io", "VolumeAttachment", "volumeattachments", false),
 ];
 
-/// The kinds and resources that a manifest names, as a cluster serves them and definitions have them. The default knows
-/// nothing.
+/// The resources of the kinds that a manifest names, from a cluster and from CRDs. The default is empty.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterNames {
     /// By the kind's text.
     kinds: BTreeMap<String, ResourceName>,
-    /// By group and plural, whether the objects live in namespaces.
+    /// Whether a resource is namespaced, by group and plural.
     scopes: BTreeMap<(String, String), bool>,
-    /// Of custom resources that the cluster may not have yet.
+    /// CRDs that may not be installed on the cluster yet.
     definitions: Vec<Value>,
 }
 
 impl ClusterNames {
-    /// The names that a cluster serves: those of `kinds`, and for each group and plural of `scopes` whether its objects live
-    /// in namespaces.
+    /// The names that a cluster serves: the resources of `kinds`, and in `scopes`, by group and plural, whether a
+    /// resource is namespaced.
     #[must_use]
     pub fn served(
         kinds: impl IntoIterator<Item = (ObjectKind, ResourceName)>,
@@ -103,13 +100,14 @@ impl ClusterNames {
         Self { kinds, scopes: scopes.into_iter().collect(), definitions: vec![] }
     }
 
-    /// The same names, and those of `definitions` where no cluster knows better: objects of kind `CustomResourceDefinition`.
+    /// Adds `definitions`, which are objects of kind `CustomResourceDefinition`. They are used if the cluster does not
+    /// know a kind.
     #[must_use]
     pub fn with_definitions(self, definitions: Vec<Value>) -> Self {
         Self { definitions, ..self }
     }
 
-    /// Whether objects of a resource live in namespaces. None: nobody knows it.
+    /// Whether a resource is namespaced. `None` if that is not known.
     pub(crate) fn is_namespaced(&self, manifest: &Manifest, group: &str, plural: &str) -> Option<bool> {
         let served = self.scopes.get(&(group.to_owned(), plural.to_owned())).copied();
         let table = || WELL_KNOWN.iter().find(|it| (it.0, it.2) == (group, plural)).map(|it| it.3);
@@ -123,7 +121,7 @@ impl ClusterNames {
         served.or_else(table).or_else(defined).or_else(watched)
     }
 
-    /// The resource name of a kind: by the cluster, by a definition, by the table, or by guess.
+    /// The resource of a kind: from the cluster, from a CRD, from the table, or guessed.
     pub(crate) fn name(&self, manifest: &Manifest, kind: &ObjectKind) -> ResourceName {
         if let Some(served) = self.kinds.get(&kind.to_string()) {
             return served.clone();
@@ -140,14 +138,14 @@ impl ClusterNames {
         }
     }
 
-    /// The definitions that the plugin brings, and all others.
+    /// The plugin's own CRDs and all others.
     fn defined<'a>(&'a self, manifest: &'a Manifest) -> impl Iterator<Item = Definition<'a>> {
         let brought = manifest.crds.iter().filter_map(|crd| crd.get("spec"));
         brought.chain(self.definitions.iter().filter_map(|crd| crd.get("spec"))).filter_map(Definition::of)
     }
 }
 
-/// How a custom resource is called.
+/// The names and scope of a custom resource.
 struct Definition<'a> {
     group: &'a str,
     kind: &'a str,
@@ -156,7 +154,7 @@ struct Definition<'a> {
 }
 
 impl<'a> Definition<'a> {
-    /// None: `spec` is that of no whole definition.
+    /// `None` if `spec` is incomplete.
     fn of(spec: &'a Value) -> Option<Self> {
         let names = spec.get("names")?;
         Some(Self {
@@ -168,7 +166,7 @@ impl<'a> Definition<'a> {
     }
 }
 
-/// All rules that the manifest asks for, those of one resource and place as one.
+/// All rules that the manifest asks for. Rules that differ only in their verbs are merged.
 #[must_use]
 pub fn asks(manifest: &Manifest, names: &ClusterNames) -> Vec<Ask> {
     let mut asks: Vec<Ask> = Vec::new();
@@ -197,9 +195,10 @@ pub fn asks(manifest: &Manifest, names: &ClusterNames) -> Vec<Ask> {
     asks
 }
 
-/// True if a permission covers anything cluster-scoped; and true if the scope of some of it is a guess.
+/// Whether a permission covers anything cluster-scoped, and whether the scope of any part of it is a guess.
 ///
-/// A permission of a stranger's may multiply out, so what is known is looked for in it, not each pair among what is known.
+/// A permission may come from an untrusted author and multiply out to many pairs. So each known resource is looked up
+/// in the permission, not each pair of the permission among the known resources.
 fn scope(manifest: &Manifest, rule: &Rule, names: &ClusterNames) -> (bool, bool) {
     let groups: BTreeSet<&str> = rule.groups.iter().map(String::as_str).collect();
     let resources: BTreeSet<&str> = rule.resources.iter().filter_map(|name| name.split('/').next()).collect();
@@ -222,7 +221,7 @@ fn scope(manifest: &Manifest, rule: &Rule, names: &ClusterNames) -> (bool, bool)
     (scopes.values().any(|namespaced| !namespaced), scopes.len() < groups.len() * resources.len())
 }
 
-/// Adds `ask`, to the verbs of one about the same if there is one.
+/// Adds `ask`. If a rule differs only in its verbs, the verbs are merged into it.
 fn join(asks: &mut Vec<Ask>, ask: Ask) {
     let Some(other) = asks.iter_mut().find(|other| is_about_the_same(&other.rule, &ask.rule)) else {
         return asks.push(ask);
@@ -234,14 +233,14 @@ fn join(asks: &mut Vec<Ask>, ask: Ask) {
     }
 }
 
-/// Whether two rules differ at most in their verbs.
+/// Whether two rules are equal except for their verbs.
 fn is_about_the_same(one: &Rule, other: &Rule) -> bool {
     let Rule { groups, resources, verbs: _, namespaces, names, cluster } = one;
     (groups, resources, namespaces, names, cluster)
         == (&other.groups, &other.resources, &other.namespaces, &other.names, &other.cluster)
 }
 
-/// A manifest's requests in one line.
+/// A manifest's requests on one line.
 pub fn in_one_line(manifest: &Manifest) -> String {
     let implied = manifest.controllers.iter().flat_map(Controller::implied_access);
     let mut asked: Vec<String> = implied
@@ -292,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_cluster_names_are_known_brought_or_guessed() {
+    fn without_a_cluster_names_are_well_known_defined_or_guessed() {
         let asks = asks(&manifest(), &ClusterNames::default());
         let said: Vec<_> = asks
             .iter()
@@ -312,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_cluster_a_definition_of_the_authors_folder_tells_the_name_and_the_scope() {
+    fn a_crd_in_the_authors_folder_gives_the_name_and_scope() {
         let manifest = serde_json::json!({
             "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
             "controllers": [{"name": "a", "primary": {"apiVersion": "example.com/v1", "kind": "Tenancy"}}],

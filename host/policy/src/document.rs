@@ -1,7 +1,7 @@
-//! Reads `NAME.policy.yaml` and the ceiling, as `docs/schema/policy.schema.json` describes them.
+//! Parses `NAME.policy.yaml` and the ceiling, as specified by `docs/schema/policy.schema.json`.
 //!
-//! Strictly, as manifests are read: a misspelt `paused` or `names` that is quietly ignored would grant what the operator took
-//! away. A document that is wrong anywhere is of no use as a whole.
+//! Parsing is as strict as for manifests: a misspelt `paused` or `names` that was ignored would grant what the operator
+//! meant to withhold. A document with any error is rejected as a whole.
 
 mod check;
 pub mod problems;
@@ -27,14 +27,14 @@ use super::{Policy, PolicyError, PromoteAfter, RolloutStrategy};
 
 /// The `kind` of a plugin's policy.
 pub const POLICY: &str = "PluginPolicy";
-/// The `kind` of what bounds all policies of a host.
+/// The `kind` of the document that limits all policies of a host.
 pub const CEILING: &str = "PluginCeiling";
-/// More than anybody writes by hand, less than takes long to read.
+/// The largest document, in bytes: more than anybody writes by hand, but quickly parsed.
 pub const POLICY_BYTES_MAX: u64 = 1 << 20;
-/// Rules, and entries of each list.
+/// The maximum number of rules, and of entries in each list.
 const POLICY_LIST_ENTRIES_MAX: usize = 1_000;
 
-/// Reads the policy of `plugin`; `path` is for messages.
+/// Parses the policy of `plugin`. `path` is used in messages.
 pub fn policy(path: &Path, text: &[u8], plugin: &str) -> Result<Policy, PolicyError> {
     let mut problems = DocumentProblems::default();
     let read = document(text, POLICY, &mut problems).map(|document| {
@@ -59,7 +59,7 @@ pub fn policy(path: &Path, text: &[u8], plugin: &str) -> Result<Policy, PolicyEr
     problems.or(path, read)
 }
 
-/// Reads the ceiling of the host.
+/// Parses the ceiling of the host.
 pub fn ceiling(path: &Path, text: &[u8]) -> Result<Arc<Allowance>, PolicyError> {
     let mut problems = DocumentProblems::default();
     let read = document(text, CEILING, &mut problems).map(|document| {
@@ -124,7 +124,7 @@ fn promote_after(rollout: &Spanned<RolloutDocument>, problems: &mut DocumentProb
     Some(PromoteAfter { calls: *calls, time })
 }
 
-/// A time such as `90s`, `10m` or `2h`.
+/// A duration such as `90s`, `10m` or `2h`.
 fn duration(text: &str) -> Option<Duration> {
     let seconds = match text.chars().last()? {
         's' => 1,

@@ -1,7 +1,8 @@
-//! A policy as `windlass grant` writes it for review: everything that a plugin asks for, with what is sensitive and why.
+//! Writes a policy for review, for `windlass grant`: everything that a plugin asks for, with a reason for each
+//! sensitive request.
 //!
-//! The manifest's author may be anybody, so each text from the manifest is quoted, and only names that are DNS labels, and versions,
-//! get into comments.
+//! The author of the manifest is untrusted. So text from the manifest is quoted, and only DNS labels and versions
+//! appear in comments.
 
 use std::fmt::Write as _;
 
@@ -12,8 +13,8 @@ use super::asks::Ask;
 use super::document::POLICY;
 use super::sensitive;
 
-/// The policy that grants all of `asks` and of what else the plugin with this manifest asks for. It is paused unless
-/// `in_force`, because a host may read it before a person has. `digest` tells the reader which file it was written for.
+/// A policy that grants all of `asks` and everything else that the manifest asks for. It is paused unless `in_force`,
+/// because a host may read it before a person has. `digest` tells the reader which plugin file it was written for.
 #[must_use]
 pub fn draft(manifest: &Manifest, digest: &str, asks: &[Ask], in_force: bool) -> String {
     let asked = manifest.asked(vec![]);
@@ -85,10 +86,10 @@ fn push_rest(text: &mut String, asked: &Allowance, own_finalizer: &str) {
     }
 }
 
-/// A rule in YAML, as an item of a list.
+/// Adds a rule as an item of a YAML list.
 pub fn push_rule(text: &mut String, rule: &Rule) {
     let Rule { groups, resources, verbs, namespaces, names, cluster } = rule;
-    // Writing to a text does not fail.
+    // Writing to a `String` cannot fail.
     let _ = write!(text, "- apiGroups: {}\n  resources: {}\n  verbs: {}\n", flow(groups), flow(resources), flow(verbs));
     for (field, list) in [("namespaces", namespaces), ("names", names)] {
         if !list.is_empty() {
@@ -100,7 +101,7 @@ pub fn push_rule(text: &mut String, rule: &Rule) {
     }
 }
 
-/// A rule about HTTP in YAML, as an item of a list.
+/// Adds an HTTP rule as an item of a YAML list.
 pub fn push_http(text: &mut String, rule: &HttpRule) {
     let HttpRule { scheme, host, port, methods, .. } = rule;
     let _ = writeln!(text, "- scheme: {scheme}\n  host: {}", quoted(host));
@@ -121,7 +122,7 @@ fn flow(list: &[String]) -> String {
     format!("[{}]", list.iter().map(|item| quoted(item)).collect::<Vec<_>>().join(", "))
 }
 
-/// In YAML's double quotes, in which anything can be written.
+/// A YAML string in double quotes, which can hold any text.
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for letter in text.chars() {
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_text_of_an_author_leaves_its_quotes() {
+    fn text_of_an_author_stays_in_its_quotes() {
         assert_eq!(quoted("a\"]\n- b: \\"), r#""a\"]\U0000000a- b: \\""#);
         let mut text = String::new();
         comment(&mut text, "a\nb: c\u{85}d");

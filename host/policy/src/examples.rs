@@ -1,4 +1,4 @@
-//! Rules that several tests begin with.
+//! Rules that several tests start from.
 
 use windlass_core::rights::grants::Rule;
 

@@ -1,16 +1,18 @@
-//! The requests of a plugin that a policy does not grant.
+//! Finds the requests of a plugin that a policy does not grant.
 
 use std::collections::HashMap;
 
 use windlass_core::object::ObjectKey;
 use windlass_core::rights::grants::{Access, Allowance, HttpRule, Rule};
 
-/// Combinations that are compared for one rule. Only a policy as interwoven as the rule itself has more.
+/// The maximum number of combinations that are compared for one rule. Only a policy that splits the rule in very many
+/// ways has more.
 const COMPARED_COMBINATIONS_MAX: usize = 1 << 16;
-/// How much longer than the rule its lacking parts may be together, before the rule is said to lack as a whole.
+/// How many times longer than the rule its missing parts may be. If they are longer, the whole rule is reported as
+/// missing.
 const LACK_GROWTH_MAX: usize = 64;
 
-/// The part of `asked` that not all of `layers` cover.
+/// The part of `asked` that at least one of `layers` does not cover.
 pub(crate) fn of_layers(asked: &Rule, layers: &[&Allowance]) -> Vec<Rule> {
     let mut lacking: Vec<Rule> = Vec::new();
     for rule in layers.iter().flat_map(|layer| of_rule(asked, layer)) {
@@ -21,10 +23,11 @@ pub(crate) fn of_layers(asked: &Rule, layers: &[&Allowance]) -> Vec<Rule> {
     lacking
 }
 
-/// The part of `asked` that `allowed` does not cover: for each group of resources and places, the verbs that lack.
+/// The part of `asked` that `allowed` does not cover: the missing verbs, for each group of resources and places.
 ///
-/// The rule may be a stranger's and multiply out to billions of combinations. So values of a dimension that the same rules
-/// allow are compared once and stay together. Where even that is too much, all of `asked` is said to lack: never too little.
+/// An untrusted rule may multiply out to billions of combinations. So values of a dimension that the same rules allow
+/// are grouped and compared once. If there are still too many combinations, all of `asked` is reported: possibly too
+/// much, but never too little.
 pub(crate) fn of_rule(asked: &Rule, allowed: &Allowance) -> Vec<Rule> {
     let rules: Vec<&Rule> = allowed.rules.iter().filter(|rule| touches(rule, asked)).collect();
     let of = |dimension| classes(asked, &rules, dimension);
@@ -80,7 +83,7 @@ impl Dimension {
 /// Values of one dimension that the same rules allow.
 struct Class<'a> {
     values: Vec<&'a str>,
-    /// A bit for each rule.
+    /// One bit per rule.
     allowed_by: Vec<u64>,
 }
 
@@ -90,7 +93,7 @@ impl Class<'_> {
     }
 }
 
-/// The values of `dimension` that `rule` has. A dimension without any stands for all, which the empty text says here.
+/// The values of `rule` in `dimension`. An empty text stands for all, if the rule lists none.
 fn values(rule: &Rule, dimension: Dimension) -> Vec<&str> {
     let (list, empty_is_all) = match dimension {
         Dimension::Group => (&rule.groups, false),
@@ -122,7 +125,7 @@ fn classes<'a>(asked: &'a Rule, rules: &[&Rule], dimension: Dimension) -> Vec<Cl
     classes
 }
 
-/// `rule` as if it allowed everything in all other dimensions.
+/// `rule`, changed to allow everything in all other dimensions.
 fn along(rule: &Rule, dimension: Dimension) -> Rule {
     let star = || vec!["*".to_owned()];
     let everything = Rule { groups: star(), resources: star(), verbs: star(), ..Rule::default() };
@@ -135,7 +138,7 @@ fn along(rule: &Rule, dimension: Dimension) -> Rule {
     }
 }
 
-/// Whether a rule [`along`] one dimension allows this value of it, by the grants' own decision.
+/// Whether a rule from [`along`] allows this value, by the same decision as for grants.
 fn allows(rule: &Rule, asked: &Rule, dimension: Dimension, value: &str) -> bool {
     let of = |which: bool, otherwise| if which { value } else { otherwise };
     let path = of(matches!(dimension, Dimension::Resource), "*");
@@ -158,7 +161,7 @@ fn allows(rule: &Rule, asked: &Rule, dimension: Dimension, value: &str) -> bool 
     })
 }
 
-/// Whether `rule` and `asked` have anything in common in each dimension. If not, it cannot help.
+/// Whether `rule` and `asked` have something in common in each dimension. Otherwise `rule` is irrelevant.
 pub(crate) fn touches(rule: &Rule, asked: &Rule) -> bool {
     Dimension::ALL.into_iter().all(|dimension| {
         let rule = along(rule, dimension);
@@ -183,12 +186,12 @@ fn entries(rule: &Rule) -> usize {
     [groups, resources, verbs, namespaces, names].map(Vec::len).into_iter().sum()
 }
 
-/// Which of `asked` are not among `allowed`.
+/// The names in `asked` that are not in `allowed`.
 pub(crate) fn of_names<'a>(asked: &'a [String], allowed: &[String]) -> Vec<&'a String> {
     asked.iter().filter(|name| !allowed.iter().any(|it| it == "*" || it == *name)).collect()
 }
 
-/// The part of `asked` that no rule of `allowed` covers, method by method.
+/// The part of `asked` that no rule of `allowed` covers, checked method by method.
 pub(crate) fn of_http(asked: &HttpRule, allowed: &[HttpRule]) -> Option<HttpRule> {
     let covers = |rule: &&HttpRule| {
         rule.scheme == asked.scheme && rule.port() == asked.port() && covers_host(&rule.host, &asked.host)
@@ -221,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_not_covered_lacks() {
+    fn only_uncovered_requests_are_missing() {
         assert!(lacking(&rule(&["get"], &[]), rule(&["*"], &[])).is_empty());
         assert_eq!(
             lacking(&rule(&["get", "patch"], &["a", "b"]), rule(&["get"], &["a"])),
@@ -235,7 +238,7 @@ mod tests {
         assert_eq!(lacking(&cluster, rule(&["get"], &[])), std::slice::from_ref(&cluster));
     }
 
-    /// The comparison that multiplies out: each combination by itself.
+    /// The simple comparison of all combinations.
     fn lacks(asked: &Rule, allowed: &[Rule]) -> BTreeSet<[String; 4]> {
         let none = vec![String::new()];
         let mut lacking = BTreeSet::new();
@@ -278,7 +281,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_lacks_is_what_the_product_says(asked in any_rule(), allowed in vec(any_rule(), 0..5)) {
+        fn the_missing_part_equals_that_of_the_full_product(asked in any_rule(), allowed in vec(any_rule(), 0..5)) {
             let allowance = Allowance { rules: allowed.clone(), ..Allowance::default() };
             let said = of_rule(&asked, &allowance);
             let said: BTreeSet<_> = said.iter().flat_map(|part| lacks(part, &[])).collect();
@@ -301,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_multiplies_out_lacks_no_more_than_it_asks() {
+    fn a_huge_rule_lacks_no_more_than_it_asks() {
         let asked = multiplied(4_000);
         assert_eq!(of_rule(&asked, &Allowance::default()), std::slice::from_ref(&asked));
         assert!(lacking(&asked, asked.clone()).is_empty());
@@ -310,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_as_interwoven_as_the_rule_lets_it_lack_as_a_whole() {
+    fn a_rule_with_too_many_combinations_is_missing_as_a_whole() {
         let asked = multiplied(40);
         let at = |at: usize| Rule {
             groups: vec![format!("g{at}")],
@@ -327,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn of_http_each_method_counts() {
+    fn http_methods_are_checked_one_by_one() {
         let rule = |host: &str, methods: &[&str]| HttpRule {
             scheme: windlass_core::rights::grants::Scheme::Https,
             host: host.to_owned(),
@@ -342,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn one_object_by_its_name_is_less_than_all() {
+    fn a_grant_for_one_name_does_not_cover_all() {
         let named = Rule { names: list(&["a"]), ..rule(&["get"], &["prod"]) };
         assert!(lacking(&named, rule(&["get"], &[])).is_empty());
         assert_eq!(lacking(&rule(&["get"], &["prod"]), named).len(), 1);

@@ -1,6 +1,7 @@
-//! The operator's policies for plugins: the documents, and what follows from them for one plugin.
+//! The operator's policies for plugins: their documents, and the rights that follow for a plugin.
 //!
-//! Here are no files watched and no plugins run: `policies` does the first, `controller` the second.
+//! This crate watches no files and runs no plugins. In `windlass-runtime`, `policies` watches the files and
+//! `controller` runs the plugins.
 
 pub mod asks;
 pub mod document;
@@ -28,38 +29,38 @@ pub use problem::PolicyError;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// The plugin that it is about.
+    /// The plugin that the policy is for.
     pub plugin: String,
-    /// No call is made, until it is lifted.
+    /// No calls are made while this is true.
     pub paused: bool,
-    /// In which instances its calls take place.
+    /// How calls use instances of the plugin.
     pub instances: Instances,
-    /// As whom the plugin acts. None: as the host.
+    /// The service account that the plugin impersonates. `None` if it acts as the host.
     pub impersonate: Option<ServiceAccount>,
-    /// How another file of it comes to run.
+    /// How a changed plugin file is put into service.
     pub rollout: RolloutStrategy,
-    /// When its next version takes over by itself. None: when the operator promotes it.
+    /// When the next version is promoted automatically. `None` if only the operator promotes it.
     pub promote_after: Option<PromoteAfter>,
-    /// The most that the plugin may do.
+    /// The limit of the plugin's rights.
     pub allowance: Arc<Allowance>,
 }
 
-/// How another `NAME.wasm` comes to run.
+/// How a changed `NAME.wasm` is put into service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RolloutStrategy {
-    /// It replaces what runs, on probation.
+    /// It replaces the running version, on probation.
     #[default]
     Replace,
-    /// It is the next version, and a shadow, until it is promoted.
+    /// It becomes the next version and runs as a shadow until it is promoted.
     Shadow,
 }
 
-/// How long a next version must have agreed with the current one before it takes over by itself.
+/// How long a next version must agree with the current one before it is promoted automatically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PromoteAfter {
-    /// So many calls, one after the other.
+    /// The number of consecutive calls.
     pub calls: u32,
-    /// And for so long.
+    /// The minimum time.
     pub time: Duration,
 }

@@ -1,20 +1,20 @@
-//! Tells what a plugin lacks from what an operator has narrowed.
+//! Distinguishes the rights that a plugin is missing from those that an operator has narrowed.
 //!
-//! A host narrows a watch of all namespaces to those where it is granted, so a plugin works in fewer than it asks for. It does
-//! not work without a verb or a resource, nor without a namespace or a name that its manifest itself names.
+//! If a watch of all namespaces is granted for some of them, the host watches only those, and the plugin works there.
+//! It does not work without a verb or a resource, nor without a namespace or name that its manifest names explicitly.
 
 use windlass_core::rights::grants::{Allowance, Rule};
 
 use super::document::VERBS;
 use super::lack;
 
-/// Namespaces that are tried for one rule: as many as a host narrows a watch to.
+/// The maximum number of namespaces that are tried for one rule. A host splits a watch into at most as many.
 const WATCHED_NAMESPACES_MAX: usize = 256;
-/// Verbs of requests about all objects of a place, which no rule with names allows.
+/// Verbs of requests for whole collections, which a rule with names never allows.
 const OF_COLLECTIONS: [&str; 3] = ["list", "watch", "deletecollection"];
 
-/// The part of `asked` that lacks also where most of it is granted: in that one namespace, and for the names that rules have.
-/// Empty: nothing lacks, or it is only narrowed.
+/// The part of `asked` that is missing even in the namespace, and for the names, with the most grants. Empty if nothing
+/// is missing or the grants are only narrowed.
 pub(crate) fn missing(asked: &Rule, layers: &[&Allowance]) -> Vec<Rule> {
     let layers: Vec<_> = layers.iter().map(|layer| for_some_name(asked, layer)).collect();
     let layers: Vec<_> = layers.iter().collect();
@@ -35,8 +35,8 @@ pub(crate) fn missing(asked: &Rule, layers: &[&Allowance]) -> Vec<Rule> {
     least.into_iter().map(|rule| Rule { namespaces: vec![], ..rule }).collect()
 }
 
-/// The rules of `layer` as if they had no names, as far as a name can be part of a request: who asks for all names may be given
-/// some.
+/// The rules of `layer` without their names, where a request can have a name. A plugin that asks for all names may be
+/// granted only some.
 fn for_some_name(asked: &Rule, layer: &Allowance) -> Allowance {
     let mut rules = layer.rules.clone();
     if asked.names.is_empty() {
@@ -52,7 +52,7 @@ fn of_all_names(rule: &Rule) -> Rule {
     Rule { verbs, names: vec![], ..rule.clone() }
 }
 
-/// The namespaces that rules about the same things name, each once.
+/// The distinct namespaces that rules for the same resources name.
 fn namespaces(asked: &Rule, layers: &[&Allowance]) -> Vec<String> {
     let mut namespaces = Vec::new();
     for rule in layers.iter().flat_map(|layer| &layer.rules).filter(|rule| !rule.namespaces.is_empty()) {
@@ -65,7 +65,7 @@ fn namespaces(asked: &Rule, layers: &[&Allowance]) -> Vec<String> {
     namespaces
 }
 
-/// How many combinations of a group, a resource and a verb the rules have.
+/// The number of combinations of group, resource and verb in the rules.
 fn size(rules: &[Rule]) -> usize {
     let of = |rule: &Rule| rule.groups.len().saturating_mul(rule.resources.len()).saturating_mul(rule.verbs.len());
     rules.iter().map(of).fold(0, usize::saturating_add)
@@ -85,16 +85,16 @@ mod tests {
     }
 
     #[test]
-    fn fewer_namespaces_than_all_are_narrowed_and_a_verb_is_missing() {
+    fn some_namespaces_are_narrowed_but_a_verb_is_missing() {
         let asked = rule(&["list", "watch", "patch"], &[]);
         assert!(missing_of(&asked, std::slice::from_ref(&asked)).is_empty());
         assert!(missing_of(&asked, &[rule(&["*"], &["a"])]).is_empty());
         assert_eq!(missing_of(&asked, &[rule(&["list", "watch"], &["a"])]), [rule(&["patch"], &[])]);
         assert_eq!(missing_of(&asked, &[]), std::slice::from_ref(&asked));
-        // Where most is granted tells what is missing.
+        // The namespace with the most grants shows what is missing.
         let more_in_b = [rule(&["list"], &["a"]), rule(&["list", "watch"], &["b"])];
         assert_eq!(missing_of(&asked, &more_in_b), [rule(&["patch"], &[])]);
-        // What all namespaces have, one has too.
+        // A rule for all namespaces covers each of them.
         assert!(missing_of(&asked, &[rule(&["list", "watch"], &[]), rule(&["patch"], &["a"])]).is_empty());
         let of_others = Rule { resources: list(&["services"]), ..rule(&["*"], &["a"]) };
         assert_eq!(missing_of(&asked, &[of_others]), [asked]);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_that_have_no_namespace_in_common_leave_nothing() {
+    fn layers_without_a_common_namespace_grant_nothing() {
         let asked = rule(&["list", "watch"], &[]);
         let of = |namespaces: &[&str]| layer(&[rule(&["*"], namespaces)]);
         assert!(missing(&asked, &[&of(&["a", "b"]), &of(&["b", "c"])]).is_empty());
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_names_narrow_what_is_about_one_object_and_no_list() {
+    fn fewer_names_narrow_single_requests_but_not_lists() {
         let asked = rule(&["get", "list", "patch"], &[]);
         let named = Rule { names: list(&["shop"]), ..rule(&["*"], &["a"]) };
         assert_eq!(missing_of(&asked, std::slice::from_ref(&named)), [rule(&["list"], &[])]);

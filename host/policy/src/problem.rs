@@ -1,4 +1,4 @@
-//! Problems of a policy, and their places.
+//! The problems of a policy and their positions.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,16 +7,15 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct PolicyError {
     pub path: PathBuf,
-    /// All that is wrong; never empty.
+    /// All problems; never empty.
     pub problems: Vec<Problem>,
 }
 
-/// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The line and the column, from 1. None: it concerns the file as a whole.
+    /// The line and the column, from 1. `None` if the problem concerns the whole file.
     pub place: Option<(u64, u64)>,
-    /// The problem, and what to do.
+    /// The problem and how to fix it.
     pub what: String,
 }
 

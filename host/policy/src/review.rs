@@ -1,4 +1,4 @@
-//! A plugin's requests beside its grants: the answer of `windlass inspect`, as a value.
+//! Compares a plugin's requests with its grants. `windlass inspect` shows the result.
 
 use windlass_core::rights::grants::{Allowance, HttpRule, Rule};
 use windlass_manifest::Manifest;
@@ -7,27 +7,26 @@ use super::asks::Ask;
 use super::draft::{push_http, push_rule};
 use super::{lack, narrowed, sensitive};
 
-/// All that a plugin asks for, and what of it is lacking.
+/// All requests of a plugin and the missing part of each.
 #[derive(Debug)]
 pub struct PolicyReview {
-    /// Rules, each with the rules that are lacking.
+    /// Rules, each with its missing rules.
     pub rules: Vec<Reviewed<Ask, LackingRules>>,
-    /// HTTP requests, each with what of it is lacking.
+    /// HTTP requests, each with its missing part.
     pub http: Vec<Reviewed<HttpRule, Option<HttpRule>>>,
-    /// Definitions by name, and whether each is lacking.
+    /// Names of CRDs, and whether each is missing.
     pub crds: Vec<Reviewed<String, bool>>,
-    /// Finalizers by name, and whether each is lacking.
+    /// Names of finalizers, and whether each is missing.
     pub finalizers: Vec<Reviewed<String, bool>>,
 }
 
-/// One thing that is asked for.
+/// One request.
 #[derive(Debug)]
 pub struct Reviewed<T, L> {
-    /// The right that the plugin asks for.
     pub asked: T,
-    /// The part of it that is not granted.
+    /// The part of the request that is not granted.
     pub lacks: L,
-    /// Why it is sensitive.
+    /// The reasons why the request is sensitive.
     pub sensitive: Vec<&'static str>,
 }
 
@@ -35,19 +34,20 @@ pub struct Reviewed<T, L> {
 #[derive(Debug)]
 pub struct LackingRules {
     pub all: Vec<Rule>,
-    /// The part that lacks also in the namespace where it has most: a verb, a resource, a namespace that its manifest names.
+    /// The part that is missing even in the namespace with the most grants: a verb, a resource, or a namespace that the
+    /// manifest names.
     pub missing: Vec<Rule>,
 }
 
 impl LackingRules {
-    /// True if it is granted for fewer namespaces or names than the plugin asks for, and lacks nothing else.
+    /// Whether the rule is granted for fewer namespaces or names than the plugin asks for, and nothing else is missing.
     #[must_use]
     pub fn is_narrowed(&self) -> bool {
         self.missing.is_empty() && !self.all.is_empty()
     }
 }
 
-/// Compares what the plugin with this manifest asks for with what the layers of the operator all allow; none allow nothing.
+/// Compares the manifest's requests with what all of the operator's `layers` allow. Without layers, nothing is granted.
 #[must_use]
 pub fn review(manifest: &Manifest, asks: Vec<Ask>, layers: &[&Allowance]) -> PolicyReview {
     let rest = manifest.asked(vec![]);
@@ -80,25 +80,25 @@ fn lacking_rules(asked: &Rule, layers: &[&Allowance]) -> LackingRules {
 }
 
 impl PolicyReview {
-    /// True if everything is granted.
+    /// Whether everything is granted.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.lacking().is_empty()
     }
 
-    /// True if nothing is missing, and what is not granted was narrowed.
+    /// Whether nothing is missing, and the rest was only narrowed.
     #[must_use]
     pub fn is_narrowed(&self) -> bool {
         self.missing().is_empty() && !self.is_complete()
     }
 
-    /// All that is not granted, in a policy's own form; empty: nothing.
+    /// Everything that is not granted, in the form of a policy. Empty if everything is granted.
     #[must_use]
     pub fn lacking(&self) -> String {
         self.listed(|rules| &rules.all)
     }
 
-    /// The same without what was narrowed.
+    /// As [`Self::lacking`], without requests that were only narrowed.
     #[must_use]
     pub fn missing(&self) -> String {
         self.listed(|rules| &rules.missing)

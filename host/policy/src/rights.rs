@@ -1,7 +1,8 @@
-//! The rights that a cluster must give a host and the accounts that its plugins act as, in the words of RBAC.
+//! The RBAC rights that a cluster must give to a host and to the accounts that its plugins impersonate.
 //!
-//! [`derive()`] finds them from the grants that the host enforces, [`role`] writes them as roles and bindings. Nothing here asks
-//! a cluster or reads a file. Rights are no wider than the grants, wherever RBAC can say it.
+//! [`derive()`] computes them from the grants that the host enforces. [`role`] writes them as roles and bindings.
+//! Nothing here talks to a cluster or reads a file. Rights are no wider than the grants, as far as RBAC can express
+//! them.
 
 mod derive;
 pub mod held;
@@ -14,14 +15,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use derive::{HostRights, RightsError, RightsOptions, RightsSource, asked, derive};
 
-/// Rules that are compared with each other. More than anyone writes, and what a stranger's manifest may multiply out to stays
-/// as it is.
+/// The maximum number of rules that are compared with each other. That is more than anyone writes by hand; an untrusted
+/// manifest that multiplies out to more is not simplified.
 const COMPARED_RULES_MAX: usize = 4_096;
 
-/// Where a right holds.
+/// The scope in which a right holds.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RightsScope {
-    /// In all namespaces, and for objects without one.
+    /// In all namespaces, and for cluster-scoped objects.
     Cluster,
     Namespace(String),
 }
@@ -31,33 +32,33 @@ pub enum RightsScope {
 pub struct RoleRule {
     /// API groups; `*` for all.
     pub groups: BTreeSet<String>,
-    /// Resources and subresources; `*` for all, `*/scale` for one of all.
+    /// Resources and subresources; `*` for all, `*/scale` for the scale of all.
     pub resources: BTreeSet<String>,
-    /// The names of objects. Empty: all.
+    /// Object names. Empty for all.
     pub names: BTreeSet<String>,
     /// Verbs; `*` for all.
     pub verbs: BTreeSet<String>,
 }
 
-/// The rights of one account, by where they hold.
+/// The rights of one account, by scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rights(BTreeMap<RightsScope, BTreeSet<RoleRule>>);
 
 impl RoleRule {
-    /// The verbs about one resource of one group.
+    /// The rights to use `verbs` on one resource of one group.
     #[must_use]
     pub fn new(group: &str, resource: &str, verbs: &[&str]) -> Self {
         let set = |items: &[&str]| items.iter().map(|&item| item.to_owned()).collect();
         Self { groups: set(&[group]), resources: set(&[resource]), names: BTreeSet::new(), verbs: set(verbs) }
     }
 
-    /// The same about these objects only.
+    /// Limits the rule to objects with these names.
     #[must_use]
     pub fn named<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> Self {
         Self { names: names.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// Whether it allows `verb` wherever `other` is about.
+    /// Whether the rule allows `verb` on everything that `other` covers.
     fn covers(&self, other: &Self, verb: &str) -> bool {
         let any_or = |list: &BTreeSet<String>, item: &str| list.contains("*") || list.contains(item);
         let has_resource = |item: &String| {
@@ -70,12 +71,12 @@ impl RoleRule {
             && (self.names.is_empty() || (!other.names.is_empty() && other.names.is_subset(&self.names)))
     }
 
-    /// How many combinations of a group and a resource it has.
+    /// The number of combinations of group and resource.
     fn pairs(&self) -> usize {
         self.groups.len().saturating_mul(self.resources.len())
     }
 
-    /// The same, a rule for each group and resource.
+    /// Splits the rule into one for each group and resource.
     pub(crate) fn split(&self) -> impl Iterator<Item = Self> {
         let one = |item: &String| BTreeSet::from([item.clone()]);
         self.groups.iter().flat_map(move |group| {
@@ -86,8 +87,8 @@ impl RoleRule {
 }
 
 impl Rights {
-    /// Adds `rule` where it holds. RBAC cannot tell the name of an object that is created, nor those of a collection that is
-    /// deleted, so of a rule with names these verbs are about all names.
+    /// Adds `rule` to a scope. RBAC cannot check the name of an object that is created or of a collection that is
+    /// deleted. So for these verbs, a rule with names is widened to all names.
     pub fn add(&mut self, scope: RightsScope, mut rule: RoleRule) {
         const NAMELESS: [&str; 2] = ["create", "deletecollection"];
         let rules = self.0.entry(scope).or_default();
@@ -102,32 +103,31 @@ impl Rights {
         }
     }
 
-    /// Adds `rule` as it is.
+    /// Adds `rule` unchanged.
     fn add_exactly(&mut self, scope: RightsScope, rule: RoleRule) {
         self.0.entry(scope).or_default().insert(rule);
     }
 
-    /// Adds all that `other` has.
     fn extend(&mut self, other: Self) {
         for (scope, rules) in other.0 {
             self.0.entry(scope).or_default().extend(rules);
         }
     }
 
-    /// Its rules by scope, the cluster first.
+    /// The rules by scope, the cluster first.
     pub fn scopes(&self) -> impl Iterator<Item = (&RightsScope, &BTreeSet<RoleRule>)> {
         self.0.iter()
     }
 
-    /// Whether they allow `verb` of all that `rule` is about in `scope`, by one rule.
+    /// Whether a single rule allows `verb` on everything that `rule` covers in `scope`.
     #[must_use]
     pub fn allow(&self, scope: &RightsScope, rule: &RoleRule, verb: &str) -> bool {
         let in_scope = |scope: &RightsScope| self.0.get(scope).into_iter().flatten().any(|its| its.covers(rule, verb));
         in_scope(&RightsScope::Cluster) || (*scope != RightsScope::Cluster && in_scope(scope))
     }
 
-    /// The same in the fewest rules that are easy to read: one for each group, names and verbs. What another rule allows is left
-    /// out.
+    /// The same rights in as few readable rules as possible: one for each combination of group, names and verbs. Rights
+    /// that another rule includes are left out.
     #[must_use]
     pub fn simplified(&self) -> Self {
         let pairs = self.0.values().flatten().map(RoleRule::pairs).fold(0, usize::saturating_add);
@@ -148,7 +148,8 @@ impl Rights {
         Self(needed.filter(|(_, rules)| !rules.is_empty()).collect())
     }
 
-    /// The rules without the verbs that others allow. No two of them are about the same, so no two leave a verb to each other.
+    /// The rules without verbs that other rules allow. No two of the rules cover the same objects, so a verb is never
+    /// dropped from both.
     fn needed(&self, scope: &RightsScope, rules: &BTreeSet<RoleRule>) -> Vec<RoleRule> {
         let wider = self.0.get(&RightsScope::Cluster).filter(|_| *scope != RightsScope::Cluster);
         let needed = rules.iter().map(|rule| {
@@ -160,7 +161,7 @@ impl Rights {
     }
 }
 
-/// Rules that differ in their resources only, as one.
+/// Merges rules that differ only in their resources.
 fn merged(rules: Vec<RoleRule>) -> BTreeSet<RoleRule> {
     let mut resources: BTreeMap<RoleRule, BTreeSet<String>> = BTreeMap::new();
     for rule in rules {

@@ -1,5 +1,5 @@
-//! Requests that an operator should look at twice before granting them, and why, sorted by the harm that they can do. Nothing is
-//! refused here.
+//! Finds requests that an operator should look at twice before granting them, and the reasons, sorted by possible harm.
+//! It refuses nothing.
 
 use windlass_core::rights::grants::{HttpRule, Rule, Scheme};
 
@@ -8,7 +8,7 @@ const READS: [&str; 4] = ["get", "list", "watch", "*"];
 const RBAC: &str = "rbac.authorization.k8s.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 
-/// All that says which requests the API server admits, and as what.
+/// The resources that decide which requests the API server admits or changes.
 const ADMISSION_RULES: [&str; 6] = [
     "mutatingwebhookconfigurations",
     "validatingwebhookconfigurations",
@@ -18,7 +18,7 @@ const ADMISSION_RULES: [&str; 6] = [
     "validatingadmissionpolicybindings",
 ];
 
-/// Why `rule` is sensitive; empty: it is not, as far as can be told.
+/// The reasons why `rule` is sensitive. Empty if none is known.
 pub(crate) fn of_rule(rule: &Rule) -> Vec<&'static str> {
     let about =
         |group: &str, resources: &[&str]| names(&rule.groups, group) && resources.iter().any(|it| covers(rule, it));
@@ -61,10 +61,7 @@ pub(crate) fn of_rule(rule: &Rule) -> Vec<&'static str> {
             "reaches into running Pods",
         ),
         (about("", &["pods/ephemeralcontainers"]) && writes, "adds containers to running Pods"),
-        (
-            about("", &["pods/binding", "bindings"]) && writes,
-            "binds Pods to nodes: it decides past the scheduler where they run",
-        ),
+        (about("", &["pods/binding", "bindings"]) && writes, "binds Pods to nodes: it bypasses the scheduler"),
         (about("", &["pods/eviction"]) && writes, "evicts Pods: it can stop what runs"),
         (
             (about("", &["endpoints"]) || about("discovery.k8s.io", &["endpointslices"])) && writes,
@@ -77,7 +74,7 @@ pub(crate) fn of_rule(rule: &Rule) -> Vec<&'static str> {
         (
             about("certificates.k8s.io", &["certificatesigningrequests", "certificatesigningrequests/approval"])
                 && writes,
-            "has certificates signed: it can make itself an identity",
+            "has certificates signed: it can create an identity for itself",
         ),
         (
             workloads && has(rule, &["create", "update", "patch", "*"]),
@@ -89,7 +86,7 @@ pub(crate) fn of_rule(rule: &Rule) -> Vec<&'static str> {
     findings.into_iter().filter(|(found, _)| *found).map(|(_, why)| why).collect()
 }
 
-/// Why `rule` is sensitive.
+/// The reasons why `rule` is sensitive.
 pub(crate) fn of_http(rule: &HttpRule) -> Vec<&'static str> {
     let findings = [
         (true, "what the plugin reads in the cluster it can send there"),
@@ -100,10 +97,10 @@ pub(crate) fn of_http(rule: &HttpRule) -> Vec<&'static str> {
     findings.into_iter().filter(|(found, _)| *found).map(|(_, why)| why).collect()
 }
 
-/// Why installing definitions is sensitive.
+/// The reason why installing CRDs is sensitive.
 pub(crate) const CRDS: &str = "installs and changes these definitions: they are the cluster's, not a namespace's";
 
-/// Why a finalizer other than the plugin's own is sensitive.
+/// The reason why a finalizer other than the plugin's own is sensitive.
 pub(crate) fn of_finalizer(name: &str, own: &str) -> Option<&'static str> {
     (name != own).then_some("not the plugin's own: others may rely on it, and objects wait for who removes it")
 }
@@ -135,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_do_harm_is_said_to() {
+    fn harmful_requests_are_sensitive() {
         for (group, resource, verb, word) in [
             ("", "secrets", "get", "tokens"),
             ("", "pods/exec", "create", "running Pods"),

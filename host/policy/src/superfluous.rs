@@ -1,13 +1,13 @@
-//! Rules of a policy that a plugin does not need: left over from a template or a former version, they grant what nobody asks
-//! for.
+//! Finds rules of a policy that the plugin does not need, for example ones left over from a template or an earlier
+//! version.
 
 use windlass_core::rights::grants::{Allowance, Rule};
 
 use super::asks::Ask;
 use super::lack;
 
-/// The part of `policy`'s rules that no ask needs. Whether a rule is wider than it need be, by `*`, namespaces or names, is not
-/// looked at, and where a resource's name is a guess, none of its group is superfluous.
+/// The part of `policy`'s rules that no ask needs. Does not report rules that are only wider than necessary by `*`,
+/// namespaces or names. If a resource's name is a guess, no rule for its group is reported.
 #[must_use]
 pub fn of_policy(policy: &Allowance, asks: &[Ask]) -> Vec<Rule> {
     policy.rules.iter().flat_map(|rule| unneeded(rule, asks)).collect()
@@ -23,7 +23,7 @@ fn unneeded(rule: &Rule, asks: &[Ask]) -> Vec<Rule> {
     lack::of_rule(rule, &Allowance { rules: needed.collect(), ..Allowance::default() })
 }
 
-/// The needs of `ask`, in all places that `rule` is about.
+/// The rule that `ask` needs, in all places that `rule` covers.
 fn as_wide_as(rule: &Rule, ask: &Ask) -> Rule {
     let unless = |all: bool, list: &[String]| if all { vec![] } else { list.to_vec() };
     Rule {
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asks_for_is_named_and_nothing_else() {
+    fn only_rights_that_no_ask_needs_are_superfluous() {
         let asks = [ask(rule("apps", &["deployments"], &["get", "list"])), ask(rule("", &["pods"], &["get"]))];
         let left_over = rule("", &["configmaps"], &["get", "list"]);
         assert_eq!(superfluous_of(std::slice::from_ref(&left_over), &asks), [left_over]);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_rule_is_needed_if_anything_of_it_is() {
+    fn a_wide_rule_is_needed_if_any_part_is() {
         let in_prod = Rule { namespaces: list(&["prod"]), names: list(&["a"]), ..rule("", &["pods"], &["get"]) };
         let asks = [ask(in_prod.clone())];
         assert!(superfluous_of(&[rule("", &["pods"], &["get"]), rule("*", &["*"], &["*"])], &asks).is_empty());
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guess_makes_nothing_superfluous() {
+    fn a_guessed_resource_makes_nothing_superfluous() {
         let guessed = Ask { guessed: true, ..ask(rule("example.com", &["meshs"], &["get"])) };
         let rules = [rule("example.com", &["meshes"], &["get"]), rule("other.com", &["meshes"], &["get"])];
         assert_eq!(superfluous_of(&rules, &[guessed]), [rules[1].clone()]);

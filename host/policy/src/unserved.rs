@@ -1,5 +1,5 @@
-//! Subresources that a plugin may write and that the definitions of its kinds do not declare. Each such write would fail,
-//! so `build` and `inspect` warn about them.
+//! Finds subresources that a plugin may write but that the CRDs of its kinds do not declare. Every such write would
+//! fail, so `build` and `inspect` warn about them.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,25 +8,25 @@ use serde_json::Value;
 use windlass_core::rights::grants::Rule;
 use windlass_manifest::Manifest;
 
-/// The subresources that a definition can declare, each with an example of how.
+/// The subresources that a CRD can declare, each with an example.
 const DECLARATIONS: [(&str, &str); 2] = [
     ("status", "{status: {}}"),
     ("scale", "{scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}"),
 ];
 const WRITING: [&str; 4] = ["create", "update", "patch", "*"];
 
-/// A subresource that a definition lacks.
+/// A subresource that a CRD lacks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unserved {
-    /// The place of the definition: `crd.yaml`, or the manifest, which has `crds`.
+    /// The place of the CRD: `crd.yaml`, or the manifest's `crds`.
     pub place: &'static str,
-    /// The definition's name, such as `webapps.apps.kubedojo.io`.
+    /// The CRD's name, such as `webapps.apps.kubedojo.io`.
     pub definition: String,
-    /// The versions that lack it.
+    /// The versions without it.
     pub versions: Vec<String>,
     /// `status` or `scale`.
     pub subresource: &'static str,
-    /// The part of the manifest that says that the plugin may write it.
+    /// The part of the manifest that lets the plugin write it.
     pub why: String,
 }
 
@@ -44,13 +44,13 @@ impl fmt::Display for Unserved {
     }
 }
 
-/// The subresources that a plugin with this manifest may write, if it writes at all, and that neither its own definitions
-/// declare nor those `beside` it, in the folder's `crd.yaml`.
+/// The subresources that a plugin with this manifest may write, but that are declared neither by its own CRDs nor by
+/// those `beside` it, in the folder's `crd.yaml`.
 #[must_use]
 pub fn of_manifest(manifest: &Manifest, beside: &[Value]) -> Vec<Unserved> {
     let own = manifest.crds.iter().filter_map(|crd| CrdSpec::of("the manifest", crd.get("spec")?));
     let beside = beside.iter().filter_map(|crd| CrdSpec::of("crd.yaml", crd.get("spec")?));
-    // The host installs its own, so they go before what is beside.
+    // The host installs the plugin's own CRDs, so they take precedence over those beside it.
     let mut known = BTreeSet::new();
     let definitions: Vec<_> = own.chain(beside).filter(|it| known.insert((it.group, it.plural))).collect();
     let rules = manifest.permission_rules();
@@ -66,7 +66,7 @@ pub fn of_manifest(manifest: &Manifest, beside: &[Value]) -> Vec<Unserved> {
     found
 }
 
-/// The definition of a custom resource.
+/// The CRD of a custom resource.
 struct CrdSpec<'a> {
     place: &'static str,
     group: &'a str,
@@ -76,7 +76,7 @@ struct CrdSpec<'a> {
 }
 
 impl<'a> CrdSpec<'a> {
-    /// `None` if `spec` is not the one of a whole definition.
+    /// `None` if `spec` is incomplete.
     fn of(place: &'static str, spec: &'a Value) -> Option<Self> {
         let (names, versions) = (&spec["names"], spec["versions"].as_array()?);
         Some(Self {
@@ -92,7 +92,8 @@ impl<'a> CrdSpec<'a> {
         format!("{}.{}", self.plural, self.group)
     }
 
-    /// The status of the version that a controller has for its primaries, which every manifest asks to write.
+    /// The missing status of the version that a controller has as its primary. Every manifest asks to write that
+    /// status.
     fn lacking_status(&self, manifest: &Manifest) -> Option<Unserved> {
         manifest.controllers.iter().find_map(|controller| {
             let kind = controller.primary.object_kind();
@@ -103,14 +104,14 @@ impl<'a> CrdSpec<'a> {
         })
     }
 
-    /// A permission names no version, so one version that declares the subresource is enough.
+    /// A permission does not name a version, so one version that declares the subresource is enough.
     fn lacking_everywhere(&self, subresource: &'static str) -> Option<Unserved> {
         let is_declared = self.versions.iter().any(|version| declares(version, subresource));
         let why = format!("a permission of the manifest asks to write {}/{subresource}", self.plural);
         (!is_declared).then(|| self.unserved(&self.versions, subresource, why))
     }
 
-    /// Whether `rule` names `subresource` of this resource, and a verb that writes.
+    /// Whether `rule` covers `subresource` of this resource with a verb that writes.
     fn is_written(&self, rule: &Rule, subresource: &str) -> bool {
         let resource = format!("{}/{subresource}", self.plural);
         let is_its_group = rule.groups.iter().any(|group| group == "*" || group == self.group);
@@ -149,7 +150,7 @@ mod tests {
         })
     }
 
-    /// A plugin of Shops in v1, with these definitions and permissions.
+    /// A plugin for Shops in v1, with these CRDs and permissions.
     fn manifest(crds: &[Value], permissions: &Value) -> Manifest {
         let manifest = json!({
             "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_primary_without_a_status_subresource_is_told_with_its_place_and_its_mend() {
+    fn a_missing_status_is_reported_with_its_place_and_fix() {
         let found = of_manifest(&manifest(&[], &json!([])), &[bare()]);
         assert_eq!(lacked(&found), [("crd.yaml", "status")]);
         let said = found[0].to_string();
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manifests_own_definition_goes_before_the_one_beside() {
+    fn the_manifests_own_crd_takes_precedence() {
         let plugin = |crd: Value| manifest(&[crd], &json!([]));
         let status = || with(&json!({"status": {}}));
         assert_eq!(lacked(&of_manifest(&plugin(bare()), &[status()])), [("the manifest", "status")]);
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permission_to_write_needs_the_subresource_and_one_to_read_does_not() {
+    fn only_permissions_to_write_need_the_subresource() {
         let status = || with(&json!({"status": {}}));
         let found = |permissions: &Value| of_manifest(&manifest(&[], permissions), &[status()]);
         assert_eq!(lacked(&found(&permission("shops/scale", "patch"))), [("crd.yaml", "scale")]);
@@ -225,13 +226,13 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_told_once_whoever_asks_for_it() {
+    fn a_missing_status_is_reported_once() {
         let found = of_manifest(&manifest(&[], &permission("shops/status", "update")), &[bare()]);
         assert_eq!(lacked(&found), [("crd.yaml", "status")]);
     }
 
     #[test]
-    fn what_is_no_whole_definition_is_passed_over() {
+    fn incomplete_definitions_are_skipped() {
         assert_eq!(
             of_manifest(&manifest(&[], &json!([])), &[json!({}), json!({"spec": {"group": "example.com"}})]),
             []

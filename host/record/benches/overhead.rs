@@ -1,5 +1,6 @@
-//! Measures what recording adds to a call: `make bench`. The call is the host's side alone, a recorder's choice and the notes of
-//! an import; the guest's own time would hide it. Figures of one run compare, those of two machines do not.
+//! Measures what recording adds to a call: `make bench`. Only the host's side of the call is measured, that is the
+//! recorder's decision and the capture of one import, because the guest's own time would hide it. Figures of one run
+//! can be compared, figures of different machines cannot.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
 use std::path::PathBuf;
@@ -28,7 +29,7 @@ fn context(plugin: &Plugin) -> Arc<CallContext> {
     })
 }
 
-/// One call's worth of the host's side, with imports of which each is answered at once.
+/// The host's side of one call, with imports that are answered at once.
 fn call(recorder: Option<&PluginRecorder>, context: &Arc<CallContext>, object: &Arc<str>) {
     let request = Request {
         controller: context.controller.clone(),

@@ -1,4 +1,4 @@
-//! Listens to a call that is recorded, and notes what it asks and is answered, as a recording has it.
+//! Listens to a call that is recorded, and captures its questions and the answers in the form of a recording.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,33 +11,34 @@ use windlass_core::call::ports::{Answered, Asked, CallContext, Listener, Ports, 
 use crate::document::{RecordedImport, RecordedSurroundings};
 use crate::encode;
 
-/// Imports of one call that are noted. A call with more is not recorded: it would be too long to replay.
+/// The maximum number of imports that are captured. A call with more is not recorded, because its replay would take too
+/// long.
 const RECORDED_IMPORTS_MAX: usize = 20_000;
-/// The same of readings of clocks, and of looks for answers.
+/// The maximum number of clock readings, and of polls for answers, that are captured.
 const RECORDED_CLOCK_READINGS_MAX: usize = 20_000;
-/// The bytes of one call that are noted.
+/// The maximum size of a captured call, in bytes.
 const CALL_BYTES_MAX: usize = 32 << 20;
 
-/// All that a call asks and is told, while it runs.
+/// The questions and answers of a call, while it runs.
 pub(crate) struct Capture {
     seed: [u8; 32],
     noted: Mutex<CapturedCall>,
 }
 
-/// The notes of a call.
+/// The captured data of a call.
 pub(crate) struct CapturedCall {
     pub(crate) imports: Vec<RecordedImport>,
     pub(crate) surroundings: RecordedSurroundings,
-    /// How much that is, by and large.
+    /// The approximate size.
     pub(crate) bytes: usize,
-    /// It is more than is recorded of a call.
+    /// Whether the call exceeds the limits of a recording.
     pub(crate) is_too_large: bool,
     random: StdRng,
     cpu: Duration,
 }
 
 impl Capture {
-    /// Nothing is noted yet.
+    /// An empty capture.
     pub(crate) fn new() -> Arc<Self> {
         let mut seed = [0; 32];
         windlass_world::fill(&mut seed);
@@ -52,12 +53,12 @@ impl Capture {
         Arc::new(Self { seed, noted: Mutex::new(noted) })
     }
 
-    /// `ports` for the plugin, to which this listens.
+    /// Wraps `ports` so that this listens to them.
     pub(crate) fn ports(self: &Arc<Self>, ports: &Ports) -> Ports {
         Ports { surroundings: Some(self.clone()), ..listened(ports, self.clone()) }
     }
 
-    /// The notes, as the call has ended, with their seed.
+    /// Takes the captured data, with the seed, after the call has ended.
     pub(crate) fn take(&self) -> CapturedCall {
         let mut noted = self.noted();
         let seed = self.seed.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
@@ -90,14 +91,14 @@ impl Listener for Capture {
         let answer = encode::answered(answered);
         let mut noted = self.noted();
         noted.bytes += size(&answer);
-        // It has been taken, if the call has ended before the answer came.
+        // If the call ended before the answer, the data has been taken already.
         if let Some(import) = noted.imports.get_mut(place) {
             import.answer = Some(answer);
         }
     }
 }
 
-/// About how many bytes of text it is.
+/// The approximate length of the value's texts, in bytes.
 fn size(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len() + 2,

@@ -1,5 +1,5 @@
-//! Compares a recorded call with the same call made again. Two questions, two answers: did the same plugin do the same, and
-//! if not, where did it leave the way; what would another version write otherwise.
+//! Compares a recorded call with a replay of it. For the same plugin, the question is whether it did the same, and if
+//! not, where it diverged first. For another version, the question is which writes differ.
 
 use std::collections::BTreeMap;
 
@@ -12,42 +12,42 @@ use crate::intent::{Intent, of_composition, of_import};
 use crate::redact::same;
 use crate::replay::{ReplayedCall, Stuck};
 
-/// The measure of a comparison.
+/// What to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// Each import, in order: the plugin is the one that was recorded.
+    /// Each import, in order. For the plugin that was recorded.
     EachImport,
-    /// The intended writes, by object: it is another.
+    /// The intended writes, by object. For another version.
     Writes,
 }
 
-/// How a replayed call compares with the recorded one.
+/// The result of comparing a replayed call with the recorded one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "verdict")]
 pub enum CallVerdict {
-    /// It is the same.
+    /// No difference.
     Same,
-    /// The same plugin went another way.
+    /// The same plugin behaved differently.
     #[serde(rename_all = "camelCase")]
     Diverged {
-        /// The first import that was another, counted from 1. None: only the end was.
+        /// The first import that differs, counted from 1. `None` if only the result differs.
         import: Option<usize>,
-        /// The recorded one. None: there was no further import.
+        /// The recorded import. `None` if the recorded call made no further import.
         recorded: Option<Value>,
-        /// The one of now. None: there is no further one.
+        /// The replayed import. `None` if the replay made no further import.
         replayed: Option<Value>,
     },
-    /// It wants other writes, or ends otherwise.
+    /// The other version wants other writes or ends differently.
     Differs {
         writes: Vec<WriteDifference>,
-        /// How it ended then and now, if that differs.
+        /// The recorded and the replayed result, if they differ.
         result: Option<(Value, Value)>,
     },
-    /// It asks what was not recorded, so nobody knows how it would go on.
+    /// The other version asks something that was not recorded, so the replay cannot continue.
     #[serde(rename_all = "camelCase")]
     NotRecorded {
         asks: Box<RecordedImport>,
-        /// The writes before it that differ. What is missing is not told: it might have come.
+        /// The writes up to that point that differ. Missing writes are not listed, because they might have followed.
         writes: Vec<WriteDifference>,
     },
 }
@@ -60,21 +60,21 @@ pub struct WriteDifference {
     pub verb: String,
     /// Such as `apps/v1 Deployment prod/shop`.
     pub object: String,
-    /// The fate of the write.
+    /// How the write differs.
     pub change: WriteChange,
-    /// The fields, such as `spec.replicas: 2 → 3`.
+    /// The differing fields, such as `spec.replicas: 2 → 3`.
     pub fields: Vec<String>,
 }
 
-/// The fate of a write.
+/// How a write differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum WriteChange {
-    /// Only the new version wants it.
+    /// Only the new version wants the write.
     Added,
-    /// Only the recorded one wanted it.
+    /// Only the recorded version wanted the write.
     Removed,
-    /// Both want it, with other bodies.
+    /// Both want the write, with different bodies.
     Changed,
 }
 
@@ -89,7 +89,7 @@ pub fn compare(recorded: &RecordedCall, replayed: &ReplayedCall, comparison: Com
 
 fn each_import(recorded: &RecordedCall, replayed: &ReplayedCall) -> CallVerdict {
     let most = recorded.imports.len().max(replayed.imports.len());
-    // What was stopped by its time is stopped elsewhere each time, if at all.
+    // A call that was stopped by a time limit stops at a different point each time, if at all.
     let was_stopped = recorded.result.get("trapped").is_some_and(is_of_time);
     for place in 0..most {
         let (then, now) = (recorded.imports.get(place), replayed.imports.get(place));
@@ -119,7 +119,7 @@ fn is_of_time(trapped: &Value) -> bool {
     ["deadline", "cpu", "waited", "host"].iter().any(|reason| trapped["reason"] == *reason)
 }
 
-/// The message of a trap has addresses and figures, which are others each time.
+/// Messages of traps contain addresses and numbers that differ each time.
 fn same_result(recorded: &Value, replayed: &Value) -> bool {
     match (recorded.get("trapped"), replayed.get("trapped")) {
         (Some(then), Some(now)) => then["reason"] == now["reason"],
@@ -150,7 +150,7 @@ fn writes(recorded: &RecordedCall, replayed: &ReplayedCall) -> CallVerdict {
     CallVerdict::Differs { writes, result }
 }
 
-/// A result without what is compared by object.
+/// A result without the parts that are compared by object.
 fn ending(result: &Value) -> Value {
     let mut ending = result.clone();
     if let Some(composed) = ending.get_mut("composed").and_then(Value::as_object_mut) {
@@ -161,8 +161,8 @@ fn ending(result: &Value) -> Value {
     ending
 }
 
-/// The differences between two lists of intents, by object in the order of their names. Of several writes with one verb to one
-/// object, the first is compared with the first.
+/// The differences between two lists of intents, sorted by object. If one object has several writes with the same verb,
+/// they are compared in order.
 fn differences(then: &[Intent], now: &[Intent]) -> Vec<WriteDifference> {
     let mut by_object: BTreeMap<(&str, &str), [Vec<&Intent>; 2]> = BTreeMap::new();
     for (side, intents) in [then, now].into_iter().enumerate() {

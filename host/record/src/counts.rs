@@ -1,8 +1,8 @@
-//! The counts of a plugin's recording, which the recorder and the writer keep together.
+//! The counters of a plugin's recording, shared by the recorder and the writer.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How many calls of a plugin were recorded, and why others were not.
+/// The number of recorded calls of a plugin, and of calls that were not recorded, by cause.
 #[derive(Debug, Default)]
 pub struct RecordingCounts {
     recorded: AtomicU64,
@@ -18,30 +18,30 @@ impl RecordingCounts {
         self.recorded.load(Ordering::Relaxed)
     }
 
-    /// Calls that were to be recorded and were not, because too many waited for the writer.
+    /// Sampled calls that were dropped because too many waited for the writer.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Calls that were to be recorded, and ask or are told too much.
+    /// Sampled calls with too many imports or too much data.
     #[must_use]
     pub fn too_large(&self) -> u64 {
         self.too_large.load(Ordering::Relaxed)
     }
 
-    /// Whether no further call is recorded, since writing has failed.
+    /// Whether recording has stopped because a write failed.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// One more call found no place with the writer.
+    /// Counts a call that found no room in the writer's queue.
     pub(crate) fn count_dropped(&self) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One more call was too large, or had too many secrets.
+    /// Counts a call that was too large or had too many secrets.
     pub(crate) fn count_too_large(&self) {
         self.too_large.fetch_add(1, Ordering::Relaxed);
     }
@@ -50,7 +50,7 @@ impl RecordingCounts {
         self.recorded.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns whether it was not before.
+    /// Marks the recording as stopped. Returns false if it was stopped already.
     pub(crate) fn stop(&self) -> bool {
         !self.stopped.swap(true, Ordering::Relaxed)
     }

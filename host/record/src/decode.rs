@@ -1,4 +1,4 @@
-//! From the JSON of a recorded answer to the values of `core`.
+//! Converts the JSON of a recorded answer to the types of `core`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const HTTP_REASONS: [HttpReason; 9] = [
     HttpReason::Other,
 ];
 
-/// The verbs of errors, which are fixed words.
+/// The verbs of errors, as static strings.
 const VERBS: [&str; 12] = [
     "get",
     "list",
@@ -39,7 +39,7 @@ const VERBS: [&str; 12] = [
     "apply",
 ];
 
-/// The recorded answer to `ask`. None: the recording is not as this host writes it.
+/// The recorded answer to `ask`. `None` if it does not have this host's format.
 pub(crate) fn answer(ask: &Ask, recorded: &Value) -> Option<Answer> {
     Some(match ask {
         Ask::Get(_) => Answer::Get(object(recorded)?),
@@ -56,17 +56,17 @@ pub(crate) fn answer(ask: &Ask, recorded: &Value) -> Option<Answer> {
     })
 }
 
-/// The recorded answer with an object in it.
+/// A recorded answer that contains an object.
 pub(crate) fn object(recorded: &Value) -> Option<Written> {
     either(recorded, |text| unless_null(text, |text| text.as_str().map(Arc::from)), api_error)
 }
 
-/// The recorded answer with a page in it.
+/// A recorded answer that contains a page.
 pub(crate) fn page(recorded: &Value) -> Option<Result<ListPage, ApiError>> {
     either(recorded, page_of, api_error)
 }
 
-/// `null` as the answer that there is nothing.
+/// Reads `null` as an answer that nothing exists.
 #[allow(clippy::option_option, reason = "the outer says whether the recording can be read, the inner is the answer")]
 fn unless_null<T>(value: &Value, read: impl FnOnce(&Value) -> Option<T>) -> Option<Option<T>> {
     if value.is_null() { Some(None) } else { read(value).map(Some) }
@@ -184,8 +184,8 @@ mod tests {
         })
     }
 
-    /// The forms that hosts have written since recordings exist: of each example of an ask its import and arguments, a good
-    /// answer, and an error. They never change, or recordings could not be replayed any more.
+    /// The forms that hosts have ever written: for each example of an ask, its import and arguments, a successful
+    /// answer, and an error. They never change, because otherwise old recordings could not be replayed.
     fn written() -> Vec<(&'static str, Value, Value, Value)> {
         let kind = json!({"apiVersion": "v1", "kind": "ConfigMap"});
         let target = json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": "prod", "name": "a"});
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn each_ask_and_answer_keeps_the_form_that_recordings_have() {
+    fn the_form_of_asks_and_answers_in_recordings_never_changes() {
         let asks = Ask::one_of_each();
         assert_eq!(asks.len(), written().len());
         for (ask, (import, args, good, failed)) in asks.iter().zip(written()) {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_recorded_as_null() {
+    fn missing_objects_are_recorded_as_null() {
         for ask in Ask::one_of_each().iter().filter(|ask| ["Get", "Served", "DeleteCollection"].contains(&ask.name())) {
             let read = answer(ask, &json!({"ok": null})).expect("it is read");
             assert_eq!(encode::answered(Answered::Ask(&read)), json!({"ok": null}));

@@ -1,9 +1,9 @@
-//! The format of recordings: one JSON document a line. `docs/schema/recording.schema.json` says the same.
+//! The format of recordings: one JSON document per line, as specified by `docs/schema/recording.schema.json`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The version of the format, which the first line of each file says.
+/// The version of the format. The first line of each file names it.
 pub const FORMAT: &str = "windlass.dev/recording/v1";
 
 /// The first line of a file.
@@ -13,33 +13,31 @@ pub struct RecordingHeader {
     /// [`FORMAT`].
     pub format: String,
     pub plugin: String,
-    /// The version of the host that recorded.
+    /// The version of the host that made the recording.
     pub host: String,
-    /// The JSON pointers whose values are redacted, beside those that always are.
+    /// JSON pointers to redacted values, in addition to those that are always redacted.
     pub redacted: Vec<String>,
 }
 
-/// One call. Each is complete in itself: what it was asked, what it asked, and how it ended.
+/// One call, self-contained: its request, its imports, and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedCall {
-    /// The component that was called.
+    /// The called component.
     pub component: RecordedComponent,
     /// `reconcile` or `compose`.
     pub export: String,
-    /// When it began, in RFC 3339.
+    /// The start time, in RFC 3339.
     pub began: String,
-    /// The thing that it was asked.
     pub request: RecordedRequest,
     pub surroundings: RecordedSurroundings,
-    /// The imports that ports answer, in order.
+    /// The imports that were answered by ports, in order.
     pub imports: Vec<RecordedImport>,
     pub result: Value,
-    /// The resources that it used.
     pub used: RecordedUse,
 }
 
-/// Which component was called.
+/// The identity of a component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedComponent {
@@ -48,11 +46,11 @@ pub struct RecordedComponent {
     pub digest: String,
     /// The version of the interface.
     pub interface: String,
-    /// Where the file was.
+    /// The path of the file.
     pub file: String,
 }
 
-/// The request of a call. Objects are texts, as the plugin got them.
+/// The request of a call. Objects are texts, as the plugin received them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedRequest {
@@ -60,42 +58,42 @@ pub struct RecordedRequest {
     pub controller: String,
     pub api_version: String,
     pub kind: String,
-    /// None for a cluster-scoped primary.
+    /// `None` for a cluster-scoped primary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     pub name: String,
     /// Its last known UID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// The primary; of a composer, the parent. None: it is gone.
+    /// The primary, or the parent of a composer. `None` if it is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
-    /// It waits for its finalizers.
+    /// Whether the object is being deleted and waits for its finalizers.
     pub deleting: bool,
-    /// How many retries were counted since the last success.
+    /// The number of counted retries since the last success.
     pub attempt: u32,
     /// 32 hexadecimal digits.
     pub trace_id: String,
-    /// Why it was called, as far as it is known.
+    /// The known reasons for the call.
     pub triggers: Vec<RecordedTrigger>,
     /// The operator's configuration, a JSON text.
     pub config: String,
-    /// Of a composer: the objects that the parent controls.
+    /// For a composer: the objects that the parent controls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<String>,
-    /// Of a composer: the objects of its other watches.
+    /// For a composer: the objects of its other watches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub related: Vec<String>,
-    /// The instance may have served calls before, and remember them.
+    /// Whether the instance may have served earlier calls and remember them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reused: bool,
 }
 
-/// One thing that queued the key.
+/// One trigger of the key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedTrigger {
-    /// As plugins see it.
+    /// The name of the reason, as plugins see it.
     pub reason: String,
     /// The name of the watch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,36 +102,37 @@ pub struct RecordedTrigger {
     pub object: Value,
 }
 
-/// Time and chance of a call.
+/// The clock readings and random data of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedSurroundings {
-    /// The times of day that it read, in nanoseconds since 1970.
+    /// The times of day that the call read, in nanoseconds since 1970.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub now: Vec<u64>,
-    /// The readings of the clock that never goes back, in nanoseconds.
+    /// The readings of the monotonic clock, in nanoseconds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub monotonic: Vec<u64>,
-    /// The HTTP requests that it found answered each time that it looked, if it had sent some by `wasi:http`. Requests are
-    /// numbered from 0 on.
+    /// For requests sent by `wasi:http`: the numbers of the requests that were found answered, for each poll. Requests
+    /// are numbered from 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answered: Vec<Vec<u32>>,
-    /// The seed of all chance, 64 hexadecimal digits. None: it is not told, because a Secret may have come of it.
+    /// The seed of all random data, 64 hexadecimal digits. `None` if it is not recorded, because a Secret may have been
+    /// derived from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<String>,
 }
 
-/// One import call that a port answered.
+/// One import that was answered by a port.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedImport {
     /// Such as `cache.get`.
     pub import: String,
     pub args: Value,
-    /// `{"ok": …}` or `{"error": …}`. None: the call ended before the answer came.
+    /// `{"ok": …}` or `{"error": …}`. `None` if the call ended before the answer arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Value>,
-    /// The processor time that the call had used until then, in microseconds.
+    /// CPU time that the call had used before this import, in microseconds.
     #[serde(default)]
     pub cpu_us: u64,
 }
@@ -142,14 +141,14 @@ pub struct RecordedImport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedUse {
-    /// The processor time of the guest's thread, in microseconds.
+    /// CPU time of the guest's thread, in microseconds.
     pub cpu_us: u64,
-    /// The wall time, in microseconds.
+    /// Wall-clock time, in microseconds.
     pub wall_us: u64,
 }
 
 impl RecordedRequest {
-    /// `NAMESPACE/NAME`, or the name.
+    /// `NAMESPACE/NAME`, or just the name.
     #[must_use]
     pub fn key(&self) -> String {
         self.namespace.as_ref().map_or_else(|| self.name.clone(), |namespace| format!("{namespace}/{}", self.name))

@@ -1,4 +1,4 @@
-//! From the values of `core` to the JSON of a recording.
+//! Converts the types of `core` to the JSON of a recording.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::queue::outcome::{CallResult, Failure};
 use windlass_core::write::{Collection, DeleteOptions, Operation, PatchType, WriteOptions};
 
-/// An object without the fields that say nothing: nulls, `false`, empty lists.
+/// Removes fields without information from an object: nulls, `false`, empty lists.
 fn brief(value: Value) -> Value {
     let Value::Object(fields) = value else { return value };
     let says = |value: &Value| match value {
@@ -123,7 +123,7 @@ fn operation(operation: &Operation) -> Value {
     }
 }
 
-/// Each operation of a batch says which import it is like.
+/// Encodes a batch: each operation names the import that it corresponds to.
 fn batch(operations: &[Operation]) -> Value {
     let each = |it: &Operation| {
         let mut args = operation(it);
@@ -159,7 +159,7 @@ fn body(body: &HttpBody) -> Value {
     }
 }
 
-/// Without the time that is left for it, which is never the same.
+/// Encodes a request without its remaining time, which differs each time.
 fn fetch(request: &HttpRequest) -> Value {
     let HttpRequest { method, url, headers, body: sent, .. } = request;
     brief(json!({"method": method, "url": url, "headers": headers, "body": sent.as_ref().map(body)}))
@@ -181,7 +181,7 @@ fn api_error(error: &ApiError) -> Value {
     }))
 }
 
-/// The import that asks this, and its arguments.
+/// The import of a question, and its arguments.
 pub(crate) fn asked(asked: Asked<'_>) -> (&'static str, Value) {
     match asked {
         Asked::Get { target, fields } => ("cache.get", get(target, fields)),
@@ -266,7 +266,7 @@ fn failure(failure: &Failure) -> Value {
     }
 }
 
-/// How a call ended.
+/// The result of a call.
 pub(crate) fn result(result: &CallResult) -> Value {
     match result {
         CallResult::Done => json!({"done": true}),

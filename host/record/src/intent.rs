@@ -1,4 +1,4 @@
-//! The changes that a call wants, whatever became of them: one [`Intent`] for each object that it writes.
+//! The changes that a call intends, whether or not they succeed: one [`Intent`] for each object that it writes.
 
 use serde_json::{Value, json};
 
@@ -11,18 +11,18 @@ pub(crate) struct Intent {
     pub(crate) verb: String,
     /// The object, for people: `apps/v1 Deployment prod/shop`, with its subresource.
     pub(crate) object: String,
-    /// The body, or what else says what is to be.
+    /// The body, or other arguments that describe the wanted state.
     pub(crate) body: Value,
-    /// The body is a JSON patch.
+    /// Whether the body is a JSON patch.
     pub(crate) is_json_patch: bool,
 }
 
-/// The JSON of a text; the text itself, if it is none.
+/// Parses a text as JSON. Returns the text itself if it is not JSON.
 fn parsed(text: &Value) -> Value {
     text.as_str().and_then(json::document).unwrap_or_else(|| text.clone())
 }
 
-/// The name of an object that says itself what it is.
+/// The name of an object, from its own fields.
 fn name_of_body(body: &Value) -> String {
     let metadata = &body["metadata"];
     let name = metadata["name"].as_str().map(str::to_owned);
@@ -38,7 +38,7 @@ fn described(kind: &Value, namespace: Option<&str>, name: &str) -> String {
         .map_or_else(|| format!("{version}{kind} {name}"), |namespace| format!("{version}{kind} {namespace}/{name}"))
 }
 
-/// A reference in words.
+/// A reference, for people.
 pub(crate) fn name_of_reference(reference: &Value) -> String {
     described(reference, reference["namespace"].as_str(), reference["name"].as_str().unwrap_or("?"))
 }
@@ -58,7 +58,7 @@ fn of_write(import: &str, args: &Value) -> Option<Intent> {
     Some(Intent { verb: format!("{dry}{verb}"), object: format!("{target}{subresource}"), body, is_json_patch })
 }
 
-/// The changes that the import wants; none, if it only asks.
+/// The changes that the import intends. Empty if it only reads.
 pub(crate) fn of_import(import: &RecordedImport) -> Vec<Intent> {
     let RecordedImport { import, args, .. } = import;
     let one = |verb: &str, object: String, body: Value| {
@@ -88,7 +88,7 @@ fn body(body: &Value) -> Value {
     body.get("text").map_or_else(|| body.clone(), parsed)
 }
 
-/// The objects of a kind that an import is about.
+/// The collection that an import is about, for people.
 pub(crate) fn collection(args: &Value) -> String {
     let kind = args["of"]["kind"].as_str().unwrap_or("?");
     let mut text = format!("all {kind}");
@@ -100,7 +100,7 @@ pub(crate) fn collection(args: &Value) -> String {
     text
 }
 
-/// The changes that a composer's answer wants.
+/// The changes that a composer's answer intends.
 pub(crate) fn of_composition(composed: &Value, parent: &str) -> Vec<Intent> {
     let children = composed["children"].as_array().into_iter().flatten();
     let mut intents: Vec<_> = children
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_intent_names_what_it_is_about() {
+    fn an_intent_names_its_object() {
         let deployment =
             json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop", "namespace": "prod"}});
         let target = json!({"apiVersion": "v1", "kind": "Node", "name": "n1"});
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_asks_wants_nothing() {
+    fn reads_have_no_intent() {
         assert_eq!(said("cache.get", json!({"target": {}})), [""; 0]);
         assert_eq!(said("http.fetch", json!({"method": "GET", "url": "https://h"})), [""; 0]);
         assert_eq!(said("http.fetch", json!({"method": "POST", "url": "https://h"})), ["POST https://h"]);

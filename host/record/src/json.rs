@@ -1,16 +1,17 @@
-//! Reads JSON that a plugin or a stranger wrote, within a bound: a value of two bytes takes thirty times as many in memory.
+//! Parses JSON from untrusted sources within a limit, because a value of two bytes takes thirty times as many in
+//! memory.
 
 use serde_json::Value;
 
-/// The most values of a document. The largest objects that a cluster keeps have a hundredth of that.
+/// The maximum number of values in a document. The largest objects in a cluster have a hundredth of that.
 pub(crate) const DOCUMENT_VALUES_MAX: usize = 2_000_000;
 
-/// The document that `text` is. None: it is none, or has more than [`DOCUMENT_VALUES_MAX`].
+/// Parses `text`. `None` if it is not JSON, or has more than [`DOCUMENT_VALUES_MAX`] values.
 pub(crate) fn document(text: &str) -> Option<Value> {
     if values(text.as_bytes()) > DOCUMENT_VALUES_MAX { None } else { serde_json::from_str(text).ok() }
 }
 
-/// How many values a JSON document has, at most.
+/// An upper bound for the number of values in a JSON document.
 pub(crate) fn values(json: &[u8]) -> usize {
     let (mut count, mut is_text, mut is_escaped) = (1, false, false);
     for byte in json {

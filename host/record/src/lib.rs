@@ -1,9 +1,10 @@
-//! Recordings of calls: what a plugin was asked, what it asked, what it was told, and how it ended.
+//! Recordings of calls: each call's request, its imports with their answers, and its result.
 //!
-//! Recording: [`Recordings`] decides which calls are sampled, `capture` notes what goes through a call's ports, and one thread
-//! (`writing`) redacts it and writes it to files of bounded size (`segments`). Replay: [`read()`] reads them, [`replay()`] makes a
-//! call again with ports that answer from the recording, and [`compare()`] says what became of it. What is recorded and what a
-//! replay leaves have one form, [`RecordedCall`], and go through one [`Redactor`], so that they can be compared.
+//! To record, [`Recordings`] decides which calls are sampled, `capture` listens to a call's ports, and one thread
+//! (`writing`) redacts the data and writes it to files of bounded size (`segments`). To replay, [`read()`] parses the
+//! files, [`replay()`] makes a call again with ports that answer from the recording, and [`compare()`] finds the
+//! differences. Recorded and replayed calls have the same form, [`RecordedCall`], and pass through the same
+//! [`Redactor`], so that they can be compared.
 
 mod capture;
 mod compare;

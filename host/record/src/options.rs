@@ -1,16 +1,16 @@
-//! The wish of whoever starts the host.
+//! The options of recording.
 
 use std::path::PathBuf;
 
-/// Which calls are recorded, and where.
+/// Which calls to record, and where.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordOptions {
-    /// The directory, which is made if it is missing. Each plugin has one of its own below it.
+    /// The directory. It is created if it does not exist. Each plugin has its own directory below it.
     pub directory: PathBuf,
-    /// The share of calls that is recorded, from 0 to 1.
+    /// The share of calls to record, from 0 to 1.
     pub sample: f64,
-    /// The most that the files of one plugin have together, in bytes.
+    /// The maximum total size of one plugin's files, in bytes.
     pub limit: u64,
-    /// JSON pointers of values in objects, configurations and HTTP bodies that are redacted too.
+    /// JSON pointers to values in objects, configurations and HTTP bodies that are redacted as well.
     pub redact: Vec<String>,
 }

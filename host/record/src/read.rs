@@ -1,5 +1,6 @@
-//! Reads recordings: a file, or all that are below a directory. One call is in memory at a time, and no line, however small it
-//! is when it is packed, takes more than [`RecordingBounds`] say: the file may be a stranger's.
+//! Reads recordings from a file, or from all files below a directory. Only one call is in memory at a time. A line may
+//! not exceed [`RecordingBounds`], however small it is when compressed, because the file may come from an untrusted
+//! source.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Take};
@@ -10,64 +11,64 @@ use flate2::read::MultiGzDecoder;
 use crate::document::{FORMAT, RecordedCall, RecordingHeader};
 use crate::json::{DOCUMENT_VALUES_MAX, values};
 
-/// How a compressed file begins.
+/// The first bytes of a compressed file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// The most that is read of a file, and the most that is written to a line.
+/// The limits for reading a file and for writing a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordingBounds {
-    /// Of a file, packed and unpacked, in bytes.
+    /// The size of a file, compressed and uncompressed, in bytes.
     file: u64,
-    /// Of a line, in bytes.
+    /// The size of a line, in bytes.
     line: u64,
-    /// Of a line, in JSON values: short ones take much more memory than they have bytes.
+    /// The number of JSON values in a line. Short values take much more memory than their bytes.
     values: usize,
 }
 
 impl RecordingBounds {
-    /// A host notes 32 MiB of a call, mostly in texts, and begins another file after 32 MiB, which it packs.
+    /// A host captures 32 MiB of a call, mostly text, and starts another compressed file after 32 MiB.
     pub(crate) const OF_HOSTS: Self = Self { file: 8 << 30, line: 128 << 20, values: DOCUMENT_VALUES_MAX };
 
-    /// Whether a line, without its end, may be written.
+    /// Whether a line, without its line end, may be written.
     pub(crate) fn allow(&self, line: &str) -> bool {
         (line.len() as u64) < self.line && values(line.as_bytes()) <= self.values
     }
 }
 
-/// Why a recording cannot be read at all.
+/// The reason why a recording cannot be read at all.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The file or directory.
+    /// The file or directory cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    /// There is no recording there.
+    /// There is no recording.
     #[error("{} has no recording: `windlass run --record DIR` writes them, as DIR/PLUGIN/*.jsonl.gz", path.display())]
     None { path: PathBuf },
-    #[error("{} is no recording that this host knows: {reason}", path.display())]
+    #[error("{} is not a recording that this host can read: {reason}", path.display())]
     Other { path: PathBuf, reason: String },
 }
 
-/// The contents of one file.
 #[derive(Debug)]
 pub struct Recording {
     pub path: PathBuf,
     pub header: RecordingHeader,
     pub calls: Vec<RecordedCall>,
-    /// Why what comes behind them was left out, such as a host that was killed while it wrote. None: nothing was.
+    /// The reason why the rest of the file was left out, for example because the host was killed while it wrote. `None`
+    /// if nothing was left out.
     pub torn: Option<String>,
 }
 
-/// A recording of which not all was read.
+/// A recording that was not read completely.
 #[derive(Debug)]
 pub struct TornRecording {
     pub path: PathBuf,
-    /// How many of its calls were read.
+    /// The number of calls that were read.
     pub calls: usize,
-    /// Why what comes behind them was left out.
+    /// The reason why the rest was left out.
     pub torn: String,
 }
 
-/// The recordings at `path`, in the order of their names. All their calls are in memory: [`visit`] has one at a time.
+/// Reads the recordings at `path`, sorted by name. This keeps all calls in memory; [`visit`] keeps only one.
 pub fn read(path: &Path) -> Result<Vec<Recording>, ReadError> {
     let mut recordings = Vec::new();
     for path in files(path)? {
@@ -79,8 +80,8 @@ pub fn read(path: &Path) -> Result<Vec<Recording>, ReadError> {
     Ok(recordings)
 }
 
-/// Visits the calls of the recordings at `path`, file by file in the order of their names, and call by call: no more than one is in
-/// memory. Answers which of the files were not read whole.
+/// Visits the calls of the recordings at `path` one by one, with the files sorted by name. Only one call is in memory
+/// at a time. Returns the files that were not read completely.
 pub fn visit(path: &Path, mut each: impl FnMut(RecordedCall)) -> Result<Vec<TornRecording>, ReadError> {
     let mut torn_ones = Vec::new();
     for path in files(path)? {
@@ -95,7 +96,7 @@ pub fn visit(path: &Path, mut each: impl FnMut(RecordedCall)) -> Result<Vec<Torn
     Ok(torn_ones)
 }
 
-/// The files of recordings at `path`, in the order of their names, which is that of time.
+/// The files of recordings at `path`, sorted by name and thus by time.
 pub fn files(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
     let mut files = Vec::new();
     if path.is_dir() {
@@ -128,12 +129,13 @@ fn find(directory: &Path, files: &mut Vec<PathBuf>, depth: usize) -> Result<(), 
 pub struct RecordingReader {
     header: RecordingHeader,
     lines: RecordingLines,
-    /// Why what comes behind the last call was left out.
+    /// The reason why the rest after the last call was left out.
     torn: Option<String>,
 }
 
 impl RecordingReader {
-    /// Opens the file at `path`, a regular one. None: nothing is in it yet, as when the host was killed as soon as it began.
+    /// Opens the regular file at `path`. `None` if it is still empty, for example because the host was killed right
+    /// after creating it.
     pub fn open(path: &Path) -> Result<Option<Self>, ReadError> {
         Self::open_within(path, RecordingBounds::OF_HOSTS)
     }
@@ -148,12 +150,12 @@ impl RecordingReader {
         let other = |reason: String| ReadError::Other { path: path.to_owned(), reason };
         let header: RecordingHeader = match lines.next() {
             RecordingLine::Whole(line) => serde_json::from_str(&line)
-                .map_err(|error| other(format!("its first line does not say that it is one ({error})")))?,
+                .map_err(|error| other(format!("its first line is not the header of a recording ({error})")))?,
             RecordingLine::TooLarge(problem) => return Err(other(problem)),
             RecordingLine::End | RecordingLine::Torn(_) => return Ok(None),
         };
         if header.format != FORMAT {
-            return Err(other(format!("it has the format {}, and this host reads {FORMAT}", header.format)));
+            return Err(other(format!("its format is {}, but this host reads {FORMAT}", header.format)));
         }
         Ok(Some(Self { header, lines, torn: None }))
     }
@@ -163,8 +165,8 @@ impl RecordingReader {
         &self.header
     }
 
-    /// Why what comes behind the last call is left out, such as a host that was killed while it wrote. None: nothing is, or not
-    /// all calls have been read.
+    /// The reason why the rest after the last call was left out, for example because the host was killed while it
+    /// wrote. `None` if nothing was left out, or if there are calls left to read.
     #[must_use]
     pub fn torn(&self) -> Option<&str> {
         self.torn.as_deref()
@@ -183,7 +185,7 @@ impl Iterator for RecordingReader {
             RecordingLine::Torn(problem) | RecordingLine::TooLarge(problem) => problem,
             RecordingLine::Whole(line) => match serde_json::from_str::<RecordedCall>(&line) {
                 Ok(call) => return Some(call),
-                Err(error) => format!("line {} is no call: {error}", self.lines.number),
+                Err(error) => format!("line {} is not a call: {error}", self.lines.number),
             },
         };
         self.torn = Some(problem);
@@ -193,16 +195,16 @@ impl Iterator for RecordingReader {
 
 enum RecordingLine {
     Whole(String),
-    /// It has no end.
+    /// The line is incomplete.
     Torn(String),
-    /// No host has written it.
+    /// The line exceeds what any host writes.
     TooLarge(String),
     End,
 }
 
 struct RecordingLines {
     source: Take<BufReader<Box<dyn Read>>>,
-    /// Of the last line, counted from 1.
+    /// The number of the last line, counted from 1.
     number: usize,
     bounds: RecordingBounds,
 }
@@ -215,19 +217,19 @@ impl RecordingLines {
         match (&mut self.source).take(longest).read_until(b'\n', &mut line) {
             Err(error) => RecordingLine::Torn(format!("the file ends in the middle ({error})")),
             _ if line.last() != Some(&b'\n') && self.source.limit() == 0 => RecordingLine::TooLarge(format!(
-                "it has more than {file} bytes, packed or unpacked, and no host writes such a file"
+                "it has more than {file} bytes, compressed or uncompressed, more than any host writes"
             )),
             Ok(0) => RecordingLine::End,
             Ok(read) if line.last() != Some(&b'\n') && read as u64 == longest => RecordingLine::TooLarge(format!(
-                "line {number} has more than {longest} bytes, and no host writes such a line"
+                "line {number} has more than {longest} bytes, more than any host writes"
             )),
             Ok(_) if line.last() != Some(&b'\n') => RecordingLine::Torn("the last line has no end".to_owned()),
-            Ok(_) if values(&line) > most => RecordingLine::TooLarge(format!(
-                "line {number} has more than {most} values, and no host writes such a line"
-            )),
+            Ok(_) if values(&line) > most => {
+                RecordingLine::TooLarge(format!("line {number} has more than {most} values, more than any host writes"))
+            }
             Ok(_) => match String::from_utf8(line) {
                 Ok(line) => RecordingLine::Whole(line),
-                Err(error) => RecordingLine::Torn(format!("a line is no text: {error}")),
+                Err(error) => RecordingLine::Torn(format!("a line is not UTF-8: {error}")),
             },
         }
     }
@@ -244,7 +246,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// All lines but the first ones, of all files in `directory`.
+    /// All lines except the first ones, of all files in `directory`.
     pub(crate) fn lines(directory: &Path) -> Vec<String> {
         let mut files: Vec<_> =
             fs::read_dir(directory).expect("it is there").map(|it| it.expect("a file").path()).collect();
@@ -283,7 +285,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_a_host_that_was_killed_has_left_is_read_up_to_where_it_is_torn() {
+    fn the_file_of_a_killed_host_is_read_up_to_its_torn_end() {
         let directory = tempfile::tempdir().expect("a directory");
         let whole = compressed(&[header().to_string(), call("a").to_string(), call("b").to_string()]);
         let file = directory.path().join("x.jsonl.gz");
@@ -299,7 +301,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_call_ends_what_is_read() {
+    fn an_invalid_line_ends_the_recording() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("x.jsonl");
         fs::write(&file, format!("{}\n{}\n{{\"half\n", header(), call("a"))).expect("written");
@@ -312,7 +314,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_no_recording_is_refused_with_what_to_do() {
+    fn other_files_are_refused_with_advice() {
         let directory = tempfile::tempdir().expect("a directory");
         let error = read(directory.path()).expect_err("it is empty").to_string();
         assert!(error.contains("windlass run --record"), "{error}");
@@ -322,7 +324,7 @@ pub(crate) mod tests {
         let error = read(&file).expect_err("of the future").to_string();
         assert!(error.contains("v9") && error.contains(FORMAT), "{error}");
         fs::write(&file, "apiVersion: v1\n").expect("written");
-        assert!(read(&file).expect_err("YAML").to_string().contains("is no recording"));
+        assert!(read(&file).expect_err("YAML").to_string().contains("is not a recording"));
         assert!(matches!(read(&directory.path().join("none")), Err(ReadError::Io { .. })));
     }
 
@@ -332,7 +334,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_file_that_unpacks_to_more_than_a_host_writes_is_not_read_to_its_end() {
+    fn a_file_that_decompresses_to_too_much_is_not_read_to_its_end() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("x.jsonl.gz");
         let small = RecordingBounds { file: 1 << 20, line: 1 << 16, values: 1_000 };
@@ -357,14 +359,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn written_recordings_can_be_read() {
         let bounds = RecordingBounds { file: 1 << 20, line: 10, values: 3 };
         assert!(bounds.allow("123456789") && !bounds.allow("1234567890"));
         assert!(bounds.allow("[1,2]") && !bounds.allow("[1,2,3]"));
     }
 
     #[test]
-    fn a_pipe_is_refused_wherever_it_is_named() {
+    fn a_pipe_is_refused() {
         let directory = tempfile::tempdir().expect("a directory");
         let pipe = directory.path().join("x.jsonl");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)

@@ -1,7 +1,8 @@
-//! Which calls are recorded, and how what a call leaves comes to the thread that writes it.
+//! Decides which calls are recorded, and passes their data to the thread that writes it.
 //!
-//! A call that is not recorded costs a random number. One that is costs copies of what it asks and is told; to redact,
-//! compress and write them is the writer's. Nothing waits for the writer: what it cannot take is dropped, and counted.
+//! A call that is not recorded costs one random number. A recorded call costs copies of its questions and answers; the
+//! writer redacts, compresses and writes them. No call waits for the writer: data that the writer cannot accept is
+//! dropped and counted.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,14 +28,14 @@ use crate::options::RecordOptions;
 use crate::redact::Redactor;
 use crate::writing::{self, WriteOrder};
 
-/// Calls that may wait for the writer.
+/// The maximum number of calls that wait for the writer.
 const RECORDED_CALLS_WAITING_MAX: usize = 1_024;
-/// And their bytes.
+/// The maximum size of the calls that wait for the writer, in bytes.
 const RECORDED_CALLS_WAITING_BYTES_MAX: usize = 64 << 20;
-/// How long the writer has for what is left when the host ends.
+/// The time that the writer has for the remaining calls when the host ends.
 const RECORDER_END_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The recording of one host's calls. Clones are the same.
+/// The recording of one host's calls. Clones share it.
 #[derive(Clone)]
 pub struct Recordings {
     shared: Arc<SharedRecordings>,
@@ -55,7 +56,7 @@ struct SharedRecordings {
 }
 
 impl Recordings {
-    /// Starts the writer, a thread. `host` is the version of this program.
+    /// Starts the writer thread. `host` is the version of this program.
     pub fn start(options: RecordOptions, host: &str) -> std::io::Result<Self> {
         let (queue, written) = sync_channel(RECORDED_CALLS_WAITING_MAX);
         let waiting = Arc::new(AtomicUsize::new(0));
@@ -74,7 +75,7 @@ impl Recordings {
             plugin: plugin.name().to_string(),
             digest: plugin.digest().to_string(),
             interface: plugin.abi().to_string(),
-            // Whoever replays it may be elsewhere.
+            // The file may be replayed from another working directory.
             file: std::path::absolute(plugin.path()).unwrap_or_else(|_| plugin.path().to_owned()).display().to_string(),
         };
         let mut counts = self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,14 +83,14 @@ impl Recordings {
         PluginRecorder { recordings: self.clone(), component: Arc::new(component), counts }
     }
 
-    /// The counts of each plugin.
+    /// The counters of each plugin.
     #[must_use]
     pub fn counts(&self) -> Vec<(Arc<str>, Arc<RecordingCounts>)> {
         let counts = self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.iter().map(|(plugin, counts)| (plugin.clone(), counts.clone())).collect()
     }
 
-    /// Has the writer finish its files, and waits for that a few seconds. Calls that end later are dropped.
+    /// Makes the writer finish its files, and waits a few seconds for that. Calls that end later are dropped.
     pub async fn end(&self) {
         let (done, ended) = oneshot::channel();
         let deadline = Instant::now() + RECORDER_END_TIMEOUT;
@@ -110,7 +111,7 @@ impl Recordings {
     }
 }
 
-/// Records calls of one generation of a plugin.
+/// Records the calls of one generation of a plugin.
 #[derive(Clone)]
 pub struct PluginRecorder {
     recordings: Recordings,
@@ -119,14 +120,15 @@ pub struct PluginRecorder {
 }
 
 impl PluginRecorder {
-    /// Whether the call that begins now is to be recorded.
+    /// Decides whether to record the call that begins now.
     fn samples(&self) -> bool {
         let sample = self.recordings.shared.options.sample;
         let is_chosen = sample >= 1.0 || (sample > 0.0 && windlass_world::random::<f64>() < sample);
         is_chosen && !self.counts.is_stopped()
     }
 
-    /// Begins to record a call with `request`, whose imports `ports` answer. None: it is not recorded.
+    /// Begins to record a call with `request`, whose imports are answered by `ports`. `None` if the call is not
+    /// recorded.
     #[must_use]
     pub fn reconcile(&self, request: &Request, call: &Arc<CallContext>, limits: &CallLimits) -> Option<CallRecording> {
         self.samples().then(|| {
@@ -135,7 +137,7 @@ impl PluginRecorder {
         })
     }
 
-    /// The same for a composer, which asks nothing.
+    /// As [`Self::reconcile`], for a composer, which has no imports to record.
     #[must_use]
     pub fn compose(&self, request: &CompositionRequest, call: &Arc<CallContext>) -> Option<CallRecording> {
         self.samples().then(|| {
@@ -158,7 +160,7 @@ impl PluginRecorder {
     }
 }
 
-/// A call that is being recorded. If it is dropped, nothing of it is.
+/// A call that is being recorded. If this is dropped, the call is not recorded.
 pub struct CallRecording {
     recorder: PluginRecorder,
     export: &'static str,
@@ -170,25 +172,25 @@ pub struct CallRecording {
 }
 
 impl CallRecording {
-    /// `ports` to call the plugin with, so that what it asks and is answered is recorded.
+    /// Wraps `ports` for the call, so that its questions and answers are recorded.
     #[must_use]
     pub fn ports(&self, ports: &Ports) -> Ports {
         self.capture.ports(ports)
     }
 
-    /// The time that a composer is told, which stands still.
+    /// The time that a composer sees; it stands still.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.now
     }
 
-    /// The call has ended.
+    /// Records the end of the call.
     pub fn reconciled(self, called: &Called) {
         let result = encode::result(&called.result);
         self.end(result, called.cpu);
     }
 
-    /// The call of a composer has ended.
+    /// Records the end of a composer's call.
     pub fn composed(self, composed: &Composed) {
         let result = match &composed.answer {
             Ok(answer) => encode::composition(answer),
@@ -237,13 +239,13 @@ fn request_bytes(request: &RecordedRequest) -> usize {
     texts.map(String::len).sum::<usize>() + request.config.len()
 }
 
-/// A time since 1970 as a date.
+/// Converts a time since 1970 to a timestamp.
 pub(crate) fn timestamp(now: Duration) -> Timestamp {
     let microseconds = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
     Timestamp::from_microsecond(microseconds).unwrap_or(Timestamp::MAX)
 }
 
-/// The request as `call` has it.
+/// The request of `call`.
 fn of(request: &Request, call: &CallContext) -> RecordedRequest {
     let trigger = |trigger: &windlass_core::queue::trigger::Trigger| RecordedTrigger {
         reason: trigger.reason.as_str().to_owned(),

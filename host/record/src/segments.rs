@@ -1,7 +1,7 @@
-//! The files of one plugin's recording: compressed, turned over by size, and together no larger than a limit.
+//! The files of one plugin's recording. They are compressed and rotated by size, and their total size is limited.
 //!
-//! `DIR/PLUGIN/20261126T020305Z-1f2e3d4c-0001.jsonl.gz`: when it was begun, by which process, and which of its files it is. So
-//! several hosts may record into one directory, and the names are in the order of time.
+//! The names have the form `DIR/PLUGIN/20261126T020305Z-1f2e3d4c-0001.jsonl.gz`: the start time, the process, and the
+//! number of the file. So several hosts may record into one directory, and sorting by name is sorting by time.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,25 +11,25 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
 
-/// How the names of recordings end.
+/// The suffix of recordings.
 pub(crate) const SUFFIX: &str = ".jsonl.gz";
-/// A plugin's limit is spent in so many files, or more: the oldest of them is what is deleted.
+/// The minimum number of files that share a plugin's limit. The oldest file is deleted first.
 const SEGMENTS_MIN: u64 = 8;
-/// A file is no larger than this, but for its last call.
+/// The maximum size of a file, except for its last call.
 const SEGMENT_BYTES_MAX: u64 = 32 << 20;
 
 /// Writes the files of one plugin.
 pub(crate) struct Segments {
     directory: PathBuf,
-    /// Of all files of the plugin together, in bytes.
+    /// The maximum total size of the plugin's files, in bytes.
     limit: u64,
-    /// The process, in eight hexadecimal digits.
+    /// An identifier of the process, with eight hexadecimal digits.
     process: String,
     number: u32,
     /// The first line of each file.
     header: String,
     open: Option<Segment>,
-    /// Whether all that was added is the system's.
+    /// Whether everything that was added has been passed to the operating system.
     is_flushed: bool,
 }
 
@@ -38,7 +38,7 @@ struct Segment {
     file: GzEncoder<CountedFile>,
 }
 
-/// A file, and how much is in it.
+/// A file and its size.
 struct CountedFile {
     file: File,
     bytes: u64,
@@ -57,18 +57,18 @@ impl Write for CountedFile {
 }
 
 impl Segments {
-    /// Files in `directory`, which is made when the first call comes.
+    /// Files in `directory`, which is created for the first call.
     pub(crate) fn new(directory: PathBuf, limit: u64, process: u32, header: String) -> Self {
         Self { directory, limit, process: format!("{process:08x}"), number: 0, header, open: None, is_flushed: true }
     }
 
-    /// Adds one call, a line without its end, recorded `at` this time.
+    /// Adds one call, recorded at the time `at`. `line` has no line end.
     pub(crate) fn add(&mut self, line: &str, at: Timestamp) -> io::Result<()> {
         let largest = (self.limit / SEGMENTS_MIN).min(SEGMENT_BYTES_MAX);
         if self.open.as_ref().is_some_and(|open| open.file.get_ref().bytes >= largest) {
             self.close()?;
         }
-        // Somebody may have deleted it, to have the disk back.
+        // The file may have been deleted to free disk space.
         self.open = self.open.take().filter(|open| open.path.exists());
         if self.open.is_none() {
             self.open = Some(self.begin(at)?);
@@ -78,7 +78,8 @@ impl Segments {
         writeln!(open.file, "{line}")
     }
 
-    /// Hands what was added to the system, and then deletes the oldest files until all are within the limit.
+    /// Passes all added data to the operating system, and then deletes the oldest files until the total is within the
+    /// limit.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let Some(open) = self.open.as_mut().filter(|_| !self.is_flushed) else { return Ok(()) };
         open.file.flush()?;
@@ -106,7 +107,7 @@ impl Segments {
     }
 }
 
-/// Makes a directory, and those above it that are missing, that only its owner may look into.
+/// Creates a directory and its missing parents, accessible only to its owner.
 fn make_directory(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
@@ -118,7 +119,7 @@ fn make_directory(directory: &Path) -> io::Result<()> {
     builder.create(directory)
 }
 
-/// A new file that only its owner may read.
+/// Creates a file that only its owner may read.
 fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -127,7 +128,7 @@ fn create(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Deletes the oldest recordings in `directory` until all of them have at most `limit` bytes. The `open` one stays.
+/// Deletes the oldest recordings in `directory` until they have at most `limit` bytes in total. Keeps the `open` one.
 fn delete_oldest(directory: &Path, limit: u64, open: Option<&Path>) -> io::Result<()> {
     let mut files = Vec::new();
     let entries = match fs::read_dir(directory) {
@@ -137,7 +138,7 @@ fn delete_oldest(directory: &Path, limit: u64, open: Option<&Path>) -> io::Resul
     for entry in entries {
         let path = entry?.path();
         if path.to_string_lossy().ends_with(SUFFIX) {
-            // Another host that records here may have deleted it.
+            // Another host that records here may have deleted the file.
             let size = fs::symlink_metadata(&path).map_or(0, |it| it.len());
             files.push((path, size));
         }
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn all_files_of_a_plugin_stay_within_the_limit_and_the_newest_calls_stay() {
+    fn the_files_stay_within_the_limit_and_keep_the_newest_calls() {
         let root = tempfile::tempdir().expect("a directory");
         let directory = root.path().join("shop");
         let limit = 64 << 10;
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_process_has_files_of_its_own_and_the_same_limit() {
+    fn a_second_process_has_its_own_files_and_shares_the_limit() {
         let root = tempfile::tempdir().expect("a directory");
         let limit = 64 << 10;
         let mut all = [1, 2].map(|process| Segments::new(root.path().to_owned(), limit, process, "{}".to_owned()));
@@ -212,7 +213,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn only_the_owner_may_read() {
+    fn only_the_owner_may_read_a_recording() {
         use std::os::unix::fs::PermissionsExt as _;
         let root = tempfile::tempdir().expect("a directory");
         let directory = root.path().join("a/b");
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_cannot_be_made_is_an_error_and_not_a_panic() {
+    fn a_directory_that_cannot_be_created_is_an_error() {
         let root = tempfile::tempdir().expect("a directory");
         let file = root.path().join("file");
         fs::write(&file, "").expect("written");

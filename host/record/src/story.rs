@@ -1,4 +1,4 @@
-//! Tells a call in words: each import a line, with what came back.
+//! Describes a call in text: one line per import, with its answer.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use windlass_core::object::difference::{Difference, Disclosure};
 use crate::document::{RecordedCall, RecordedImport};
 use crate::intent::{collection, name_of_reference, of_import};
 
-/// The longest piece of a text that is shown.
+/// The longest part of a text that is shown.
 const SHOWN_TEXT_MAX: usize = 160;
 
-/// The import in one line: what it asks or wants.
+/// The import on one line: its question or its write.
 #[must_use]
 pub fn asked(import: &RecordedImport) -> String {
     let RecordedImport { import: name, args, .. } = import;
@@ -38,7 +38,7 @@ pub fn asked(import: &RecordedImport) -> String {
     cut(&format!("{name} {about}"))
 }
 
-/// The answer in few words.
+/// A short form of the answer.
 #[must_use]
 pub fn answered(import: &RecordedImport) -> String {
     let Some(answer) = &import.answer else { return "no answer".to_owned() };
@@ -62,14 +62,14 @@ pub fn answered(import: &RecordedImport) -> String {
     }
 }
 
-/// Which state an object is, if the text is one.
+/// The version of an object, if the text is one.
 fn version(text: &str) -> Option<String> {
     let object = crate::json::document(text)?;
     let version = object["metadata"]["resourceVersion"].as_str()?;
     Some(format!("version {version}, {} bytes", text.len()))
 }
 
-/// How a call ended, in words.
+/// The result of a call, as text.
 #[must_use]
 pub fn ended(result: &Value) -> String {
     if let Some(after) = result["requeueAfterMs"].as_u64() {
@@ -104,7 +104,7 @@ pub fn heading(call: &RecordedCall) -> String {
     format!("{}/{}: {whole}, {}, trace {}", call.component.plugin, request.controller, call.began, request.trace_id)
 }
 
-/// The whole call: why it was made, its imports with what they cost, and its end.
+/// The whole call as text: its triggers, its imports with their cost, and its result.
 #[must_use]
 pub fn told(call: &RecordedCall, imports: &[RecordedImport], result: Option<&Value>, cpu_us: u64) -> String {
     let request = &call.request;
@@ -129,12 +129,12 @@ pub fn told(call: &RecordedCall, imports: &[RecordedImport], result: Option<&Val
         let _ = writeln!(text, "    {:>3}. [{cpu:>8}] {} → {}", place + 1, asked(import), answered(import));
     }
     let cpu = time(cpu_us.saturating_sub(before));
-    let ending = result.map_or_else(|| "it did not get to its end".to_owned(), ended);
+    let ending = result.map_or_else(|| "it did not end".to_owned(), ended);
     let _ = writeln!(text, "    end. [{cpu:>8}] {ending}");
     text
 }
 
-/// A value in which texts that are JSON objects or lists are those.
+/// Parses texts in a value that are JSON objects or lists.
 fn opened(value: &Value) -> Value {
     match value {
         Value::String(text) if text.starts_with(['{', '[']) => {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_import_is_told_in_a_line() {
+    fn an_import_is_described_on_one_line() {
         let target = json!({"apiVersion": "v1", "kind": "Pod", "namespace": "prod", "name": "p"});
         let pod = json!({"metadata": {"resourceVersion": "7"}}).to_string();
         let refused = json!({"error": {"reason": "Conflict", "message": "the object has\nbeen modified"}});
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_told_in_words() {
+    fn results_are_described_as_text() {
         for (result, said) in [
             (json!({"done": true}), "done"),
             (json!({"requeueAfterMs": 1500}), "done, and again after 1.5s"),

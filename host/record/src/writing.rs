@@ -1,4 +1,4 @@
-//! The thread that redacts what calls have left and writes it.
+//! The thread that redacts and writes recorded calls.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,9 +16,9 @@ use crate::read::RecordingBounds;
 use crate::redact::Redactor;
 use crate::segments::Segments;
 
-/// An order to the writer.
+/// A command to the writer.
 pub(crate) enum WriteOrder {
-    /// A call, as it was.
+    /// Write this unredacted call.
     Call {
         call: Box<RecordedCall>,
         /// The values of Secrets in its configuration.
@@ -27,7 +27,7 @@ pub(crate) enum WriteOrder {
         bytes: usize,
         counts: Arc<RecordingCounts>,
     },
-    /// Finish, and say so.
+    /// Finish all files, and then reply.
     End(oneshot::Sender<()>),
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct RecordingWriter {
     redactor: Redactor,
     process: u32,
     host: String,
-    /// The bytes that wait.
+    /// The bytes that wait for the writer.
     waiting: Arc<AtomicUsize>,
     plugins: BTreeMap<String, (Segments, Arc<RecordingCounts>)>,
 }
@@ -53,13 +53,13 @@ impl RecordingWriter {
         Self { options, redactor, process, host, waiting, plugins: BTreeMap::new() }
     }
 
-    /// Works until the end, or until nobody records any more.
+    /// Runs until the end, or until all recorders are gone.
     pub(crate) fn run(mut self, orders: &Receiver<WriteOrder>) {
         loop {
             let order = match orders.try_recv() {
                 Ok(order) => Ok(order),
                 Err(TryRecvError::Empty) => {
-                    // While there is nothing else to do: a host that is killed loses what has come since.
+                    // Flush while there is nothing else to do. A host that is killed loses only later data.
                     self.for_each(Segments::flush);
                     orders.recv()
                 }
@@ -72,7 +72,7 @@ impl RecordingWriter {
                 }
                 Ok(WriteOrder::End(done)) => {
                     self.for_each(Segments::close);
-                    // Whoever asked may have given up.
+                    // The caller may have given up.
                     let _ = done.send(());
                     return;
                 }
@@ -126,12 +126,12 @@ impl RecordingWriter {
     }
 }
 
-/// The host goes on, and calls of `plugin` are recorded no more.
+/// Stops recording the calls of `plugin`; the host goes on.
 fn give_up(plugin: &str, counts: &RecordingCounts, error: &io::Error) {
     if counts.stop() {
         tracing::warn!(
             plugin, %error,
-            "calls of the plugin are not recorded any more: the recording cannot be written. Restart the host to record again"
+            "stopped recording the plugin's calls because the recording cannot be written. Restart the host to record again"
         );
     }
 }

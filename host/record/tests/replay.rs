@@ -1,4 +1,4 @@
-//! Records the webapp plugin and the composer with ports that answer from memory, and replays what was written.
+//! Records calls of the webapp plugin and the composer with in-memory ports, and replays the recordings.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use windlass_core::write::Operation;
 use windlass_record::{CallVerdict, Comparison, RecordOptions, RecordedCall, Recordings, compare, read, replay};
 use windlass_wasm::{CallLimits, CompositionRequest, Plugin, Request, Sandbox, SandboxOptions};
 
-/// A cache with one object, or none, and a server that takes each write.
+/// A cache with at most one object, and a server that accepts each write.
 #[derive(Default)]
 struct Small {
     cached: Option<Arc<str>>,
@@ -123,7 +123,7 @@ fn shop(image: &str) -> String {
     .to_string()
 }
 
-/// Makes a call of the webapp plugin, recorded as `recordings` choose.
+/// Makes a call of the webapp plugin, which is recorded if `recordings` samples it.
 async fn call(plugin: &Arc<Plugin>, recordings: &Recordings, image: &str) -> Arc<Small> {
     let small = Arc::new(Small::default());
     let ports = small.ports();
@@ -158,7 +158,7 @@ async fn recorded(plugin: &Arc<Plugin>) -> RecordedCall {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_plugin_does_the_same_again_and_again() {
+async fn a_replay_of_the_same_plugin_does_the_same() {
     let plugin = load().await;
     let directory = tempfile::tempdir().expect("a directory");
     let recordings = Recordings::start(options(directory.path(), 1.0), "0.0.0").expect("a thread");
@@ -182,7 +182,7 @@ async fn the_same_plugin_does_the_same_again_and_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_line_is_as_the_published_schema_says() {
+async fn every_line_conforms_to_the_published_schema() {
     let plugin = load().await;
     let directory = tempfile::tempdir().expect("a directory");
     let recordings = Recordings::start(options(directory.path(), 1.0), "0.0.0").expect("a thread");
@@ -201,7 +201,7 @@ async fn every_line_is_as_the_published_schema_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_as_it_was_is_told_at_the_first_import_that_shows_it() {
+async fn a_divergence_is_reported_at_its_first_import() {
     let plugin = load().await;
     let mut call = recorded(&plugin).await;
     let place = call.imports.iter().position(|it| it.import == "writes.apply").expect("it applies");
@@ -217,7 +217,7 @@ async fn what_is_not_as_it_was_is_told_at_the_first_import_that_shows_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_writes_are_told_by_object_and_an_unknown_question_ends_the_replay() {
+async fn other_writes_are_reported_and_an_unknown_question_ends_the_replay() {
     let plugin = load().await;
     let call = recorded(&plugin).await;
     let mut other = call.clone();
@@ -240,7 +240,7 @@ async fn other_writes_are_told_by_object_and_an_unknown_question_ends_the_replay
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_is_chosen_by_its_share_of_chance() {
+async fn calls_are_sampled_at_the_configured_rate() {
     let plugin = load().await;
     for (sample, least, most) in [(0.0, 0, 0), (0.5, 1, 29), (1.0, 30, 30)] {
         let directory = tempfile::tempdir().expect("a directory");
@@ -258,7 +258,7 @@ async fn a_call_is_chosen_by_its_share_of_chance() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_written_ends_the_recording_and_not_the_calls() {
+async fn a_write_error_ends_the_recording_but_not_the_calls() {
     let plugin = load().await;
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("file");
@@ -277,7 +277,7 @@ async fn what_cannot_be_written_ends_the_recording_and_not_the_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_composer_is_asked_again_and_its_answer_is_compared() {
+async fn a_composers_call_is_replayed_and_compared() {
     let path = built("WINDLASS_PLUGIN_DIR", "plugins", "composite/webapp-composite.wasm");
     let plugin = sandbox().load(&path).await.expect("it loads");
     let directory = tempfile::tempdir().expect("a directory");
@@ -297,7 +297,7 @@ async fn a_composer_is_asked_again_and_its_answer_is_compared() {
     recordings.end().await;
     let mut call = calls(directory.path()).pop().expect("one call");
     let replayed = replay(&plugin, &call, &[]).await.expect("it is replayed");
-    // The time of the status is that of the recording, which was not the call's here.
+    // The time in the status is that of the recording, not of this replay.
     assert!(replayed.result.as_ref().is_some_and(|it| it["composed"]["children"].is_array()), "{replayed:?}");
     call.request.object = Some(shop("nginx:2"));
     let other = replay(&plugin, &call, &[]).await.expect("it is replayed");

@@ -1,5 +1,5 @@
-//! Recordings of calls that send several requests by `wasi:http`: when an answer came is a part of the call, so a replay has
-//! the guest see each where it saw it then.
+//! Recordings of calls that send several requests by `wasi:http`. The time at which an answer arrives is part of the
+//! call, so in a replay the guest receives each answer at the same point.
 
 #[allow(dead_code, reason = "the sandbox's own tests use the rest")]
 #[path = "../../wasm/tests/support/guests.rs"]
@@ -25,7 +25,7 @@ use windlass_core::write::settle::Hold;
 use windlass_record::{CallVerdict, Comparison, RecordOptions, RecordedCall, Recordings, compare, read, replay};
 use windlass_wasm::{CallLimits, Plugin, Request, Sandbox, SandboxOptions};
 
-/// A server that answers each `/second`, and `/first` after so many of them.
+/// A server that answers each `/second` at once, and `/first` after `seconds` of them.
 fn ports(seconds: u32) -> Ports {
     let second = Arc::new(Semaphore::new(0));
     let outside = port_fn(move |_, ask| {
@@ -79,7 +79,7 @@ fn context(plugin: &Plugin) -> Arc<CallContext> {
     })
 }
 
-/// A call of `plugin`, which must end with `result`, as it was recorded.
+/// Makes a recorded call of `plugin`, which must end with `result`.
 async fn recorded(plugin: &Arc<Plugin>, ports: Ports, result: u64) -> RecordedCall {
     let directory = tempfile::tempdir().expect("a directory");
     let options = RecordOptions { directory: directory.path().to_owned(), sample: 1.0, limit: 1 << 20, redact: vec![] };
@@ -104,7 +104,7 @@ async fn recorded(plugin: &Arc<Plugin>, ports: Ports, result: u64) -> RecordedCa
     calls.last().expect("one call")
 }
 
-/// Asserts that `call` is the same again and again, and that it is as the published schema says.
+/// Asserts that each replay of `call` is the same, and that `call` conforms to the published schema.
 async fn assert_replays(plugin: &Arc<Plugin>, call: &RecordedCall) {
     let schema = include_str!("../../../docs/schema/recording.schema.json");
     let schema = serde_json::from_str(schema).expect("JSON");
@@ -121,8 +121,8 @@ const SEND_BOTH: &str = "(global.set $a (call $send (call $to (i32.const 0))))
 const POLL_BOTH: &str = "(call $poll-two (call $subscribe (global.get $a)) (call $subscribe (global.get $b)))";
 
 #[tokio::test]
-async fn answers_that_came_in_another_order_than_the_requests_come_so_again() {
-    // Sees the second, then waits for the first, and reads both.
+async fn answers_out_of_order_arrive_in_the_same_order_again() {
+    // The guest sees the second answer, then waits for the first, and reads both.
     let reconcile = format!(
         "{SEND_BOTH} (local.set 0 {POLL_BOTH})
          (if (i32.ne (call $seen (global.get $b)) (i32.const 200)) (then unreachable))
@@ -135,7 +135,7 @@ async fn answers_that_came_in_another_order_than_the_requests_come_so_again() {
     let call = recorded(&plugin, ports(2), 262_711).await;
     assert_eq!(call.surroundings.answered, [vec![1], vec![2], vec![0]]);
     assert_replays(&plugin, &call).await;
-    // Without it, the oldest would come first.
+    // Without the recorded order, the oldest answer would come first.
     let mut forgotten = call.clone();
     forgotten.surroundings.answered.clear();
     let replayed = replay(&plugin, &forgotten, &[]).await.expect("it is replayed");
@@ -143,15 +143,15 @@ async fn answers_that_came_in_another_order_than_the_requests_come_so_again() {
 }
 
 #[tokio::test]
-async fn a_timer_that_beat_an_answer_beats_it_again() {
+async fn a_timer_that_fired_before_an_answer_does_so_again() {
     let waits = "(global.set $a (call $send (call $to (i32.const 0))))
         (local.set 0 (call $poll-two (call $subscribe (global.get $a)) (call $after (i64.const 1000000))))";
-    // The answer never comes.
+    // The answer never arrives.
     let plugin = load(&format!("{waits} (call $say (local.get 0))")).await;
     let call = recorded(&plugin, ports(1), 11).await;
     assert_eq!((&*call.surroundings.answered, &call.imports[0].answer), (&[vec![]][..], &None));
     assert_replays(&plugin, &call).await;
-    // It comes later: a look finds it after the second request has gone out.
+    // The answer arrives later: a poll finds it after the second request was sent.
     let later = format!(
         "{waits} (call $wait (call $send (call $to (i32.const 1)))) (call $wait (global.get $a))
          (call $say (i32.add (local.get 0) (call $seen (global.get $a))))"
@@ -163,7 +163,7 @@ async fn a_timer_that_beat_an_answer_beats_it_again() {
 }
 
 #[tokio::test]
-async fn a_request_whose_answer_nobody_waited_for_does_not_hold_a_replay_up() {
+async fn an_unawaited_answer_does_not_delay_a_replay() {
     let reconcile = "(drop (call $send (call $to (i32.const 0))))
         (global.set $b (call $send (call $to (i32.const 1)))) (call $wait (global.get $b))
         (call $say (call $seen (global.get $b)))";
@@ -174,7 +174,7 @@ async fn a_request_whose_answer_nobody_waited_for_does_not_hold_a_replay_up() {
 }
 
 #[tokio::test]
-async fn looks_that_found_nothing_find_nothing_again() {
+async fn polls_without_answers_find_none_again() {
     let reconcile = "(global.set $a (call $send (call $to (i32.const 0))))
         (local.set 0 (i32.const 3)) (loop $again
           (global.set $c (i32.add (i32.mul (global.get $c) (i32.const 2)) (call $ready (call $subscribe (global.get $a)))))
@@ -188,7 +188,7 @@ async fn looks_that_found_nothing_find_nothing_again() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_stopped_in_a_wait_for_an_answer_is_stuck_there_again() {
+async fn a_call_that_was_stopped_while_it_waited_is_stuck_there_again() {
     let plugin = load("(call $wait (call $send (call $to (i32.const 0))))").await;
     let mut call = recorded(
         &load("(call $wait (call $send (call $to (i32.const 1)))) (call $say (i32.const 1))").await,
@@ -196,7 +196,7 @@ async fn a_call_that_was_stopped_in_a_wait_for_an_answer_is_stuck_there_again() 
         1,
     )
     .await;
-    // As the deadline would have left it.
+    // The state in which the deadline would have left it.
     call.imports[0].answer = None;
     call.imports[0].args["url"] = "https://host.example/first".into();
     call.surroundings.answered.clear();

@@ -22,11 +22,10 @@ pub const TRACKED_OBJECTS_MAX: usize = 256;
 
 /// Counts the writes of one plugin per object.
 ///
-/// By "space saving" (Metwally, Agrawal and El Abbadi 2005): an object without a counter takes over the smallest one
-/// and remembers how much of its count was inherited. So an object is only reported for its own writes. An object is
-/// missed only if its writes exceed the limit by less than one in [`TRACKED_OBJECTS_MAX`] of all the plugin's writes
-/// in the window.
-/// missed only if it had fewer than that many above the limit.
+/// Uses the "space saving" algorithm (Metwally, Agrawal and El Abbadi 2005): an object without a counter takes over the
+/// smallest one and remembers how much of its count was inherited. So an object is only reported for its own writes. An
+/// object is missed only if its writes exceed the limit by less than one in [`TRACKED_OBJECTS_MAX`] of all the plugin's
+/// writes in the window.
 #[derive(Debug)]
 pub struct LoopDetector<O> {
     /// This many writes in a window are a loop. 0 disables the detector.

@@ -1,5 +1,5 @@
-//! The queue under shuttle: properties that hold in whatever order threads take its lock. A thread that waits for
-//! ever fails the test, so a lost wake-up does. `tests/queue_model.rs` tests single steps.
+//! Tests the queue with shuttle: properties that hold in whatever order threads take its lock. A thread that waits
+//! forever fails the test, so a lost wake-up does too. `tests/queue_model.rs` tests single steps.
 
 use std::sync::Mutex as Plain;
 use std::sync::PoisonError;

@@ -1,48 +1,50 @@
 //! The order in which ready keys are handed out: by priority, with ageing.
 //!
-//! A key's place is fixed when it becomes ready: the moment it began to wait, put back by [`AGE_PER_POINT`] for each
-//! point that its priority is below 0 (and forward for each above). So a key of priority −100 waits at most ten seconds
-//! longer than the user's changes that came at the same time, whatever comes after it, and nothing has to be compared
+//! A key's place is fixed when it becomes ready: the moment at which it began to wait, moved back by [`AGE_PER_POINT`]
+//! for each point of priority below 0, and forward for each point above. So a key of priority −100 waits at most ten
+//! seconds longer than user changes that came at the same time, whatever comes later, and nothing has to be sorted
 //! again as time passes.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::time::Duration;
 
-/// How urgent a key is. It changes the order of keys and nothing else.
+/// How urgent a key is. Only affects the order of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Priority(pub i32);
 
 impl Priority {
-    /// A change that somebody made.
+    /// A change by a user or another controller.
     pub const CHANGE: Self = Self(0);
-    /// The first list, a resync, a swap: many keys at once, and none of them urgent.
+    /// A first list, a resync or a swap: many keys at once, none of them urgent.
     pub const BACKGROUND: Self = Self(-100);
 }
 
-/// How much waiting makes up for one point of priority.
+/// The waiting time that makes up for one point of priority.
 pub const AGE_PER_POINT: Duration = Duration::from_millis(100);
 
-/// A key's entry: which slot, and which of its times in the queue. An entry whose turn has passed is skipped.
+/// A key's entry: its slot, and the number of its stay in the queue. An entry of an earlier turn is stale and is
+/// skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ReadyEntry {
-    /// First, so that of entries for the same moment the earlier one goes first.
+    /// First field, so that of entries for the same moment the earlier one goes first.
     pub(super) turn: u32,
     pub(super) slot: u32,
 }
 
-/// Ready entries in their order: each with its place, which is the moment of [`Priority::CHANGE`] that it is as urgent as,
-/// in nanoseconds, before the clock's start if negative.
+/// Ready entries in order. Each has its place: the moment in nanoseconds at which a [`Priority::CHANGE`] of equal
+/// urgency would have begun to wait. Negative if that is before the clock's start.
 #[derive(Default)]
 pub(super) struct Ready {
-    /// By priority, in the order of their addition, which is that of their places too, as the clock never goes back.
+    /// Entries by priority, in the order of their addition. That is also the order of their places, because the clock
+    /// never goes back.
     lines: BTreeMap<Priority, VecDeque<(i64, ReadyEntry)>>,
-    /// Entries that began to wait before others that are here already: raised ones, and parked ones that woke.
+    /// Entries that began to wait before others that are already here: raised ones, and parked ones that were woken.
     returned: BinaryHeap<Reverse<(i64, ReadyEntry)>>,
 }
 
 impl Ready {
-    /// Adds an entry that waits since `since`, in nanoseconds of the clock.
+    /// Adds an entry that has waited since `since`, in nanoseconds of the clock.
     pub(super) fn push(&mut self, entry: ReadyEntry, priority: Priority, since: u64) {
         let place = place(priority, since);
         let line = self.lines.entry(priority).or_default();
@@ -53,7 +55,7 @@ impl Ready {
         }
     }
 
-    /// Takes the entry that is next.
+    /// Removes the next entry.
     pub(super) fn pop(&mut self) -> Option<ReadyEntry> {
         let lines = self.lines.values_mut().filter_map(|line| Some((*line.front()?, line)));
         match (lines.min_by_key(|(front, _)| *front), self.returned.peek()) {
@@ -95,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_goes_before_the_background_that_came_first() {
+    fn changes_go_before_earlier_background_keys() {
         let mut ready = Ready::default();
         ready.push(entry(1), Priority::BACKGROUND, at(0));
         ready.push(entry(2), Priority::CHANGE, at(9));
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_background_goes_before_changes_that_came_ten_seconds_later() {
+    fn background_keys_go_before_changes_ten_seconds_later() {
         let mut ready = Ready::default();
         ready.push(entry(1), Priority::BACKGROUND, at(0));
         ready.push(entry(2), Priority::CHANGE, at(11));
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_comes_back_with_its_age_goes_before_younger_ones() {
+    fn a_returned_entry_keeps_its_age() {
         let mut ready = Ready::default();
         ready.push(entry(1), Priority::CHANGE, at(5));
         ready.push(entry(2), Priority::CHANGE, at(1));

@@ -1,5 +1,5 @@
-//! The parts of a queue together: each operation as one step, to be taken under one lock. Times are nanoseconds of the
-//! clock, passed in.
+//! The whole state of a queue. Each operation is one step, taken under one lock. Times are passed in, as nanoseconds of
+//! the clock.
 
 mod parking;
 mod questions;
@@ -21,16 +21,16 @@ use crate::queue::outcome::Retry;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// Takes no key in; what is ready or parked is still worked on.
+    /// Accepts no further keys, but ready and parked keys are still worked on.
     Draining,
-    /// Nor holds one: what would be parked is dropped.
+    /// Accepts no further keys, and drops keys instead of parking them.
     Closed,
 }
 
-/// A key that is taken for a worker.
+/// A key that a worker takes.
 struct Taken<K> {
     slot: u32,
-    /// Since when it waited.
+    /// When it began to wait.
     since: u64,
     was_due: bool,
     key: K,
@@ -42,15 +42,15 @@ pub(super) struct QueueState<K> {
     ready: Ready,
     delayed: Delayed,
     limiter: Box<dyn Limiter>,
-    /// As many as there are workers.
+    /// At most one per worker.
     working: Vec<Working>,
     waiters: Waiters,
-    /// Items that are [`DirtyStage::Ready`]; `ready` holds entries of former turns as well.
+    /// Items that are [`DirtyStage::Ready`]. `ready` also holds stale entries of earlier turns.
     depth: usize,
     parked: usize,
     phase: Phase,
-    /// The latest time that was passed in. Threads may read the clock in one order and come here in the other; for the
-    /// queue, time does not go back.
+    /// The latest time that was passed in. Two threads may read the clock in one order and arrive here in the other,
+    /// but the queue's time never goes back.
     now: u64,
     metrics: QueueMetrics,
 }
@@ -72,7 +72,7 @@ impl<K: Key> QueueState<K> {
         }
     }
 
-    /// Adds a key. The clock is read where it matters: not for a key that is queued with that priority already.
+    /// Adds a key. Reads the clock only if the time is needed: not for a key that is already queued with that priority.
     pub(super) fn add(&mut self, hash: KeyHash, key: K, priority: Priority, now: impl FnOnce() -> u64) {
         if self.phase != Phase::Open {
             return;
@@ -95,7 +95,7 @@ impl<K: Key> QueueState<K> {
             }
             DirtyStage::Ready if addition.priority > item.priority => {
                 item.priority = addition.priority;
-                self.depth -= 1; // The entry of the former turn no longer counts.
+                self.depth -= 1; // The entry of the earlier turn is stale now.
                 self.make_ready(slot);
             }
             DirtyStage::Ready | DirtyStage::Parked => {
@@ -121,7 +121,7 @@ impl<K: Key> QueueState<K> {
         self.depth += 1;
     }
 
-    /// Adds a key again once `delay` has passed.
+    /// Adds a key again after `delay`.
     pub(super) fn add_after(&mut self, hash: KeyHash, key: K, delay: Duration, now: Moment) {
         if self.phase != Phase::Open {
             return;
@@ -135,7 +135,7 @@ impl<K: Key> QueueState<K> {
         }
     }
 
-    /// Adds a key that waited for its time, as urgent as it was.
+    /// Adds a key whose delay is over, with the priority that it had.
     fn add_again(&mut self, slot: u32, since: u64) {
         let item = self.items.get(slot);
         item.was_due = true;
@@ -143,7 +143,7 @@ impl<K: Key> QueueState<K> {
         self.add_slot(slot, Addition { priority, since });
     }
 
-    /// Makes a key wait until `at`, unless it is due sooner already.
+    /// Delays a key until `at`, unless it is due earlier already.
     pub(super) fn add_at(&mut self, hash: KeyHash, key: K, at: u64) {
         if self.phase != Phase::Open {
             return;
@@ -161,10 +161,10 @@ impl<K: Key> QueueState<K> {
         }
     }
 
-    /// Notes a failure, and adds the key once the backoff that the ones before have earned, and `at_least`, have passed.
-    /// Returns the delay. A failure before the last backoff has ended belongs to the same backoff period: it is not counted
-    /// and earns no longer backoff, and the key runs when it was due anyway, or sooner. A queue that shuts down notes
-    /// nothing: nobody would come to forget it.
+    /// Records a failure, and adds the key after the backoff for its earlier failures, or after `at_least` if that is
+    /// longer. Returns the delay. A failure before the last backoff has ended belongs to that backoff: it is not
+    /// counted and does not lengthen the backoff, and the key runs when it was due anyway, or earlier. A queue that
+    /// shuts down records nothing, because no later call would forget the failure.
     pub(super) fn fail(&mut self, hash: KeyHash, key: K, retry: Retry, at_least: Duration, now: Moment) -> Duration {
         if self.phase != Phase::Open {
             return at_least;
@@ -192,7 +192,8 @@ impl<K: Key> QueueState<K> {
         self.items.tidy(hash, slot);
     }
 
-    /// Returns what a worker should do. It waits with `ticket` if it waited before, and can be woken by `waker`.
+    /// Returns what a worker should do next. A worker that has waited before passes its `ticket`. `waker` wakes the
+    /// worker.
     pub(super) fn next(&mut self, ticket: Option<GetTicket>, waker: &Waker, now: u64) -> NextKey<K> {
         if let Some(ticket) = ticket {
             self.waiters.leave(ticket);
@@ -212,7 +213,7 @@ impl<K: Key> QueueState<K> {
         NextKey::Key(key)
     }
 
-    /// Takes the next ready key for a worker.
+    /// Removes the next ready key for a worker.
     fn pop(&mut self) -> Option<Taken<K>> {
         loop {
             let entry = self.ready.pop()?;
@@ -232,7 +233,7 @@ impl<K: Key> QueueState<K> {
         }
     }
 
-    /// A worker that waits with `ticket` gives up.
+    /// The worker that waits with `ticket` gives up.
     pub(super) fn leave(&mut self, ticket: GetTicket) {
         self.waiters.leave(ticket);
     }
@@ -255,7 +256,7 @@ impl<K: Key> QueueState<K> {
         }
     }
 
-    /// Takes a key back from a worker that has done nothing with it.
+    /// Takes a key back from a worker that has not worked on it.
     pub(super) fn give_back(&mut self, hash: KeyHash, key: &K, now: u64) {
         let Some(work) = self.stop_working(hash, key, now) else { return };
         if self.phase == Phase::Closed {
@@ -265,7 +266,7 @@ impl<K: Key> QueueState<K> {
         self.make_ready(work.slot);
     }
 
-    /// A key that goes back is as urgent as it was added meanwhile.
+    /// Gives a key that goes back the priority of additions made in the meantime.
     fn raise(&mut self, work: &Working) {
         let item = self.items.get(work.slot);
         item.was_due |= work.was_due;
@@ -276,7 +277,7 @@ impl<K: Key> QueueState<K> {
         self.limiter = Box::new(limiter);
     }
 
-    /// Takes a key from its worker. None: no worker has it.
+    /// Takes a key from its worker. `None` if no worker has it.
     fn stop_working(&mut self, hash: KeyHash, key: &K, now: u64) -> Option<Working> {
         let now = self.pass(now);
         let slot = self.items.find(hash, key)?;
@@ -286,7 +287,7 @@ impl<K: Key> QueueState<K> {
         Some(work)
     }
 
-    /// Takes no key in any more, and forgets those that wait for their time.
+    /// Accepts no further keys, and drops the delayed ones.
     pub(super) fn drain(&mut self) {
         if self.phase == Phase::Open {
             self.phase = Phase::Draining;
@@ -295,7 +296,7 @@ impl<K: Key> QueueState<K> {
         self.items.retain(|item| item.due = NEVER_DUE);
     }
 
-    /// [`Self::drain`], and parks nothing any more.
+    /// As [`Self::drain`], and also stops parking.
     pub(super) fn shut_down(&mut self) {
         self.drain();
         self.phase = Phase::Closed;
@@ -315,8 +316,8 @@ impl<K: Key> QueueState<K> {
         });
     }
 
-    /// Drops what is ready or parked, and that keys with a worker were added again. Returns how many were dropped. Nothing
-    /// is parked any more if the queue shuts down.
+    /// Drops the ready and parked keys, and the pending additions of keys that workers have. Returns their number. If
+    /// the queue is shutting down, no key is parked any more.
     pub(super) fn drop_waiting(&mut self) -> usize {
         if self.phase == Phase::Draining {
             self.phase = Phase::Closed;
@@ -329,7 +330,7 @@ impl<K: Key> QueueState<K> {
         std::mem::take(&mut self.depth) + self.drop_parked()
     }
 
-    /// Lets a drain wait. Returns whether it is over.
+    /// Makes a drain wait. Returns whether it is over.
     pub(super) fn wait_for_drain(&mut self, waker: &Waker) -> bool {
         let is_over = self.is_idle();
         if !is_over {
@@ -338,7 +339,7 @@ impl<K: Key> QueueState<K> {
         is_over
     }
 
-    /// Those who have to look at the queue now. To be asked, and woken, after every change.
+    /// The workers that have to look at the queue now. Must be called after every change, and the result woken.
     pub(super) fn whom_to_wake(&mut self) -> Vec<Waker> {
         if self.waiters.is_empty() {
             return Vec::new();
@@ -351,7 +352,7 @@ impl<K: Key> QueueState<K> {
         })
     }
 
-    /// Whether workers end, as nothing can become ready that no worker has.
+    /// Whether workers should end, because no further key can become ready.
     fn ends(&self) -> bool {
         self.phase != Phase::Open && self.depth == 0 && self.parked == 0
     }
@@ -361,7 +362,7 @@ impl<K: Key> QueueState<K> {
         self.depth == 0 && self.parked == 0 && self.working.is_empty()
     }
 
-    /// The present, given a reading of the clock.
+    /// Advances the queue's time by a reading of the clock, and returns it.
     fn pass(&mut self, now: u64) -> u64 {
         self.now = self.now.max(now);
         self.now
@@ -374,7 +375,7 @@ mod tests {
     use crate::queue::ItemExponential;
 
     #[test]
-    fn delays_that_sooner_ones_replace_do_not_pile_up() {
+    fn delays_replaced_by_sooner_ones_do_not_pile_up() {
         let mut state = QueueState::new(ItemExponential::default());
         for at in (0..10_000).rev() {
             state.add_at(KeyHash::new(1), "a", 1_000_000 + at);

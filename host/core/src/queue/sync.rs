@@ -1,5 +1,5 @@
-//! The lock of the queue and of the gate. Under this crate's unit tests it is shuttle's, which tries the orders in
-//! which threads may take it; nothing else in the two lets threads meet.
+//! The lock of the queue and of the gate. In unit tests it is shuttle's lock, which tries the orders in which threads
+//! may take it. Queue and gate share no other state between threads.
 
 #[cfg(test)]
 use shuttle::sync::Mutex;
@@ -7,7 +7,7 @@ use shuttle::sync::Mutex;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
-/// A value that one thread at a time may touch.
+/// A value that only one thread at a time may access.
 pub(crate) struct StateLock<T>(Mutex<T>);
 
 impl<T> StateLock<T> {
@@ -15,9 +15,9 @@ impl<T> StateLock<T> {
         Self(Mutex::new(value))
     }
 
-    /// Runs `work` on the value, and returns its result.
+    /// Runs `work` on the value and returns its result.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
-        // Nothing under this lock panics half-way through a change unless it is broken beyond repair anyway.
+        // A panic under this lock would mean that the state is broken beyond repair anyway.
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -1,46 +1,46 @@
-//! Why a key is queued, for people: what `triggers.list` in WIT tells a plugin.
+//! The reasons why a key was queued, for people. WIT passes them to plugins as `triggers.list`.
 //!
-//! A key is queued once, however much happens, and each trigger of it is listed once. The host decides by one of them alone: a
-//! requested run, which the list therefore never drops ([`Triggers::has_run_request`]).
+//! A key is queued once, however many events there are, and each distinct trigger is listed once. The host itself uses
+//! only one of them, a requested run, so the list never drops it ([`Triggers::has_run_request`]).
 
 use std::sync::Arc;
 
 use crate::object::ObjectRef;
 
-/// How many triggers of a key are kept.
+/// The number of triggers that are kept per key.
 pub const TRIGGERS_MAX: usize = 8;
 
-/// One thing that has queued a key.
+/// An occurrence that queued a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trigger {
-    /// The thing that happened.
     pub reason: TriggerReason,
     /// The name of the watch, if the manifest gives it one.
     pub watch: Option<Arc<str>>,
-    /// The object, as far as it was one.
+    /// The object, if the trigger is about one.
     pub object: Option<ObjectRef>,
 }
 
-/// A thing that happened; as `triggers.trigger` in WIT.
+/// The kind of occurrence; as `triggers.trigger` in WIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TriggerReason {
-    /// An object is new or has changed.
+    /// An object was created or changed.
     Changed,
-    /// An object has gone.
+    /// An object is gone.
     Deleted,
-    /// The controller has begun, or the first list of a watch has come.
+    /// The controller started, or the first list of a watch arrived.
     Start,
-    /// The time of a resync has come round.
+    /// A periodic resync.
     Resync,
-    /// The call before has asked for another one.
+    /// The previous call asked to run again later.
     RequeueAfter,
-    /// The call before has failed.
+    /// The previous call failed.
     Retry,
-    /// This is another build of the plugin.
+    /// Another build of the plugin runs now.
     Swap,
-    /// The plugin's configuration or its grants have changed.
+    /// The plugin's configuration or its grants changed.
     Configuration,
-    /// Somebody has requested it: by the annotation of [`run_request`](crate::object::run_request), or by resuming the plugin.
+    /// A user requested a run, by the annotation of [`run_request`](crate::object::run_request) or by resuming the
+    /// plugin.
     RunRequested,
 }
 
@@ -57,7 +57,7 @@ impl TriggerReason {
         Self::RunRequested,
     ];
 
-    /// In `CamelCase`, as plugins see it.
+    /// The name in `CamelCase`, as plugins see it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -90,19 +90,19 @@ impl std::fmt::Display for Trigger {
     }
 }
 
-/// The triggers of a key since its last call, the oldest first, each once, and at most [`TRIGGERS_MAX`]. Shared, because
-/// one thing often queues thousands of keys.
+/// The distinct triggers of a key since its last call, oldest first, at most [`TRIGGERS_MAX`]. Triggers are shared,
+/// because one occurrence often queues thousands of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Triggers(Vec<Arc<Trigger>>);
 
 impl Triggers {
-    /// Notes one more. The first requested run takes the place of another trigger if the list is full.
+    /// Adds a trigger. If the list is full, the first requested run replaces another trigger.
     pub fn note(&mut self, trigger: &Arc<Trigger>) {
         if self.0.contains(trigger) {
             return;
         }
         if self.0.len() < TRIGGERS_MAX {
-            // Most keys have one: room for four would be held for each of many thousand.
+            // Most keys have a single trigger; the default capacity of four would waste memory over many thousand keys.
             self.0.reserve_exact(1);
             self.0.push(trigger.clone());
         } else if trigger.reason == TriggerReason::RunRequested
@@ -113,26 +113,26 @@ impl Triggers {
         }
     }
 
-    /// Whether somebody has requested the run.
+    /// Whether a user has requested the run.
     #[must_use]
     pub fn has_run_request(&self) -> bool {
         self.0.iter().any(|trigger| trigger.reason == TriggerReason::RunRequested)
     }
 
-    /// Notes all of `later`.
+    /// Adds all of `later`.
     pub fn extend(&mut self, later: &Self) {
         for trigger in &later.0 {
             self.note(trigger);
         }
     }
 
-    /// Whether nothing is known.
+    /// Whether there is no trigger.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The triggers, the oldest first.
+    /// The triggers, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Trigger> {
         self.0.iter().map(|trigger| &**trigger)
     }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_twice_is_told_once_and_in_its_order() {
+    fn triggers_are_listed_in_order_without_duplicates() {
         let mut triggers = Triggers::default();
         let resync = Arc::new(Trigger::from(TriggerReason::Resync));
         for trigger in [&changed("a"), &resync, &changed("a"), &changed("b")] {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_keeps_a_bounded_number_however_much_happens() {
+    fn the_number_of_triggers_of_a_key_is_bounded() {
         let mut triggers = Triggers::default();
         for number in 0..100 {
             triggers.note(&changed(&number.to_string()));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_requested_run_is_kept_however_much_else_happens() {
+    fn a_full_list_keeps_a_requested_run() {
         let requested = Arc::new(Trigger::from(TriggerReason::RunRequested));
         let mut triggers = Triggers::default();
         for number in 0..100 {

@@ -1,55 +1,55 @@
-//! Workers that wait for a key, and who waits for a drain: the wakers that a change of the queue's state has to wake.
+//! The workers that wait for a key and the callers that wait for a drain.
 //!
-//! One rule says whom, and it is asked after every change, under the lock: see [`Waiters::take`]. So no operation has to
-//! know what its effects are worth, and nobody is woken where nobody waits.
+//! After every change of the queue, under the lock, one rule decides which of them to wake: see [`Waiters::take`]. So
+//! an operation need not know its consequences, and no waiter is woken for nothing.
 
 use std::collections::VecDeque;
 use std::task::Waker;
 
-/// The answer to a worker that asks for a key.
+/// The response to a worker that asks for a key.
 pub(super) enum NextKey<K> {
     Key(K),
-    /// Wait until woken, or until this time, if there is one.
+    /// The worker must wait until it is woken, or until this time, if there is one.
     Wait(GetTicket, Option<u64>),
     ShutDown,
 }
 
-/// A worker's place among those that wait.
+/// A worker's place among the waiting workers.
 #[derive(Debug)]
 pub(super) struct GetTicket(u64);
 
 struct GetWaiter {
     ticket: u64,
     waker: Waker,
-    /// The moment at which its own timer wakes it, or [`u64::MAX`].
+    /// When its own timer wakes it, or [`u64::MAX`].
     watches: u64,
 }
 
-/// The work that waits for workers.
+/// The work that is available to workers.
 #[derive(Clone, Copy)]
 pub(super) struct AvailableWork {
-    /// Keys that are ready.
+    /// The number of ready keys.
     pub(super) ready: usize,
-    /// When the next one becomes due.
+    /// When the next delayed key becomes due.
     pub(super) due: Option<u64>,
-    /// Nothing will become ready any more: workers end.
+    /// No further key will become ready, so workers must end.
     pub(super) ends: bool,
-    /// No worker has a key either: the drain is over.
+    /// No worker has a key either, so a drain is over.
     pub(super) drained: bool,
 }
 
 #[derive(Default)]
 pub(super) struct Waiters {
-    /// Workers, the longest waiting first, by ascending tickets.
+    /// Workers in ascending order of tickets: the one that has waited longest is first.
     workers: VecDeque<GetWaiter>,
     next: u64,
-    /// Workers that were woken and have not looked yet.
+    /// The number of workers that were woken and have not looked yet.
     coming: usize,
     drains: Vec<Waker>,
 }
 
 impl Waiters {
-    /// Lets a worker wait, with a timer of its own for `watches`.
+    /// Adds a waiting worker whose own timer fires at `watches`.
     pub(super) fn wait(&mut self, waker: Waker, watches: u64) -> GetTicket {
         let ticket = self.next;
         self.next += 1;
@@ -57,7 +57,7 @@ impl Waiters {
         GetTicket(ticket)
     }
 
-    /// A worker waits no longer: it looks again, or gives up.
+    /// Removes a worker that looks again or gives up.
     pub(super) fn leave(&mut self, GetTicket(ticket): GetTicket) {
         match self.workers.binary_search_by_key(&ticket, |waiter| waiter.ticket) {
             Ok(at) => drop(self.workers.remove(at)),
@@ -65,7 +65,7 @@ impl Waiters {
         }
     }
 
-    /// Lets a drain wait.
+    /// Adds a waiting drain.
     pub(super) fn wait_for_drain(&mut self, waker: &Waker) {
         if !self.drains.iter().any(|other| other.will_wake(waker)) {
             self.drains.push(waker.clone());
@@ -76,14 +76,14 @@ impl Waiters {
         self.workers.is_empty() && self.drains.is_empty()
     }
 
-    /// Whether a waiting worker has a timer that ends by `due`.
+    /// Whether a waiting worker has a timer that fires by `due`.
     pub(super) fn watch(&self, due: u64) -> bool {
         self.workers.iter().any(|waiter| waiter.watches <= due)
     }
 
-    /// Those who have to look now. As long as workers wait, one is on its way for each ready key, and one watches the time
-    /// of the next delayed key or comes to do so. A worker that was woken and gives up is on its way no longer, so another
-    /// is called in its place.
+    /// Removes and returns the waiters that must wake up now. While workers wait, one is on its way for each ready key,
+    /// and one watches the time of the next delayed key or is on its way to do so. If a woken worker gives up, another
+    /// one is woken instead.
     pub(super) fn take(&mut self, work: AvailableWork) -> Vec<Waker> {
         let mut woken = Vec::new();
         if work.drained {

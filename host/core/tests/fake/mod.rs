@@ -1,4 +1,4 @@
-//! A cache that a test fills, and a clock that it moves.
+//! A cache that a test fills, and a clock.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -9,12 +9,12 @@ use windlass_core::object::labels::Labels;
 use windlass_core::object::progress::{Advance, Observer, Progress, Stamp};
 use windlass_core::object::{Header, Object, ObjectKey};
 
-/// An object with nothing but a header.
+/// An object that has only a header.
 pub(crate) fn object(name: &str, uid: &str, version: &str) -> Object {
     state(name, uid, version, &[], false)
 }
 
-/// The same, terminating.
+/// As [`object`], terminating.
 pub(crate) fn terminating(name: &str, uid: &str, version: &str) -> Object {
     state(name, uid, version, &[], true)
 }
@@ -39,7 +39,7 @@ pub(crate) fn key(name: &str) -> ObjectKey {
     ObjectKey::namespaced("prod", name)
 }
 
-/// The progress of a watch, as far as a test lets it come.
+/// The progress of a watch, controlled by a test.
 pub(crate) struct FakeCache {
     shown: Mutex<Shown>,
     observers: Mutex<Vec<(usize, Weak<dyn Observer>)>>,
@@ -55,7 +55,7 @@ struct Shown {
 }
 
 impl FakeCache {
-    /// A cache that has taken an empty list at version 1.
+    /// A cache that has received an empty list at version 1.
     pub(crate) fn new(is_comparable: bool) -> Arc<Self> {
         let (version, listed) = (Some("1".into()), Some(Stamp::take()));
         let shown = Shown { is_comparable, version, listed, ..Shown::default() };
@@ -79,7 +79,7 @@ impl FakeCache {
         }
     }
 
-    /// An event of the watch.
+    /// Applies an event of the watch.
     pub(crate) fn event(&self, object: &Object, gone: bool) {
         let header = object.header.clone();
         self.change(|shown| {
@@ -108,7 +108,7 @@ impl FakeCache {
         self.tell(Advance::Version(&version.into()));
     }
 
-    /// Takes over a list that began at `began`.
+    /// Applies a list that began at `began`.
     pub(crate) fn list(&self, began: Stamp, version: &str, objects: impl IntoIterator<Item = Object>) {
         self.change(|shown| {
             shown.objects = objects.into_iter().map(|object| (object.header.key.clone(), object)).collect();
@@ -117,7 +117,7 @@ impl FakeCache {
         self.tell(Advance::Listed);
     }
 
-    /// Takes over a list of a new epoch.
+    /// Applies a list of a new epoch.
     pub(crate) fn list_anew(&self, began: Stamp, version: &str, objects: impl IntoIterator<Item = Object>) {
         self.change(|shown| shown.epoch += 1);
         self.list(began, version, objects);

@@ -1,4 +1,4 @@
-//! A queue whose time a test moves.
+//! A queue whose time a test advances.
 
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::queue::{ItemExponential, Queue};
 
-/// A clock that a test moves. Its timers never fire by themselves: the tests poll.
+/// A clock that a test advances. Its timers never fire by themselves, so tests poll.
 #[derive(Default)]
 pub(crate) struct ManualClock(Mutex<Moment>);
 

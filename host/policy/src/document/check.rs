@@ -1,4 +1,4 @@
-//! Checks that a policy makes sense. It reports also rules that seem to grant something but never match.
+//! Checks that a policy makes sense. Also reports rules that look as if they granted something but can never match.
 
 use windlass_core::object::path_segment;
 use windlass_core::rights::grants::Cidr;
@@ -25,22 +25,22 @@ pub(super) fn check_rule(rule: &RuleDocument, problem: &mut impl FnMut(String)) 
             problem(format!("`{field}` has {} entries, at most {POLICY_LIST_ENTRIES_MAX} are allowed", list.len()));
         }
         if !needed && list.iter().any(|item| item == "*") {
-            problem(format!("`{field}` knows no `*`: leave `{field}` out for all of them"));
+            problem(format!("`{field}` does not support `*`: leave `{field}` out to match all"));
         }
     }
     for verb in rule.verbs.iter().filter(|verb| !VERBS.contains(&&***verb)) {
         let hint = nearest(verb, VERBS.into_iter()).unwrap_or_else(|| VERBS[..8].join(", "));
-        problem(format!("{verb:?} is not a verb that plugins have: {hint}"));
+        problem(format!("{verb:?} is not a verb that plugins can use: {hint}"));
     }
     for group in rule.api_groups.iter().filter(|group| group.contains('/')) {
-        problem(format!("{group:?} is not a group: without the version it is one"));
+        problem(format!("{group:?} is not a group: leave the version out"));
     }
     let is_none = |group: &&String| !group.contains('/') && !matches!(&***group, "" | "*") && !is_subdomain(group);
     for group in rule.api_groups.iter().filter(is_none) {
-        problem(format!("{group:?} is not a group, which is like `apps`, `\"\"` for the core, or `*` for all"));
+        problem(format!("{group:?} is not a group: use a name like `apps`, `\"\"` for the core group, or `*` for all"));
     }
     for name in rule.names.iter().filter(|name| *name != "*" && !is_name(name)) {
-        problem(format!("{name:?} cannot be the name of an object: `names` are whole names, not patterns"));
+        problem(format!("{name:?} cannot be the name of an object: `names` takes whole names, not patterns"));
     }
     for resource in &rule.resources {
         if let Some(what) = resource_problem(resource) {
@@ -51,7 +51,7 @@ pub(super) fn check_rule(rule: &RuleDocument, problem: &mut impl FnMut(String)) 
         problem(format!("{namespace:?} cannot be the name of a namespace"));
     }
     if rule.cluster && !rule.namespaces.is_empty() {
-        problem("`cluster: true` is about objects without a namespace: make two rules".to_owned());
+        problem("`cluster: true` covers cluster-scoped objects: write a separate rule for the namespaces".to_owned());
     }
 }
 
@@ -61,10 +61,10 @@ fn resource_problem(resource: &str) -> Option<String> {
         !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || b"-0123456789".contains(&byte))
     };
     if let Some((_, group)) = plural.split_once('.') {
-        return Some(format!("its group goes to `apiGroups`, as {group:?}"));
+        return Some(format!("put its group into `apiGroups`, as {group:?}"));
     }
     if subresource == "*" {
-        return Some(format!("as in RBAC, subresources are named one by one, such as `{plural}/status`"));
+        return Some(format!("as in RBAC, name each subresource, such as `{plural}/status`"));
     }
     if plural.bytes().any(|byte| byte.is_ascii_uppercase()) {
         return Some("resources are plurals in lower case, such as `deployments`, not kinds".to_owned());
@@ -77,7 +77,7 @@ pub(super) fn check_http(rule: &HttpDocument, problem: &mut impl FnMut(String)) 
     let labels_fit = host.split('.').all(|label| label == "*" || is_dns_label(&label.to_lowercase()));
     let is_address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>().is_ok();
     if !(labels_fit || is_address) || host.len() > 253 {
-        problem(format!("{host:?} is not the name of a host: like `api.example.com`, `*` for one label"));
+        problem(format!("{host:?} is not a host name: use a name like `api.example.com`, with `*` for one label"));
     }
     if rule.port == Some(0) {
         problem("0 is not a port".to_owned());
@@ -87,7 +87,7 @@ pub(super) fn check_http(rule: &HttpDocument, problem: &mut impl FnMut(String)) 
     }
     let is_method = |method: &&String| *method == "*" || method.bytes().all(|byte| byte.is_ascii_alphabetic());
     for method in rule.methods.iter().filter(|method| method.is_empty() || !is_method(method)) {
-        problem(format!("{method:?} is not a method, which is like `GET`"));
+        problem(format!("{method:?} is not a method: use a name like `GET`"));
     }
     for range in &rule.addresses {
         if let Err(error) = range.parse::<Cidr>() {
@@ -96,7 +96,8 @@ pub(super) fn check_http(rule: &HttpDocument, problem: &mut impl FnMut(String)) 
     }
 }
 
-/// As the API server takes names: some kinds' have colons, capitals and blanks. A `*` is meant as a pattern.
+/// Checks a name as the API server does: names of some kinds have colons, capitals or blanks. A `*` is rejected because
+/// it is probably meant as a pattern.
 fn is_name(name: &str) -> bool {
     path_segment::flaw(name).is_none() && !name.contains('*')
 }

@@ -1,4 +1,4 @@
-//! The problems of a document, gathered while it is read.
+//! Collects the problems of a document while it is parsed.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,9 +11,9 @@ use windlass_manifest::did_you_mean;
 use crate::PolicyError;
 use crate::problem::Problem;
 
-/// Problems that a message lists.
+/// The maximum number of problems that a message lists.
 const LISTED_PROBLEMS_MAX: usize = 10;
-/// The field of a [`Spanned`] that has what was written. No document has a field of this name.
+/// The field of a [`Spanned`] that holds the parsed value. No document has a field of this name.
 const WRITTEN: &str = "value";
 
 /// The problems found in one document so far.
@@ -21,17 +21,17 @@ const WRITTEN: &str = "value";
 pub struct DocumentProblems(pub Vec<Problem>);
 
 impl DocumentProblems {
-    /// A problem of the document as a whole.
+    /// Adds a problem of the document as a whole.
     pub fn whole(&mut self, what: String) {
         self.0.push(Problem { place: None, what });
     }
 
-    /// A problem with `value`, at its place.
+    /// Adds a problem with `value`, at its position.
     pub fn at<T>(&mut self, value: &Spanned<T>, what: String) {
         self.0.push(Problem { place: Some(place(value.referenced)), what });
     }
 
-    /// Reads the YAML document `text`. None: it is not one, which is a problem.
+    /// Parses the YAML document `text`. If that fails, records the problem and returns `None`.
     pub fn yaml<'a, T: Deserialize<'a>>(&mut self, text: &'a [u8]) -> Option<T> {
         let mut track = Track::new();
         let read = serde_saphyr::with_deserializer_from_slice_with_options(text, options(), |yaml| {
@@ -50,7 +50,7 @@ impl DocumentProblems {
         }
     }
 
-    /// The document that was `read` from `path`, or all problems that were found in it.
+    /// The document that was `read` from `path`, or an error with all problems that were found in it.
     pub fn or<T>(mut self, path: &Path, read: Option<T>) -> Result<T, PolicyError> {
         let more = self.0.len().saturating_sub(LISTED_PROBLEMS_MAX);
         if more > 0 {
@@ -69,13 +69,14 @@ pub(super) fn place(location: Location) -> (u64, u64) {
     (location.line(), location.column())
 }
 
-/// The field that a problem is about, as one writes it: `build.output`, `rules[1].verbs`. Empty: the document as a whole.
+/// The path of the field with the problem, as users write it: `build.output`, `rules[1].verbs`. Empty for the document
+/// as a whole.
 fn field(path: &FieldPath) -> String {
     let mut field = String::new();
     for segment in path {
         match segment {
             Segment::Seq { index } => {
-                // Writing to a text does not fail.
+                // Writing to a `String` cannot fail.
                 let _ = write!(field, "[{index}]");
             }
             Segment::Map { key } | Segment::Enum { variant: key } if key != WRITTEN => {
@@ -88,11 +89,11 @@ fn field(path: &FieldPath) -> String {
     field
 }
 
-/// The parser's message in one line, with what was probably meant.
+/// The parser's message on one line, with a suggestion if a name is misspelt.
 fn explained(error: &serde_saphyr::Error) -> String {
     let message = error.without_snippet().to_string();
     let message = message.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
-    // The line is said already.
+    // The line is already part of the problem.
     let message = message.rsplit_once(" at line ").map_or(&*message, |(message, _)| message);
     match did_you_mean(message) {
         Some(hint) => format!("{message}; {hint}"),
@@ -100,7 +101,7 @@ fn explained(error: &serde_saphyr::Error) -> String {
     }
 }
 
-/// The message without what it tells programmers.
+/// The message without details that only programmers understand.
 fn plain(message: &str) -> String {
     let message = message.strip_suffix(", set DuplicateKeyPolicy in Options if acceptable").unwrap_or(message);
     match message {
@@ -110,7 +111,7 @@ fn plain(message: &str) -> String {
     }
 }
 
-/// The reader's limits: no more than a policy can need, however its aliases multiply.
+/// The parser's limits: as much as a policy can need, even if aliases multiply its content.
 fn options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {

@@ -1,4 +1,4 @@
-//! The shape of a policy's YAML: what serde reads, before anybody asks whether it makes sense.
+//! The structure of a policy's YAML, as serde parses it before `check` validates it.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use windlass_core::rights::grants::{HttpRule, Rule, Scheme};
 
 use crate::RolloutStrategy;
 
-/// A document, in whichever of its two kinds.
+/// A document of either kind.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct PolicyDocument {
@@ -33,7 +33,8 @@ pub(super) struct PolicyDocument {
     pub(super) finalizers: Vec<Spanned<String>>,
 }
 
-/// How a version becomes the current one: `shadow`, short for `{strategy: shadow}`; or a map.
+/// How a new version becomes the current one: a word such as `shadow`, which is short for `{strategy: shadow}`, or a
+/// map.
 #[derive(Clone)]
 pub(super) struct RolloutDocument {
     pub(super) strategy: Option<RolloutStrategy>,
@@ -54,7 +55,7 @@ pub(super) struct PromoteAfterDocument {
     pub(super) time: String,
 }
 
-/// As a rule of a Kubernetes role, and a little more.
+/// Like a rule of a Kubernetes role, with additional fields.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RuleDocument {
@@ -86,7 +87,7 @@ impl<'de> Deserialize<'de> for RolloutDocument {
     }
 }
 
-/// Reads the short form or the long one, each with the messages of its own.
+/// Parses the short or the long form, each with its own error messages.
 struct EitherForm;
 
 impl<'de> Visitor<'de> for EitherForm {
@@ -109,7 +110,7 @@ impl<'de> Visitor<'de> for EitherForm {
     }
 }
 
-/// The head of every document of ours.
+/// The first fields of every Windlass document.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DocumentHead {

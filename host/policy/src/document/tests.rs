@@ -1,4 +1,4 @@
-//! Policies and ceilings: what is read, what is refused, and what their published schema says.
+//! Tests which policies and ceilings are accepted and rejected, and compares the published schema.
 
 use windlass_core::life::instances::Instances;
 use windlass_core::object::ObjectKey;
@@ -36,7 +36,7 @@ fn wrong(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn a_policy_reads_as_it_is_written() {
+fn a_policy_has_the_values_of_its_document() {
     let policy = read(FULL).expect("valid");
     assert!(policy.paused);
     assert_eq!(policy.impersonate, Some(ServiceAccount { namespace: "prod".into(), name: "deployer".into() }));
@@ -52,7 +52,7 @@ fn a_policy_reads_as_it_is_written() {
 }
 
 #[test]
-fn instances_are_used_once_unless_the_policy_says_otherwise() {
+fn instances_are_used_once_by_default() {
     let instances = |text: &str| read(&FULL.replace("paused: true", text)).map(|policy| policy.instances);
     assert_eq!(instances("paused: true"), Ok(Instances::Fresh));
     assert_eq!(instances("instances: fresh"), Ok(Instances::Fresh));
@@ -62,7 +62,7 @@ fn instances_are_used_once_unless_the_policy_says_otherwise() {
 }
 
 #[test]
-fn what_is_misspelt_is_named_with_its_line_and_what_was_meant() {
+fn misspelt_fields_are_reported_with_line_and_suggestion() {
     for (from, to, line, words) in [
         ("paused:", "pausd:", ":4:", "did you mean `paused`?"),
         ("  names:", "  name:", ":11:", "did you mean `names`?"),
@@ -75,24 +75,24 @@ fn what_is_misspelt_is_named_with_its_line_and_what_was_meant() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_what_to_write() {
+fn invalid_values_are_refused_with_advice() {
     for (from, to, words) in [
         ("plugin: webapp", "plugin: shop", "is for the plugin"),
         ("plugin: webapp\n", "", "`plugin: webapp` is missing"),
         ("kind: PluginPolicy", "kind: Role", "kind: PluginPolicy"),
         ("prod/deployer", "deployer", "no service account"),
-        ("deployments/scale", "deployments/*", "one by one"),
+        ("deployments/scale", "deployments/*", "name each subresource"),
         ("deployments/scale", "deployments.apps", "apiGroups"),
         ("deployments/scale", "Deployment", "plurals in lower case"),
-        ("[apps]", "[apps/v1]", "without the version"),
+        ("[apps]", "[apps/v1]", "leave the version out"),
         ("[apps]", "[\"*.example.com\"]", "not a group"),
         ("names: [shop]", "names: [\"shop-*\"]", "not patterns"),
         ("names: [shop]", "names: [\"\"]", "whole names"),
         ("verbs: [get, patch]", "verbs: []", "allows nothing"),
         ("namespaces: [prod]", "namespaces: [\"*\"]", "leave `namespaces` out"),
-        ("cluster: true", "cluster: true, namespaces: [prod]", "make two rules"),
+        ("cluster: true", "cluster: true, namespaces: [prod]", "a separate rule"),
         ("10.0.0.0/8", "10.0.0.1/8", "not a range of addresses"),
-        ("\"*.Example.com\"", "https://example.com", "not the name of a host"),
+        ("\"*.Example.com\"", "https://example.com", "not a host name"),
         ("webapps.apps.kubedojo.io", "webapps", "PLURAL.GROUP"),
         ("windlass.dev/webapp]", "webapp]", "not a finalizer"),
         ("paused: true", "paused: true\npaused: false", "duplicate"),
@@ -103,7 +103,7 @@ fn what_makes_no_sense_is_refused_with_what_to_write() {
 }
 
 #[test]
-fn a_value_of_the_wrong_type_is_told_with_its_field() {
+fn a_value_of_the_wrong_type_is_reported_with_its_field() {
     for (from, to, place, field) in [
         ("plugin: webapp", "plugin: [webapp]", ":3:9:", "`plugin`: "),
         ("verbs: [get, patch]", "verbs: get", ":9:10:", "`rules[0].verbs`: "),
@@ -116,7 +116,7 @@ fn a_value_of_the_wrong_type_is_told_with_its_field() {
 }
 
 #[test]
-fn a_file_that_is_no_yaml_says_where() {
+fn a_yaml_error_is_reported_with_its_place() {
     let said = read("apiVersion: windlass.dev/v1alpha1\nkind: [PluginPolicy\nplugin: webapp\n").expect_err("broken");
     assert!(said.contains("webapp.policy.yaml:"), "{said}");
     assert!(read("").is_err() && read("[]").is_err() && read("- a").is_err());
@@ -124,10 +124,10 @@ fn a_file_that_is_no_yaml_says_where() {
 }
 
 #[test]
-fn aliases_that_multiply_are_refused_soon() {
+fn multiplying_aliases_are_refused_quickly() {
     let mut text = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: webapp\n".to_owned();
     text.push_str("a: &a [x, x, x, x, x, x, x, x, x]\n");
-    // Nearly four hundred million, which take minutes.
+    // This is almost four hundred million entries, which would take minutes.
     for (before, name) in ('a'..='h').zip('b'..='i') {
         let line = format!("{name}: &{name} [{}]\n", vec![format!("*{before}"); 9].join(", "));
         text.push_str(&line);
@@ -139,7 +139,7 @@ fn aliases_that_multiply_are_refused_soon() {
 }
 
 #[test]
-fn a_ceiling_is_a_policy_for_nobody_in_particular() {
+fn a_ceiling_is_a_policy_without_a_plugin() {
     let text = FULL.replace("PluginPolicy", "PluginCeiling");
     let is_ours = |line: &&str| ["plugin:", "paused:", "impersonate:"].iter().any(|it| line.starts_with(it));
     let bare = text.lines().filter(|line| !is_ours(line)).collect::<Vec<_>>().join("\n");
@@ -153,7 +153,7 @@ fn schema() -> serde_json::Value {
     serde_json::from_str(text).expect("the schema is JSON")
 }
 
-/// The fields that the reader knows where `to` with an unknown field stands for `from`.
+/// The fields that the parser accepts in place of `from`, found by replacing `from` with an unknown field `to`.
 fn known_fields(from: &str, to: &str) -> Vec<String> {
     let said = wrong(from, to);
     let (_, list) = said.split_once("expected one of ").expect("it lists what it knows");
@@ -181,7 +181,7 @@ fn the_published_schema_knows_the_same_fields() {
 }
 
 #[test]
-fn the_published_schema_requires_the_same_fields_and_allows_the_same_words() {
+fn the_published_schema_has_the_same_required_fields_and_words() {
     let schema = schema();
     for (definition, field, from, to) in [
         ("rule", "apiGroups", "- apiGroups: [apps]\n  resources", "- resources"),
@@ -206,7 +206,7 @@ fn the_published_schema_requires_the_same_fields_and_allows_the_same_words() {
 }
 
 #[test]
-fn files_of_other_editors_read_alike() {
+fn byte_order_marks_and_crlf_are_accepted() {
     let plain = read(FULL).expect("valid");
     assert_eq!(read(&FULL.replace('\n', "\r\n")).expect("line ends of Windows"), plain);
     assert_eq!(read(&format!("\u{feff}{FULL}")).expect("a byte order mark"), plain);
@@ -214,13 +214,13 @@ fn files_of_other_editors_read_alike() {
 }
 
 #[test]
-fn names_of_objects_may_have_what_kubernetes_lets_them() {
+fn object_names_may_have_all_characters_of_kubernetes() {
     for name in ["system:node-proxier", "A", "a.b_c", "a b", "x?y=z", "D\\team", "é"] {
         assert!(read(&FULL.replace("names: [shop]", &format!("names: [{name:?}]"))).is_ok(), "{name}");
     }
 }
 
-/// A policy of nothing but what a denial said was missing.
+/// A policy that consists only of the rules that a denial said are missing.
 fn pasted(denial: &str) -> Arc<Allowance> {
     let (_, missing) = denial.split_once("missing: ").expect("it says what is missing");
     let head = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: webapp\n";
@@ -229,7 +229,7 @@ fn pasted(denial: &str) -> Arc<Allowance> {
 }
 
 #[test]
-fn what_a_denial_names_as_missing_is_all_that_it_takes() {
+fn adding_the_missing_rule_of_a_denial_is_enough() {
     let all = || vec!["*".to_owned()];
     let everything = Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() };
     let asked = Allowance { rules: vec![everything], crds: all(), finalizers: all(), ..Allowance::default() };
@@ -253,7 +253,7 @@ fn what_a_denial_names_as_missing_is_all_that_it_takes() {
 }
 
 #[test]
-fn what_a_denied_request_lacks_is_all_that_it_takes() {
+fn adding_the_missing_http_rule_of_a_denial_is_enough() {
     for (scheme, url, host) in [
         (Scheme::Https, "https://api.example.com/", "api.example.com"),
         (Scheme::Http, "http://127.0.0.1:8080/", "127.0.0.1"),
@@ -282,7 +282,7 @@ fn what_a_denied_request_lacks_is_all_that_it_takes() {
 }
 
 #[test]
-fn a_policy_says_when_a_next_version_takes_over_by_itself() {
+fn a_policy_sets_when_a_next_version_is_promoted() {
     let with = |after: &str| FULL.replace("paused: true", &format!("rollout: {{promoteAfter: {after}}}"));
     let read_after = |after: &str| read(&with(after)).map(|policy| policy.promote_after);
     let hours = PromoteAfter { calls: 100, time: Duration::from_hours(2) };
@@ -303,7 +303,7 @@ fn a_policy_says_when_a_next_version_takes_over_by_itself() {
 }
 
 #[test]
-fn a_policy_has_each_new_file_wait_as_a_shadow_in_a_word_or_in_a_map() {
+fn the_shadow_strategy_is_a_word_or_a_map() {
     let with = |rollout: &str| FULL.replace("paused: true", &format!("rollout: {rollout}"));
     let read_rollout = |rollout: &str| read(&with(rollout)).map(|policy| (policy.rollout, policy.promote_after));
     let minute = PromoteAfter { calls: 1, time: Duration::from_mins(1) };

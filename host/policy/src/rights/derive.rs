@@ -1,4 +1,4 @@
-//! From the grants of plugins to the rights of the host and of the accounts that plugins act as.
+//! Derives the rights of the host, and of the accounts that plugins impersonate, from the grants of plugins.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,20 +14,20 @@ const AUTHORIZATION: &str = "authorization.k8s.io";
 const ACCESS_REVIEWS: &str = "subjectaccessreviews";
 const CRD_GROUP: &str = "apiextensions.k8s.io";
 const CRDS: &str = "customresourcedefinitions";
-/// Where the API server keeps the Events about objects without a namespace.
+/// The namespace of Events about cluster-scoped objects.
 const EVENTS_OF_CLUSTER: &str = "default";
-/// Writes after which a host may look at the object: to settle an unknown outcome, and to judge which finalizers and owners a
-/// write replaces.
+/// Writes after or before which a host may read the object: to settle an unknown outcome, and to compare the finalizers
+/// and owners that a write replaces.
 const LOOKED_AT: [&str; 4] = ["create", "update", "patch", "delete"];
 
-/// The host whose rights are wanted.
+/// Options of the host whose rights are derived.
 #[derive(Clone, Debug, Default)]
 pub struct RightsOptions {
-    /// Its `--namespace`.
+    /// The host's `--namespace`.
     pub only: Option<String>,
-    /// The namespace of its leases. None: it uses none.
+    /// The namespace of the host's leases. `None` if it uses no leases.
     pub leases: Option<String>,
-    /// Its admin address answers holders of tokens, about which it asks the cluster.
+    /// Whether the host's admin address accepts tokens, which the host has the cluster review.
     pub reviews_tokens: bool,
 }
 
@@ -35,36 +35,35 @@ pub struct RightsOptions {
 #[derive(Debug)]
 pub struct RightsSource<'a> {
     pub manifest: &'a Manifest,
-    /// How kinds are called.
+    /// The resources of the kinds that the manifest names.
     pub names: &'a ClusterNames,
-    /// All that bounds it, with [`asked`] as what it asks for.
+    /// The plugin's grants: [`asked`], limited by all layers.
     pub grants: Grants,
-    /// As whom it acts. None: as the host.
+    /// The service account that the plugin impersonates. `None` if it acts as the host.
     pub impersonate: Option<ServiceAccount>,
-    /// The namespaces and names of the Secrets that its configuration takes values from.
+    /// The namespaces and names of the Secrets that its configuration refers to.
     pub secrets: BTreeSet<(String, String)>,
 }
 
-/// The rights of the host, and of the accounts that its plugins act as.
+/// The rights of the host, and of the accounts that its plugins impersonate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostRights {
     pub host: Rights,
-    /// The others', which the host impersonates.
+    /// The rights of the impersonated accounts.
     pub accounts: BTreeMap<ServiceAccount, Rights>,
-    /// Remarks for the operator.
     pub remarks: Vec<String>,
 }
 
-/// Why rights are not known.
+/// The reason why rights cannot be derived.
 #[derive(Debug, thiserror::Error)]
 pub enum RightsError {
-    /// A manifest names kinds, and roles name resources.
+    /// The manifest names kinds, but roles need resources.
     #[error(
         "the plugin {plugin} names kinds whose resource is not known: {}. Ask a cluster that serves them (--kubeconfig), or put \
          their definitions beside the plugin, as crd.yaml", kinds.join(", ")
     )]
     Kinds { plugin: String, kinds: Vec<String> },
-    /// A role in a namespace is no place for what is in none.
+    /// A role in a namespace cannot cover cluster-scoped resources.
     #[error(
         "the plugin {plugin} names resources that may be cluster-scoped: {}. Ask a cluster that serves them (--kubeconfig), or put \
          their definitions beside the plugin, as crd.yaml", resources.join(", ")
@@ -72,7 +71,7 @@ pub enum RightsError {
     Scope { plugin: String, resources: Vec<String> },
 }
 
-/// The requests of `manifest`, as a host asks it for all its controllers together. An error names kinds whose resource is not known.
+/// The requests of all controllers in `manifest`. An error lists the kinds whose resource is not known.
 pub fn asked(manifest: &Manifest, names: &ClusterNames) -> Result<Allowance, RightsError> {
     let implied: Vec<_> = manifest.controllers.iter().flat_map(Controller::implied_access).collect();
     let unknown = implied.iter().filter(|access| names.name(manifest, &access.kind).guessed);
@@ -98,7 +97,7 @@ pub fn asked(manifest: &Manifest, names: &ClusterNames) -> Result<Allowance, Rig
     Ok(manifest.asked(rules))
 }
 
-/// The least rights with which a host can do for `plugins` all that they are granted.
+/// The least rights with which a host can do everything that `plugins` are granted.
 pub fn derive(options: &RightsOptions, plugins: &[RightsSource<'_>]) -> Result<HostRights, RightsError> {
     let mut rights = HostRights { host: of_host(options), ..HostRights::default() };
     for plugin in plugins {
@@ -106,7 +105,7 @@ pub fn derive(options: &RightsOptions, plugins: &[RightsSource<'_>]) -> Result<H
         let granted = Granted { manifest, names, grants, only: options.only.as_deref() };
         let mut work = PluginWork { plugin, granted, host: Rights::default(), own: Rights::default(), remarks: vec![] };
         work.all()?;
-        // Two versions of a plugin lack the same.
+        // Two versions of a plugin lead to the same remarks.
         work.remarks.retain(|remark| !rights.remarks.contains(remark));
         rights.remarks.append(&mut work.remarks);
         rights.host.extend(work.host);
@@ -122,8 +121,8 @@ pub fn derive(options: &RightsOptions, plugins: &[RightsSource<'_>]) -> Result<H
     Ok(rights)
 }
 
-/// The rights of a host without plugins. It follows the definitions of kinds, and asks who serves a group: both are hints to it.
-/// If its admin address answers holders of tokens, it has these reviewed.
+/// The rights of a host without plugins. It watches CRDs, and APIServices to learn who serves a group; it works without
+/// either. If its admin address accepts tokens, it may create token reviews.
 fn of_host(options: &RightsOptions) -> Rights {
     let mut rights = Rights::default();
     rights.add(RightsScope::Cluster, RoleRule::new(CRD_GROUP, CRDS, &WATCH));
@@ -135,26 +134,26 @@ fn of_host(options: &RightsOptions) -> Rights {
     if let Some(namespace) = &options.leases {
         let scope = RightsScope::Namespace(namespace.clone());
         rights.add(scope.clone(), of_role(Role::Lease, "coordination.k8s.io", "leases"));
-        // It tells of versions that it has rolled back.
+        // The host publishes Events about versions that it rolled back.
         rights.add(scope, of_role(Role::Events, "events.k8s.io", "events"));
     }
     rights
 }
 
-/// The rights that the host needs in a system role.
+/// The rule that the host needs in a system role.
 fn of_role(role: Role, group: &str, resource: &str) -> RoleRule {
     let rules = role.grants(group, resource, vec![], vec![]).common_rules();
     let verbs: Vec<&str> = rules.iter().flat_map(|rule| &rule.verbs).map(String::as_str).collect();
     RoleRule::new(group, resource, &verbs)
 }
 
-/// The rights that one plugin adds.
+/// Collects the rights that one plugin adds.
 struct PluginWork<'a> {
     plugin: &'a RightsSource<'a>,
     granted: Granted<'a>,
-    /// For the work that the host does as itself.
+    /// Rights for the host's own work.
     host: Rights,
-    /// For the work in its own name: that of the account that it acts as, if there is one.
+    /// Rights for the plugin's work: those of the account that it impersonates, if there is one.
     own: Rights,
     remarks: Vec<String>,
 }
@@ -167,7 +166,7 @@ impl PluginWork<'_> {
             self.controller(controller, owns);
         }
         for name in manifest.crd_names().filter(|name| self.plugin.grants.check_crd(name).is_ok()) {
-            // An apply says the name of what it creates, so a rule may have it too.
+            // An apply names the object even if it creates it, so the rule can have the name.
             let mut rule = of_role(Role::Definitions, CRD_GROUP, CRDS).named([name]);
             rule.verbs.insert("create".to_owned());
             self.host.add_exactly(RightsScope::Cluster, rule);
@@ -182,7 +181,7 @@ impl PluginWork<'_> {
         Ok(())
     }
 
-    /// The host says the account's name and all its groups, and asks whether the account may watch.
+    /// The host impersonates the account with all its groups, and checks whether the account may watch.
     fn impersonation(&mut self, account: &ServiceAccount) {
         let user = RoleRule::new("", "serviceaccounts", &["impersonate"]).named([&*account.name]);
         self.host.add(RightsScope::Namespace(account.namespace.to_string()), user);
@@ -192,7 +191,8 @@ impl PluginWork<'_> {
         self.host.add(RightsScope::Cluster, reviews);
     }
 
-    /// Adds the rights that its rules grant. True: it may write objects other than its primaries, so that these may become owners.
+    /// Adds the rights that the rules grant. Returns true if the plugin may write objects other than its primaries, so
+    /// that these may become owners.
     fn granted_rules(&mut self) -> Result<bool, RightsError> {
         let manifest = self.plugin.manifest;
         let primary = |controller: &Controller| {
@@ -246,7 +246,7 @@ impl PluginWork<'_> {
             watched.iter().filter(|(scopes, ..)| scopes.is_empty()).map(|(_, kind, _)| kind.to_string()).collect();
         if !ungranted.is_empty() {
             self.remarks.push(format!(
-                "the plugin {}'s controller {} waits, and is left out: it is not granted the watch of {}. See `windlass inspect`",
+                "the plugin {}'s controller {} is left out because it waits: its watch of {} is not granted. See `windlass inspect`",
                 manifest.name,
                 controller.name,
                 ungranted.into_iter().collect::<Vec<_>>().join(", ")
@@ -256,7 +256,7 @@ impl PluginWork<'_> {
         for (scopes, kind, resource) in watched {
             for (scope, name) in scopes {
                 let rule = RoleRule::new(kind.group(), &resource.plural, &WATCH).named(name);
-                // The host reads the caches, and asks whether the account might too.
+                // The host reads the caches for the account, so it checks whether the account may read them.
                 if impersonate.is_some() {
                     self.own.add(scope.clone(), rule.clone());
                 }
@@ -272,7 +272,8 @@ impl PluginWork<'_> {
                 self.host.add(scope.clone(), rule);
             }
             if owns {
-                // For servers with OwnerReferencesPermissionEnforcement: such an owner's deletion waits for its dependents.
+                // On servers with OwnerReferencesPermissionEnforcement, an owner reference that blocks the owner's
+                // deletion needs this.
                 let rule = RoleRule::new(kind.group(), &format!("{}/finalizers", resource.plural), &["update"]);
                 self.own.add(scope.clone(), rule.named(name));
             }
@@ -282,7 +283,7 @@ impl PluginWork<'_> {
         }
     }
 
-    /// Where the Events are that are written about primaries in `scope`.
+    /// The scopes of Events about primaries in `scope`.
     fn events_of(&self, scope: RightsScope, namespaced: bool) -> Vec<RightsScope> {
         match (namespaced, self.granted.only) {
             (false, Some(only)) => {
@@ -293,7 +294,7 @@ impl PluginWork<'_> {
     }
 }
 
-/// The rights to read what is written by `rule`. A subresource's object is the whole object.
+/// The right to read objects that `rule` writes. For a subresource, that is the whole object.
 fn looked_at(rule: &RoleRule) -> Option<RoleRule> {
     if !LOOKED_AT.iter().any(|verb| rule.verbs.contains(*verb)) {
         return None;

@@ -1,11 +1,11 @@
-//! Compares the rights that an account should have with those that a cluster says it has. Who asks the cluster, and how, is
-//! not decided here.
+//! Compares the rights that an account should have with those that a cluster reports. Does not query the cluster
+//! itself.
 
 use std::collections::BTreeSet;
 
 use super::{COMPARED_RULES_MAX, Rights, RightsScope, RoleRule};
 
-/// Resources that everybody may use who is authenticated: questions about oneself.
+/// Resources that every authenticated user may use: reviews of the user's own rights.
 const OF_EVERYBODY: [&str; 3] = ["selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"];
 
 /// One request that an account should be allowed to make.
@@ -13,14 +13,14 @@ const OF_EVERYBODY: [&str; 3] = ["selfsubjectaccessreviews", "selfsubjectrulesre
 pub struct RightsQuestion {
     pub scope: RightsScope,
     pub group: String,
-    /// The resource, with its subresource: `deployments/scale`.
+    /// The resource with its subresource: `deployments/scale`.
     pub resource: String,
-    /// The object. None: any.
+    /// The object's name. `None` for any object.
     pub name: Option<String>,
     pub verb: String,
 }
 
-/// All requests that `rights` allow, each once.
+/// All requests that `rights` allow, without duplicates.
 #[must_use]
 pub fn questions(rights: &Rights) -> BTreeSet<RightsQuestion> {
     let rules = rights.scopes().flat_map(|(scope, rules)| rules.iter().map(move |rule| (scope, rule)));
@@ -44,7 +44,7 @@ pub fn questions(rights: &Rights) -> BTreeSet<RightsQuestion> {
 }
 
 impl RightsQuestion {
-    /// Whether one of `rules` allows it.
+    /// Whether one of `rules` allows this request.
     #[must_use]
     pub fn is_allowed_by(&self, rules: &[RoleRule]) -> bool {
         let asked = RoleRule::new(&self.group, &self.resource, &[&self.verb]).named(self.name.clone());
@@ -52,7 +52,7 @@ impl RightsQuestion {
     }
 }
 
-/// The rules of `held`, which an account has in `namespace`, without what it should have; each about one resource.
+/// The rules that an account holds in `namespace` beyond those that it should have. Each rule is about one resource.
 #[must_use]
 pub fn superfluous(expected: &Rights, namespace: &str, held: &[RoleRule]) -> Vec<RoleRule> {
     let scope = RightsScope::Namespace(namespace.to_owned());
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn each_request_is_asked_about_once() {
+    fn each_request_is_one_question() {
         let secret = RoleRule::new("", "secrets", &["get", "patch"]).named(["a", "b"]);
         let asked = questions(&rights(&[(RightsScope::Cluster, secret.clone()), (RightsScope::Cluster, secret)]));
         assert_eq!(asked.len(), 4);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_it_should_have_is_told_by_verb() {
+    fn superfluous_rights_are_reported_by_verb() {
         let prod = || RightsScope::Namespace("prod".to_owned());
         let expected = rights(&[
             (RightsScope::Cluster, RoleRule::new("", "pods", &["list"])),

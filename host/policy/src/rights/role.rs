@@ -1,4 +1,4 @@
-//! Rights as roles and bindings, in JSON and in YAML: the same bytes for the same rights.
+//! Writes rights as roles and bindings, in JSON and YAML. The output is the same for the same rights, byte for byte.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,31 +11,30 @@ use crate::document::VERBS;
 use crate::draft::quoted;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
-/// By which an operator finds all of them.
+/// The label by which an operator finds all roles and bindings.
 const LABEL: (&str, &str) = ("app.kubernetes.io/name", "windlass");
 
 /// A role or a binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoleObject {
-    /// The cluster: it is a `ClusterRole` or `ClusterRoleBinding`.
+    /// The scope. A cluster scope means `ClusterRole` or `ClusterRoleBinding`.
     pub scope: RightsScope,
-    /// Its name. A binding has that of its role.
+    /// The name. A binding has the name of its role.
     pub name: String,
-    /// The rest of it.
     pub content: RoleContent,
 }
 
 /// The content of a [`RoleObject`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoleContent {
-    /// It is a role.
+    /// A role.
     Rules(Vec<RoleRule>),
-    /// It binds the role of its name to the account.
+    /// A binding of the role with the same name to the account.
     Binding(ServiceAccount),
 }
 
-/// The roles and bindings for the host, which runs as `account`, and for the accounts that its plugins act as. Their names begin
-/// with that of the host's account.
+/// The roles and bindings for the host, which runs as `account`, and for the accounts that its plugins impersonate. All
+/// names begin with the name of the host's account.
 #[must_use]
 pub fn objects(rights: &HostRights, account: &ServiceAccount) -> Vec<RoleObject> {
     let mut objects = of_account(&rights.host, account, &account.name);
@@ -74,7 +73,7 @@ impl RoleObject {
         if self.scope == RightsScope::Cluster { "ClusterRole" } else { "Role" }
     }
 
-    /// The object as the API takes it.
+    /// The object as JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         let (label, value) = LABEL;
@@ -97,12 +96,12 @@ impl RoleObject {
         object
     }
 
-    /// The object as a document of YAML, for people and `kubectl apply -f -`.
+    /// The object as a YAML document, for people and `kubectl apply -f -`.
     #[must_use]
     pub fn yaml(&self) -> String {
         let mut text =
             format!("---\napiVersion: {GROUP}/v1\nkind: {}\nmetadata:\n  name: {}\n", self.kind(), scalar(&self.name));
-        // Writing to a text does not fail.
+        // Writing to a `String` cannot fail.
         if let RightsScope::Namespace(namespace) = &self.scope {
             let _ = writeln!(text, "  namespace: {}", scalar(namespace));
         }
@@ -142,7 +141,7 @@ fn push_rule(text: &mut String, rule: &RoleRule) {
     let _ = writeln!(text, "  verbs: {verbs}");
 }
 
-/// Verbs in the order in which people write them.
+/// Verbs in their customary order.
 #[must_use]
 pub fn in_order(verbs: &BTreeSet<String>) -> Vec<&String> {
     let place = |verb: &&String| VERBS.iter().position(|known| *known == verb.as_str()).unwrap_or(VERBS.len());
@@ -155,7 +154,7 @@ fn flow<'a>(list: impl IntoIterator<Item = &'a String>) -> String {
     format!("[{}]", list.into_iter().map(|item| scalar(item)).collect::<Vec<_>>().join(", "))
 }
 
-/// As YAML, and in quotes wherever something else than the text could be read.
+/// A YAML scalar, quoted if it could be read as something other than this text.
 fn scalar(text: &str) -> String {
     const OTHER: [&str; 8] = ["true", "false", "null", "yes", "no", "on", "off", "nan"];
     let is_plain = text.starts_with(|first: char| first.is_ascii_lowercase())
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_formats_say_the_same() {
+    fn json_and_yaml_are_equivalent() {
         let account = ServiceAccount { namespace: "windlass-system".into(), name: "windlass".into() };
         let objects = objects(&rights(), &account);
         let kinds: Vec<_> = objects.iter().map(|object| (object.kind(), &*object.name)).collect();

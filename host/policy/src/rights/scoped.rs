@@ -1,4 +1,4 @@
-//! Where a watch or a granted rule holds, in the scopes of RBAC: by the same questions that a host asks of its grants.
+//! Finds the RBAC scopes in which a watch or a granted rule holds, by the same checks that a host makes.
 
 use windlass_core::object::ObjectKey;
 use windlass_core::rights::grants::{Access, Grants, Rule};
@@ -10,10 +10,10 @@ use crate::document::VERBS;
 
 /// The verbs that a watch needs.
 pub(super) const WATCH: [&str; 2] = ["list", "watch"];
-/// Subresources of all kinds and kinds of all groups are in no scope of their own.
+/// Has no scope of its own: subresources of all kinds and kinds of all groups.
 const ANY: &str = "*";
 
-/// A plugin's grants, and what is known of the resources that they name.
+/// A plugin's grants, and what is known about the resources that they name.
 #[derive(Clone, Copy)]
 pub(super) struct Granted<'a> {
     pub(super) manifest: &'a Manifest,
@@ -23,24 +23,25 @@ pub(super) struct Granted<'a> {
     pub(super) only: Option<&'a str>,
 }
 
-/// A part of a granted rule: what it is about in one scope.
+/// The part of a granted rule that holds in one scope.
 pub(super) struct ScopedRule {
     pub(super) scope: RightsScope,
     pub(super) rule: RoleRule,
 }
 
-/// The parts of a rule, and what could not be told of it.
+/// The parts of a rule, and the parts whose scope is not known.
 #[derive(Default)]
 pub(super) struct ScopedRules {
     pub(super) rules: Vec<ScopedRule>,
-    /// Resources that may be in namespaces or in none, where that matters.
+    /// Resources that may be namespaced or cluster-scoped, where that matters.
     pub(super) unknown: Vec<String>,
-    /// It covers objects without a namespace by `*`, and the host is kept to one namespace.
+    /// Whether the rule covers cluster-scoped objects by `*` although the host is limited to one namespace.
     pub(super) left_out: bool,
 }
 
 impl Granted<'_> {
-    /// Where `watch` may be read, as a host narrows it; empty: nowhere. Each with the only name that it selects.
+    /// The scopes in which `watch` is granted, after the host's narrowing, each with the name that the watch selects,
+    /// if any. Empty if it is not granted anywhere.
     pub(super) fn scopes_of(&self, watch: &Watch, resource: &ResourceName) -> Vec<(RightsScope, Option<String>)> {
         let kind = watch.object_kind();
         let may = |key: Option<&ObjectKey>| {
@@ -80,10 +81,11 @@ impl Granted<'_> {
         scopes
     }
 
-    /// A rule that all layers allow, in the scopes where it holds, without what is denied all the same.
+    /// Splits a rule that all layers allow into the scopes in which it holds, without requests that are denied to every
+    /// plugin.
     pub(super) fn scoped(&self, rule: &Rule) -> ScopedRules {
         let verbs = rule.verbs.iter().flat_map(|verb| match &**verb {
-            // No host asks for others.
+            // The host makes no requests with other verbs.
             ANY => VERBS[..8].to_vec(),
             verb => vec![verb],
         });
@@ -112,7 +114,7 @@ impl Granted<'_> {
         scoped
     }
 
-    /// Adds `part` of `rule` to `scoped` in each scope where it holds. `namespaced` None: it may be both.
+    /// Adds `part` of `rule` to `scoped` in each scope in which it holds. If `namespaced` is `None`, it may be either.
     fn place(&self, rule: &Rule, part: &RoleRule, namespaced: Option<bool>, scoped: &mut ScopedRules) {
         let places: Vec<RightsScope> = match (namespaced, self.only) {
             (Some(false), _) => {
@@ -126,7 +128,7 @@ impl Granted<'_> {
             }
             (_, only) => {
                 let within = rule.namespaces.iter().filter(|namespace| only.is_none_or(|only| only == *namespace));
-                // An author may write what is none.
+                // An author may write a name that is not a namespace.
                 within
                     .filter(|namespace| is_dns_label(namespace))
                     .map(|namespace| RightsScope::Namespace(namespace.clone()))
@@ -143,8 +145,8 @@ impl Granted<'_> {
         }
     }
 
-    /// Asks the grants about one request that `part` is about in `scope`: what they deny to every plugin no layer shows. Of a rule
-    /// about many resources, which is kept whole, any one of them.
+    /// Checks one sample request of `part` in `scope` with the grants, because the layers do not show what is denied to
+    /// every plugin. A rule about many resources is kept whole, so any one of them is checked.
     fn allows(&self, scope: &RightsScope, part: &RoleRule, namespaced: Option<bool>, verb: &str) -> bool {
         let (Some(group), Some(path)) = (part.groups.first(), part.resources.first()) else { return false };
         let (resource, subresource) = path.split_once('/').unwrap_or((path, ""));

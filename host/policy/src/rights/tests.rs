@@ -1,4 +1,4 @@
-//! Which rights follow from which grants.
+//! Tests which rights follow from which grants.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::role::{RoleContent, objects};
 use super::*;
 use crate::asks::ClusterNames;
 
-/// A plugin with one controller, and a definition of its primary.
+/// A plugin with one controller and a CRD of its primary.
 fn manifest(more: &Value) -> Manifest {
     let mut manifest = json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "shop", "version": "0.1.0",
@@ -49,7 +49,7 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Rule {
     Rule { groups: list(&[group]), resources: list(resources), verbs: list(verbs), cluster: false, ..Rule::default() }
 }
 
-/// Everything that a namespace has.
+/// A rule for all namespaced resources.
 fn everything() -> Rule {
     Rule { groups: list(&["*"]), ..rule("", &["*"], &["*"]) }
 }
@@ -98,7 +98,7 @@ impl Setting {
     }
 }
 
-/// `where: verbs resource.group [names]`, without what every host has.
+/// Formats rights as `where: verbs resource.group [names]`, without those that every host has.
 fn lines(rights: &Rights) -> Vec<String> {
     let mut lines = Vec::new();
     for (scope, rules) in rights.scopes() {
@@ -128,7 +128,7 @@ fn lines(rights: &Rights) -> Vec<String> {
 }
 
 #[test]
-fn a_host_without_plugins_follows_kinds_and_has_leases() {
+fn a_host_without_plugins_watches_crds_and_has_leases() {
     let options = RightsOptions { leases: Some("windlass".to_owned()), ..RightsOptions::default() };
     let rights = derive(&options, &[]).expect("nothing to find out");
     let expected = [
@@ -144,7 +144,7 @@ fn a_host_without_plugins_follows_kinds_and_has_leases() {
 }
 
 #[test]
-fn a_host_that_answers_holders_of_tokens_may_have_these_reviewed() {
+fn a_host_that_accepts_tokens_may_create_token_reviews() {
     let rights = derive(&RightsOptions { reviews_tokens: true, ..RightsOptions::default() }, &[]).expect("no plugins");
     let expected =
         ["*: create subjectaccessreviews of authorization.k8s.io", "*: create tokenreviews of authentication.k8s.io"];
@@ -157,7 +157,7 @@ fn without_a_policy_the_manifest_alone_decides() {
         "*: create,patch events of events.k8s.io",
         "*: get,create,patch customresourcedefinitions of apiextensions.k8s.io named shops.example.com",
         "*: get,list,watch,create,update,patch,delete deployments of apps",
-        // The finalizer is a patch.
+        // Adding the finalizer is a patch.
         "*: get,list,watch,patch shops of example.com",
         "*: get,update,patch shops/status of example.com",
         "*: update shops/finalizers of example.com",
@@ -166,7 +166,7 @@ fn without_a_policy_the_manifest_alone_decides() {
 }
 
 #[test]
-fn a_policy_that_names_namespaces_makes_rights_there_and_nowhere_else() {
+fn a_policy_for_namespaces_leads_to_rights_only_there() {
     let in_prod = |rule: Rule| Rule { namespaces: list(&["prod"]), ..rule };
     let setting = Setting::under(vec![
         in_prod(rule("example.com", &["shops"], &["list", "watch"])),
@@ -185,11 +185,11 @@ fn a_policy_that_names_namespaces_makes_rights_there_and_nowhere_else() {
     let nothing = Setting { policy: Some(Allowance::default()), ..Setting::default() };
     let rights = nothing.derive(&owning(&deployments())).expect("all kinds are known");
     assert!(lines(&rights.host).is_empty(), "{rights:?}");
-    assert!(rights.remarks.iter().any(|remark| remark.contains("the watch of apps/v1 Deployment")), "{rights:?}");
+    assert!(rights.remarks.iter().any(|remark| remark.contains("its watch of apps/v1 Deployment")), "{rights:?}");
 }
 
 #[test]
-fn a_controller_that_waits_for_a_watch_needs_no_rights_and_two_versions_of_it_are_one_remark() {
+fn a_waiting_controller_needs_no_rights_and_is_one_remark() {
     let (shop, secrets) =
         (json!({"apiVersion": "example.com/v1", "kind": "Shop"}), json!({"apiVersion": "v1", "kind": "Secret"}));
     let manifest = manifest(&json!({
@@ -206,11 +206,11 @@ fn a_controller_that_waits_for_a_watch_needs_no_rights_and_two_versions_of_it_ar
     let shops: Vec<_> = lines(&rights.host).into_iter().filter(|line| line.contains("shops ")).collect();
     assert_eq!(shops, ["*: list,watch shops of example.com"], "what the policy grants, and no finalizer");
     assert_eq!(rights.remarks.len(), 1, "{:?}", rights.remarks);
-    assert!(rights.remarks[0].contains("controller shops waits") && rights.remarks[0].contains("v1 Secret"));
+    assert!(rights.remarks[0].contains("controller shops is left out") && rights.remarks[0].contains("v1 Secret"));
 }
 
 #[test]
-fn the_only_namespace_of_a_host_narrows_what_is_in_namespaces() {
+fn the_only_namespace_of_a_host_narrows_namespaced_rights() {
     let nodes = json!({"permissions": [{"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get"]}]});
     let of_cluster = Rule { cluster: true, ..everything() };
     let options = RightsOptions { only: Some("prod".to_owned()), ..RightsOptions::default() };
@@ -221,13 +221,13 @@ fn the_only_namespace_of_a_host_narrows_what_is_in_namespaces() {
         "{found:?}"
     );
     assert!(!found.iter().any(|line| line.contains("pods") && line.starts_with('*')), "{found:?}");
-    // The policy does not say `cluster: true`.
+    // The policy lacks `cluster: true`.
     let setting = Setting { policy: Some(policy(vec![everything()])), ..setting };
     assert!(!setting.host(&manifest(&nodes)).iter().any(|line| line.contains("nodes")));
 }
 
 #[test]
-fn names_narrow_what_rbac_can_narrow_to_them() {
+fn names_narrow_the_verbs_that_rbac_can_narrow() {
     let secrets = json!({"permissions": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]}]});
     let shops = rule("example.com", &["shops"], &["list", "watch"]);
     let named = Rule { names: list(&["a"]), namespaces: list(&["prod"]), ..rule("", &["secrets"], &["get", "create"]) };
@@ -237,7 +237,7 @@ fn names_narrow_what_rbac_can_narrow_to_them() {
 }
 
 #[test]
-fn a_star_for_verbs_is_what_a_host_may_ask_for() {
+fn a_star_for_verbs_means_all_verbs_that_a_host_uses() {
     let all = json!({"permissions": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]});
     let found = Setting::under(vec![everything()]).host(&manifest(&all));
     let expected = "*: get,list,watch,create,update,patch,delete,deletecollection * of *".to_owned();
@@ -246,7 +246,7 @@ fn a_star_for_verbs_is_what_a_host_may_ask_for() {
 }
 
 #[test]
-fn what_every_plugin_is_denied_needs_no_right() {
+fn requests_denied_to_every_plugin_need_no_right() {
     let others = json!({"permissions": [
         {"apiGroups": ["other.com"], "resources": ["carts"], "verbs": ["get"]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "namespaces": ["windlass", "prod"]},
@@ -286,14 +286,14 @@ fn an_account_writes_and_the_host_watches_and_impersonates_it() {
 }
 
 #[test]
-fn secrets_of_a_configuration_are_read_by_their_names() {
+fn secrets_of_a_configuration_are_granted_by_name() {
     let secrets = [("prod".to_owned(), "smtp".to_owned())].into();
     let setting = Setting { secrets, ..Setting::under(vec![]) };
     assert!(setting.host(&manifest(&json!({}))).contains(&"prod: get secrets of  named smtp".to_owned()));
 }
 
 #[test]
-fn what_cannot_be_resolved_is_an_error_and_never_a_guess() {
+fn an_unknown_resource_is_an_error_and_never_guessed() {
     let gadget = owning(&json!({"apiVersion": "other.com/v1", "kind": "Gadget"}));
     let error = Setting::default().derive(&gadget).expect_err("nobody knows its resource").to_string();
     assert!(error.contains("other.com/v1 Gadget") && error.contains("--kubeconfig"), "{error}");
@@ -306,7 +306,7 @@ fn what_cannot_be_resolved_is_an_error_and_never_a_guess() {
 }
 
 #[test]
-fn a_watch_of_one_name_is_a_right_to_that() {
+fn a_watch_of_one_name_is_a_right_to_that_name() {
     let settings = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "namespaces": ["prod"], "fieldSelector": "metadata.name=settings",
         "mapping": {"type": "all"},
@@ -335,7 +335,7 @@ fn simplified(rules: impl IntoIterator<Item = (RightsScope, RoleRule)>) -> Right
 }
 
 #[test]
-fn rules_are_merged_whatever_order_they_come_in() {
+fn rules_are_merged_in_any_order() {
     let rules = [
         (RightsScope::Cluster, RoleRule::new("apps", "deployments", &["list"])),
         (RightsScope::Cluster, RoleRule::new("apps", "deployments", &["watch", "list"])),
@@ -349,7 +349,7 @@ fn rules_are_merged_whatever_order_they_come_in() {
 }
 
 #[test]
-fn what_another_rule_allows_is_left_out() {
+fn rights_that_another_rule_includes_are_left_out() {
     let wide = RoleRule::new("", "pods", &["get", "list"]);
     let cluster = (RightsScope::Cluster, wide.clone());
     let alone = simplified([cluster.clone()]);
@@ -378,7 +378,7 @@ fn rbac_cannot_narrow_creations_to_names() {
 }
 
 #[test]
-fn a_right_of_the_cluster_holds_in_each_namespace_and_not_the_other_way_round() {
+fn a_cluster_right_holds_in_each_namespace_but_not_vice_versa() {
     let pods = RoleRule::new("", "pods", &["get"]);
     let (of_cluster, of_prod) =
         (simplified([(RightsScope::Cluster, pods.clone())]), simplified([(prod(), pods.clone())]));
@@ -389,7 +389,7 @@ fn a_right_of_the_cluster_holds_in_each_namespace_and_not_the_other_way_round() 
 }
 
 #[test]
-fn what_multiplies_out_without_end_stays_as_it_is() {
+fn huge_rights_are_not_simplified() {
     let many = |letter: char| (0..100).map(|at| format!("{letter}{at}")).collect::<BTreeSet<_>>();
     let rule = RoleRule { groups: many('g'), resources: many('r'), ..RoleRule::new("", "", &["get"]) };
     assert_eq!(simplified([(prod(), rule.clone())]).0[&prod()], BTreeSet::from([rule]));

@@ -29,7 +29,7 @@ fn done() -> Value {
 }
 
 #[test]
-fn the_first_import_that_is_another_is_told_with_both_sides() {
+fn the_first_differing_import_is_reported_with_both_sides() {
     let then = recorded(json!([read("a"), apply("x", 1), read("b")]), done());
     let same = replayed(json!([read("a"), apply("x", 1), read("b")]), done());
     assert_eq!(compare(&then, &same, Comparison::EachImport), CallVerdict::Same);
@@ -46,7 +46,7 @@ fn with_cpu(mut import: Value) -> Value {
 }
 
 #[test]
-fn an_import_too_few_or_too_many_and_another_end_are_divergences() {
+fn missing_imports_extra_imports_and_other_results_are_divergences() {
     let then = recorded(json!([read("a"), read("b")]), done());
     let place = |verdict| match verdict {
         CallVerdict::Diverged { import, .. } => import,
@@ -61,7 +61,7 @@ fn an_import_too_few_or_too_many_and_another_end_are_divergences() {
 }
 
 #[test]
-fn a_call_that_ran_out_of_time_is_the_same_up_to_there_and_a_trap_by_its_class() {
+fn timeouts_are_compared_up_to_the_stop_and_traps_by_class() {
     let trapped = |reason: &str, message: &str| json!({"trapped": {"reason": reason, "message": message}});
     let stopped = recorded(json!([read("a")]), trapped("deadline", "30 s"));
     let went_on = replayed(json!([read("a"), read("b")]), done());
@@ -72,7 +72,7 @@ fn a_call_that_ran_out_of_time_is_the_same_up_to_there_and_a_trap_by_its_class()
 }
 
 #[test]
-fn another_version_is_compared_by_what_it_wants_of_each_object() {
+fn another_version_is_compared_by_its_writes_to_each_object() {
     let then = recorded(json!([read("a"), apply("x", 1), apply("gone", 1), apply("same", 1)]), done());
     let now = replayed(
         json!([apply("same", 1), apply("new", 5), apply("x", 2), read("other")]),
@@ -95,7 +95,7 @@ fn another_version_is_compared_by_what_it_wants_of_each_object() {
 }
 
 #[test]
-fn a_version_that_asks_what_was_not_recorded_is_told_so_with_what_it_wrote_before() {
+fn an_unrecorded_question_is_reported_with_the_writes_before_it() {
     let then = recorded(json!([apply("x", 1), apply("later", 1)]), done());
     let asks = RecordedImport { import: "cache.get".to_owned(), args: json!({}), answer: None, cpu_us: 0 };
     let stuck = Some(Stuck::NotRecorded(asks.clone()));

@@ -1,6 +1,8 @@
-//! Secrets by their place in documents: Secrets, patches of them, tokens, copies in annotations, and what the operator names.
+//! Redacts secrets by their place in documents: in Secrets, patches of Secrets, tokens, copies in annotations, and
+//! fields that the operator names.
 //!
-//! What should be a document and cannot be read as one is hidden whole: nobody knows where in it the values are.
+//! A text that should be such a document but cannot be parsed is hidden whole, because the places of its values are
+//! unknown.
 
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -11,13 +13,13 @@ use super::opaque::speaks_of_secrets;
 use super::pointers;
 use crate::json::{self, DOCUMENT_VALUES_MAX, values};
 
-/// JSON in texts in JSON is followed so deep.
+/// The maximum nesting of JSON in texts of JSON that is followed.
 pub(super) const NESTED_JSON_DEPTH_MAX: usize = 4;
-/// Segments of a JSON patch's path that are followed.
+/// The maximum number of segments of a JSON patch's path that are followed.
 const DEEPEST_PATH: usize = 32;
-/// The fields of a Secret that may be told. Others, also misspelled ones, are not.
+/// The fields of a Secret that are not redacted. All others are, even misspelled ones.
 const OPEN_FIELDS: [&str; 5] = ["apiVersion", "kind", "metadata", "type", "immutable"];
-/// Words without which a JSON document has nothing to hide.
+/// A JSON document without any of these words has nothing to redact.
 const HINTS: [&str; 6] = ["ecret", "ECRET", "oken", "pplied", "riginal", "\\u"];
 
 /// Redacts the documents of one call, and collects the secrets that it finds.
@@ -32,19 +34,19 @@ impl<'a> Documents<'a> {
         Self { markers, pointers, known: KnownSecrets::default() }
     }
 
-    /// Remembers a secret, to be looked for elsewhere.
+    /// Remembers a secret, so that it is searched for elsewhere.
     pub(super) fn learn(&mut self, secret: &str) {
         let marker = |secret: &str| (!marker::is_whole(secret)).then(|| self.markers.of(secret.as_bytes()));
         self.known.add(secret, &marker);
     }
 
-    /// The marker of a secret, which is remembered.
+    /// Remembers a secret and returns its marker.
     pub(super) fn hidden(&mut self, secret: &str) -> String {
         self.learn(secret);
         self.markers.of(secret.as_bytes())
     }
 
-    /// Hides a text as a whole. The marker has a digest and the length.
+    /// Replaces a whole text by a marker with its digest and length.
     pub(super) fn hide_whole(&mut self, text: &mut String) {
         if !marker::is_whole(text) {
             self.learn(text);
@@ -52,12 +54,12 @@ impl<'a> Documents<'a> {
         }
     }
 
-    /// The marker of a body that is no text.
+    /// The marker of a binary body.
     pub(super) fn marker_of_bytes(&self, bytes: &[u8]) -> String {
         self.markers.of_whole(bytes)
     }
 
-    /// Redacts a text that should be an object or a patch, in JSON; or a list of such texts.
+    /// Redacts a JSON text that should be an object or a patch, or a list of such texts.
     pub(super) fn objects(&mut self, value: &mut Value, is_of_secret: bool) {
         match value {
             Value::String(text) => self.object(text, is_of_secret),
@@ -86,13 +88,13 @@ impl<'a> Documents<'a> {
     fn rewrite(&mut self, text: &mut String, mut document: Value, is_of_secret: bool, depth: usize) {
         let before = document.clone();
         let has_secret = self.document(&mut document, is_of_secret, depth);
-        // Of two fields of one name only the last has been looked at.
+        // If two fields have the same name, only the last one was checked.
         if has_secret || document != before {
             *text = document.to_string();
         }
     }
 
-    /// Redacts the documents in whatever texts `value` has.
+    /// Redacts the documents in all texts of `value`.
     pub(super) fn texts(&mut self, value: &mut Value, depth: usize) {
         match value {
             Value::String(text) => self.text(text, depth),
@@ -102,7 +104,7 @@ impl<'a> Documents<'a> {
         }
     }
 
-    /// A text that may be anything: JSON, lines of JSON, a manifest in YAML, prose.
+    /// Redacts a text of any kind: JSON, lines of JSON, a YAML manifest, prose.
     fn text(&mut self, text: &mut String, depth: usize) {
         let is_json = text.trim_start().starts_with(['{', '[']);
         if is_json && depth > 0 && self.may_hide(text) {
@@ -126,14 +128,14 @@ impl<'a> Documents<'a> {
         }
     }
 
-    /// Redacts an object, a patch of one, or a list of them. Whether there is a Secret in it.
+    /// Redacts an object, a patch, or a list of them. Returns whether it contains a Secret.
     fn document(&mut self, document: &mut Value, is_of_secret: bool, depth: usize) -> bool {
         for operation in document.as_array_mut().into_iter().flatten() {
             self.patch_operation(operation, is_of_secret, depth);
         }
         let is_secret = document.is_object() && (is_of_secret || is_secret(document));
         if is_secret {
-            // First, as it knows what is Base64.
+            // This comes first, because it knows which values are Base64.
             self.secret(document);
         }
         let has_secret = self.nested(document, depth);
@@ -143,7 +145,7 @@ impl<'a> Documents<'a> {
         is_of_secret || is_secret || has_secret
     }
 
-    /// Redacts the Secrets, tokens and copies in `value`, wherever they are. Whether there is a Secret.
+    /// Redacts the Secrets, tokens and copies anywhere in `value`. Returns whether it contains a Secret.
     fn nested(&mut self, value: &mut Value, depth: usize) -> bool {
         let mut has_secret = is_secret(value) && !is_reference(value);
         if has_secret {
@@ -155,7 +157,7 @@ impl<'a> Documents<'a> {
                 let items = value.get_mut("items").and_then(Value::as_array_mut);
                 items.into_iter().flatten().for_each(|item| self.secret(item));
             }
-            // A token authorizes whoever has it.
+            // Anyone who has a token is authorized by it.
             Some("TokenRequest" | "TokenReview") => {
                 for place in ["/status/token", "/spec/token"] {
                     value.pointer_mut(place).into_iter().for_each(|token| self.leaves(token));
@@ -183,7 +185,7 @@ impl<'a> Documents<'a> {
         has_secret
     }
 
-    /// Redacts a Secret, or what should be one.
+    /// Redacts a Secret, or an object that should be one.
     fn secret(&mut self, secret: &mut Value) {
         let Value::Object(fields) = secret else { return self.leaves(secret) };
         for (name, field) in fields {
@@ -209,7 +211,7 @@ impl<'a> Documents<'a> {
         }
     }
 
-    /// Redacts an operation of a JSON patch: its value, in the place where it would be.
+    /// Redacts an operation of a JSON patch: its value, in the place where the operation puts it.
     fn patch_operation(&mut self, operation: &mut Value, is_of_secret: bool, depth: usize) {
         let path = operation.get("path").and_then(Value::as_str).map(str::to_owned);
         let Some(path) = path else {
@@ -234,7 +236,7 @@ impl<'a> Documents<'a> {
         }
     }
 
-    /// Redacts all that is told in `value`: texts become markers, numbers 0.
+    /// Redacts all leaves of `value`: texts become markers, numbers become 0.
     fn leaves(&mut self, value: &mut Value) {
         match value {
             Value::String(text) if marker::is_whole(text) => {}
@@ -246,7 +248,8 @@ impl<'a> Documents<'a> {
         }
     }
 
-    /// Redacts a copy of an object. What is in it is not looked for elsewhere: most of it is told there.
+    /// Redacts a copy of an object. Its values are not searched for elsewhere, because most of them appear openly in
+    /// the object.
     fn hide_copy(&mut self, value: &mut Value) {
         match value {
             Value::String(text) if marker::is_whole(text) => {}
@@ -256,19 +259,19 @@ impl<'a> Documents<'a> {
     }
 }
 
-/// The lines of a text that has a JSON document on each, as a watch and some logs have; `null` for empty ones.
+/// The lines of a text with a JSON document on each line, as in a watch or some logs; `null` for empty lines.
 fn json_lines(text: &str) -> Option<Vec<(&str, Value)>> {
     let document = |line| if str::trim(line).is_empty() { Some(Value::Null) } else { serde_json::from_str(line).ok() };
     text.split('\n').map(|line| Some((line, document(line)?))).collect()
 }
 
-/// Whether an annotation repeats a whole object, as `kubectl apply`, Rancher and kapp write them.
+/// Whether an annotation contains a copy of the object, as written by `kubectl apply`, Rancher and kapp.
 fn is_copy(name: &str) -> bool {
     name.contains("last-applied") || name.ends_with("/applied") || name.ends_with("/original")
 }
 
-/// Whether an object, or a reference to one, says that it is a Secret. One that does not say of which API, or says so wrongly, is
-/// taken for one of Kubernetes'.
+/// Whether an object, or a reference, claims to be a Secret. If its API group is missing or wrong, it is treated as a
+/// Kubernetes Secret.
 pub(super) fn is_secret(value: &Value) -> bool {
     let is_secret =
         value.get("kind").and_then(Value::as_str).is_some_and(|it| it.trim().eq_ignore_ascii_case("secret"));
@@ -276,7 +279,7 @@ pub(super) fn is_secret(value: &Value) -> bool {
     is_secret && group.is_none_or(|(group, _)| !group.contains('.'))
 }
 
-/// Whether an object only names another one.
+/// Whether an object is only a reference to another one.
 fn is_reference(value: &Value) -> bool {
     let is_content = |name: &String| ["metadata", "data", "stringdata"].contains(&&*name.to_ascii_lowercase());
     value.as_object().is_some_and(|fields| !fields.keys().any(is_content))

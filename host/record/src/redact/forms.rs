@@ -1,4 +1,4 @@
-//! Takes known secrets out of all texts of a call. Texts that are JSON stay so.
+//! Replaces known secrets in all texts of a call. JSON texts stay valid JSON.
 
 use std::borrow::Cow;
 
@@ -7,14 +7,14 @@ use windlass_core::secret::known_secrets::SecretForms;
 
 use crate::json;
 
-/// Replaces what was `found` in all texts of a value. A text that is JSON is read, as each writer of JSON escapes in its own way, and
-/// what is JSON in it again, so many levels `deep`.
+/// Replaces the secrets in `found` in all texts of a value. JSON texts are parsed, because each writer of JSON escapes
+/// differently. JSON inside them is parsed too, up to `deep` levels.
 pub(super) fn replace(value: &mut Value, found: &SecretForms, deep: usize) {
     match value {
         Value::String(text) => in_text(text, found, deep),
         Value::Array(items) => items.iter_mut().for_each(|item| replace(item, found, deep)),
         Value::Object(fields) => {
-            // The name of an import is the host's.
+            // The name of an import comes from the host.
             let told = fields.iter_mut().filter(|(name, _)| *name != "import");
             told.for_each(|(_, field)| replace(field, found, deep));
         }
@@ -22,7 +22,7 @@ pub(super) fn replace(value: &mut Value, found: &SecretForms, deep: usize) {
     }
 }
 
-/// The length of all texts of a value.
+/// The total length of all texts of a value.
 pub(super) fn bytes(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
@@ -48,7 +48,7 @@ fn in_text(text: &mut String, found: &SecretForms, deep: usize) {
     }
 }
 
-/// The same, also in the names of fields.
+/// As [`replace`], also in the names of fields.
 fn with_names(value: &mut Value, found: &SecretForms, deep: usize) {
     match value {
         Value::String(text) => in_text(text, found, deep),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_found_however_its_writer_has_escaped_it() {
+    fn a_value_is_found_in_any_escaping() {
         for (text, told) in [
             (r#"{"a":"p\u0026ss\u003cw0rd"}"#, r#"{"a":"<x>"}"#),
             (r#"{"a":"\u0070&ss<w0rd"}"#, r#"{"a":"<x>"}"#),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_an_import_stays() {
+    fn the_name_of_an_import_is_not_redacted() {
         let mut value = serde_json::json!([{"import": "writes.apply", "args": {"note": "writes"}}]);
         replace(&mut value, &forms("writes"), 4);
         assert_eq!(value, serde_json::json!([{"import": "writes.apply", "args": {"note": "<x>"}}]));

@@ -1,4 +1,4 @@
-//! The credentials of HTTP: headers, forms, and what a URL has of them; and bodies that are no text.
+//! Redacts credentials in HTTP: in headers, forms and URLs, and in binary bodies.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use windlass_core::secret::credentials::{hide_in_form, hide_in_urls, is_confiden
 use super::documents::Documents;
 use super::opaque::is_binary;
 
-/// The field of a body of bytes while it is looked at.
+/// The field that holds a decoded body while it is redacted.
 const OPENED: &str = "opened";
 
 /// Redacts a fetch and its answer, whose bodies are [`opened`].
@@ -30,7 +30,7 @@ pub(super) fn redact(import: &mut Value, documents: &mut Documents<'_>) {
     }
 }
 
-/// How a body has fields with names, beside JSON.
+/// The format of a body with named fields, other than JSON.
 #[derive(Clone, Copy)]
 enum Form {
     None,
@@ -69,13 +69,13 @@ fn redact_body(text: &mut String, form: Form, documents: &mut Documents<'_>) {
     }
 }
 
-/// Does `work` to the bodies of each fetch of a call.
+/// Applies `work` to the bodies of each fetch of a call.
 pub(super) fn bodies(call: &mut Value, work: &mut dyn FnMut(&mut Value)) {
     let imports = call.get_mut("imports").and_then(Value::as_array_mut);
     imports.into_iter().flatten().for_each(|import| body_of(import, work));
 }
 
-/// The same of one import.
+/// Applies `work` to the bodies of one import.
 pub(super) fn body_of(import: &mut Value, work: &mut dyn FnMut(&mut Value)) {
     if import.get("import").is_some_and(|name| name == "http.fetch") {
         for place in ["/args/body", "/answer/ok/body"] {
@@ -84,8 +84,8 @@ pub(super) fn body_of(import: &mut Value, work: &mut dyn FnMut(&mut Value)) {
     }
 }
 
-/// A body of bytes as text, as which it is looked at. Of bytes that are no text a digest and the length are left: they may be a
-/// Secret in another encoding.
+/// Decodes a body to text, so that it can be redacted. A binary body is replaced by a digest and its length, because it
+/// may be a Secret in another encoding.
 pub(super) fn opened(body: &mut Value, documents: &mut Documents<'_>) {
     let Some(bytes) = body.get("base64").and_then(Value::as_str).and_then(|text| STANDARD.decode(text).ok()) else {
         return;
@@ -94,19 +94,19 @@ pub(super) fn opened(body: &mut Value, documents: &mut Documents<'_>) {
     *body = json!({ OPENED: text });
 }
 
-/// The same as bytes again.
+/// Encodes a decoded body again.
 pub(super) fn closed(body: &mut Value) {
     if let Some(text) = body.get(OPENED).and_then(Value::as_str) {
         *body = json!({"base64": STANDARD.encode(text)});
     }
 }
 
-/// A `[name, value]` of the headers.
+/// Redacts one `[name, value]` of the headers.
 fn redact_header(header: &mut Value, documents: &mut Documents<'_>) {
     let Some(name) = header.get(0).and_then(Value::as_str).map(str::to_ascii_lowercase) else { return };
     let Some(Value::String(value)) = header.get_mut(1) else { return };
     if !is_confidential(&name) {
-        // Location, Referer, Link, and whatever else may have a URL.
+        // Location, Referer, Link and other headers may contain a URL.
         *value = hide_in_urls(value, &mut |credential| documents.hidden(credential));
         return;
     }
@@ -115,7 +115,7 @@ fn redact_header(header: &mut Value, documents: &mut Documents<'_>) {
         let values = value.split(';').filter_map(|part| part.split_once('='));
         values.for_each(|(_, value)| documents.learn(value.trim().trim_matches('"')));
     }
-    // `Bearer`, `Basic`: how it authorizes is no secret.
+    // The scheme, such as `Bearer` or `Basic`, is not secret.
     *value = match value.split_once(' ') {
         Some((scheme, credentials))
             if name.contains("authorization") && scheme.bytes().all(|it| it.is_ascii_alphabetic()) =>

@@ -1,4 +1,4 @@
-//! Markers, which stand in a recording for values that it does not tell.
+//! Markers, which replace redacted values in a recording.
 
 use std::fmt::Write as _;
 
@@ -10,35 +10,35 @@ use sha2::Sha256;
 
 use crate::json;
 
-/// How a marker begins, and how it ends.
+/// The beginning of a marker.
 const BEGINS: &str = "<redacted:";
 const ENDS: &str = ">";
-/// The same in Base64, as far as it does not depend on what follows.
+/// The beginning of a marker in Base64, as far as it does not depend on what follows.
 const BEGINS_IN_BASE64: &str = "PHJlZGFjdGVk";
-/// The word between these in a replay, where the key is not known.
+/// The digest in markers of a replay, which does not know the key.
 const UNKNOWN: &str = "unknown";
-/// The text around the length of a whole text: `<redacted:1f2e3d4c5b6a, 120 bytes>`.
+/// The text before the length of a hidden whole text: `<redacted:1f2e3d4c5b6a, 120 bytes>`.
 const OF_LENGTH: &str = ", ";
 const UNIT: &str = " bytes";
-/// Hexadecimal digits of a marker.
+/// The number of hexadecimal digits in a marker.
 const MARKER_DIGITS: usize = 12;
 
-/// Makes markers. Equal values get equal markers, and only who has the key can try values out.
+/// Creates markers. Equal values get equal markers, and guesses can be tested only with the key.
 #[derive(Clone)]
 pub(crate) struct Markers {
-    /// None: values are made in a replay, and nobody knows the key of the recording.
+    /// `None` in a replay, which does not know the key of the recording.
     key: Option<[u8; 32]>,
 }
 
 impl Markers {
-    /// With a key that is nowhere but here.
+    /// Creates markers with a key that is not stored anywhere else.
     pub(crate) fn with_new_key() -> Self {
         let mut key = [0; 32];
         windlass_world::fill(&mut key);
         Self { key: Some(key) }
     }
 
-    /// Of a replay, where what comes from the recording is redacted already.
+    /// Creates markers for a replay, in which values from the recording are already redacted.
     pub(crate) fn of_replay() -> Self {
         Self { key: None }
     }
@@ -58,7 +58,7 @@ impl Markers {
         marker + ENDS
     }
 
-    /// The marker for a text that is hidden because it cannot be understood, with its length in bytes.
+    /// The marker for a text that is hidden whole because it cannot be parsed, with its length in bytes.
     pub(crate) fn of_whole(&self, value: &[u8]) -> String {
         let marker = self.of(value);
         if self.key.is_none() {
@@ -67,7 +67,7 @@ impl Markers {
         format!("{}{OF_LENGTH}{}{UNIT}{ENDS}", marker.trim_end_matches(ENDS), value.len())
     }
 
-    /// The same for a value of `data`, which is Base64 and stays so. With the value itself, if it is text.
+    /// The marker for a Base64 value of `data`, which is Base64 too. Also returns the decoded value, if it is text.
     pub(crate) fn of_base64(&self, value: &str) -> (String, Option<String>) {
         match STANDARD.decode(value) {
             Ok(bytes) => (STANDARD.encode(self.of(&bytes)), String::from_utf8(bytes).ok()),
@@ -76,7 +76,7 @@ impl Markers {
     }
 }
 
-/// Whether `text` is a marker and nothing else, also in Base64.
+/// Whether `text` consists of one marker, possibly in Base64.
 pub(super) fn is_whole(text: &str) -> bool {
     is_marker(text) || decoded(text).is_some()
 }
@@ -95,19 +95,19 @@ fn is_name(inner: &str) -> bool {
     inner == UNKNOWN || (inner.len() == MARKER_DIGITS && inner.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// Whether `text` has a marker in it, also in Base64.
+/// Whether `text` contains a marker, possibly in Base64.
 #[must_use]
 pub fn is_redacted(text: &str) -> bool {
     text.contains(BEGINS) || text.contains(BEGINS_IN_BASE64)
 }
 
-/// The marker that `text` is in Base64.
+/// Decodes a marker in Base64.
 fn decoded(text: &str) -> Option<String> {
     let bytes = text.starts_with(BEGINS_IN_BASE64).then(|| STANDARD.decode(text).ok())??;
     String::from_utf8(bytes).ok().filter(|text| is_marker(text))
 }
 
-/// `text` with one and the same word for each marker, and whether one of them is of a replay.
+/// Replaces all markers in `text` by the same word. Also returns whether one of them is from a replay.
 fn levelled(text: &str) -> (String, bool) {
     let text = decoded(text).map_or_else(|| text.to_owned(), |marker| format!("base64 of {marker}"));
     let (mut level, mut rest, mut is_unknown) = (String::new(), text.as_str(), false);
@@ -124,8 +124,8 @@ fn levelled(text: &str) -> (String, bool) {
     (level, is_unknown)
 }
 
-/// Whether two texts are the same, as far as can be told: a value that was made in a replay is not comparable with one that
-/// was redacted when it was recorded.
+/// Whether two texts are equal as far as that can be known: a value from a replay cannot be compared with a redacted
+/// value of the recording.
 fn same_text(recorded: &str, replayed: &str) -> bool {
     if recorded == replayed {
         return true;
@@ -137,7 +137,7 @@ fn same_text(recorded: &str, replayed: &str) -> bool {
     recorded.0 == replayed.0 && (recorded.1 || replayed.1)
 }
 
-/// The same of JSON. Texts that are JSON themselves are compared as that.
+/// As [`same_text`], for JSON. JSON in texts is compared as JSON.
 pub(crate) fn same(recorded: &Value, replayed: &Value) -> bool {
     match (recorded, replayed) {
         (Value::String(recorded), Value::String(replayed)) => {
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_values_have_equal_markers_and_other_keys_other_ones() {
+    fn equal_values_have_equal_markers_under_one_key() {
         let markers = Markers::with_new_key();
         assert_eq!(markers.of(b"hunter2"), markers.of(b"hunter2"));
         assert_ne!(markers.of(b"hunter2"), markers.of(b"hunter3"));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_stays_base64_and_its_marker_is_that_of_what_it_holds() {
+    fn base64_gets_the_base64_of_the_decoded_values_marker() {
         let markers = Markers::with_new_key();
         let (encoded, plain) = markers.of_base64(&STANDARD.encode("hunter2"));
         assert_eq!(plain.as_deref(), Some("hunter2"));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replay_keeps_the_markers_of_the_recording_and_hides_what_it_makes_itself() {
+    fn a_replay_keeps_recorded_markers_and_hides_its_own_secrets() {
         let (recording, replay) = (Markers::with_new_key(), Markers::of_replay());
         let marker = recording.of(b"hunter2");
         assert_eq!(replay.of(marker.as_bytes()), marker);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_replay_made_anew_is_the_same_as_any_redacted_value_and_nothing_else_is() {
+    fn a_replays_secret_equals_any_redacted_value_and_nothing_else() {
         let recording = Markers::with_new_key();
         let (a, b) = (recording.of(b"a"), recording.of(b"b"));
         let unknown = Markers::of_replay().of(b"c");

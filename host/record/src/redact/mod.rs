@@ -1,9 +1,9 @@
-//! Takes out of a recording what nobody should read there: values of Secrets, of fields that the operator names, and of
-//! HTTP's credentials.
+//! Removes secrets from a recording: values of Secrets, values of fields that the operator names, and HTTP credentials.
 //!
-//! Two steps. The first goes by place: a Secret's `data`, a header that authorizes. The second goes by value: what the first
-//! has found, and the secrets inside it, are looked for in the rest of the call, where a plugin may have put them, such as a URL
-//! in a `ConfigMap`. It does not find what was computed from a secret in another way than `windlass_core::secret::known_secrets` tells.
+//! There are two steps. The first goes by place, such as a Secret's `data` or an authorization header. The second goes
+//! by value: it searches the rest of the call for the secrets that the first step found, and for secrets inside these,
+//! because a plugin may have copied them, for example into a URL in a `ConfigMap`. Values that were derived from a
+//! secret are only found as far as `windlass_core::secret::known_secrets` describes.
 
 mod documents;
 mod forms;
@@ -23,12 +23,13 @@ use marker::Markers;
 pub use marker::is_redacted;
 pub(crate) use marker::same;
 
-/// A call whose texts are more work to look through ([`SecretForms::work`]) is not told: this much takes some seconds, on the
-/// thread that writes recordings. It is 400 MiB of texts for one secret, and 400 KiB for the most.
+/// The maximum work ([`SecretForms::work`]) for redacting one call; a call that needs more is not recorded. This much
+/// takes some seconds on the thread that writes recordings. It is enough for 400 MiB of texts with one secret, and for
+/// 400 KiB with the maximum number of secrets.
 ///
 /// [`SecretForms::work`]: windlass_core::secret::known_secrets::SecretForms::work
 const CALL_WORK_MAX: usize = 4 << 30;
-/// Imports whose answers are objects.
+/// Imports that are answered with objects.
 const ANSWERED_WITH_OBJECTS: [&str; 5] = ["cache.get", "cache.list", "live.get", "live.list", "writes."];
 
 #[derive(Clone)]
@@ -38,28 +39,28 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// One for recording, with a key of its own. It redacts also what is at these JSON `pointers` of objects, in which `*` is
-    /// each element of a list.
+    /// A redactor for recording, with its own key. It also redacts the values at these JSON `pointers` of objects. `*`
+    /// in a pointer matches each element of a list.
     #[must_use]
     pub fn new(pointers: Vec<String>) -> Self {
         Self { markers: Markers::with_new_key(), pointers }
     }
 
-    /// One for a replay of what was recorded with these `pointers`. It keeps the markers of the recording.
+    /// A redactor for replaying a call that was recorded with these `pointers`. It keeps the markers of the recording.
     #[must_use]
     pub fn of_replay(pointers: Vec<String>) -> Self {
         Self { markers: Markers::of_replay(), pointers }
     }
 
-    /// Redacts a [`RecordedCall`], as JSON. `secrets` are values that are known to be secret. Returns whether it could: a call
-    /// with too many secret values, or too long for them, is not to be told.
+    /// Redacts a [`RecordedCall`] in JSON. `secrets` are values that are known to be secret. Returns false if that is
+    /// not possible, because the call has too many secrets or is too long; such a call must not be recorded.
     pub fn redact(&self, call: &mut Value, secrets: &[Arc<str>]) -> bool {
         let mut documents = Documents::new(&self.markers, &self.pointers);
         for secret in secrets {
             documents.learn(secret);
         }
         http::bodies(call, &mut |body| http::opened(body, &mut documents));
-        // The next calls of an instance draw on what this one has seeded.
+        // Later calls of a reused instance use random data from this seed.
         let mut makes_secrets = call["request"]["reused"] == true;
         if let Some(request) = call.get_mut("request") {
             self.request(request, secrets, &mut documents);
@@ -75,7 +76,7 @@ impl Redactor {
         if let Some(surroundings) =
             call.get_mut("surroundings").and_then(Value::as_object_mut).filter(|_| makes_secrets)
         {
-            // Whoever has the seed and the plugin has what it drew.
+            // The random data can be computed from the seed and the plugin.
             surroundings.remove("seed");
         }
         let names = names_in(call);
@@ -100,8 +101,8 @@ impl Redactor {
         true
     }
 
-    /// A call that was recorded by a host that redacted less, as this one records it. What it was answered stays. `None`: this
-    /// host would not tell it ([`redact`](Self::redact)).
+    /// Redacts a call as this host records it, for a recording by a host that redacted less. Recorded answers stay as
+    /// they are. `None` if this host would not record the call ([`redact`](Self::redact)).
     #[must_use]
     pub fn redact_again(&self, call: &RecordedCall) -> Option<RecordedCall> {
         let mut document = serde_json::to_value(call).ok()?;
@@ -111,7 +112,7 @@ impl Redactor {
         serde_json::from_value(document).ok()
     }
 
-    /// Redacts one import by itself.
+    /// Redacts a single import.
     pub(crate) fn redact_import(&self, import: &mut Value) {
         let mut documents = Documents::new(&self.markers, &self.pointers);
         http::body_of(import, &mut |body| http::opened(body, &mut documents));
@@ -132,7 +133,7 @@ impl Redactor {
         }
     }
 
-    /// Redacts the values of a configuration that come from Secrets, however short they are.
+    /// Redacts the values of a configuration that come from Secrets, even short ones.
     fn configured(&self, config: &mut Value, secrets: &[Arc<str>]) {
         let Some(mut parsed) = config.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
             return;
@@ -153,7 +154,7 @@ impl Redactor {
     }
 }
 
-/// Redacts an import. Whether it writes a secret that was not known before.
+/// Redacts an import. Returns whether it writes a secret that was not known before.
 fn redact_import(import: &mut Value, documents: &mut Documents<'_>) -> bool {
     let before = documents.known.len();
     let name = import["import"].as_str().unwrap_or_default().to_owned();
@@ -206,7 +207,7 @@ fn redact_answer(answer: &mut Value, is_of_secret: bool, documents: &mut Documen
     }
 }
 
-/// Redacts how a call ended: what failed, or what was composed.
+/// Redacts the result of a call: its failures, or the composed objects.
 fn redact_result(result: &mut Value, documents: &mut Documents<'_>) {
     if let Some(composed) = result.get_mut("composed") {
         for field in ["children", "status"] {
@@ -218,7 +219,8 @@ fn redact_result(result: &mut Value, documents: &mut Documents<'_>) {
     documents.texts(result, NESTED_JSON_DEPTH_MAX);
 }
 
-/// The names of the objects of a call, which stay: a Secret may say in which namespace it is.
+/// The names of the call's objects. These are not redacted, even if a Secret contains such a name, for example of its
+/// namespace.
 fn names_in(call: &Value) -> BTreeSet<String> {
     let named = |value: &Value| {
         ["namespace", "name", "kind", "apiVersion"].map(|field| value[field].as_str().map(str::to_owned))

@@ -1,11 +1,11 @@
-//! Texts that are no JSON, such as YAML or the parts of a form: whether one may have a Secret in it.
+//! Decides whether a text that is not JSON, such as YAML or a form, may contain a Secret.
 
-/// The punctuation between a name and its value: `kind: "Secret"`, `\"kind\":\"Secret\"`.
+/// The maximum punctuation between a name and its value: `kind: "Secret"`, `\"kind\":\"Secret\"`.
 const NAME_TO_VALUE_BYTES_MAX: usize = 16;
 
-/// Whether `text` has a Secret, a token or a copy of an object in it, however it is written.
+/// Whether `text` contains a Secret, a token or a copy of an object, in any format.
 pub(super) fn speaks_of_secrets(text: &str) -> bool {
-    // Most texts are told by this alone.
+    // This decides for most texts.
     if !["ecret", "ECRET", "oken", "tringData", "last-applied"].iter().any(|hint| text.contains(hint)) {
         return false;
     }
@@ -13,13 +13,13 @@ pub(super) fn speaks_of_secrets(text: &str) -> bool {
     let is_of = |kind: &str| behind(&text, "kind").any(|rest| rest.starts_with(kind));
     is_of("tokenrequest")
         || is_of("tokenreview")
-        // Without data it only names a Secret, as a Gateway does.
+        // Without data it only refers to a Secret, as a Gateway does.
         || (is_of("secret") && has_word(&text, "data"))
         || has_word(&text, "stringdata")
         || text.contains("last-applied-configuration")
 }
 
-/// The text behind each `name`, without the punctuation between.
+/// The text after each `name`, without the punctuation in between.
 fn behind<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
     text.match_indices(name).filter_map(move |(at, _)| {
         let rest = &text[at + name.len()..];
@@ -32,13 +32,13 @@ fn has_word(text: &str, word: &str) -> bool {
     let is_letter = |it: Option<char>| it.is_some_and(|it| it.is_ascii_alphanumeric() || it == '_');
     text.match_indices(word).any(|(at, _)| {
         let (before, after) = (&text[..at], &text[at + word.len()..]);
-        // `\ndata`, where a line break is escaped.
+        // `\ndata`, an escaped line break.
         let is_escaped = before.ends_with("\\n");
         (is_escaped || !is_letter(before.chars().next_back())) && !is_letter(after.chars().next())
     })
 }
 
-/// Whether a body has bytes that no text has.
+/// Whether a body has bytes that do not occur in text.
 pub(super) fn is_binary(text: &str) -> bool {
     text.chars().any(|it| it.is_control() && !it.is_ascii_whitespace())
 }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_noticed_in_whatever_form() {
+    fn a_secret_is_detected_in_any_format() {
         for text in [
             "apiVersion: v1\nkind: Secret\ndata: {}",
             "{kind: Secret, data: {}}",

@@ -1,4 +1,4 @@
-//! Values at JSON pointers, to be changed. In a pointer `*` is each element of a list, and each field of an object.
+//! Changes values at JSON pointers. In a pointer, `*` matches each element of a list and each field of an object.
 
 use serde_json::Value;
 
@@ -6,12 +6,12 @@ fn unescaped(segment: &str) -> String {
     segment.replace("~1", "/").replace("~0", "~")
 }
 
-/// The names that a pointer leads through.
+/// The segments of a pointer.
 pub(super) fn segments(pointer: &str) -> Vec<String> {
     pointer.split('/').skip(1).map(unescaped).collect()
 }
 
-/// Hands each value of `document` at `pointer` to `change`.
+/// Passes each value of `document` at `pointer` to `change`.
 pub(super) fn each(document: &mut Value, pointer: &str, change: &mut dyn FnMut(&mut Value)) {
     below(document, &segments(pointer), change);
 }
@@ -35,12 +35,12 @@ fn below(value: &mut Value, segments: &[String], change: &mut dyn FnMut(&mut Val
     }
 }
 
-/// The same for a `value` that a JSON patch puts at `path`.
+/// As [`each`], for a `value` that a JSON patch puts at `path`.
 pub(super) fn within(value: &mut Value, path: &str, pointer: &str, change: &mut dyn FnMut(&mut Value)) {
     let (path, pointer) = (segments(path), segments(pointer));
     let agrees = path.iter().zip(&pointer).all(|(at, segment)| segment == "*" || at == segment);
     if agrees {
-        // What is deeper than the pointer is a part of what it leads to.
+        // A path below the pointer is a part of the value that the pointer matches.
         below(value, pointer.get(path.len()..).unwrap_or_default(), change);
     }
 }
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pointer_leads_through_objects_and_each_element_of_a_list() {
+    fn a_pointer_matches_fields_and_each_element_of_a_list() {
         let document = json!({"spec": {"env": [{"name": "a", "value": 1}, {"name": "b"}], "p/q": 2}});
         let expected = json!({"spec": {"env": [{"name": "a", "value": "x"}, {"name": "b"}], "p/q": 2}});
         assert_eq!(hidden(document.clone(), "/spec/env/*/value"), expected);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_is_met_above_at_and_below_its_path() {
+    fn a_pointer_matches_above_at_and_below_the_path_of_a_patch() {
         let hidden = |path: &str, mut value: Value| {
             within(&mut value, path, "/spec/tokens/*/value", &mut |value| *value = json!("x"));
             value

@@ -67,7 +67,7 @@ proptest! {
 }
 
 #[test]
-fn equal_secrets_stay_equal_in_whatever_form_they_are_written() {
+fn equal_secrets_get_equal_markers_in_any_form() {
     let told = redacted(call(vec![
         reads(&secret("hunter2").to_string()),
         applies(
@@ -103,7 +103,7 @@ fn patches_of_secrets_are_redacted_in_each_of_their_forms() {
 }
 
 #[test]
-fn what_kubectl_repeats_and_what_the_operator_names_is_redacted_of_every_kind() {
+fn copies_by_kubectl_and_operator_fields_are_redacted_for_every_kind() {
     let object = json!({
         "apiVersion": "example.com/v1", "kind": "Shop", "spec": {"token": {"value": "t-123456", "age": 7}, "size": 3},
         "metadata": {"name": "s", "annotations": {LAST_APPLIED: "{\"spec\":{\"token\":\"t-123456\"}}", "other": "kept"}},
@@ -117,7 +117,7 @@ fn what_kubectl_repeats_and_what_the_operator_names_is_redacted_of_every_kind() 
 }
 
 #[test]
-fn a_secret_in_a_list_or_in_a_text_is_found_and_a_kind_of_that_name_of_others_is_not() {
+fn secrets_in_lists_and_texts_are_found_but_foreign_kinds_are_kept() {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [secret("hunter2")]});
     let foreign = json!({"apiVersion": "example.com/v1", "kind": "Secret", "metadata": {"name": "f"}, "data": {"a": "plain-value"}});
     let told = redacted(call(vec![
@@ -133,7 +133,7 @@ fn a_secret_in_a_list_or_in_a_text_is_found_and_a_kind_of_that_name_of_others_is
 }
 
 #[test]
-fn what_the_configuration_has_of_secrets_is_redacted() {
+fn secrets_of_the_configuration_are_redacted() {
     let mut told = call(vec![]);
     told["request"]["config"] = json!({"smtp": {"password": "a\"quoted\" one", "host": "mail"}}).to_string().into();
     Redactor::new(vec![]).redact(&mut told, &[Arc::from("a\"quoted\" one")]);
@@ -143,7 +143,7 @@ fn what_the_configuration_has_of_secrets_is_redacted() {
 }
 
 #[test]
-fn chance_is_not_told_where_a_secret_may_have_come_of_it() {
+fn the_seed_is_dropped_if_a_secret_may_be_derived_from_it() {
     let new = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, "stringData": {"a": "made-up"}});
     assert_eq!(redacted(call(vec![applies(&new)]))["surroundings"], json!({}));
     let copied = vec![reads(&secret("hunter2").to_string()), applies(&secret("hunter2"))];
@@ -151,7 +151,7 @@ fn chance_is_not_told_where_a_secret_may_have_come_of_it() {
 }
 
 #[test]
-fn tokens_that_authorize_are_redacted_wherever_they_come_from() {
+fn tokens_are_redacted_from_every_source() {
     let request =
         json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "status": {"token": "eyJ-requested"}});
     let review =
@@ -161,7 +161,7 @@ fn tokens_that_authorize_are_redacted_wherever_they_come_from() {
 }
 
 #[test]
-fn a_pointer_into_the_data_of_config_maps_shows_nothing_of_secrets() {
+fn a_pointer_for_config_maps_reveals_no_secret() {
     let mut told = call(vec![
         reads(&secret("hunter22").to_string()),
         json!({"import": "events.emit", "args": {"note": "used hunter22"}, "answer": {"ok": null}}),
@@ -171,7 +171,7 @@ fn a_pointer_into_the_data_of_config_maps_shows_nothing_of_secrets() {
 }
 
 #[test]
-fn what_is_said_to_be_a_secret_and_cannot_be_read_is_hidden_whole() {
+fn an_unreadable_secret_is_hidden_whole() {
     let target = json!({"apiVersion": "v1", "kind": "Secret", "namespace": "prod", "name": "db"});
     for patch in [r#"{"stringData":{"a":"hunter22"},}"#, r#"{"stringData":{"a":"hunter22"},"stringData":{}}"#] {
         let args = json!({"target": target, "type": "merge", "patch": patch, "options": {}});
@@ -185,7 +185,7 @@ fn what_is_said_to_be_a_secret_and_cannot_be_read_is_hidden_whole() {
 }
 
 #[test]
-fn a_short_value_of_the_configuration_is_redacted_where_it_stands() {
+fn a_short_secret_of_the_configuration_is_redacted_in_place() {
     let mut told = call(vec![]);
     told["request"]["config"] = json!({"smtp": {"password": "abc", "host": "abc.example"}}).to_string().into();
     Redactor::new(vec![]).redact(&mut told, &[Arc::from("abc")]);
@@ -194,7 +194,7 @@ fn a_short_value_of_the_configuration_is_redacted_where_it_stands() {
 }
 
 #[test]
-fn bodies_of_bytes_are_looked_at_as_the_texts_that_they_are() {
+fn bodies_are_decoded_before_they_are_redacted() {
     let body = |text: &str| json!({"base64": STANDARD.encode(text)});
     let fetch = json!({
         "import": "http.fetch", "args": {"method": "POST", "url": "https://h", "body": body("password=hunter22")},
@@ -209,7 +209,7 @@ fn bodies_of_bytes_are_looked_at_as_the_texts_that_they_are() {
 }
 
 #[test]
-fn a_call_with_more_values_than_can_be_looked_for_is_not_told() {
+fn a_call_with_too_many_secrets_is_not_recorded() {
     let data: serde_json::Map<_, _> =
         (0..=SECRETS_MAX).map(|it| (it.to_string(), STANDARD.encode(format!("value-{it}")).into())).collect();
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, "data": data});
@@ -218,7 +218,7 @@ fn a_call_with_more_values_than_can_be_looked_for_is_not_told() {
 }
 
 #[test]
-fn a_call_that_takes_too_long_to_look_through_is_not_told() {
+fn a_call_that_takes_too_long_to_redact_is_not_recorded() {
     let secrets: Vec<Arc<str>> = (0..SECRETS_MAX).map(|it| format!("value-{it:08}").into()).collect();
     let says = |length: usize| call(vec![json!({"import": "log", "args": {"message": "a".repeat(length)}})]);
     assert!(Redactor::new(vec![]).redact(&mut says(100), &secrets));
@@ -226,7 +226,7 @@ fn a_call_that_takes_too_long_to_look_through_is_not_told() {
 }
 
 #[test]
-fn what_is_not_told_is_not_told_when_it_is_redacted_again() {
+fn redacting_again_refuses_the_same_calls() {
     let recorded = |secrets: usize| -> RecordedCall {
         let data: serde_json::Map<_, _> =
             (0..secrets).map(|it| (it.to_string(), STANDARD.encode(format!("value-{it}")).into())).collect();
@@ -249,7 +249,7 @@ fn what_is_not_told_is_not_told_when_it_is_redacted_again() {
 }
 
 #[test]
-fn names_stay_names_even_if_a_secret_repeats_them() {
+fn names_are_kept_even_if_a_secret_contains_them() {
     let imports = vec![
         reads(&secret("prod-namespace").to_string()),
         json!({"import": "cache.get", "args": {"target": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "prod-namespace", "name": "a"}}}),
@@ -270,13 +270,13 @@ fn fetches(headers: &Value, body: &str) -> Value {
     })
 }
 
-/// Everything that a recording has of a call with this import.
+/// The recording of a call with this import.
 fn told(import: Value) -> String {
     redacted(call(vec![import])).to_string()
 }
 
 #[test]
-fn copies_of_objects_are_redacted_wherever_a_patch_puts_them() {
+fn copies_of_objects_are_redacted_anywhere_in_a_patch() {
     let copy = r#"{"data":{"password":"aHVudGVyMjI="},"plain":"hunter22"}"#;
     for (path, value) in [
         ("/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration", json!(copy)),
@@ -300,7 +300,7 @@ fn copies_of_objects_are_redacted_wherever_a_patch_puts_them() {
 }
 
 #[test]
-fn a_secret_that_is_no_json_is_hidden_whole_with_a_digest_and_its_length() {
+fn a_secret_that_is_not_json_becomes_a_digest_with_a_length() {
     let yaml = "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData:\n  password: hunter22\n";
     for import in [
         json!({"import": "writes.apply", "args": {"object": yaml, "options": {}}}),
@@ -329,7 +329,7 @@ fn a_secret_that_is_no_json_is_hidden_whole_with_a_digest_and_its_length() {
 }
 
 #[test]
-fn a_malformed_secret_is_redacted_whatever_is_wrong_with_it() {
+fn malformed_secrets_are_redacted() {
     for object in [
         json!({"apiVersion": "v1", "kind": "Secret", "data": "hunter22"}),
         json!({"apiVersion": "v1", "kind": "Secret", "stringData": ["hunter22"]}),
@@ -358,7 +358,7 @@ fn a_malformed_secret_is_redacted_whatever_is_wrong_with_it() {
 }
 
 #[test]
-fn references_to_secrets_are_told() {
+fn references_to_secrets_are_kept() {
     let reference = json!({"kind": "Secret", "name": "db", "namespace": "prod", "fieldPath": "data.password"});
     let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "involvedObject": reference});
     assert_eq!(redacted(call(vec![applies(&event)])), call(vec![applies(&event)]));
@@ -393,7 +393,7 @@ fn secrets_in_http_bodies_are_redacted_in_each_encoding() {
 }
 
 #[test]
-fn bytes_that_are_no_text_leave_a_digest_and_a_length() {
+fn binary_bodies_become_a_digest_and_a_length() {
     let bytes = [b"\x1f\x8b\xff".as_slice(), b"hunter22"].concat();
     let mut fetch = fetches(&json!([]), "");
     fetch["args"]["body"] = json!({"base64": STANDARD.encode(&bytes)});
@@ -417,7 +417,7 @@ fn credentials_in_the_urls_of_headers_are_redacted() {
 }
 
 #[test]
-fn what_is_inside_a_secret_is_redacted_where_it_is_used_alone() {
+fn secrets_inside_a_secret_are_redacted_elsewhere_too() {
     let docker = json!({"auths": {"r.example": {
         "username": "robot", "password": "pull-pass", "auth": STANDARD.encode("robot:other-pass"), "identitytoken": "identity",
     }}});
@@ -449,7 +449,7 @@ fn what_is_inside_a_secret_is_redacted_where_it_is_used_alone() {
 }
 
 #[test]
-fn to_redact_again_changes_nothing() {
+fn redacting_again_changes_nothing() {
     let told = redacted(call(vec![
         reads(&secret("hunter22").to_string()),
         applies(

@@ -1,7 +1,7 @@
-//! Which recorded answer an import of a replayed call gets.
+//! Finds the recorded answer to an import of a replayed call.
 //!
-//! Reads are matched by what they ask, writes by the object that they are about: a new version of a plugin may ask in another
-//! order, and write other bodies. Whether that is a difference is decided afterwards (`compare`).
+//! Reads are matched by their arguments, writes by their object, because a new version of a plugin may ask in another
+//! order and write other bodies. `compare` decides afterwards whether that is a difference.
 
 use serde_json::{Value, json};
 
@@ -9,10 +9,10 @@ use crate::document::{RecordedCall, RecordedImport};
 use crate::intent::{self, Intent};
 use crate::redact::{Redactor, same};
 
-/// Why a replayed call did not go on to its end.
+/// The reason why a replayed call could not continue.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stuck {
-    /// It asks what was not asked when it was recorded, so nobody knows the answer.
+    /// It asks something that the recorded call did not ask, so the answer is unknown.
     NotRecorded(RecordedImport),
     /// The recorded call had ended before this was answered.
     NotAnswered(RecordedImport),
@@ -20,7 +20,7 @@ pub enum Stuck {
 
 /// The answers of one recorded call.
 pub(super) struct Answers {
-    /// The questions, without the writes, and whether the answer has been given.
+    /// The recorded reads, and whether each answer has been used.
     asked: Vec<(RecordedImport, bool)>,
     writes: Vec<RecordedWrite>,
     redactor: Redactor,
@@ -52,7 +52,7 @@ impl Answers {
     pub(super) fn of(call: &RecordedCall, redactor: Redactor) -> Self {
         let (mut asked, mut writes) = (Vec::new(), Vec::new());
         for import in &call.imports {
-            // A host that recorded it earlier may have redacted less than this one redacts in a replay.
+            // The recording host may have redacted less than this host does in a replay.
             let args = redacted(&redactor, &import.import, &import.args);
             let import = RecordedImport { args, ..import.clone() };
             if import.import == "writes.batch" {
@@ -82,7 +82,7 @@ impl Answers {
             return Ok(json!({"ok": each.collect::<Result<Vec<_>, _>>()?}));
         }
         match import {
-            // Nobody answers these.
+            // These need no answer.
             "events.emit" | "metrics.record" => Ok(json!({"ok": null})),
             _ if is_write(import) => self.write(import, args),
             _ => self.read(import, args),
@@ -93,7 +93,7 @@ impl Answers {
         let redacted = redacted(&self.redactor, import, args);
         let fits = |it: &RecordedImport| it.import == import && same(&it.args, &redacted);
         let next = self.asked.iter().position(|(it, is_used)| !is_used && fits(it));
-        // What is asked more often than it was is as it was last.
+        // If a question is repeated more often than in the recording, the last answer is used again.
         let place = next.or_else(|| self.asked.iter().rposition(|(it, _)| fits(it)));
         let asks = || RecordedImport { import: import.to_owned(), args: redacted.clone(), answer: None, cpu_us: 0 };
         let Some(place) = place else { return Err(Stuck::NotRecorded(asks())) };
@@ -131,7 +131,7 @@ fn without_name(operation: &Value) -> Value {
     args
 }
 
-/// The answer to a write that was not recorded: it went well, and left what it asked for.
+/// The answer to a write that was not recorded: it succeeded and left the object as requested.
 fn echo(import: &str, args: &Value) -> Value {
     if ["writes.delete", "writes.delete-collection"].contains(&import) {
         return json!({"ok": null});
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_are_answered_in_the_order_in_which_they_were_and_then_as_the_last() {
+    fn reads_get_their_answers_in_order_and_then_the_last_again() {
         let read = |answer: &str| json!({"import": "cache.get", "args": {"target": "a"}, "answer": {"ok": answer}});
         let mut answers = answers(json!([read("old"), read("new")]));
         let mut asked = || answers.answer("cache.get", &json!({"target": "a"})).expect("recorded")["ok"].clone();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_asked_or_not_answered_has_no_answer() {
+    fn unrecorded_or_unanswered_questions_have_no_answer() {
         let mut answers = answers(json!([{"import": "live.get", "args": {"target": "a"}}]));
         assert!(matches!(answers.answer("live.get", &json!({"target": "a"})), Err(Stuck::NotAnswered(_))));
         assert!(matches!(answers.answer("live.get", &json!({"target": "b"})), Err(Stuck::NotRecorded(_))));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_gets_the_answer_for_its_object_alone_or_in_a_batch_else_an_echo() {
+    fn writes_get_the_answer_for_their_object_or_else_an_echo() {
         let mut operation = apply("b", 1);
         operation["import"] = "writes.apply".into();
         let recorded = json!([

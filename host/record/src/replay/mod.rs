@@ -1,4 +1,4 @@
-//! Makes a recorded call again, with no cluster: the plugin is told what it was told then.
+//! Replays a recorded call without a cluster: the plugin receives the same answers as in the recording.
 
 mod answers;
 mod ports;
@@ -25,28 +25,29 @@ use crate::{decode, encode};
 /// A recorded call that was made again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplayedCall {
-    /// Its questions and writes, redacted as the recording is.
+    /// Its questions and writes, redacted like the recording.
     pub imports: Vec<RecordedImport>,
-    /// How it ended. None: it did not.
+    /// The result. `None` if the call did not end.
     pub result: Option<Value>,
-    /// Why it did not go on to its end.
+    /// The reason why it could not continue.
     pub stuck: Option<Stuck>,
-    /// The processor time that it used, in microseconds.
+    /// CPU time that it used, in microseconds.
     pub cpu_us: u64,
 }
 
-/// Why a call cannot be replayed.
+/// The reason why a call cannot be replayed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CannotReplay {
-    /// The plugin is of another kind.
+    /// The plugin has another export.
     #[error("the recorded call is one of `{export}`, which this plugin does not have")]
     Export { export: String },
-    /// Its secrets cannot be taken out.
+    /// Its secrets cannot be redacted.
     #[error("it has too many secret values, or too much text to look for them")]
     Secrets,
 }
 
-/// Makes `call` again with `plugin`, which need not be the one that was recorded. `pointers` is what was redacted beside Secrets.
+/// Replays `call` with `plugin`, which may be another version than the recorded one. `pointers` lists values that the
+/// recording redacted in addition to Secrets.
 pub async fn replay(
     plugin: &Arc<Plugin>,
     call: &RecordedCall,
@@ -90,12 +91,13 @@ async fn composed(plugin: &Arc<Plugin>, call: &RecordedCall, context: Arc<CallCo
         config: config.as_str().into(),
     };
     let now = call.surroundings.now.first().copied().unwrap_or_default();
-    // In `compose` the seed follows from the request.
+    // In `compose`, the seed is derived from the request.
     let replay = Some(Replay { now: Duration::from_nanos(now), seed: [0; 32] });
     plugin.compose(asked, context, CallLimits { replay, ..CallLimits::default() }).await
 }
 
-/// The traces of the replay, redacted as if it had been recorded together with the recorded request. None: it cannot be.
+/// The traces of the replay, redacted as if they had been recorded together with the recorded request. `None` if that
+/// is not possible.
 fn redacted(
     redactor: &Redactor,
     call: &RecordedCall,

@@ -1,4 +1,4 @@
-//! The ports of a replayed call: each is answered from the recording, and what is asked is noted as when it was recorded.
+//! The ports of a replayed call. Each answers from the recording, and captures its questions as in a recording.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,13 +22,13 @@ use crate::capture::microseconds;
 use crate::document::{RecordedImport, RecordedSurroundings};
 use crate::{decode, encode};
 
-/// How much later a clock is each time that it is read more often than it was.
+/// How far a clock advances for each reading beyond the recorded ones.
 const CLOCK_STEP: Duration = Duration::from_millis(1);
 
-/// The world of a replayed call.
+/// The state of a replayed call.
 pub(super) struct ReplayedWorld {
     state: Mutex<ReplayState>,
-    /// The call cannot go on.
+    /// Notified when the call cannot continue.
     stuck: Notify,
 }
 
@@ -43,7 +43,7 @@ struct ReplayState {
     cpu: Duration,
 }
 
-/// The readings of a clock, as they were.
+/// The recorded readings of a clock.
 struct Readings {
     left: VecDeque<u64>,
     last: Duration,
@@ -93,7 +93,8 @@ impl ReplayedWorld {
         let world = self.clone();
         port_fn(move |_, ask| match world.asked(Asked::Ask(&ask), |recorded| decode::answer(&ask, recorded)) {
             Ok(answer) => ready(answer).boxed(),
-            // Recorded without an answer: the call is stuck only if it waits for that, which by `wasi:http` it need not.
+            // Recorded without an answer. The call is stuck only if it waits for one, which it need not do with
+            // `wasi:http`.
             Err(Some(stuck)) => {
                 let world = world.clone();
                 async move {
@@ -106,7 +107,7 @@ impl ReplayedWorld {
         })
     }
 
-    /// The call cannot go on because of `stuck`.
+    /// Records that the call cannot continue, because of `stuck`.
     fn stick(&self, stuck: Stuck) {
         let mut state = self.state();
         if state.stuck.is_none() {
@@ -115,12 +116,12 @@ impl ReplayedWorld {
         }
     }
 
-    /// Waits until the call cannot go on.
+    /// Waits until the call cannot continue.
     pub(super) async fn stuck(&self) {
         self.stuck.notified().await;
     }
 
-    /// The questions, and why there are no more.
+    /// Takes the questions, and the reason why there are no more.
     pub(super) fn take(&self) -> (Vec<RecordedImport>, Option<Stuck>) {
         let mut state = self.state();
         (std::mem::take(&mut state.asked), state.stuck.take())
@@ -130,13 +131,13 @@ impl ReplayedWorld {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The recorded answer, as `decode` reads it. None: there is none, and the call ends here.
+    /// The recorded answer, decoded by `decode`. `None` if there is none; the call then ends here.
     fn answer<T>(&self, asked: Asked<'_>, decode: impl FnOnce(&Value) -> Option<T>) -> Option<T> {
         self.asked(asked, decode).map_err(|stuck| stuck.into_iter().for_each(|stuck| self.stick(stuck))).ok()
     }
 
-    /// The recorded answer, as `decode` reads it. An error if there is none: why the call cannot go on if it waits for it, or
-    /// `None` if it is stuck already. A question that was not recorded sticks at once.
+    /// The recorded answer, decoded by `decode`. The error is the reason why the call cannot continue if it waits for
+    /// the answer, or `None` if it is already stuck. A question that was not recorded makes it stuck at once.
     fn asked<T>(&self, asked: Asked<'_>, decode: impl FnOnce(&Value) -> Option<T>) -> Result<T, Option<Stuck>> {
         let (import, args) = encode::asked(asked);
         let mut state = self.state();
@@ -160,7 +161,7 @@ impl ReplayedWorld {
     }
 }
 
-/// The recorded seed; one that nobody knows, and that is the same each time, where it was not told.
+/// The recorded seed. If it was not recorded, an arbitrary fixed one.
 fn seed(surroundings: &RecordedSurroundings) -> [u8; 32] {
     let mut seed = [0x5e; 32];
     let digits = surroundings.seed.as_deref().unwrap_or_default().as_bytes();
@@ -171,7 +172,8 @@ fn seed(surroundings: &RecordedSurroundings) -> [u8; 32] {
     seed
 }
 
-/// The answer to a read in a call that has ended: the guest runs on to where it can be stopped, and nobody looks.
+/// The answer to a read in a call that has ended. The guest runs on to a point where it can be stopped, and its further
+/// results are ignored.
 fn ended() -> ApiError {
     ApiError::refused(ApiReason::ServerError, "get", "", None, "the replay has ended")
 }

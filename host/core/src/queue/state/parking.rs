@@ -1,11 +1,11 @@
-//! Keys that the gate holds: parked by a worker, and woken.
+//! Keys that the gate holds: workers park them, the gate wakes them.
 
 use super::{DirtyStage, KeyHash, Phase, QueueState};
 use crate::queue::Key;
 use crate::queue::dirty::DirtyItem;
 
 impl<K: Key> QueueState<K> {
-    /// Parks a key that a worker has. If it was woken before, it becomes ready instead.
+    /// Parks a key that a worker has. If it was woken before, makes it ready instead.
     pub(in crate::queue) fn park(&mut self, hash: KeyHash, key: &K, now: u64) {
         let Some(work) = self.stop_working(hash, key, now) else { return };
         if self.phase == Phase::Closed && !work.woken {

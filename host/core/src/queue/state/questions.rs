@@ -1,4 +1,4 @@
-//! Questions about single keys and about all of them, which change nothing.
+//! Read-only questions about single keys and about all of them.
 
 use std::time::Duration;
 
@@ -67,14 +67,14 @@ impl<K: Key> QueueState<K> {
         }
     }
 
-    /// How many keys have failed since they were last forgotten, and how many of these wait for their time.
+    /// The number of keys that have failed since they were last forgotten, and the number of these that are delayed.
     fn failing(&self) -> (usize, usize) {
         let failing = || self.items.all().filter(|(_, item)| item.failures > 0);
         (failing().count(), failing().filter(|(_, item)| item.due != NEVER_DUE).count())
     }
 }
 
-/// The item, which a worker has had `since` then if one has it, as it is `now`.
+/// The facts about an item `now`. `since` is when a worker got it, if one has it.
 fn queued<K>(item: &DirtyItem<K>, since: Option<u64>, now: u64) -> QueuedKey {
     let since = since.unwrap_or(item.since);
     let waited = (item.stage != DirtyStage::Idle).then(|| Duration::from_nanos(now.saturating_sub(since)));
