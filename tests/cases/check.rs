@@ -309,7 +309,7 @@ async fn a_check_that_cannot_run_says_why() -> anyhow::Result<()> {
     let expected = [
         (vec![nothing.as_str()], "no plugin"),
         (vec![&plugin, "--scenario", &scenario], "line 4"),
-        (vec![&plugin, "--again", &scenario], "is no file that a check has written"),
+        (vec![&plugin, "--again", &scenario], "is not a file written by a check"),
         (vec![&plugin, "--again", &hostile], "faults[0].rules[0] (0-lost).when.verbs: \"fly\" is none of get"),
         (vec![&plugin, "--budget", "soon"], "--budget"),
     ];

@@ -1,4 +1,4 @@
-//! Findings that somebody has accepted: a file of `windlass check --baseline`.
+//! Accepted findings: a file of `windlass check --baseline`.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::verdict::Rule;
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "CheckBaseline";
 
-/// Findings that are known, and no reason to fail any more.
+/// Findings that are known and do not make a check fail.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Baseline {
@@ -22,23 +22,23 @@ pub struct Baseline {
     pub findings: Vec<AcceptedFinding>,
 }
 
-/// A finding that is known: whatever the fault that shows it, and whatever its values.
+/// A known finding, whatever fault shows it and whatever the values are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AcceptedFinding {
     /// The name of the scenario.
     pub scenario: String,
-    /// The rule that is broken.
+    /// The violated rule.
     pub rule: Rule,
     /// The object, and the place in it, that the finding is about.
     pub about: String,
-    /// Why it is accepted, for people.
+    /// The reason for accepting it, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
 
 impl Baseline {
-    /// All findings of these reports.
+    /// A baseline of all findings in these reports.
     #[must_use]
     pub fn of(reports: &[Report]) -> Baseline {
         let accepted = |report: &Report, finding: &Finding| AcceptedFinding {
@@ -54,18 +54,19 @@ impl Baseline {
     /// Reads a file, which may be YAML or JSON.
     ///
     /// # Errors
-    /// It cannot be read, or is no baseline.
+    /// The file cannot be read, or is not a baseline.
     pub fn read(path: &Path) -> Result<Baseline, ScenarioError> {
         let baseline: Baseline = document(path)?;
         if baseline.api_version != API_VERSION || baseline.kind != KIND {
             let Baseline { api_version, kind, .. } = baseline;
-            let message = format!("it is a {kind} of {api_version}, and a baseline is a {KIND} of {API_VERSION}");
+            let message = format!("it is a {kind} of {api_version}, but a baseline is a {KIND} of {API_VERSION}");
             return Err(ScenarioError::Malformed { path: path.to_owned(), message });
         }
         Ok(baseline)
     }
 
-    /// Takes what is accepted out of a report, which counts it. Answers those that the report could have had, and does not.
+    /// Removes the accepted findings from a report, and counts them in it. Returns the accepted findings for the
+    /// report's scenario that did not occur.
     pub fn take_out<'a>(&'a self, report: &mut Report) -> Vec<&'a AcceptedFinding> {
         let mut not_met: Vec<&AcceptedFinding> =
             self.findings.iter().filter(|it| it.scenario == report.scenario).collect();
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_accepted_is_left_out_and_counted_whatever_its_values() {
+    fn accepted_findings_are_left_out_and_counted() {
         let baseline =
             Baseline::of(&[report(&[(Rule::Converges, "configmaps default/a /data: \"1\""), (Rule::Quiet, "x")])]);
         let other = (Rule::Converges, "configmaps default/b /data: \"1\"");
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_baseline_that_was_written_is_read_and_another_file_is_refused() {
+    fn a_written_baseline_can_be_read_and_other_files_are_refused() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("baseline.json");
         let baseline = Baseline::of(&[report(&[(Rule::Quiet, "x: 1")])]);

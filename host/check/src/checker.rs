@@ -1,4 +1,4 @@
-//! A check: the reference, then run after run with a fault each.
+//! A check: first the reference run, then run after run with a fault each.
 
 use tracing_subscriber::layer::SubscriberExt as _;
 
@@ -16,8 +16,8 @@ use crate::trace::{Happening, Record};
 use crate::verdict;
 use crate::world::{CheckSubject, Run, World, WorldError};
 
-/// Checks a plugin under a scenario. It must run on a runtime of one thread whose time is paused; the plugin must have been loaded on
-/// it.
+/// Checks a plugin under a scenario. Must be called on a single-threaded runtime with paused time, on which the plugin
+/// was loaded.
 ///
 /// # Errors
 /// The scenario cannot be run at all.
@@ -49,17 +49,17 @@ pub async fn check(subject: CheckSubject, scenario: Scenario, mut effort: Effort
     })
 }
 
-/// A run that was had again.
+/// A repeated run.
 #[derive(Debug)]
 pub struct RunAgain {
-    /// The findings that it shows now.
+    /// The findings of this run.
     pub findings: Vec<Finding>,
-    /// The names of its faults that have not come about: the plugin went another way than it once did, or somebody has changed the
-    /// file.
+    /// The names of its faults that did not occur, because the plugin behaved differently than before, or the file was
+    /// edited.
     pub missed: Vec<String>,
 }
 
-/// Has the run of a file again, which [`Reproduction::parse`] has read.
+/// Repeats the run of a file that [`Reproduction::parse`] has read.
 ///
 /// # Errors
 /// The scenario cannot be run at all.
@@ -80,12 +80,12 @@ pub async fn again(subject: CheckSubject, file: Reproduction) -> Result<RunAgain
     Ok(RunAgain { findings: checker.found.ordered(), missed })
 }
 
-/// Hears the log of this thread.
+/// Captures the log of this thread.
 fn hear(record: &Record) -> tracing::subscriber::DefaultGuard {
     tracing::subscriber::set_default(tracing_subscriber::registry().with(Notes(record.clone())))
 }
 
-/// A check at work.
+/// A check in progress.
 struct Checker<'a> {
     world: &'a World,
     reference: &'a Run,
@@ -94,7 +94,8 @@ struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    /// Judges the reference by itself, beside another seed, and beside objects that were from the beginning what they became.
+    /// Judges the reference by itself, then against another seed, and against objects that had their final form from
+    /// the beginning.
     async fn without_faults(&mut self, seed: u64, goes_on: &dyn Fn(usize) -> bool) {
         self.found.add(verdict::alone(self.reference), &[], self.reference);
         if !self.can_be_compared() {
@@ -114,12 +115,12 @@ impl Checker<'_> {
         }
     }
 
-    /// A run that did not come to its end is no reference.
+    /// Whether the run is complete, so that other runs can be compared with it.
     fn can_be_compared(&self) -> bool {
         self.reference.undone.is_none() && self.reference.noisy.is_none()
     }
 
-    /// Tries each fault, and then pairs. Answers how much was tried.
+    /// Tries each fault, and then pairs. Returns how much was tried.
     async fn with_faults(&mut self, effort: &mut Effort<'_>) -> Tried {
         let mut singles = plan::singles(&self.reference.entries, &self.reference.owned);
         singles.retain(|fault| effort.classes.is_empty() || effort.classes.contains(&fault.class));
@@ -139,7 +140,7 @@ impl Checker<'_> {
             }
             let struck = self.with_fault(&faults, effort.seed).await;
             match &*faults {
-                // Of a pair, one alone was tried before.
+                // A pair of which only one occurred was tried before.
                 _ if struck.contains(&false) => tried.unreached += 1,
                 [fault] => tried.faults.entry(fault.class.clone()).or_default().tried += 1,
                 _ => tried.pairs += 1,
@@ -149,7 +150,7 @@ impl Checker<'_> {
         tried
     }
 
-    /// Has a run under faults, and judges it. Answers whether each of them has come about.
+    /// Runs the scenario with faults, and judges the run. Returns whether each fault occurred.
     async fn with_fault(&mut self, faults: &[Fault], seed: u64) -> Vec<bool> {
         let run = self.world.run(faults, seed).await;
         self.runs += 1;

@@ -1,24 +1,24 @@
-//! How much is tried, and whether there is time for more.
+//! How much to try, and whether there is time for more.
 
-/// How much is tried.
+/// How much to try.
 pub struct Effort<'a> {
-    /// Where chance follows from.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// At most so many runs.
+    /// The maximum number of runs.
     pub runs: usize,
-    /// Only faults of these classes. Empty: of all.
+    /// The classes of faults to try. Empty for all.
     pub classes: Vec<String>,
-    /// The part of the time that is spent: with 1, all of it is.
+    /// Returns the part of the available time that is used up, from 0 to 1.
     pub spent: &'a dyn Fn() -> f64,
-    /// Is told of each run: its number, and of how many, as far as that is known.
+    /// Called for each run with its number, and with the total number as far as it is known.
     pub progress: &'a mut dyn FnMut(usize, usize),
 }
 
-/// The part of the effort that is kept for shortening the scenarios of findings, where there are any.
+/// The part of the time that is reserved for shortening the scenarios of findings, if there are any.
 const SHORTENING_SHARE: f64 = 0.2;
 
 impl Effort<'_> {
-    /// Whether it lasts for another run, with so many done, and with a part of it to be kept or not.
+    /// Whether there is time for another run after `runs` runs, with or without the reserve.
     pub(crate) fn lasts(&self, runs: usize, keeps_some: bool) -> bool {
         let most = if keeps_some { 1.0 - SHORTENING_SHARE } else { 1.0 };
         #[allow(clippy::cast_precision_loss, reason = "a part of so many runs is about so many")]

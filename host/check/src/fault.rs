@@ -1,4 +1,4 @@
-//! A fault: something that goes wrong in a run, at one place.
+//! A fault: something that goes wrong at one place of a run.
 
 use std::time::Duration;
 
@@ -7,50 +7,51 @@ use windlass_apiserver::{ClockLeap, CommitSide, ReactorDocument, ReactorError, R
 
 use crate::scenario::{Misplaced, ObjectName};
 
-/// The longest outage. A world of failing calls goes on for no longer, as each is told.
+/// The longest outage. A scenario with failing calls runs for at most this long.
 const OUTAGE_MAX: Duration = Duration::from_hours(24);
-/// The farthest that a clock is set: beyond, there are no dates.
+/// The farthest that a clock may be set. Beyond this, dates overflow.
 const CLOCK_SET_MAX: Duration = Duration::from_hours(24 * 366);
 
-/// Something that goes wrong.
+/// A fault.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Fault {
-    /// For people: what goes wrong, and where.
+    /// What goes wrong and where, for people.
     pub name: String,
-    /// The kind of fault, for the coverage.
+    /// The class of the fault, for the coverage.
     pub class: String,
-    /// Rules that the API server follows.
+    /// Rules for the API server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<ReactorRule>,
-    /// Where the process of the host ends.
+    /// Where the host process crashes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crash: Option<WritePoint>,
-    /// Where the process that holds the lease falls silent, so that a standby takes over.
+    /// Where the process that holds the lease becomes unreachable, so that a standby takes over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failover: Option<Failover>,
-    /// Where the plugin is swapped for another generation, which is the same component.
+    /// Where the plugin is swapped for another generation of the same component.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swap: Option<WritePoint>,
-    /// A deed of somebody else while the world is quiet.
+    /// An action of another client while the world is quiet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_rest: Option<AtRest>,
-    /// The host's clock is set while the world is quiet.
+    /// A jump of the host's clock while the world is quiet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<SetClock>,
-    /// So many seconds after the rules have acted first, they end. None: they go on.
+    /// The rules end this many seconds after they first took effect. `None` if they do not end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lasts_seconds: Option<u64>,
-    /// Writes that the fault itself makes needed: an object that somebody else has deleted has to be made again.
+    /// The number of extra writes that the fault makes necessary: an object that another client deleted must be created
+    /// again.
     #[serde(default)]
     pub allows: usize,
-    /// Whether the end of an object may be seen late. Until it is, the plugin makes its children again as often as the collector takes
-    /// them, and no controller can know better.
+    /// Whether the plugin may see the deletion of an object late. Until it does, it recreates the children as often as
+    /// the collector deletes them, and no controller could do better.
     #[serde(default)]
     pub hides_ends: bool,
 }
 
-/// A deed of somebody else, when the world is quiet after a step.
+/// An action of another client, when the world is quiet after a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AtRest {
@@ -60,23 +61,23 @@ pub struct AtRest {
     pub deed: Deed,
 }
 
-/// Something that somebody else does to an object.
+/// An action on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Deed {
     Delete,
-    /// It gets an annotation, which is no affair of the plugin's.
+    /// Adds an annotation that does not concern the plugin.
     Annotate,
 }
 
 impl Fault {
-    /// Whether all of it can be. Those of a plan can, and those of a file may be a stranger's.
+    /// Checks that all parts are possible. Faults of a plan always are, but a file may come from an untrusted source.
     ///
     /// # Errors
-    /// The place of the first mistake, and what it is.
+    /// The place of the first mistake, and its description.
     pub(crate) fn check(&self) -> Result<(), Misplaced> {
         let rules = self.rules.iter().enumerate();
-        // Names may be the same here, as in a run.
+        // Rules of different faults may have the same name, here and in a run.
         let rules = rules.map(|(index, it)| ReactorRule { name: format!("{index}-{}", it.name), ..it.clone() });
         Reactors::default().set(ReactorDocument::new(0, rules.collect())).map_err(|error| match error {
             ReactorError::Rule { place, message } => (place, message),
@@ -92,29 +93,31 @@ impl Fault {
         object.map_err(|problem| ("atRest.object".to_owned(), problem))
     }
 
-    /// Whether both can happen in one run: a process ends once, and is swapped once.
+    /// Whether both faults can occur in one run. A process ends only once, and is swapped only once.
     pub(crate) fn goes_with(&self, other: &Fault) -> bool {
         let ends = |fault: &Fault| fault.crash.is_some() || fault.failover.is_some();
         self.name != other.name && !(ends(self) && ends(other)) && !(self.swap.is_some() && other.swap.is_some())
     }
 }
 
-/// A failover: the process that holds the lease falls silent, the lease runs out, and a standby takes over whose caches are filled.
+/// A failover: the process that holds the lease becomes unreachable, the lease expires, and a standby with filled
+/// caches takes over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Failover {
-    /// Where the process falls silent.
+    /// Where the process becomes unreachable.
     pub at: WritePoint,
-    /// A resource of which the standby sees nothing new from then on, until a while after it has taken over. None: it sees all in time.
+    /// A resource of which the standby receives no further events until a while after the takeover. `None` if its
+    /// events are not delayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<String>,
-    /// Whether the process is heard again a while after the takeover: it was cut off, and has not ended.
+    /// Whether the process becomes reachable again a while after the takeover. It was then only disconnected.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub returns: bool,
 }
 
-/// The time of day of the host is set, when the world is quiet after a step. Timers go on as before, and so does the API server's
-/// clock.
+/// The host's time of day is set when the world is quiet after a step. Timers and the API server's clock are not
+/// affected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SetClock {
@@ -124,7 +127,7 @@ pub struct SetClock {
 }
 
 impl SetClock {
-    /// For people: what is done.
+    /// A description for people.
     pub(crate) fn told(&self) -> String {
         let ClockLeap { by, back } = self.by;
         let direction = if back { "back" } else { "forward" };
@@ -132,12 +135,12 @@ impl SetClock {
     }
 }
 
-/// A place at a write of a process of the host.
+/// A place at a write of a host process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WritePoint {
-    /// At which of its writes, from 1. Kubernetes Events and the host's leases do not count.
+    /// The number of the write, from 1. Kubernetes Events and the host's leases do not count.
     pub write: usize,
-    /// Before the server has carried it out, or after that and before the answer.
+    /// Before the server commits the write, or after that but before the answer.
     pub side: CommitSide,
 }

@@ -1,4 +1,4 @@
-//! The findings of a check, each once.
+//! The distinct findings of a check.
 
 use crate::fault::Fault;
 use crate::report::Finding;
@@ -6,7 +6,7 @@ use crate::trace::{Entry, Happening};
 use crate::verdict::{Rule, Verdict};
 use crate::world::Run;
 
-/// All findings, each once.
+/// All distinct findings.
 #[derive(Default)]
 pub(crate) struct Findings(Vec<Finding>);
 
@@ -41,15 +41,15 @@ impl Findings {
         }
     }
 
-    /// Those without a fault come first, then those that most faults show.
+    /// Sorted: findings without a fault first, then those that most faults show.
     pub(crate) fn ordered(mut self) -> Vec<Finding> {
         self.0.sort_by_key(|finding| (finding.faults.len(), finding.rule, std::cmp::Reverse(finding.again)));
         self.0
     }
 }
 
-/// A story up to the end of the step after which something shows. Without a step, the restart at the end is left out, unless it is the
-/// point.
+/// The story up to the end of the step after which the finding shows. Without a step, the restart at the end is left
+/// out unless the rule is about it.
 fn until(entries: &[Entry], rule: Rule, step: Option<usize>) -> Vec<Entry> {
     let mut steps = 0;
     let goes_on = |entry: &&Entry| match &entry.happened {

@@ -1,21 +1,21 @@
-//! Which of its imports a plugin has called in the runs of a check.
+//! The imports that a plugin called in the runs of a check.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-/// The imports of a plugin, by function: `cache.get`.
+/// The imports of a plugin, by function, such as `cache.get`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportUse {
-    /// Those that were called in some run.
+    /// The imports that were called in some run.
     pub called: Vec<String>,
-    /// Those that were called in none: no run has come to the code that calls them.
+    /// The imports that were called in no run, so the code that calls them was not reached.
     pub never_called: Vec<String>,
 }
 
 impl ImportUse {
-    /// Of a plugin that imports `functions`, of which `seen` were called.
+    /// The use of `functions`, the plugin's imports, of which `seen` were called.
     pub(crate) fn of(functions: &[String], seen: &BTreeSet<String>) -> ImportUse {
         let mut functions = functions.to_vec();
         functions.sort();
@@ -23,7 +23,8 @@ impl ImportUse {
         ImportUse { called, never_called }
     }
 
-    /// The imports that were never called, for people: an interface of which nothing was is named once, without its functions.
+    /// The imports that were never called, for people. An interface without any call is listed once, without its
+    /// functions.
     #[must_use]
     pub fn never_called_in_short(&self) -> Vec<String> {
         let interface = |function: &str| function.split('.').next().unwrap_or_default().to_owned();
@@ -45,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_never_called_is_told_by_interface_where_nothing_of_it_was() {
+    fn an_interface_without_any_call_is_listed_once() {
         let all =
             ["writes.apply", "writes.create", "live.get", "live.list", "events.emit", "log.log"].map(str::to_owned);
         let seen = BTreeSet::from(["writes.apply".to_owned(), "log.log".to_owned()]);

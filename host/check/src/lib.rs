@@ -1,9 +1,9 @@
-//! `windlass check` as a library: it tries a plugin against faults, and says where it goes wrong.
+//! `windlass check` as a library: tests a plugin against faults and reports where it goes wrong.
 //!
-//! The host's own engine runs on the embedded API server in one thread, on told time, without a socket. Data flows one way:
-//! a `scenario` says what happens, a `world` runs it under `fault`s, `trace` and `outcome` are what came of it, `verdict` says
-//! what is wrong with that, `plan` which faults to try, `checker` drives all of it, `report` and `story` are for people, and by a
-//! `reproduction` a run is had again.
+//! The host's own engine runs against the embedded API server, in one thread, with simulated time and without sockets.
+//! Data flows one way. A `scenario` defines what happens, and a `world` runs it with `fault`s. `trace` and `outcome`
+//! hold the results, and `verdict` judges them. `plan` chooses the faults to try, and `checker` drives the whole.
+//! `report` and `story` present the findings to people, and a `reproduction` is a file to repeat a run.
 
 mod baseline;
 mod checker;

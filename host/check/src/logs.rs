@@ -1,4 +1,4 @@
-//! The plugin's log lines, the results of its calls and the host's warnings, as they come by `tracing`.
+//! Captures the plugin's log lines, the results of its calls and the host's warnings from `tracing`.
 
 use std::fmt;
 
@@ -9,24 +9,24 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::trace::{Happening, Record};
 
-/// The target of lines about calls.
+/// The target of log lines about calls.
 const DISPATCH: &str = "windlass::dispatch";
-/// The target of plugins' own lines.
+/// The target of the plugin's own lines.
 const PLUGIN: &str = "windlass::plugin";
 
-/// The target of imports that the plugin calls.
+/// The target of log lines about imports.
 const IMPORTS: &str = "windlass::imports";
-/// The target of lines about generations that take each other's place, and the one that says that it has happened.
+/// The target of log lines about swaps, and the text of the line that reports a completed swap.
 const SWAP: &str = "windlass_runtime::plugins::swap";
 const SWAPPED: &str = "a new generation has taken over";
 
-/// As `windlass_core::queue::outcome::CallResult::is_wait` tells such calls apart, in its text.
+/// The text of results for which `windlass_core::queue::outcome::CallResult::is_wait` is true.
 const WAITED: &str = "reason: \"waited\"";
 
-/// Notes what is logged.
+/// A `tracing` layer that records log lines.
 pub(crate) struct Notes(pub(crate) Record);
 
-/// The field of a span that names the key of a call.
+/// The span field that names the key of a call.
 struct SpanKey(String);
 
 #[derive(Default)]
@@ -87,7 +87,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
             PLUGIN => Happening::Line(fields.message),
             DISPATCH if fields.message == "called" => called(fields),
             SWAP if fields.message == SWAPPED => Happening::Swapped,
-            // The result of the call says it.
+            // The result of the call is recorded separately.
             _ if fields.message.starts_with("the call failed") => return,
             _ if level <= Level::WARN => Happening::Warning([fields.message, fields.error].join(" ").trim().to_owned()),
             _ => return,
@@ -97,8 +97,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
 }
 
 fn called(fields: LogFields) -> Happening {
-    // A call that ends at its deadline because no answer came is made again, and tells nothing of the plugin. So do those of a process
-    // that has crashed.
+    // A call that reaches its deadline because no answer came is repeated, and is not the plugin's fault. This also
+    // applies to calls of a process that has crashed.
     let trapped = fields.result.starts_with("Trapped") && !fields.result.contains(WAITED);
     let failed = trapped || fields.result.starts_with("Failed");
     Happening::Call { key: fields.key, result: fields.result, trapped, failed }

@@ -1,4 +1,5 @@
-//! The objects at the end of a run, without the values that differ between any two runs, so that two ends can be compared.
+//! The objects at the end of a run, without the values that differ between any two runs, so that two runs can be
+//! compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,55 +12,55 @@ use crate::trace::Entry;
 /// The user of the scenario.
 pub(crate) const USER: &str = "check-user";
 
-/// The maker of other people's edits: its field manager, and the annotation that it leaves.
+/// The field manager of edits by another client, and the annotation that it leaves.
 pub(crate) const FOREIGN: &str = "check-somebody-else";
 const MARK: &str = "windlass.dev/edited-by-somebody-else";
 
-/// The merge patch of an edit that is no affair of the plugin's.
+/// The merge patch of an edit that does not concern the plugin.
 pub(crate) fn foreign_mark() -> Value {
     json!({"metadata": {"annotations": {MARK: "yes"}}})
 }
 
-/// The objects at the end of a run: by resource and name, without times, UIDs and versions.
+/// The objects at the end of a run, by resource and name, without times, UIDs and versions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct EndState {
     pub(crate) objects: BTreeMap<String, Value>,
-    /// Objects that are being deleted and do not go.
+    /// Objects that are terminating but do not disappear.
     pub(crate) stuck: Vec<String>,
-    /// Objects with an owner that is not there.
+    /// Objects whose owner does not exist.
     pub(crate) orphans: Vec<String>,
-    /// Objects with an owner, by their names as they are.
+    /// Objects with an owner, by their unmodified names.
     pub(crate) owned: Vec<ObjectName>,
     /// Objects that the user has applied.
     pub(crate) by_user: Vec<String>,
-    /// The same as the user would apply them now.
+    /// The same objects as the user would apply them now.
     pub(crate) asked: Vec<Value>,
-    /// Objects whose status is about a generation that they have not had.
+    /// Objects whose status names a generation that they never had.
     pub(crate) ahead: Vec<String>,
 }
 
-/// The host's deeds after it was stopped in order and begun again.
+/// What the host did after it was stopped gracefully and started again.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SecondRun {
-    /// Whether anything has changed.
+    /// Whether anything changed.
     pub(crate) changed: bool,
     pub(crate) entries: Vec<Entry>,
 }
 
-/// A value that differs between two end states.
+/// A difference between two end states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
     pub(crate) object: String,
-    /// JSON pointer. Empty: the whole object.
+    /// A JSON pointer. Empty for the whole object.
     pub(crate) pointer: String,
     pub(crate) expected: String,
     pub(crate) found: String,
 }
 
-/// Kinds that say what happened, or who leads, and are no outcome.
+/// Kinds that are not part of the outcome, because they only record what happened or who leads.
 const LEFT_OUT: [&str; 3] = ["events", "events.events.k8s.io", "leases.coordination.k8s.io"];
 
-/// The objects that are there before a scenario begins, by their resource versions: no two states of objects have the same.
+/// The objects at the beginning of a scenario, by resource version, which is unique for each state of an object.
 pub(crate) struct Beginning(BTreeSet<String>);
 
 impl Beginning {
@@ -74,7 +75,7 @@ fn version(object: &Value) -> &str {
 }
 
 impl EndState {
-    /// Of the objects that were not there in the beginning, or are other ones now.
+    /// The end state of the objects that were created or changed since the beginning.
     pub(crate) fn of(end: &Snapshot, Beginning(before): &Beginning) -> EndState {
         let all = end.objects();
         let uids: Vec<&str> = all.iter().filter_map(|(_, object)| object["metadata"]["uid"].as_str()).collect();
@@ -124,7 +125,7 @@ impl EndState {
         state
     }
 
-    /// Objects without an owner, with which they would go.
+    /// Objects without an owner; an object with an owner would be deleted with it.
     pub(crate) fn alone(&self) -> impl Iterator<Item = &String> {
         let has_owner = |object: &Value| !object["metadata"]["ownerReferences"][0].is_null();
         self.objects.iter().filter(move |(_, object)| !has_owner(object)).map(|(place, _)| place)
@@ -177,7 +178,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// The part of an object with which a user asks for something.
+/// The part of an object that expresses what a user wants.
 fn asked(object: &Value) -> Value {
     let mut asked = object.clone();
     if let Some(members) = asked.as_object_mut() {
@@ -189,11 +190,11 @@ fn asked(object: &Value) -> Value {
     asked
 }
 
-/// Members of the metadata that differ between any two runs.
+/// Metadata fields that differ between any two runs.
 const OF_A_RUN: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "deletionTimestamp"];
 
-/// The object without what differs between any two runs.
+/// The object without values that differ between any two runs.
 fn comparable(object: &Value) -> Value {
     let mut object = object.clone();
     let generated = object["metadata"]["generateName"].is_string();
@@ -223,10 +224,10 @@ fn comparable(object: &Value) -> Value {
     object
 }
 
-/// The API server allots these by chance.
+/// Removes values that the API server allocates at random.
 fn without_allocations(spec: &mut Value) {
     let Some(spec) = spec.as_object_mut() else { return };
-    // A headless service has asked for none.
+    // A headless service has none allocated.
     if spec.get("clusterIP").is_some_and(|address| address != "None") {
         spec.retain(|name, _| !matches!(name.as_str(), "clusterIP" | "clusterIPs" | "healthCheckNodePort"));
     }
@@ -236,7 +237,7 @@ fn without_allocations(spec: &mut Value) {
     }
 }
 
-/// A node gives these to each Pod anew.
+/// Removes values that a node assigns to each new Pod.
 fn without_addresses(status: &mut Value) {
     let Some(status) = status.as_object_mut() else { return };
     status.retain(|name, _| !matches!(name.as_str(), "podIP" | "podIPs"));
@@ -247,7 +248,7 @@ fn without_addresses(status: &mut Value) {
     }
 }
 
-/// Times, and generations that are observed, are those of one run.
+/// Removes times and observed generations, which are specific to a run.
 fn without_times(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_gives_to_a_pod_makes_no_difference() {
+    fn values_assigned_by_a_node_make_no_difference() {
         let pod = |address: &str, ready: bool| {
             let container = json!({"name": "web", "containerID": address, "ready": ready});
             let status = json!({"podIP": address, "podIPs": [{"ip": address}], "containerStatuses": [container]});

@@ -1,4 +1,4 @@
-//! The faults to try: of each kind, one at each place that the reference run has shown.
+//! Plans the faults to try: for each kind, one at each place that the reference run has.
 
 mod clock;
 mod outage;
@@ -19,7 +19,7 @@ use crate::request_line::RequestLine;
 use crate::scenario::ObjectName;
 use crate::trace::{Entry, Happening};
 
-/// The classes of faults, by which coverage is told.
+/// The classes of faults, by which coverage is reported.
 pub const FAULT_CLASSES: [&str; 23] = [
     "crash",
     "lost",
@@ -46,14 +46,15 @@ pub const FAULT_CLASSES: [&str; 23] = [
     "outage",
 ];
 
-/// The requests of the host; the user's are spared.
+/// The user agents of the host's requests. Requests of the user do not fail.
 const HOST: &str = "windlass/*";
-/// How many events of a watch may be hidden, cut or come twice at most: beyond that, places repeat themselves.
+/// The maximum number of events of one watch that are disturbed. Further events are unlikely to reveal anything new.
 const DISTURBED_EVENTS_MAX: usize = 12;
 
-/// Errors that an API server answers, each with what it is called.
+/// Errors that an API server may return, with a description each.
 ///
-/// 404 is none of them: a server does not say of an object that is there that it is not. `foreign-delete` has it where it is true.
+/// 404 is not among them: a server does not claim that an existing object is missing. `foreign-delete` causes true
+/// 404s.
 const ERRORS: [(u16, &str); 7] = [
     (403, "is refused as forbidden"),
     (409, "conflicts"),
@@ -64,14 +65,14 @@ const ERRORS: [(u16, &str); 7] = [
     (504, "times out in the server"),
 ];
 
-/// A request of the reference run, and its number among those that are alike.
+/// A request of the reference run, and its number among equal requests.
 struct RequestPlace {
     line: RequestLine,
     nth: u64,
-    /// Among all writes; none: it reads.
+    /// Its number among all writes. `None` for a read.
     write: Option<usize>,
     code: Option<u16>,
-    /// Of a watch: how many events it has shown.
+    /// For a watch: the number of events that it delivered.
     events: usize,
 }
 
@@ -92,7 +93,8 @@ pub(crate) fn singles(reference: &[Entry], owned: &[(usize, ObjectName)]) -> Vec
     (0..longest).flat_map(|_| turns.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()).collect()
 }
 
-/// Begins elsewhere with another seed than the usual, so that short checks with many seeds try all of them.
+/// Starts at another position for each seed other than the default, so that short checks with many seeds try all
+/// faults.
 pub(crate) fn turn(singles: &mut [Fault], seed: u64) {
     const TURN_PER_SEED: u64 = 7;
     if let Ok(count @ 1..) = u64::try_from(singles.len()) {
@@ -101,7 +103,7 @@ pub(crate) fn turn(singles: &mut [Fault], seed: u64) {
     }
 }
 
-/// Pairs of faults by chance, without end; none if no two go together.
+/// Random pairs of faults, without end. Empty if no two faults can be combined.
 pub(crate) fn pairs(singles: &[Fault], seed: u64) -> impl Iterator<Item = [Fault; 2]> {
     let mut chance = rand::rngs::Xoshiro256PlusPlus::seed_from_u64(seed);
     let any = singles.iter().enumerate().any(|(place, one)| singles[place..].iter().any(|other| one.goes_with(other)));
@@ -115,7 +117,7 @@ pub(crate) fn pairs(singles: &[Fault], seed: u64) -> impl Iterator<Item = [Fault
 fn places(reference: &[Entry]) -> Vec<RequestPlace> {
     let mut seen: BTreeMap<RequestLine, u64> = BTreeMap::new();
     let mut writes = 0;
-    // Faults are over when the host is begun again.
+    // Faults end when the host is restarted.
     let first = reference.iter().take_while(|entry| entry.happened != Happening::Restart);
     let requests = first.filter_map(|entry| match &entry.happened {
         Happening::Request(note) => Some(note),
@@ -153,7 +155,7 @@ impl RequestPlace {
         Fault { rules: vec![rule], ..self.named(class, happens) }
     }
 
-    /// This place among the writes of the process. None: it reads.
+    /// This place among the writes of the process. `None` for a read.
     fn at(&self, side: CommitSide) -> Option<WritePoint> {
         self.write.map(|write| WritePoint { write, side })
     }
@@ -169,7 +171,7 @@ fn writes(places: &[RequestPlace]) -> impl Iterator<Item = &RequestPlace> {
     places.iter().filter(|place| place.write.is_some())
 }
 
-/// All requests but those for Events, writes first: they are what plugins get wrong.
+/// All requests except those for Events. Writes come first, because plugins are most likely to get those wrong.
 fn writes_first(places: &[RequestPlace]) -> impl Iterator<Item = &RequestPlace> {
     let reads = places.iter().filter(|place| place.write.is_none() && !place.line.is_event());
     writes(places).chain(reads)
@@ -179,7 +181,7 @@ fn crashes(places: &[RequestPlace]) -> Vec<Fault> {
     let at =
         |place: &RequestPlace, side, happens: &str| Fault { crash: place.at(side), ..place.named("crash", happens) };
     let sides = [
-        (CommitSide::AfterCommit, "is the last that the host does: it crashes before the answer"),
+        (CommitSide::AfterCommit, "is the last action of the host: it crashes before the answer"),
         (CommitSide::BeforeCommit, "does not reach the server: the host crashes"),
     ];
     writes(places).flat_map(|place| sides.map(|(side, happens)| at(place, side, happens))).collect()
@@ -208,7 +210,7 @@ fn delays(places: &[RequestPlace]) -> Vec<Fault> {
     writes(places).map(|place| place.fault("delay", "is answered 20 s late", pause.clone())).collect()
 }
 
-/// Somebody deletes what the host is about to change.
+/// Another client deletes an object that the host is about to change.
 fn foreign_deletes(places: &[RequestPlace]) -> Vec<Fault> {
     let change = |change| ForeignEdit { resource: None, namespace: None, name: None, manager: None, change };
     let changes = writes(places).filter(|place| place.code == Some(200) && place.line.verb != "delete");
@@ -216,19 +218,19 @@ fn foreign_deletes(places: &[RequestPlace]) -> Vec<Fault> {
     let edit = Reaction::Edit(change(EditKind::Delete(Nothing {})));
     let at = |place: &RequestPlace| Fault {
         allows: 1,
-        ..place.fault("foreign-delete", "meets an object that somebody has just deleted", edit.clone())
+        ..place.fault("foreign-delete", "meets an object that another client has just deleted", edit.clone())
     };
     whole.map(at).collect()
 }
 
-/// Somebody does this to an object of the plugin's while nothing else happens.
+/// Another client acts on one of the plugin's objects while nothing else happens.
 fn at_rest((after_step, object): &(usize, ObjectName), deed: Deed) -> Fault {
     let (class, does, allows) = match deed {
         Deed::Delete => ("deleted-child", "deletes", 1),
         Deed::Annotate => ("annotated-child", "annotates", 0),
     };
     Fault {
-        name: format!("somebody {does} {object} when all is quiet after step {}", after_step + 1),
+        name: format!("another client {does} {object} when all is quiet after step {}", after_step + 1),
         class: class.to_owned(),
         at_rest: Some(AtRest { after_step: *after_step, object: object.clone(), deed }),
         allows,
@@ -236,7 +238,7 @@ fn at_rest((after_step, object): &(usize, ObjectName), deed: Deed) -> Fault {
     }
 }
 
-/// Somebody changes what the host is about to change, in a way that is not the plugin's affair.
+/// Another client changes an object that the host is about to change, in a way that does not concern the plugin.
 fn foreign_edits(places: &[RequestPlace]) -> Vec<Fault> {
     let merge = foreign_mark().as_object().cloned().unwrap_or_default();
     let edit = |place: &RequestPlace| {
@@ -251,22 +253,23 @@ fn foreign_edits(places: &[RequestPlace]) -> Vec<Fault> {
     };
     let changes = writes(places).filter(|place| place.code == Some(200) && place.line.verb != "delete");
     let named = changes.filter(|place| !place.line.name.is_empty());
-    let happens = "meets an object that somebody has just annotated";
+    let happens = "meets an object that another client has just annotated";
     named.map(|place| place.fault("foreign-edit", happens, Reaction::Edit(edit(place)))).collect()
 }
 
-/// Watches that go wrong, at each of the events that they have shown.
+/// Watches that fail, at each of the events that they delivered.
 fn watch_faults(places: &[RequestPlace]) -> Vec<Fault> {
     let watches = places.iter().filter(|place| place.line.verb == "watch" && place.code == Some(200));
     let mut faults = Vec::new();
     for place in watches {
         let events = place.events.min(DISTURBED_EVENTS_MAX);
-        // One that shows nothing may end all the same.
+        // A watch without events may end too.
         for after in 0..events.max(1) {
             let hide = |events| Reaction::Hide(WatchHide { after, events });
             let cut = |with| Reaction::Cut(WatchCut { after, with });
             let from = format!("after {after} events");
-            // More than one would be hidden for as long as the world is quiet, and no server does that.
+            // Hides only one event: more of them would stay hidden while the world is quiet, and no real server does
+            // that.
             if after < events {
                 faults.push(place.fault("hidden-events", &format!("does not show an event {from}"), hide(1)));
             }
@@ -287,15 +290,15 @@ fn watch_faults(places: &[RequestPlace]) -> Vec<Fault> {
     faults
 }
 
-/// The host crashes, and the watches of its successor are late. Its lists are not: the host's are quorum reads, which no server may
-/// answer from an older state.
+/// The host crashes, and the watches of the next process are late. Its lists are not, because the host uses quorum
+/// reads, which a server may not answer with an older state.
 fn late_restarts(places: &[RequestPlace]) -> Vec<Fault> {
     let mut watches: BTreeMap<&str, (&RequestPlace, u64)> = BTreeMap::new();
     for place in places.iter().filter(|place| place.line.verb == "watch") {
         watches.entry(&place.line.resource).or_insert((place, 0)).1 += 1;
     }
     let late = |(resource, (place, count)): (&&str, &(&RequestPlace, u64))| {
-        // The first process has watched as often as in the reference.
+        // The first process makes as many watch requests as in the reference.
         let when = RequestFilter { calls: Some(CallSelector::Nth(count + 1)), ..place.filter() };
         let hold = Reaction::Hold(WatchHold::For(Duration::from_secs(2)));
         ReactorRule { name: format!("watch-{resource}"), when, then: vec![hold] }
@@ -329,13 +332,13 @@ mod tests {
     }
 
     #[test]
-    fn each_write_is_a_place_of_its_own_and_what_follows_a_restart_is_none() {
+    fn each_write_before_a_restart_is_a_place() {
         let patch = || request("patch", "configmaps", "a", 200);
         let event = request("create", "events", "", 201);
         let restart = Entry { at: Duration::ZERO, happened: Happening::Restart };
         let reference = [patch(), event, request("get", "configmaps", "a", 200), patch(), restart, patch()];
         let before = "does not reach the server: the host crashes";
-        let after = "is the last that the host does: it crashes before the answer";
+        let after = "is the last action of the host: it crashes before the answer";
         let expected = [
             format!("patch configmaps default/a {after}"),
             format!("patch configmaps default/a {before}"),
@@ -349,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_goes_wrong_at_the_events_that_it_has_shown_and_at_no_others() {
+    fn a_watch_fails_only_at_events_that_it_delivered() {
         let mut reference = [request("watch", "configmaps", "", 200), request("watch", "pods", "", 200)];
         let Happening::Request(note) = &mut reference[1].happened else { panic!("a request") };
         note.events = 0;
@@ -362,14 +365,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_faults_are_of_different_classes() {
+    fn the_first_faults_have_different_classes() {
         let reference = [request("watch", "configmaps", "", 200), request("patch", "configmaps", "a", 200)];
         let classes: Vec<_> = singles(&reference, &[]).into_iter().map(|fault| fault.class).take(9).collect();
         assert_eq!(classes, FAULT_CLASSES[..9]);
     }
 
     #[test]
-    fn each_fault_can_be_had_again_from_a_file() {
+    fn each_fault_can_be_repeated_from_a_file() {
         let reference = [
             Entry { at: Duration::ZERO, happened: Happening::Step("apply".to_owned()) },
             request("watch", "configmaps", "", 200),
@@ -387,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn another_seed_begins_with_other_faults_and_has_all_of_them() {
+    fn another_seed_starts_with_other_faults_and_has_all_of_them() {
         let reference = [request("patch", "configmaps", "a", 200), request("patch", "configmaps", "b", 200)];
         let usual = singles(&reference, &[]);
         let turned = |seed| {
@@ -402,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_no_pairs_where_no_two_faults_go_together() {
+    fn there_are_no_pairs_if_no_two_faults_can_be_combined() {
         let reference = [request("patch", "configmaps", "a", 200), request("patch", "configmaps", "b", 200)];
         let mut singles = singles(&reference, &[]);
         singles.retain(|fault| fault.class == "crash");

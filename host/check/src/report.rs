@@ -10,30 +10,29 @@ use crate::scenario::Step;
 use crate::trace::Entry;
 use crate::verdict::Rule;
 
-/// The outcome of a check of one scenario.
+/// The result of checking one scenario.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     pub plugin: String,
     pub version: String,
-    /// The SHA-256 of its file.
+    /// The SHA-256 of the plugin's file.
     pub digest: String,
     pub scenario: String,
     /// The seed of all runs.
     pub seed: u64,
-    /// How many runs there were, the reference among them.
+    /// The number of runs, including the reference.
     pub runs: usize,
-    /// How often the plugin was called without faults.
+    /// The number of calls in the reference.
     pub calls: usize,
-    /// How often it has written without faults.
+    /// The number of writes in the reference.
     pub writes: usize,
-    /// The faults that were tried.
     pub tried: Tried,
-    /// The imports of the plugin that were called, and those that no run has come to.
+    /// The imports of the plugin that were called, and those that no run reached.
     pub imports: ImportUse,
-    /// Findings that a baseline has accepted, and that are not told.
+    /// The number of findings that are not listed because a baseline accepts them.
     pub accepted: usize,
-    /// The findings, the worst first.
+    /// The findings, most severe first.
     pub findings: Vec<Finding>,
 }
 
@@ -41,11 +40,11 @@ pub struct Report {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tried {
-    /// By the class of faults: those that have struck, of those that the reference has places for.
+    /// By class of faults: the number of faults that occurred, and the number that the reference has places for.
     pub faults: BTreeMap<String, Coverage>,
     pub pairs: usize,
-    /// Runs in which a fault has not come about: the plugin went another way than in the reference, or there was nothing left for
-    /// the fault.
+    /// The number of runs in which a fault did not occur, because the plugin behaved differently than in the reference,
+    /// or nothing was left for the fault.
     pub unreached: usize,
 }
 
@@ -57,44 +56,44 @@ pub struct Coverage {
     pub of: usize,
 }
 
-/// Something that is wrong, and how to see it again.
+/// A violated rule, and how to reproduce it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// The rule that is broken.
+    /// The violated rule.
     pub rule: Rule,
-    /// The step after which it shows, from 0. None: it shows at the end, or in all of the run.
+    /// The step after which it shows, from 0. `None` if it shows at the end, or in the whole run.
     pub step: Option<usize>,
-    /// How, one line each.
+    /// How the rule is violated, one detail per line.
     pub details: Vec<String>,
-    /// The faults of the first run that showed it. Empty: it is so without any.
+    /// The faults of the first run that showed it. Empty if it shows without faults.
     pub faults: Vec<Fault>,
-    /// The number of that run; 1 is the reference.
+    /// The number of that run. The reference is number 1.
     pub run: usize,
-    /// How many further runs have shown the same.
+    /// The number of further runs that showed it.
     pub again: usize,
-    /// The steps of the scenario that show it. None: it was not shortened.
+    /// The steps of the scenario that show it. `None` if the scenario was not shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<Step>>,
-    /// The happenings of that run.
+    /// What happened in that run.
     #[serde(skip)]
     pub story: Vec<Entry>,
 }
 
 impl Finding {
-    /// The object, and the place in it, that it is about.
+    /// The object and the place in it that the finding is about.
     #[must_use]
     pub fn about(&self) -> &str {
         self.details.first().map_or("", |detail| thing(detail))
     }
 
-    /// Whether a verdict says the same: the same rule is broken about the same thing, whatever its values.
+    /// Whether a verdict reports the same finding: the same rule about the same object, whatever the values.
     pub(crate) fn is_of(&self, rule: Rule, details: &[String]) -> bool {
         self.rule == rule && self.about() == details.first().map_or("", |detail| thing(detail))
     }
 }
 
-/// The thing that a detail is about: `configmaps default/a /data: …` is about `configmaps default/a /data`.
+/// The subject of a detail: `configmaps default/a /data: …` is about `configmaps default/a /data`.
 fn thing(detail: &str) -> &str {
     detail.split_once(": ").map_or(detail, |(thing, _)| thing)
 }

@@ -1,5 +1,5 @@
-//! The file of a finding, by which its run can be had again. It may be a stranger's, or edited by hand: nothing of it is taken
-//! that cannot be.
+//! The file of a finding, with which its run can be repeated. It may come from an untrusted source or have been edited
+//! by hand, so all parts are checked.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::scenario::Scenario;
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "CheckReproduction";
 
-/// All that is needed to have a run again: a file of `windlass check --again`.
+/// Everything that is needed to repeat a run: a file of `windlass check --again`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Reproduction {
@@ -26,36 +26,34 @@ pub struct Reproduction {
     pub faults: Vec<Fault>,
 }
 
-/// Why there is no run to be had of a file.
+/// The reason why the run of a file cannot be repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum ReproductionError {
-    /// It is not of the format.
-    #[error("it is no file that a check has written: {0}")]
+    /// The file is malformed.
+    #[error("it is not a file written by a check: {0}")]
     Malformed(#[from] serde_json::Error),
-    /// It is of another one.
-    #[error(
-        "it is no file that a check has written: it is a {kind} of {api_version}, and not a {KIND} of {API_VERSION}"
-    )]
+    /// The file is another document.
+    #[error("it is not a file written by a check: it is a {kind} of {api_version}, not a {KIND} of {API_VERSION}")]
     OtherKind {
-        /// As it says itself.
+        /// The kind in the file.
         kind: String,
-        /// As it says itself.
+        /// The API version in the file.
         api_version: String,
     },
-    /// It says what cannot be.
+    /// The file contains something impossible.
     #[error("{place}: {problem}; mend it there, or take the file as `windlass check` has written it")]
     Impossible {
-        /// Where, such as `faults[0].rules[0] (0-lost).when.verbs`.
+        /// The place, such as `faults[0].rules[0] (0-lost).when.verbs`.
         place: String,
         problem: String,
     },
 }
 
 impl Reproduction {
-    /// Reads the text of a file, and sees whether all of it can be.
+    /// Parses a file, and checks that all of it is possible.
     ///
     /// # Errors
-    /// It is no such file, or says what cannot be, and where.
+    /// The text is not such a file, or a part of it is impossible.
     pub fn parse(text: &str) -> Result<Reproduction, ReproductionError> {
         let file: Reproduction = serde_json::from_str(text)?;
         if file.api_version != API_VERSION || file.kind != KIND {
@@ -71,7 +69,7 @@ impl Reproduction {
 }
 
 impl Finding {
-    /// The file by which `windlass check --again` has its run again.
+    /// The file with which `windlass check --again` repeats the run.
     #[must_use]
     pub fn reproduction(&self, report: &Report, scenario: &Scenario) -> Reproduction {
         Reproduction {
@@ -92,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// A file with each part that one can have.
+    /// A file with every possible part.
     fn file() -> Value {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": "default", "name": "a"});
         let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"b": "c"}});
@@ -157,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_whole_or_refused_whatever_stands_anywhere_in_it() {
+    fn a_file_with_any_mutation_is_read_completely_or_refused() {
         Reproduction::parse(&file().to_string()).expect("it is right");
         let mut all = Vec::new();
         pointers(&file(), "", &mut all);
@@ -166,7 +164,7 @@ mod tests {
             for value in &hostile {
                 let text = with(pointer, value.clone());
                 if let Ok(file) = Reproduction::parse(&text) {
-                    // What is taken, a run takes.
+                    // A run accepts what the parser accepts.
                     let rules = file.faults.iter().flat_map(|fault| fault.rules.clone()).enumerate();
                     let rules = rules.map(|(index, rule)| ReactorRule { name: index.to_string(), ..rule });
                     let set = Reactors::default().set(ReactorDocument::new(0, rules.collect()));
@@ -177,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told_with_its_place_and_what_to_do() {
+    fn impossible_parts_are_reported_with_place_and_advice() {
         let cases = [
             ("/faults/0/rules/0/when/verbs/0", json!("fly"), "faults[0].rules[0] (0-rule).when.verbs: \"fly\""),
             ("/faults/0/rules/0/when/calls", json!({"nth": 0}), "calls are counted from 1"),
@@ -192,10 +190,10 @@ mod tests {
             ("/scenario/standIns", json!("everything"), "scenario.standIns: "),
             ("/scenario/load/0", json!(7), "scenario.load[0]: it is no object"),
             ("/scenario/steps/0/apply", json!([]), "scenario.steps[0]: it is no object"),
-            ("/scenario/steps/0/apply/metadata/name", json!("../a"), "scenario.steps[0]: \"../a\" is no name"),
+            ("/scenario/steps/0/apply/metadata/name", json!("../a"), "scenario.steps[0]: \"../a\" is not a name"),
             ("/scenario/steps/2/advance", json!("99999999h"), "at most 366 days"),
             ("/scenario/steps/3/wait/holds/cel", json!("self ="), "scenario.steps[3]: the condition"),
-            ("/scenario/expect/0/has/values", json!({"b": 1}), "scenario.expect[0]: \"b\" is no JSON pointer"),
+            ("/scenario/expect/0/has/values", json!({"b": 1}), "scenario.expect[0]: \"b\" is not a JSON pointer"),
             ("/kind", json!("Pod"), "it is a Pod of windlass.dev/v1alpha1"),
         ];
         for (pointer, value, said) in cases {

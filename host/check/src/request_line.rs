@@ -1,4 +1,4 @@
-//! A request by its verb and resource, as its method and path say them in the Kubernetes API.
+//! The verb and resource of a Kubernetes API request, parsed from its method and path.
 
 use http::{Method, Uri};
 use serde::Serialize;
@@ -10,16 +10,16 @@ use windlass_core::object::path_segment;
 pub struct RequestLine {
     /// As in RBAC: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verb: &'static str,
-    /// With group and subresource: `deployments.apps/status`. Empty: the path is of no resource.
+    /// With group and subresource: `deployments.apps/status`. Empty if the path is not about a resource.
     pub resource: String,
-    /// Empty: none.
+    /// Empty if there is none.
     pub namespace: String,
-    /// Empty: none, as in a creation.
+    /// Empty if there is none, as in a create request.
     pub name: String,
 }
 
 impl RequestLine {
-    /// Reads `method` and `uri`.
+    /// Parses `method` and `uri`.
     pub(crate) fn of(method: &Method, uri: &Uri) -> RequestLine {
         let mut parts = uri.path().split('/').filter(|part| !part.is_empty());
         let group = match parts.next() {
@@ -53,12 +53,12 @@ impl RequestLine {
         RequestLine { verb, resource, namespace, name }
     }
 
-    /// Whether it changes something, if it is carried out. Reviews, tokens and dry runs do not count as reads.
+    /// Whether the request may change something. Reviews, token requests and dry runs count as changes.
     pub(crate) fn writes(&self) -> bool {
         !self.resource.is_empty() && !matches!(self.verb, "get" | "list" | "watch" | "")
     }
 
-    /// The same, Kubernetes Events left out: they say what happens, and are no part of the outcome.
+    /// As [`Self::writes`], without Kubernetes Events, which are not part of the outcome.
     pub(crate) fn alters(&self) -> bool {
         self.writes() && !self.is_event()
     }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_read_as_the_api_arranges_them() {
+    fn paths_of_all_forms_are_parsed() {
         assert_eq!(line(&Method::GET, "/api/v1/pods?watch=true"), "watch pods");
         assert_eq!(line(&Method::GET, "/api/v1/namespaces/a/pods"), "list pods in a");
         assert_eq!(line(&Method::GET, "/api/v1/namespaces/a"), "get namespaces a");

@@ -1,4 +1,4 @@
-//! Findings told by shorter scenarios: steps are left out as long as the same finding shows.
+//! Shortens the scenarios of findings: steps are left out as long as the same finding shows.
 
 use crate::effort::Effort;
 use crate::fault::Fault;
@@ -9,15 +9,15 @@ use crate::scenario::Step;
 use crate::verdict::{self, Rule};
 use crate::world::World;
 
-/// Shortens the scenario of each finding, as far as the effort goes. Answers how many runs that took.
+/// Shortens the scenario of each finding while there is time. Returns the number of runs that this took.
 pub(crate) async fn shorten(world: &World, found: &mut Findings, mut runs: usize, effort: &Effort<'_>) -> usize {
     for finding in found.iter_mut() {
-        // These compare runs of their own.
+        // These rules compare runs of their own.
         if matches!(finding.rule, Rule::Chance | Rule::History) {
             continue;
         }
         let all = &world.scenario().steps;
-        // Nothing that happens later has to do with it.
+        // Later steps cannot have caused it.
         let mut steps = all[..finding.step.map_or(all.len(), |step| (step + 1).min(all.len()))].to_vec();
         let mut chunk = steps.len().div_ceil(2);
         while chunk > 0 {
@@ -40,10 +40,10 @@ pub(crate) async fn shorten(world: &World, found: &mut Findings, mut runs: usize
     runs
 }
 
-/// The finding in a run of these steps. None: it does not show.
+/// The finding in a run of these steps. `None` if it does not show.
 async fn shows(world: &World, finding: &Finding, steps: &[Step], seed: u64) -> Option<Finding> {
     let reference = world.run_steps(steps, &[], seed).await;
-    // The same place may be another one by number.
+    // The same place may have another number in a shorter scenario.
     let places = plan::singles(&reference.entries, &reference.owned);
     let same = |fault: &Fault| places.iter().find(|it| it.name == fault.name).cloned();
     let faults: Vec<Fault> = finding.faults.iter().map(same).collect::<Option<_>>()?;

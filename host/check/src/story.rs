@@ -1,4 +1,4 @@
-//! The story of a run, for people: a line for each thing that happened.
+//! The story of a run, for people: one line for each thing that happened.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::report::Finding;
 use crate::trace::{Entry, Happening};
 
-/// Lines before which a story is cut.
+/// The maximum number of lines; earlier ones are cut off.
 const STORY_LINES_MAX: usize = 60;
-/// How often a line is told that says the same again.
+/// The number of times that equal lines are shown.
 const REPEATED_LINES_SHOWN_MAX: usize = 3;
 
 /// The story of the run that showed a finding.
@@ -22,7 +22,7 @@ pub fn told(finding: &Finding) -> String {
         let Some(said) = line(entry) else { continue };
         let times = seen.entry(said.clone()).or_default();
         *times += 1;
-        // Steps are few, and each is a place in the story.
+        // Steps are few, and each marks a place in the story.
         if *times > REPEATED_LINES_SHOWN_MAX && !matches!(entry.happened, Happening::Step(_)) {
             left_out += 1;
             continue;
@@ -39,25 +39,25 @@ pub fn told(finding: &Finding) -> String {
     text
 }
 
-/// Tells how many lines were left out.
+/// Adds a line with the number of lines that were left out.
 fn again(lines: &mut Vec<String>, left_out: &mut usize) {
     if *left_out > 0 {
-        lines.push(format!("              … and {} lines that say the same again", std::mem::take(left_out)));
+        lines.push(format!("              … and {} more lines like this", std::mem::take(left_out)));
     }
 }
 
-/// Reads that tell nothing are left out.
+/// The line of an entry. `None` for reads without information.
 fn line(entry: &Entry) -> Option<String> {
     let said = match &entry.happened {
         Happening::Step(step) => format!("user     {step}"),
-        // What the host itself wants to know of the API server is none of the plugin's.
+        // The plugin does not cause the host's own requests, such as reviews.
         Happening::Request(note) if note.line.is_event() || note.line.resource.starts_with("apiservices.") => {
             return None;
         }
         Happening::Request(note) => {
             let answer = match note.code {
                 None => "no answer".to_owned(),
-                // Reads that succeed are the usual.
+                // Successful reads are normal.
                 Some(code) if code < 300 && !note.line.writes() => return None,
                 Some(code) => code.to_string(),
             };

@@ -1,4 +1,4 @@
-//! All that happened in one run, in its order.
+//! Everything that happened in one run, in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,48 +12,48 @@ use crate::request_line::RequestLine;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// Since the run began, by its clock.
+    /// The time since the run began, by its clock.
     pub at: Duration,
     pub happened: Happening,
 }
 
-/// A thing that may happen in a run.
+/// Something that happens in a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Happening {
     /// A step of the scenario begins.
     Step(String),
-    /// The host has sent a request, and this became of it.
+    /// The host has sent a request.
     Request(RequestNote),
-    /// Somebody else does something.
+    /// Another client acts.
     Stranger(String),
-    /// A fault strikes the request that follows.
+    /// A fault affects the next request.
     Fault,
-    /// The process of the host has ended without a word, and another one begins.
+    /// The host process has crashed, and another one begins.
     Crash,
-    /// The process of the host that holds the lease is heard no more, and hears nothing.
+    /// The host process that holds the lease has become unreachable.
     Silence,
     /// The standby has taken over the lease.
     TookOver,
-    /// The process that had fallen silent is heard again.
+    /// The unreachable process is connected again.
     Returned,
     /// Another generation of the plugin is delivered.
     Delivered,
-    /// It has taken the place of the one before.
+    /// The other generation has replaced the earlier one.
     Swapped,
-    /// The host was stopped in order and begins again.
+    /// The host was stopped gracefully and begins again.
     Restart,
-    /// The plugin has written a line of its log.
+    /// The plugin has logged a line.
     Line(String),
     /// A call of the plugin has ended.
     Call {
-        /// The object that it was about.
+        /// The primary.
         key: String,
         /// Its result, for people.
         result: String,
         /// Whether it ended without an answer of the plugin.
         trapped: bool,
-        /// Whether it failed, with an answer or without.
+        /// Whether it failed, with or without an answer.
         failed: bool,
     },
     Warning(String),
@@ -65,32 +65,32 @@ pub enum Happening {
 pub struct RequestNote {
     #[serde(flatten)]
     pub line: RequestLine,
-    /// The HTTP status of the answer. None: no answer came.
+    /// The HTTP status of the answer. `None` if no answer came.
     pub code: Option<u16>,
-    /// Of a watch: how many events it has shown.
+    /// For a watch: the number of events that it delivered.
     pub events: usize,
 }
 
 impl RequestNote {
-    /// Whether the server has carried it out, and said so.
+    /// Whether the server committed the request and answered so.
     pub(crate) fn is_carried_out(&self) -> bool {
         self.code.is_some_and(|code| code < 300)
     }
 }
 
-/// Notes of a run, in their order. Clones are one record.
+/// The entries of a run, in order. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Record(Arc<Mutex<Noted>>);
 
 #[derive(Default)]
 struct Noted {
     begun: Option<Instant>,
-    /// Nothing is noted for now.
+    /// Whether recording is suspended.
     muted: bool,
-    /// Writes that are no part of the outcome: of Kubernetes Events, and of the host's leases.
+    /// The number of writes that are not part of the outcome: those of Kubernetes Events and of the host's leases.
     beside: u64,
     entries: Vec<Entry>,
-    /// The imports that the plugin has called, in all runs.
+    /// The imports that the plugin has called in all runs.
     imports: BTreeSet<String>,
 }
 
@@ -101,10 +101,10 @@ impl Record {
         *noted = Noted { begun: Some(Instant::now()), imports, ..Noted::default() };
     }
 
-    /// Answers the number of the entry. None: nothing is noted now.
+    /// Adds an entry and returns its number. `None` if nothing is recorded now.
     pub(crate) fn note(&self, happened: Happening) -> Option<usize> {
         let mut noted = self.noted();
-        // Between two runs there is nobody whom it belongs to.
+        // Between two runs there is no run that it would belong to.
         let begun = noted.begun.filter(|_| !noted.muted)?;
         if let Happening::Request(note) = &happened {
             noted.beside += u64::from(note.line.is_event() && note.line.writes() && note.is_carried_out());
@@ -113,7 +113,7 @@ impl Record {
         Some(noted.entries.len() - 1)
     }
 
-    /// The watch that this entry is about has shown so many events more.
+    /// The watch of this entry has delivered `events` more events.
     pub(crate) fn shown(&self, entry: usize, events: usize) {
         if let Some(Entry { happened: Happening::Request(note), .. }) = self.noted().entries.get_mut(entry) {
             note.events += events;
@@ -128,32 +128,33 @@ impl Record {
         }
     }
 
-    /// The imports that it has called in the runs so far.
+    /// The imports that the plugin has called so far, in all runs.
     pub(crate) fn imports(&self) -> BTreeSet<String> {
         self.noted().imports.clone()
     }
 
-    /// Notes nothing for a while, or notes again.
+    /// Suspends or resumes recording.
     pub(crate) fn mute(&self, muted: bool) {
         self.noted().muted = muted;
     }
 
-    /// Whether nothing is noted for now.
+    /// Whether recording is suspended.
     pub(crate) fn is_muted(&self) -> bool {
         self.noted().muted
     }
 
-    /// The server has taken a lease of the host's, which is told to nobody.
+    /// The server has committed a write of the host's lease, which is not recorded as an entry.
     pub(crate) fn lease_written(&self) {
         self.noted().beside += 1;
     }
 
-    /// How many writes the server has taken that are no part of the outcome: of Kubernetes Events, and of the host's leases.
+    /// The number of committed writes that are not part of the outcome: those of Kubernetes Events and of the host's
+    /// leases.
     pub(crate) fn beside(&self) -> u64 {
         self.noted().beside
     }
 
-    /// How many things have happened that `counts`.
+    /// The number of entries for which `counts` is true.
     pub(crate) fn count(&self, counts: impl Fn(&Happening) -> bool) -> usize {
         self.noted().entries.iter().filter(|entry| counts(&entry.happened)).count()
     }
@@ -174,7 +175,7 @@ impl Record {
         self.noted().entries.clone()
     }
 
-    /// The run is over.
+    /// Ends the run and returns its entries.
     pub(crate) fn end(&self) -> Vec<Entry> {
         let mut noted = self.noted();
         noted.begun = None;

@@ -1,4 +1,4 @@
-//! The judgement of runs, by rules that have their sources.
+//! Judges runs by rules that have their sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,35 +10,36 @@ use crate::scenario::ObjectName;
 use crate::trace::{Entry, Happening, RequestNote};
 use crate::world::Run;
 
-/// A rule for all runs.
+/// A rule that every run must follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// Each step of the scenario can be done.
+    /// Each step of the scenario can be carried out.
     Steps,
     /// The scenario's expectations hold at the end.
     Expectation,
-    /// The plugin ends in the state that it reaches without faults (Sieve, OSDI '22: safety of the end state).
+    /// The plugin ends in the same state as without faults (Sieve, OSDI '22: safety of the end state).
     Converges,
     /// The plugin stops writing when nothing changes any more (controller-runtime: a level-triggered reconciler is idempotent).
     Quiet,
-    /// No object is made or deleted more often than without faults (Sieve, OSDI '22: number of creations and deletions).
+    /// No object is created or deleted more often than without faults (Sieve, OSDI '22: number of creations and
+    /// deletions).
     NotNeeded,
-    /// An object that is being deleted goes (Kubernetes: finalizers).
+    /// An object that is being deleted disappears (Kubernetes: finalizers).
     Stuck,
-    /// An object that is left has its owner (Kubernetes: garbage collection).
+    /// An object that remains has its owner (Kubernetes: garbage collection).
     Orphan,
-    /// The end follows from what is asked for, and not from what was asked for before (Acto, SOSP '23: differential oracle).
+    /// The end state depends on the current spec, and not on earlier ones (Acto, SOSP '23: differential oracle).
     History,
-    /// A status is about a generation that there has been (Kubernetes API conventions: observedGeneration).
+    /// A status names only a generation that existed (Kubernetes API conventions: observedGeneration).
     StatusAhead,
-    /// A host that begins again writes nothing (Kubernetes API conventions: level-based behaviour).
+    /// A restarted host writes nothing (Kubernetes API conventions: level-based behaviour).
     SecondRun,
-    /// A call ends with an answer of the plugin's.
+    /// A call ends with an answer of the plugin.
     Traps,
     /// When the world is quiet, no object's last call has failed.
     Fails,
-    /// Another seed leads to the same end: nothing depends on chance, the order of a list or the clock.
+    /// Another seed leads to the same end state: nothing depends on randomness, the order of a list or the clock.
     Chance,
 }
 
@@ -59,7 +60,7 @@ impl Rule {
         Rule::Chance,
     ];
 
-    /// A clause that says how a run breaks the rule.
+    /// A clause that says how a run violates the rule.
     #[must_use]
     pub fn says(self) -> &'static str {
         match self {
@@ -79,7 +80,7 @@ impl Rule {
         }
     }
 
-    /// The name of the rule, as reports have it.
+    /// The name of the rule in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -100,11 +101,11 @@ impl Rule {
     }
 }
 
-/// A rule that a run breaks, and how.
+/// A violated rule, with details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) rule: Rule,
-    /// The step after which it shows. None: it shows in no step alone.
+    /// The step after which it shows. `None` if it does not show after a single step.
     pub(crate) step: Option<usize>,
     pub(crate) details: Vec<String>,
 }
@@ -119,7 +120,7 @@ impl Verdict {
     }
 }
 
-/// Judges a run by itself: the reference.
+/// Judges a run by itself. For the reference.
 pub(crate) fn alone(run: &Run) -> Vec<Verdict> {
     let undone = run.undone.iter().map(|(index, error)| format!("step {}: {error}", index + 1)).collect();
     let second = if run.second.changed { written(&run.second.entries) } else { vec![] };
@@ -139,7 +140,7 @@ pub(crate) fn alone(run: &Run) -> Vec<Verdict> {
     verdicts.into_iter().flatten().collect()
 }
 
-/// Judges a run under faults by the reference. What is wrong with the reference, too, is not said again.
+/// Judges a run with faults against the reference. Problems that the reference has as well are not reported again.
 pub(crate) fn compared(run: &Run, reference: &Run, faults: &[Fault]) -> Vec<Verdict> {
     let known: Vec<Rule> = alone(reference).into_iter().map(|verdict| verdict.rule).collect();
     let mut verdicts = alone(run);
@@ -154,7 +155,7 @@ pub(crate) fn compared(run: &Run, reference: &Run, faults: &[Fault]) -> Vec<Verd
     verdicts
 }
 
-/// How a run differs from the reference where it differs first: after a step, or at the end.
+/// The first difference between a run and the reference: after a step, or at the end.
 fn diverges(run: &Run, reference: &Run) -> Option<Verdict> {
     let ends = run.rests.iter().chain([&run.end]).zip(reference.rests.iter().chain([&reference.end]));
     let mut differences = ends.enumerate().map(|(index, (found, expected))| (index, found.differences(expected)));
@@ -163,12 +164,12 @@ fn diverges(run: &Run, reference: &Run) -> Option<Verdict> {
     Verdict::after(Rule::Converges, step, first.iter().map(without_fault).collect())
 }
 
-/// Whether two runs without faults and with different seeds end alike.
+/// Compares the ends of two runs without faults and with different seeds.
 pub(crate) fn by_chance(run: &Run, reference: &Run) -> Option<Verdict> {
     Verdict::new(Rule::Chance, run.end.differences(&reference.end).iter().map(without_fault).collect())
 }
 
-/// Whether an object that was changed into what it is leaves the same as one that was so from the beginning.
+/// Compares a run in which an object was changed with one in which it had the final spec from the beginning.
 pub(crate) fn by_history(changed: &Run, from_start: &Run) -> Option<Verdict> {
     let told = |it: &Difference| told(it, " after the change", "from the beginning");
     Verdict::new(Rule::History, changed.end.differences(&from_start.end).iter().map(told).collect())
@@ -178,7 +179,7 @@ fn without_fault(difference: &Difference) -> String {
     told(difference, "", "without the fault")
 }
 
-/// The place of a difference, the value that was found in one run, and the one of the other.
+/// A difference: its place, and the values in both runs.
 fn told(difference: &Difference, in_this: &str, in_other: &str) -> String {
     let Difference { object, pointer, expected, found } = difference;
     let place = if pointer.is_empty() { object.clone() } else { format!("{object} {pointer}") };
@@ -197,7 +198,7 @@ fn traps(entries: &[Entry]) -> Vec<String> {
     found
 }
 
-/// Writes that the server has carried out, Kubernetes Events left out.
+/// Writes that the server committed, without Kubernetes Events.
 fn carried_out<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> impl Iterator<Item = (&'a Entry, &'a RequestNote)> {
     let writes = entries.into_iter().filter_map(|entry| match &entry.happened {
         Happening::Request(note) => Some((entry, note)),
@@ -210,7 +211,7 @@ fn written(entries: &[Entry]) -> Vec<String> {
     carried_out(entries).map(|(_, note)| note.line.to_string()).collect()
 }
 
-/// The last few writes, when they do not end.
+/// The last few writes, if they do not end.
 fn last_writes(entries: &[Entry]) -> Vec<String> {
     let all: Vec<String> = carried_out(entries).map(|(entry, note)| format!("{:?} {}", entry.at, note.line)).collect();
     let from = all.len().saturating_sub(4);
@@ -223,7 +224,7 @@ fn more(found: &Made, wanted: &Made, allowed: usize) -> Vec<String> {
         let needed = wanted.get(what).copied().unwrap_or_default();
         let (verb, resource) = what;
         (*count > needed.saturating_add(allowed))
-            .then(|| format!("{verb} {resource}: {count} times, and {needed} without the fault"))
+            .then(|| format!("{verb} {resource}: {count} times, but {needed} without the fault"))
     });
     beyond.collect()
 }
@@ -235,8 +236,9 @@ fn made(entries: &[Entry]) -> Made {
     count(entries.iter())
 }
 
-/// The same without what happened after the user had deleted one of their own objects, until the next step: its end may be seen late,
-/// and until then its children are made again. A child that the user has deleted by hand is to be made again, once.
+/// Creations and deletions, except between the user's deletion of one of their own objects and the next step. The
+/// plugin may see that deletion late, and recreates the children until then. If the user deletes a child by hand, the
+/// plugin must recreate it once.
 fn made_while_owned(entries: &[Entry], given: &[ObjectName]) -> Made {
     let mut of_user: BTreeSet<String> = given.iter().map(ToString::to_string).collect();
     let mut after_end = false;
@@ -271,7 +273,7 @@ mod tests {
     use crate::request_line::RequestLine;
 
     #[test]
-    fn what_follows_the_end_of_an_owner_does_not_count_and_what_follows_the_end_of_a_child_does() {
+    fn writes_after_an_owners_end_do_not_count_but_after_a_childs_do() {
         let entry = |happened| Entry { at: Duration::ZERO, happened };
         let step = |text: &str| entry(Happening::Step(text.to_owned()));
         let made = || {
@@ -291,7 +293,7 @@ mod tests {
         };
         let owner = ["apply Shop default/a", "delete Shop default/a", "apply Shop default/a"];
         assert_eq!(services(&owner), 2);
-        assert_eq!(services(&["apply Shop default/a", "delete Service default/a"]), 2, "a child that somebody deletes");
+        assert_eq!(services(&["apply Shop default/a", "delete Service default/a"]), 2, "a child that the user deletes");
         assert_eq!(services(&["delete ConfigMap default/settings"]), 0, "what was there from the beginning");
     }
 }

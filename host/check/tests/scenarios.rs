@@ -1,11 +1,11 @@
-//! Files of scenarios: what the schema allows is read, and what is wrong is told with its place.
+//! Tests scenario files: everything that the schema allows is accepted, and mistakes are reported with their place.
 
 use std::path::Path;
 
 use serde_json::Value;
 use windlass_check::scenario::{Step, read};
 
-/// Reads a scenario of this text, beside a file `objects.yaml`.
+/// Reads a scenario with this text, beside a file `objects.yaml`.
 fn written(text: &str) -> Result<windlass_check::scenario::Scenario, String> {
     let folder = tempfile::tempdir().expect("a directory");
     let objects = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n";
@@ -35,7 +35,7 @@ expect:
 ";
 
 #[test]
-fn all_that_a_scenario_can_say_is_read_and_fits_the_schema() {
+fn every_part_of_a_scenario_is_read_and_fits_the_schema() {
     let scenario = written(ALL).expect("it is right");
     assert_eq!((scenario.load.len(), scenario.steps.len(), scenario.expect.len()), (3, 7, 3));
     assert_eq!(scenario.steps[5], Step::Advance(std::time::Duration::from_mins(90)));
@@ -52,12 +52,12 @@ fn all_that_a_scenario_can_say_is_read_and_fits_the_schema() {
 }
 
 #[test]
-fn what_is_wrong_in_a_scenario_is_told_with_its_place() {
+fn mistakes_in_a_scenario_are_reported_with_their_place() {
     let cases = [
         ("kind: Scenario", "kind: Scene", "it is a Scene of windlass.dev/v1alpha1"),
         ("steps:", "stpes:", "unknown field"),
-        ("- advance: 1h30m", "- advance: soon", "step 5: \"soon\" is no duration"),
-        ("/data: null", "data: null", "\"data\" is no JSON pointer"),
+        ("- advance: 1h30m", "- advance: soon", "step 5: \"soon\" is not a duration"),
+        ("/data: null", "data: null", "\"data\" is not a JSON pointer"),
         ("- apply: objects.yaml", "- apply: nothing.yaml", "nothing.yaml"),
         ("standIns: deployments", "standIns: deploymnets", "standIns: "),
         ("- absent: {apiVersion: v1", "- absent: {apiVersoin: v1", "line 16"),

@@ -1,4 +1,4 @@
-//! The host's clock is set: as by somebody's hand, or when a node that has slept asks for the time.
+//! Jumps of the host's clock, as if a person set it or a node synchronised its time after sleep.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use windlass_apiserver::ClockLeap;
 use crate::fault::{Fault, SetClock};
 use crate::trace::{Entry, Happening};
 
-/// Farther than what a plugin waits for; a plugin that counts ages may find a negative one.
+/// Farther than plugins usually wait. A plugin that computes ages may find negative ones.
 const CLOCK_LEAP: Duration = Duration::from_hours(6);
 
-/// After each step of the reference, back and forward.
+/// One fault for each step of the reference and each direction.
 pub(super) fn faults(reference: &[Entry]) -> Vec<Fault> {
     let first = reference.iter().take_while(|entry| entry.happened != Happening::Restart);
     let steps = first.filter(|entry| matches!(entry.happened, Happening::Step(_))).count();

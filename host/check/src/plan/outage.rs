@@ -1,4 +1,4 @@
-//! Outages: all requests of one kind fail for hours, until each key that they concern waits for as long as a key ever does.
+//! Outages: all requests of one kind fail for hours, until each affected key has reached its longest backoff.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use windlass_apiserver::{ErrorAnswer, Reaction, ReactorRule, RequestFilter};
 use super::{HOST, RequestPlace, writes};
 use crate::fault::Fault;
 
-/// Longer than it takes a key to come to its longest backoff, which is 22 minutes, and to wait for that a few times.
+/// Longer than a key needs to reach its longest backoff, which is 22 minutes, plus a few such backoffs.
 const OUTAGE_DURATION: Duration = Duration::from_hours(2);
 
-/// A right that is missing, which is counted: such a key is given up after some retries, and tried rarely. And the server's own
-/// trouble, which is not.
+/// A missing right, which counts as a failure, so that the key is given up after some retries and then tried rarely;
+/// and a server error, which does not count.
 const ERRORS: [(u16, &str); 2] = [(403, "is refused as forbidden"), (500, "fails in the server")];
 
-/// For each kind of writes.
+/// One fault for each kind of write and each error.
 pub(super) fn faults(places: &[RequestPlace]) -> Vec<Fault> {
     let kinds: BTreeSet<(&str, &str)> = writes(places).map(|place| (place.line.verb, &*place.line.resource)).collect();
     kinds.into_iter().flat_map(|kind| ERRORS.map(|error| fault(kind, error))).collect()

@@ -1,12 +1,12 @@
-//! Faults of hosts that share a lease, and of generations that take each other's place: at each write of the reference.
+//! Faults of hosts that share a lease, and of generations that replace each other, at each write of the reference.
 
 use windlass_apiserver::CommitSide;
 
 use super::{RequestPlace, writes};
 use crate::fault::{Failover, Fault};
 
-/// The process that holds the lease falls silent, and a standby takes over: with caches that show the last write or do not, or
-/// after a write that was never carried out. Or the process was only cut off, and comes back.
+/// The process that holds the lease becomes unreachable, and a standby takes over. The standby's caches show the last
+/// write or do not show it yet, or the write was never committed. Or the process was only disconnected and returns.
 pub(super) fn failovers(places: &[RequestPlace]) -> Vec<Fault> {
     let is_watched = |resource: &str| places.iter().any(|it| it.line.verb == "watch" && it.line.resource == resource);
     let at = |place: &RequestPlace, side, late: Option<&str>, happens: &str| {
@@ -17,11 +17,11 @@ pub(super) fn failovers(places: &[RequestPlace]) -> Vec<Fault> {
         let written = place.line.resource.split('/').next().filter(|resource| is_watched(resource));
         let late = written.map(|resource| {
             let happens = format!(
-                "is the last that the host does: a standby takes over, whose cache of {resource} does not show it yet"
+                "is the last action of the host: a standby takes over whose cache of {resource} does not show it yet"
             );
             at(place, CommitSide::AfterCommit, Some(resource), &happens)
         });
-        let known = "is the last that the host does: a standby takes over, whose caches show it";
+        let known = "is the last action of the host: a standby takes over, whose caches show it";
         let never = "does not reach the server: the host has fallen silent, and a standby takes over";
         let cut_off = "is held up: the host is cut off, a standby takes over, and 20 s later the host is back";
         let mut returns = at(place, CommitSide::BeforeCommit, None, cut_off);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standby_is_late_only_with_what_is_watched() {
+    fn a_standby_is_late_only_for_watched_resources() {
         let reference = [
             request("watch", "shops.example.com", ""),
             request("create", "pods", ""),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn each_write_is_a_place_for_a_swap_and_a_file_has_it_whole() {
+    fn each_write_is_a_place_for_a_swap_and_fits_into_a_file() {
         let reference = [request("get", "pods", "a"), request("patch", "pods", "a"), request("patch", "pods", "a")];
         let swaps = of_class("swap", &reference);
         let places: Vec<_> = swaps.iter().filter_map(|fault| fault.swap).map(|at| (at.write, at.side)).collect();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_ends_once_and_is_swapped_once() {
+    fn a_process_ends_only_once_and_is_swapped_only_once() {
         let reference = [request("patch", "pods", "a")];
         let one = |class: &str| of_class(class, &reference).remove(0);
         let [crash, failover, swap] = ["crash", "failover", "swap"].map(one);

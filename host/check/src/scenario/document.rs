@@ -1,4 +1,4 @@
-//! The format of a scenario's file, as docs/schema/scenario.schema.json publishes it.
+//! The format of a scenario's file, as specified by docs/schema/scenario.schema.json.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ fn default_stand_ins() -> String {
     "default".to_owned()
 }
 
-/// Objects: a file of manifests beside the scenario, or one object as it is.
+/// Objects: the path of a manifest file relative to the scenario, or one inline object.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum ObjectSource {
@@ -34,7 +34,7 @@ pub(super) enum ObjectSource {
     Inline(Map<String, Value>),
 }
 
-/// A step, as the file has it.
+/// A step in the file's format.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum StepDocument {
@@ -45,7 +45,7 @@ pub(super) enum StepDocument {
     Wait(Expectation),
 }
 
-/// An object by its name.
+/// A reference to an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ObjectName {
@@ -53,7 +53,7 @@ pub struct ObjectName {
     pub api_version: String,
     /// Such as `Deployment`.
     pub kind: String,
-    /// By default `default`; without effect for an object of the cluster.
+    /// `default` if omitted. Ignored for cluster-scoped objects.
     #[serde(default = "default_namespace")]
     pub namespace: String,
     pub name: String,
@@ -68,34 +68,34 @@ fn default_namespace() -> String {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ObjectPatch {
     pub object: ObjectName,
-    /// The patch: RFC 7386.
+    /// The patch (RFC 7386).
     pub merge: Value,
     /// A subresource, such as `status` or `scale`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subresource: Option<String>,
 }
 
-/// Values that an object has.
+/// Values that an object must have.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ObjectValues {
-    /// The object, which must be there.
+    /// The object, which must exist.
     pub object: ObjectName,
-    /// By JSON pointer (RFC 6901). `null` stands for a value that is not there.
+    /// Values by JSON pointer (RFC 6901). `null` stands for an absent value.
     pub values: BTreeMap<String, Value>,
 }
 
-/// A condition about an object.
+/// A condition on an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ObjectCondition {
-    /// The object, which must be there.
+    /// The object, which must exist.
     pub object: ObjectName,
-    /// In CEL, about `self`, such as `self.status.readyReplicas == self.spec.replicas`.
+    /// A CEL expression about `self`, such as `self.status.readyReplicas == self.spec.replicas`.
     pub cel: String,
 }
 
-/// How many objects of a kind there are.
+/// The number of objects of a kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ObjectCount {
@@ -103,25 +103,25 @@ pub struct ObjectCount {
     pub api_version: String,
     /// Such as `Pod`.
     pub kind: String,
-    /// By default those of all namespaces.
+    /// All namespaces if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     pub is: usize,
 }
 
 impl ObjectName {
-    /// Whether it can stand in the path of a request. The rest is the API server's to refuse.
+    /// Whether the name can be part of a request's path. The API server checks the rest.
     pub(crate) fn check(&self) -> Result<(), String> {
         let ObjectName { api_version, kind, namespace, name } = self;
         checked_kind(api_version, kind)?;
         let is_no_name = |text: &&String| text.contains(|it: char| "/?#%\\".contains(it) || it.is_control());
         match [namespace, name].into_iter().find(is_no_name) {
-            Some(text) => Err(format!("{text:?} is no name")),
+            Some(text) => Err(format!("{text:?} is not a name")),
             None => Ok(()),
         }
     }
 
-    /// The name of an object. What it does not have is empty, and its namespace by default `default`.
+    /// The reference to `object`. Missing fields are empty, and the namespace defaults to `default`.
     pub(crate) fn of(object: &Value) -> ObjectName {
         let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
         let owned = |pointer| text(pointer).unwrap_or_default().to_owned();
@@ -134,14 +134,14 @@ impl ObjectName {
     }
 }
 
-/// Whether a kind can be asked for.
+/// Checks that a kind can be requested.
 pub(super) fn checked_kind(api_version: &str, kind: &str) -> Result<(), String> {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || ".-".contains(it);
     if api_version.matches('/').count() > 1 || !api_version.chars().all(|it| is_plain(it) || it == '/') {
-        return Err(format!("{api_version:?} is no apiVersion, which is like v1 or apps/v1"));
+        return Err(format!("{api_version:?} is not an apiVersion: use one like v1 or apps/v1"));
     }
     if !kind.chars().all(is_plain) {
-        return Err(format!("{kind:?} is no kind, which is like Deployment"));
+        return Err(format!("{kind:?} is not a kind: use one like Deployment"));
     }
     Ok(())
 }
@@ -152,14 +152,14 @@ impl std::fmt::Display for ObjectName {
     }
 }
 
-/// Durations as people write them.
+/// Durations in the form that people write.
 pub(super) mod durations {
     use std::time::Duration;
 
     use jiff::SignedDuration;
     use serde::{Deserialize as _, Deserializer, Serializer, de};
 
-    /// For how long a world may go on.
+    /// The longest time that a world may run.
     const WORLD_TIME_MAX: Duration = Duration::from_hours(24 * 366);
 
     pub(crate) fn parse(text: &str) -> Result<Duration, String> {
@@ -168,7 +168,7 @@ pub(super) mod durations {
         match duration {
             Some(duration) if duration <= WORLD_TIME_MAX => Ok(duration),
             Some(_) => Err(format!("{text:?} is too long: at most 366 days")),
-            None => Err(format!("{text:?} is no duration, which is like 250ms, 2s or 1h30m")),
+            None => Err(format!("{text:?} is not a duration: use one like 250ms, 2s or 1h30m")),
         }
     }
 

@@ -1,34 +1,34 @@
-//! A scenario for those who have written none: the sample is created, each field of its spec is changed by its schema and
-//! changed back, and the sample is deleted and created again.
+//! Creates a default scenario for plugins that have none: the sample is created, each field of its spec is changed
+//! according to its schema and changed back, and the sample is deleted and created again.
 
 use serde_json::{Map, Value, json};
 
 use super::document::{ObjectName, ObjectPatch};
 use super::{Scenario, Step};
 
-/// More fields than that are not changed: each takes two rounds of the world.
+/// The maximum number of fields that are changed. Each takes two rounds of the world.
 const CHANGED_FIELDS_MAX: usize = 24;
-/// How deep fields are looked for.
+/// The maximum depth at which fields are changed.
 const FIELD_DEPTH_MAX: usize = 4;
 
-/// Why no scenario can be made.
+/// The reason why no scenario can be created.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DraftError {
-    /// Without a sample, nobody knows a valid object.
+    /// Without a sample, no valid object is known.
     #[error(
         "there is no sample of {kind} of {api_version}: put one in sample.yaml beside crd.yaml, or write a scenario and name it \
          with --scenario"
     )]
     NoSample {
-        /// Of the plugin's primary.
+        /// The API version of the plugin's primary.
         api_version: String,
-        /// Of the plugin's primary.
+        /// The kind of the plugin's primary.
         kind: String,
     },
 }
 
-/// Makes a scenario of the kind of a plugin's primary, of `load`, which has its definition, and of `samples`, which have an object
-/// of the kind. What else is in `samples` is there from the beginning.
+/// Creates a scenario for the kind of a plugin's primary. `load` contains its CRD, and `samples` an object of the kind.
+/// All other objects in `samples` exist from the beginning.
 pub fn draft(
     name: &str,
     (api_version, kind): (&str, &str),
@@ -47,7 +47,7 @@ pub fn draft(
     Ok(Scenario { name: name.to_owned(), load, stand_ins: "default".to_owned(), steps, expect: vec![] })
 }
 
-/// Steps that change each field of the spec of `sample` by its schema, which is in `load`, and change it back.
+/// Steps that change each field of `sample`'s spec and change it back, according to the schema in `load`.
 pub(super) fn field_changes(sample: &Value, load: &[Value]) -> Vec<Step> {
     let text = |field: &str| sample[field].as_str().unwrap_or_default();
     let schema = schema_of(load, text("apiVersion"), text("kind")).unwrap_or_default();
@@ -63,7 +63,7 @@ pub(super) fn field_changes(sample: &Value, load: &[Value]) -> Vec<Step> {
     steps
 }
 
-/// The schema of the spec in the definition of a kind.
+/// The schema of the spec in the CRD of a kind.
 fn schema_of(objects: &[Value], api_version: &str, kind: &str) -> Option<Value> {
     let (group, version) = api_version.split_once('/')?;
     let definition = objects.iter().find(|object| {
@@ -76,8 +76,8 @@ fn schema_of(objects: &[Value], api_version: &str, kind: &str) -> Option<Value> 
     version.pointer("/schema/openAPIV3Schema/properties/spec").cloned()
 }
 
-/// Fields of `spec` with their values and others that the schema allows. A field that the sample does not have has the value `null`,
-/// by which a merge patch removes it again.
+/// Fields of `spec`, each with its value and another value that the schema allows. A field that the sample lacks has
+/// the value `null`, with which a merge patch removes it again.
 fn changes(spec: &Value, schema: &Value) -> Vec<(Vec<String>, Value, Value)> {
     let mut found = Vec::new();
     collect(spec, schema, &mut Vec::new(), &mut found);
@@ -88,7 +88,7 @@ fn changes(spec: &Value, schema: &Value) -> Vec<(Vec<String>, Value, Value)> {
 fn collect(value: &Value, schema: &Value, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, Value, Value)>) {
     let no_fields = Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&no_fields);
-    // Fields that no schema describes may be changed, too.
+    // Fields without a schema may be changed as well.
     let undescribed = value.as_object().unwrap_or(&no_fields).keys().filter(|name| !properties.contains_key(*name));
     let names: Vec<String> = properties.keys().chain(undescribed).cloned().collect();
     for name in names {
@@ -103,7 +103,7 @@ fn collect(value: &Value, schema: &Value, path: &mut Vec<String>, found: &mut Ve
     }
 }
 
-/// Another value of a field. None: none is known that is surely valid.
+/// Another value of a field. `None` if no other value is known to be valid.
 fn another(value: &Value, schema: &Value) -> Option<Value> {
     if let Some(choices) = schema["enum"].as_array() {
         return choices.iter().find(|choice| *choice != value && !choice.is_null()).cloned();
@@ -124,7 +124,7 @@ fn another(value: &Value, schema: &Value) -> Option<Value> {
             let less = now.checked_sub(1).filter(|less| least.is_none_or(|least| *less >= least));
             more.or(less).map(|other| json!(other))
         }
-        // A pattern or a format says more than can be guessed; the field of a sample may be cut or repeated and be wrong.
+        // A pattern or a format is too restrictive for a guess, because a shortened or repeated text might be invalid.
         "string" if schema["pattern"].is_null() && schema["format"].is_null() => {
             let text = current.as_str().unwrap_or("a");
             let other = format!("{text}-2");

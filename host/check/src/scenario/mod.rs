@@ -1,7 +1,7 @@
-//! Scenarios: what happens in the world while the plugin is at work, and what must hold afterwards.
+//! Scenarios: what happens in the world while the plugin runs, and what must hold afterwards.
 //!
-//! `document` is the file's format, `read` reads it with the files that it names, `draft` makes a scenario of a definition
-//! and a sample for those who have written none, `recorded` makes some of what production has shown.
+//! `document` defines the file's format, and `read` parses it together with the files that it names. `draft` creates a
+//! scenario from a CRD and a sample, and `recorded` creates scenarios from recordings of production.
 
 mod document;
 mod draft;
@@ -20,37 +20,37 @@ pub(crate) use self::read::{Misplaced, document};
 pub use self::read::{ScenarioError, manifests, read};
 pub use self::recorded::{RecordedError, RecordedHistories, RecordedScenario, RecordedScenarios, from_recorded};
 
-/// The happenings of a world, with all their objects.
+/// A scenario with all its objects.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Scenario {
-    /// For people, and for the names of tests in a report for programs.
+    /// The name, for people and for the names of tests in machine-readable reports.
     pub name: String,
-    /// Objects that are there before the plugin begins: definitions, namespaces, configuration.
+    /// Objects that exist before the plugin starts: CRDs, namespaces, configuration.
     pub load: Vec<Value>,
-    /// The controllers that the API server plays, as `windlass apiserver --stand-ins` takes them.
+    /// The controllers that the API server simulates, in the format of `windlass apiserver --stand-ins`.
     pub stand_ins: String,
-    /// One after the other; each begins when the world is quiet.
+    /// The steps in order; each begins when the world is quiet.
     pub steps: Vec<Step>,
-    /// Statements that must hold at the end.
+    /// Expectations that must hold at the end.
     pub expect: Vec<Expectation>,
 }
 
-/// Something that a user, or time, does.
+/// An action of a user, or the passing of time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Step {
-    /// Creates or changes an object, as `kubectl apply --server-side --force-conflicts`.
+    /// Creates or changes an object, like `kubectl apply --server-side --force-conflicts`.
     Apply(Value),
     Patch(ObjectPatch),
-    /// Deletes an object, and waits for its end only as long as the world is not quiet.
+    /// Deletes an object, and waits for its end only until the world is quiet.
     Delete(ObjectName),
     Advance(#[serde(with = "document::durations")] Duration),
-    /// Waits, for at most an hour, until this holds.
+    /// Waits for at most an hour until this holds.
     Wait(Expectation),
 }
 
-/// A statement about the objects of the cluster.
+/// An expectation about the objects of the cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Expectation {
@@ -58,14 +58,14 @@ pub enum Expectation {
     Has(ObjectValues),
     /// A condition holds for an object.
     Holds(ObjectCondition),
-    /// An object is not there.
+    /// An object does not exist.
     Absent(ObjectName),
-    /// There are so many objects.
+    /// There is this number of objects.
     Count(ObjectCount),
 }
 
 impl Scenario {
-    /// The stand-ins by their names.
+    /// The stand-ins, parsed from their names.
     pub(crate) fn parsed_stand_ins(&self) -> Result<StandIns, windlass_apiserver::UnknownStandIn> {
         self.stand_ins.parse()
     }
@@ -91,7 +91,7 @@ impl std::fmt::Display for Expectation {
                 it.values.iter().try_for_each(|(pointer, value)| write!(f, " {pointer}: {value}"))
             }
             Self::Holds(it) => write!(f, "{} fulfils {}", it.object, it.cel),
-            Self::Absent(name) => write!(f, "{name} is not there"),
+            Self::Absent(name) => write!(f, "{name} does not exist"),
             Self::Count(count) => write!(f, "there are {} of {} {}", count.is, count.api_version, count.kind),
         }
     }

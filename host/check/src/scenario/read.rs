@@ -1,4 +1,4 @@
-//! Reads a scenario's file, and the manifests that it names.
+//! Reads the file of a scenario, and the manifest files that it names.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,37 +12,37 @@ use super::{Expectation, ObjectCondition, ObjectName, Scenario, Step};
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "Scenario";
-/// Of a scenario, a baseline, or a file of manifests.
+/// The maximum size of a scenario, a baseline, or a manifest file.
 const SCENARIO_BYTES_MAX: u64 = 64 << 20;
 
-/// Why a scenario, or another document of a check, cannot be used.
+/// The reason why a scenario, or another document of a check, cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// A file cannot be read.
     #[error("cannot read {}", path.display())]
     Unreadable {
-        /// The document, or a file of manifests that it names.
+        /// The path of the document, or of a manifest file that it names.
         path: PathBuf,
         /// The operating system's error.
         #[source]
         source: io::Error,
     },
-    /// A file is not of its format.
+    /// A file has the wrong format.
     #[error("{}: {message}", path.display())]
     Malformed {
         path: PathBuf,
-        /// The problem, with line and column where the parser has them.
+        /// The problem, with line and column if the parser knows them.
         message: String,
     },
 }
 
-/// Reads the scenario of a file. Files of manifests that it names are relative to it.
+/// Reads a scenario. Paths of manifest files in it are relative to it.
 pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
     let malformed = |message: String| ScenarioError::Malformed { path: path.to_owned(), message };
     let document: ScenarioDocument = document(path)?;
     if document.api_version != API_VERSION || document.kind != KIND {
         let (api_version, kind) = (&document.api_version, &document.kind);
-        return Err(malformed(format!("it is a {kind} of {api_version}, and a scenario is a {KIND} of {API_VERSION}")));
+        return Err(malformed(format!("it is a {kind} of {api_version}, but a scenario is a {KIND} of {API_VERSION}")));
     }
     if let Err(error) = document.stand_ins.parse::<windlass_apiserver::StandIns>() {
         return Err(malformed(format!("standIns: {error}")));
@@ -72,14 +72,14 @@ pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
     Ok(scenario)
 }
 
-/// A mistake: its place in a document, such as `steps[2]`, and what it is.
+/// A mistake: its place in a document, such as `steps[2]`, and its description.
 pub(crate) type Misplaced = (String, String);
 
 impl Scenario {
-    /// Whether all of it can be: a file of a finding may be a stranger's.
+    /// Checks that all parts are possible, because the file of a finding may come from an untrusted source.
     ///
     /// # Errors
-    /// The place of the first mistake, and what it is.
+    /// The place of the first mistake, and its description.
     pub(crate) fn check(&self) -> Result<(), Misplaced> {
         self.parsed_stand_ins().map_err(|error| ("standIns".to_owned(), error.to_string()))?;
         let at = |list: &str, index: usize| format!("{list}[{index}]");
@@ -107,14 +107,14 @@ fn check_manifest(object: &Value) -> Result<(), String> {
     if object.is_object() { ObjectName::of(object).check() } else { Err("it is no object".to_owned()) }
 }
 
-/// Whether what is written as pointers are some, and as a condition one.
+/// Checks that pointers and conditions are valid.
 fn check(expectation: &Expectation) -> Result<(), String> {
     match expectation {
         Expectation::Has(object) => {
             object.object.check()?;
             let wrong = object.values.keys().find(|pointer| !pointer.starts_with('/'));
             if let Some(pointer) = wrong {
-                return Err(format!("{pointer:?} is no JSON pointer, which is like /status/readyReplicas"));
+                return Err(format!("{pointer:?} is not a JSON pointer: use one like /status/readyReplicas"));
             }
         }
         Expectation::Holds(ObjectCondition { object, cel }) => {
@@ -139,14 +139,14 @@ fn objects(source: ObjectSource, folder: &Path) -> Result<Vec<Value>, ScenarioEr
     }
 }
 
-/// All objects of a file of manifests.
+/// All objects of a manifest file.
 pub fn manifests(path: &Path) -> Result<Vec<Value>, ScenarioError> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text_of(path)?)
         .map_err(|error| ScenarioError::Malformed { path: path.to_owned(), message: one_line(&error) })?;
     Ok(documents.into_iter().filter(|object| !object.is_null()).collect())
 }
 
-/// Reads the one document of a file, YAML or JSON.
+/// Parses the single document of a file, YAML or JSON.
 pub(crate) fn document<T: DeserializeOwned>(path: &Path) -> Result<T, ScenarioError> {
     serde_saphyr::from_str(&text_of(path)?)
         .map_err(|error| ScenarioError::Malformed { path: path.to_owned(), message: one_line(&error) })

@@ -1,5 +1,6 @@
-//! Scenarios of what production has shown: each object that recorded calls were made for becomes one. It is created as it was
-//! first seen, changed as its spec was, and deleted if it was; what else the plugin was shown is there from the beginning.
+//! Creates scenarios from recordings of production, one for each object that was the primary of recorded calls. The
+//! object is created in its first recorded state, changed as its spec was, and deleted if it was. All other objects
+//! that the plugin saw exist from the beginning.
 
 mod objects;
 
@@ -14,63 +15,63 @@ use super::document::{ObjectName, ObjectPatch};
 use super::draft::field_changes;
 use super::{Scenario, Step};
 
-/// The most scenarios that are made.
+/// The maximum number of scenarios.
 const RECORDED_SCENARIOS_MAX: usize = 8;
-/// The most states of one object that become steps: each takes a round of the world.
+/// The maximum number of states of one object that become steps. Each takes a round of the world.
 const RECORDED_STATES_MAX: usize = 24;
-/// The most objects that are there beside one from the beginning.
+/// The maximum number of other objects that exist from the beginning.
 const OBJECTS_BESIDE_MAX: usize = 200;
-/// About the most bytes of objects and names that are kept of recordings, however long they are.
+/// The approximate maximum size of the objects and names that are kept, however long the recordings are.
 const KEPT_BYTES_MAX: usize = 64 << 20;
 
-/// Why no scenario can be made of recordings.
+/// The reason why no scenario can be created from recordings.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordedError {
-    /// They are of others.
+    /// The recordings are of other plugins.
     #[error("no call of the plugin {plugin} is recorded there, but calls of {}: check one of those", recorded.join(", "))]
     OtherPlugins {
-        /// The plugin that is checked.
+        /// The checked plugin.
         plugin: String,
-        /// Those that are recorded.
+        /// The recorded plugins.
         recorded: Vec<String>,
     },
-    /// The calls are all about objects that had gone.
+    /// All calls are about objects that were already gone.
     #[error(
-        "none of the {calls} recorded calls of the plugin {plugin} shows its object: they are about objects that had gone"
+        "none of the {calls} recorded calls of the plugin {plugin} shows its object: all of them are about deleted objects"
     )]
     NoObjects {
-        /// The plugin that is checked.
+        /// The checked plugin.
         plugin: String,
-        /// How many calls there are.
+        /// The number of calls.
         calls: usize,
     },
 }
 
-/// The scenarios of recordings.
+/// The scenarios from recordings.
 #[derive(Debug)]
 pub struct RecordedScenarios {
     pub scenarios: Vec<RecordedScenario>,
-    /// How many objects were recorded.
+    /// The number of recorded objects.
     pub objects: usize,
-    /// How many calls of the plugin were left out, as what is kept of others is the most that is.
+    /// The number of the plugin's calls that were left out because the size limit was reached.
     pub left_out: usize,
 }
 
-/// The histories that recorded calls show, which are taken one by one: of each object its states, and what is beside it.
+/// The histories in recorded calls, built call by call: the states of each object, and the objects around it.
 ///
-/// No more than about 64 MiB are kept. When they are full, further calls are counted and left out.
+/// At most about 64 MiB are kept. Calls beyond that are counted and left out.
 #[derive(Debug)]
 pub struct RecordedHistories {
     plugin: String,
-    /// Calls of the plugin.
+    /// The number of the plugin's calls.
     calls: usize,
     left_out: usize,
-    /// Other plugins that are recorded there.
+    /// Other plugins in the recordings.
     others: BTreeSet<String>,
     histories: BTreeMap<ObjectName, ObjectHistory>,
-    /// The objects that the plugin makes.
+    /// The objects that the plugin writes.
     written: BTreeSet<ObjectName>,
-    /// The bytes of all that is kept, as texts.
+    /// The size of everything that is kept, as text.
     kept: usize,
     most: usize,
 }
@@ -78,14 +79,14 @@ pub struct RecordedHistories {
 /// The scenario of one recorded object.
 #[derive(Debug)]
 pub struct RecordedScenario {
-    /// Its steps, and what is there beside it.
+    /// Its steps, and the objects that exist beside it.
     pub scenario: Scenario,
-    /// Values for which markers stand, as the recording does not tell them, such as `Shop prod/web /spec/password`.
+    /// Values that are replaced by markers because they were redacted, such as `Shop prod/web /spec/password`.
     pub redacted: Vec<String>,
 }
 
 impl RecordedHistories {
-    /// Those of `plugin`, of which nothing is known yet.
+    /// Empty histories for `plugin`.
     #[must_use]
     pub fn of(plugin: &str) -> Self {
         Self {
@@ -100,13 +101,14 @@ impl RecordedHistories {
         }
     }
 
-    /// Whether there was no call, of any plugin.
+    /// Whether there was no call of any plugin.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.calls == 0 && self.others.is_empty()
     }
 
-    /// Takes the next call. One that is older than another of the same object is left out: two hosts have recorded by turns.
+    /// Adds a call. A call that is older than the last one about the same object is left out, because two hosts
+    /// recorded alternately.
     pub fn take(&mut self, call: &RecordedCall) {
         let plugin = &call.component.plugin;
         if *plugin != self.plugin {
@@ -129,9 +131,9 @@ impl RecordedHistories {
     }
 }
 
-/// The first scenario is of the object with the most states; it also changes each field by its schema, and deletes and creates the
-/// object, as a scenario without recordings does. Each further one is of the object with the most values that none before it has. At
-/// most 8 are made, and none of an object that has no other values.
+/// Creates at most 8 scenarios. The first is for the object with the most states; like a scenario without recordings,
+/// it also changes each field according to its schema, and deletes and recreates the object. Each further scenario is
+/// for the object with the most values that no earlier one has. Objects without new values are left out.
 pub fn from_recorded(recorded: RecordedHistories, load: &[Value]) -> Result<RecordedScenarios, RecordedError> {
     let RecordedHistories { plugin, calls, left_out, others, mut histories, written, .. } = recorded;
     if calls == 0 {
@@ -146,7 +148,7 @@ pub fn from_recorded(recorded: RecordedHistories, load: &[Value]) -> Result<Reco
     let chosen = richest(&histories).into_iter().enumerate();
     let scenarios = chosen.map(|(index, name)| {
         let mut made = histories[&name].scenario(&name, load, &written, index == 0);
-        // A name with dashes in it may be that of two objects.
+        // Two objects may lead to the same name if a name contains dashes.
         let told = made.scenario.name.clone();
         for number in 2.. {
             if names.insert(made.scenario.name.clone()) {
@@ -159,7 +161,7 @@ pub fn from_recorded(recorded: RecordedHistories, load: &[Value]) -> Result<Reco
     Ok(RecordedScenarios { scenarios: scenarios.collect(), objects, left_out })
 }
 
-/// The object that a call was made for.
+/// The primary of a call.
 fn primary(call: &RecordedCall) -> ObjectName {
     let request = &call.request;
     let namespace = request.namespace.as_ref().map(|namespace| json!(namespace));
@@ -167,7 +169,7 @@ fn primary(call: &RecordedCall) -> ObjectName {
     ObjectName::of(&json!({"apiVersion": request.api_version, "kind": request.kind, "metadata": metadata}))
 }
 
-/// The objects that a call makes: the plugin will make them again.
+/// The objects that a call writes. The plugin will write them again.
 fn made(call: &RecordedCall) -> Vec<ObjectName> {
     let composed = call.result["composed"]["children"].as_array().into_iter().flatten();
     let mut made: Vec<_> = composed.filter_map(embedded).collect();
@@ -185,7 +187,7 @@ fn made(call: &RecordedCall) -> Vec<ObjectName> {
     made.iter().map(ObjectName::of).collect()
 }
 
-/// The names of those that become scenarios, in their order.
+/// The names of the objects that become scenarios, in order.
 fn richest(histories: &BTreeMap<ObjectName, ObjectHistory>) -> Vec<ObjectName> {
     let mut left: Vec<_> = histories.iter().map(|(name, history)| (name, history, history.values())).collect();
     let (mut chosen, mut had) = (Vec::new(), BTreeSet::new());
@@ -194,7 +196,7 @@ fn richest(histories: &BTreeMap<ObjectName, ObjectHistory>) -> Vec<ObjectName> {
             let states = if chosen.is_empty() { history.states.len() } else { 0 };
             (states, values.difference(&had).count())
         };
-        // Of equal ones the first by name.
+        // Of equal objects, the first by name.
         let best = left.iter().enumerate().rev().max_by_key(|(_, it)| worth(it)).map(|(index, it)| (index, worth(it)));
         let Some((index, (_, news))) = best else { break };
         if news == 0 && !chosen.is_empty() {
@@ -210,16 +212,16 @@ fn richest(histories: &BTreeMap<ObjectName, ObjectHistory>) -> Vec<ObjectName> {
 /// The states of one object, and the objects around it.
 #[derive(Debug, Default)]
 struct ObjectHistory {
-    /// Its states, one other than the one before. None: it was deleted.
+    /// Its successive distinct states. `None` means that it was deleted.
     states: Vec<Option<Value>>,
-    /// Other objects that the plugin was shown, as they were first.
+    /// Other objects that the plugin saw, in their first state.
     beside: BTreeMap<ObjectName, Value>,
     /// When the last call about it began.
     latest: Option<Timestamp>,
 }
 
 impl ObjectHistory {
-    /// Answers how many bytes more it keeps.
+    /// Adds a call. Returns the number of additional bytes that are kept.
     fn take(&mut self, call: &RecordedCall) -> usize {
         let began: Option<Timestamp> = call.began.parse().ok();
         if began.is_some() && began < self.latest {
@@ -256,7 +258,7 @@ impl ObjectHistory {
         kept
     }
 
-    /// All that its states have in values, and whether it was deleted.
+    /// All values in its states, and whether it was deleted.
     fn values(&self) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         for state in &self.states {
@@ -286,7 +288,7 @@ impl ObjectHistory {
             let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
             objects.entry(ObjectName::of(&object)).or_insert(object);
         }
-        // What the files say has precedence; another object of the plugin's kind there is only a sample.
+        // Objects from files take precedence. Another object of the plugin's primary kind in them is only a sample.
         let is_primary = |object: &Value| object["apiVersion"] == *name.api_version && object["kind"] == *name.kind;
         objects.extend(load.iter().filter(|it| !is_primary(it)).map(|object| (ObjectName::of(object), object.clone())));
         let mut steps = self.steps(name);
@@ -316,7 +318,7 @@ impl ObjectHistory {
         }
     }
 
-    /// From one state to the next.
+    /// The steps from one state to the next.
     fn steps(&self, name: &ObjectName) -> Vec<Step> {
         let before = std::iter::once(&None).chain(&self.states);
         let steps = before.zip(&self.states).filter_map(|states| match states {
@@ -332,7 +334,8 @@ impl ObjectHistory {
     }
 }
 
-/// The whole objects that a call was shown, beside its own one. What has an owner comes with that.
+/// The complete objects that a call saw, except its primary. Objects with an owner are left out, because the owner
+/// creates them.
 fn shown(call: &RecordedCall) -> Vec<Value> {
     let mut found: Vec<Value> = call.request.related.iter().filter_map(|text| parsed(text)).collect();
     for RecordedImport { import, args, answer, .. } in &call.imports {

@@ -1,4 +1,4 @@
-//! The time of day that the host is told: it goes with told time, and can be set.
+//! The time of day that the host sees. It advances with simulated time and can be set.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass_apiserver::ClockLeap;
 
-/// The clock of the host's node. Clones are one clock. Timers do not go by it.
+/// The clock of the host's node. Clones are the same clock. Timers do not use it.
 #[derive(Clone)]
 pub(super) struct HostClock(Rc<Showing>);
 
 struct Showing {
     begun: Instant,
-    /// The time that it showed then, since 1970.
+    /// The displayed time at that moment, since 1970.
     time: Duration,
     looks: Cell<u64>,
     forward: Cell<Duration>,
@@ -21,13 +21,14 @@ struct Showing {
 }
 
 impl HostClock {
-    /// Shows `time` now.
+    /// Starts a clock that shows `time`.
     pub(super) fn start(time: Duration) -> HostClock {
         let (forward, back) = (Cell::default(), Cell::default());
         HostClock(Rc::new(Showing { begun: Instant::now(), time, looks: Cell::new(0), forward, back }))
     }
 
-    /// Since 1970. Computing takes no told time, and in the world it does: each look at the clock finds it later.
+    /// The time since 1970. Simulated time does not advance during computations, so each reading advances the clock a
+    /// little.
     pub(super) fn now(&self) -> Duration {
         let Showing { begun, time, looks, forward, back } = &*self.0;
         looks.set(looks.get() + 1);
@@ -35,7 +36,7 @@ impl HostClock {
         time.saturating_add(passed).saturating_add(forward.get()).saturating_sub(back.get())
     }
 
-    /// Sets it forward, or back.
+    /// Sets the clock forward or back.
     pub(super) fn set(&self, ClockLeap { by, back }: ClockLeap) {
         let sum = if back { &self.0.back } else { &self.0.forward };
         sum.set(sum.get().saturating_add(by));
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn it_goes_on_from_where_it_was_set() {
+    async fn the_clock_goes_on_from_where_it_was_set() {
         let hours = |count| Duration::from_hours(count);
         let clock = HostClock::start(hours(100));
         clock.set(ClockLeap { by: hours(6), back: false });

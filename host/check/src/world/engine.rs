@@ -1,4 +1,4 @@
-//! The host's engine in a run: it is begun, crashes, and is begun again.
+//! The host's engine in a run: it is started, crashes, and is started again.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use super::wire::{ProcessEnd, ServerHandle};
 use crate::fault::{Failover, Fault, WritePoint};
 use crate::trace::{Happening, Record};
 
-/// How long calls of a dead process may go on after it has stopped, until each has met its deadline.
+/// The time that calls of a dead process may take to end after it has stopped, until each has reached its deadline.
 const LAST_CALLS_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// The part of a run's faults that is the host's processes'.
+/// The faults of a run that affect host processes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HostFaults {
     crash: Option<WritePoint>,
@@ -45,7 +45,7 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// Begins. If it crashes, it begins again when the old process is gone.
+    /// Starts the host. If it crashes, it is started again when the old process is gone.
     pub(super) fn start(server: ServerHandle, subject: CheckSubject, record: Record, faults: HostFaults) -> Engine {
         Engine::of(Process { server, subject, record }, faults)
     }
@@ -61,7 +61,7 @@ impl Engine {
         self.task.await.expect("the engine has no panic of its own");
     }
 
-    /// Stops in order, and begins again, without a fault.
+    /// Stops gracefully and starts again without faults.
     pub(super) async fn restart(&mut self) {
         self.stop.cancel();
         (&mut self.task).await.expect("the engine has no panic of its own");
@@ -93,7 +93,7 @@ async fn keep_up(process: Process, faults: HostFaults, stop: CancellationToken) 
         if !crashed {
             return;
         }
-        // Nobody sees what is left of it, and the next one begins when nothing is.
+        // The remains of the old process are not recorded, and the next one starts when nothing is left.
         process.record.mute(true);
         own_stop.cancel();
         let _ = running.await;

@@ -1,5 +1,5 @@
-//! A failover: two processes of the host share a lease. The one that holds it falls silent, and the other one, whose caches are
-//! filled, takes over when the lease has run out.
+//! A failover: two host processes share a lease. The one that holds it becomes unreachable. The other one, whose caches
+//! are filled, takes over when the lease has expired.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::swap::HotSwap;
 use super::wire::ProcessEnd;
 use crate::fault::Failover;
 
-/// The standby begins so long after the process that is to hold the lease.
+/// The delay of the standby's start after that of the process that is meant to hold the lease.
 const STANDBY_DELAY: Duration = Duration::from_secs(5);
 
 /// Runs both processes until `stop`.

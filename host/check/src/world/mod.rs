@@ -1,5 +1,5 @@
-//! The world of a run: the API server, the host's own engine with the plugin in it, a user, and the faults; in one thread, on
-//! told time, without a socket.
+//! The world of a run: the API server, the host's own engine with the plugin, a user, and the faults. It runs in one
+//! thread, with simulated time and without sockets.
 
 mod clock;
 mod engine;
@@ -37,41 +37,41 @@ use crate::outcome::{Beginning, EndState, FOREIGN, SecondRun, USER, foreign_mark
 use crate::scenario::{Expectation, ObjectName, ObjectPatch, Scenario, Step};
 use crate::trace::{Happening, Record};
 
-/// When each world begins, since 1970: it is 2020.
+/// The start time of each world, since 1970. It is in 2020.
 const WORLD_START: Duration = Duration::from_hours(438_288);
-/// Without a change for so long, the world is quiet.
+/// The world is quiet after this time without a change.
 const QUIET_TIME: Duration = Duration::from_mins(1);
-/// How long the world may take to become quiet after a step.
+/// The time that the world may take to become quiet after a step.
 const STEP_QUIET_TIMEOUT: Duration = Duration::from_mins(10);
-/// How long it may take at the end: longer than the longest backoff, which is 1,000 s.
+/// The time that it may take at the end: longer than the longest backoff, which is 1,000 s.
 const END_QUIET_TIMEOUT: Duration = Duration::from_mins(40);
-/// More changes than that after one step do not end.
+/// If there are more changes after a step, the plugin is considered not to stop writing.
 const STEP_CHANGES_MAX: u64 = 200;
-/// Between two looks at what is waited for.
+/// The interval between checks of an awaited condition.
 const WAIT_LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a step waits for what it waits for.
+/// The longest time that a step waits.
 const STEP_WAIT_MAX: Duration = Duration::from_hours(1);
 
-/// More changes of a spec than that are not compared with a spec that was so from the beginning.
+/// The maximum number of changes of a spec that are compared with a spec that had its final form from the beginning.
 const COMPARED_HISTORIES_MAX: usize = 8;
 
-/// Why a scenario cannot be run at all.
+/// The reason why a scenario cannot be run at all.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
-    /// An object that is to be there from the beginning is refused.
+    /// The API server refuses an object that should exist from the beginning.
     #[error("{object} cannot be loaded: {message}")]
     Load {
-        /// Its kind and name.
+        /// The object's kind and name.
         object: String,
-        /// The API server's words.
+        /// The API server's message.
         message: String,
     },
 }
 
-/// The plugin that is checked, and the host that it runs in.
+/// The checked plugin and the host's features.
 #[derive(Clone)]
 pub struct CheckSubject {
-    /// Each process of a scenario calls it, on the thread of the check.
+    /// The plugin. Each process of a scenario calls it on the thread of the check.
     pub plugin: Arc<Plugin>,
     /// The features of the host.
     pub features: Features,
@@ -82,17 +82,17 @@ pub(crate) struct World {
     subject: CheckSubject,
     scenario: Scenario,
     config: Config,
-    /// With what is loaded.
+    /// The state with the loaded objects.
     begins: Snapshot,
-    /// The same, to compare with.
+    /// The same state, for comparisons.
     beginning: Beginning,
     record: Record,
-    /// How many runs there have been.
+    /// The number of runs so far.
     runs: Cell<usize>,
 }
 
 impl World {
-    /// Loads what the scenario begins with.
+    /// Loads the objects that the scenario begins with.
     pub(crate) async fn new(subject: CheckSubject, scenario: Scenario, record: Record) -> Result<World, WorldError> {
         let stand_ins = scenario.parsed_stand_ins().unwrap_or_default();
         let clock = Clock::Told(SystemTime::UNIX_EPOCH + WORLD_START);
@@ -106,7 +106,7 @@ impl World {
             };
             user.apply(object).await.map_err(failed)?;
         }
-        // Service accounts and the like follow.
+        // The server then creates service accounts and the like.
         sleep(WAIT_LOOK_INTERVAL).await;
         let begins = server.snapshot();
         server.shutdown().await;
@@ -114,21 +114,21 @@ impl World {
         Ok(World { subject, scenario, config, begins, beginning, record, runs: Cell::new(0) })
     }
 
-    /// The scenario from its beginning to its end, under `faults`. The same seed and faults give the same run.
+    /// Runs the whole scenario with `faults`. The same seed and faults lead to the same run.
     pub(crate) async fn run(&self, faults: &[Fault], seed: u64) -> Run {
         self.run_steps(&self.scenario.steps, faults, seed).await
     }
 
-    /// The same with other steps.
+    /// As [`Self::run`], with other steps.
     pub(crate) async fn run_steps(&self, steps: &[Step], faults: &[Fault], seed: u64) -> Run {
-        // Another seed is another time of day, too.
+        // Another seed also means another time of day.
         let clock = HostClock::start(WORLD_START + WAIT_LOOK_INTERVAL + Duration::from_secs(seed % 1_000 * 3_607));
         let shown = clock.clone();
         let _told = windlass_world::tell(seed, move || shown.now());
         let server = ApiServer::from_snapshot(&self.config, &self.begins);
         server.reseed(seed);
         let rules = FaultRules::of(faults);
-        // `Fault::check` has seen those of a file.
+        // `Fault::check` has checked the faults of a file.
         server.reactors().set(rules.document(seed)).expect("rules of faults are right");
         self.record.begin();
         let host_faults = HostFaults::of(faults);
@@ -153,15 +153,15 @@ impl World {
         Run { number, entries, struck, given, owned, rests, left, undone, failing, noisy, end, broken, second }
     }
 
-    /// The steps that change an object, up to some.
+    /// The steps that change an object, up to a limit.
     pub(crate) fn changes(&self) -> Vec<usize> {
         let steps = self.scenario.steps.iter().enumerate();
         let changes = steps.filter(|(_, step)| matches!(step, Step::Patch(patch) if patch.subresource.is_none()));
         changes.map(|(index, _)| index).take(COMPARED_HISTORIES_MAX).collect()
     }
 
-    /// Two runs: with all steps up to one that changes an object, and with an object that is so from the beginning. None: the object
-    /// cannot be made at once, or has not been made by the scenario alone.
+    /// Two runs: one with all steps up to a change of an object, and one in which the object has its final form from
+    /// the beginning. `None` if the object cannot be created in that form, or was not created by the scenario alone.
     pub(crate) async fn histories(&self, change: usize, seed: u64) -> Option<(Run, Run)> {
         let Step::Patch(patch) = self.scenario.steps.get(change)? else { return None };
         let of_others = |step: &&Step| matches!(step, Step::Apply(object) if ObjectName::of(object) != patch.object);
@@ -178,7 +178,7 @@ impl World {
     }
 }
 
-/// Namespaces, then definitions, then what needs both.
+/// Namespaces first, then CRDs, then objects that need both.
 fn in_order(objects: &[Value]) -> Vec<&Value> {
     let mut ordered: Vec<&Value> = objects.iter().collect();
     ordered.sort_by_key(|object| match object["kind"].as_str() {
@@ -189,7 +189,7 @@ fn in_order(objects: &[Value]) -> Vec<&Value> {
     ordered
 }
 
-/// One run while it lasts.
+/// One run in progress.
 struct Round<'a> {
     server: ApiServer,
     engine: Engine,
@@ -200,7 +200,7 @@ struct Round<'a> {
     owned: Vec<(usize, ObjectName)>,
     left: Vec<String>,
     rests: Vec<EndState>,
-    /// Where the writes do not end.
+    /// How the plugin keeps on writing, if it does.
     noisy: Option<String>,
     failing: Option<(usize, Vec<String>)>,
 }
@@ -223,7 +223,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Does all steps. Answers the one that could not be done.
+    /// Carries out all steps. Returns the step that could not be carried out.
     async fn steps(&mut self, steps: &[Step], at_rest: &[(usize, &AtRest)]) -> Option<(usize, UserError)> {
         let user = User(self.server.service(), USER);
         self.settle(STEP_QUIET_TIMEOUT).await;
@@ -254,7 +254,7 @@ impl<'a> Round<'a> {
         None
     }
 
-    /// Somebody else does something to an object. If it is not there, the fault does not strike.
+    /// Another client acts on an object. If the object does not exist, the fault does not occur.
     async fn strike(&mut self, fault: usize, AtRest { object, deed, .. }: &AtRest) {
         let (step, does) = match deed {
             Deed::Delete => (Step::Delete(object.clone()), "deletes"),
@@ -264,15 +264,15 @@ impl<'a> Round<'a> {
             }
         };
         if User(self.server.service(), FOREIGN).act(&step).await.is_ok() {
-            self.record.note(Happening::Stranger(format!("somebody else {does} {object}")));
+            self.record.note(Happening::Stranger(format!("another client {does} {object}")));
             self.rules.has_struck(fault);
             self.settle(STEP_QUIET_TIMEOUT).await;
-            // What the plugin then does may be the first that meets an outage.
+            // The plugin's reaction may be the first request that an outage affects.
             self.outlast().await;
         }
     }
 
-    /// Sees what is there after a step.
+    /// Records the state after a step.
     fn look(&mut self, index: usize, step: &Step) {
         let there = EndState::of(&self.server.snapshot(), self.beginning);
         for name in &there.owned {
@@ -285,7 +285,7 @@ impl<'a> Round<'a> {
             before.map(ObjectName::of).any(|it| it == *name)
         };
         if let Step::Delete(name) = step
-            // The deletion of a child by hand is none of an owner.
+            // A child that the user deletes by hand is not an owner.
             && applied(name)
         {
             let of_plugin = there.alone().filter(|place| !there.by_user.contains(*place));
@@ -312,14 +312,15 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Waits until nothing changes any more and no call has failed last, for at most so long, and notes if it does not end.
+    /// Waits at most `most` until nothing changes any more and no call's last result is a failure. Records if changes
+    /// do not end.
     async fn settle(&mut self, most: Duration) {
         let (begun, first) = (Instant::now(), self.changes());
         let (mut seen, mut since) = (first, Instant::now());
         loop {
             sleep(WAIT_LOOK_INTERVAL).await;
             let now = self.changes();
-            // A dead process is not heard, and the next one has everything to do yet.
+            // A dead process is not recorded, and the next one still has everything to do.
             if now != seen || self.record.is_muted() {
                 (seen, since) = (now, Instant::now());
             }
@@ -335,7 +336,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// How often something has changed, Kubernetes Events and the host's leases left out.
+    /// The number of changes, without Kubernetes Events and the host's leases.
     fn changes(&self) -> u64 {
         self.server.resource_version().saturating_sub(self.record.beside())
     }
@@ -351,7 +352,7 @@ impl<'a> Round<'a> {
         broken
     }
 
-    /// Stops the host in order, begins it again without faults, and answers what that has written.
+    /// Stops the host gracefully, starts it again without faults, and returns what it then wrote.
     async fn second_run(&mut self) -> SecondRun {
         if self.noisy.is_some() {
             return SecondRun { changed: false, entries: vec![] };

@@ -1,4 +1,4 @@
-//! One process of the host: the engine of `windlass run` with the plugin, behind a wire of its own.
+//! One host process: the engine of `windlass run` with the plugin, behind its own connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,18 +15,18 @@ use super::swap::HotSwap;
 use super::wire::{ProcessEnd, ServerHandle, Wire};
 use crate::trace::{Happening, Record};
 
-/// The URL of the server, for messages.
+/// The server's URL in messages.
 const SERVER: &str = "http://localhost";
 
-/// The times of a lease: six times the usual ones, so that all calls of a process that has fallen silent have ended when it runs
-/// out, and with a tenth of the renewals, which cost more than all else of a run. A call that is cut off waits 20 s for its write,
-/// and one that composes 30 s more to learn of its status.
+/// The timing of a lease: six times the usual durations, so that all calls of an unreachable process have ended when it
+/// expires, and a tenth of the renewals, which cost more than anything else in a run. A disconnected call waits 20 s
+/// for its write, and a composer's call 30 s more for its status.
 fn timing() -> Timing {
     let [duration, renew_deadline, retry_period] = [90, 60, 20].map(Duration::from_secs);
     Timing::new(duration, renew_deadline, retry_period).expect("they fit together")
 }
 
-/// The parts of a process of the host.
+/// The parts of a host process.
 #[derive(Clone)]
 pub(super) struct Process {
     pub(super) server: ServerHandle,
@@ -35,7 +35,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// A way to the server for one process.
+    /// The connection of one process to the server.
     pub(super) fn wire(&self, end: ProcessEnd, swap: Option<HotSwap>) -> Wire {
         Wire::new(self.server.clone(), self.record.clone(), end, swap)
     }
@@ -45,7 +45,7 @@ impl Process {
         swap.map_or_else(|| watch::channel(self.subject.plugin.clone()).1, |swap| swap.newest.subscribe())
     }
 
-    /// Runs the plugin until `stop`: alone, or with other processes that share a lease.
+    /// Runs the plugin until `stop`, alone or with other processes that share a lease.
     pub(super) async fn run(
         self,
         wire: Wire,

@@ -1,4 +1,4 @@
-//! Faults that take hours: outages, which end, and a clock that is set.
+//! Faults that take hours: outages that end, and jumps of the clock.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use super::{END_QUIET_TIMEOUT, Round, STEP_QUIET_TIMEOUT};
 use crate::fault::{Fault, SetClock};
 use crate::trace::Happening;
 
-/// Those of one run, each with the place of its fault.
+/// The slow faults of one run, each with the index of its fault.
 pub(super) struct SlowFaults {
     clock: HostClock,
     sets: Vec<(usize, SetClock)>,
     outages: Vec<Outage>,
 }
 
-/// A rule that ends after a while.
+/// A rule that ends after some time.
 struct Outage {
     fault: usize,
     rule: String,
@@ -26,7 +26,7 @@ struct Outage {
 }
 
 impl SlowFaults {
-    /// Of these `faults`, which have these rules.
+    /// The slow faults among `faults`, whose rules are `rules`.
     pub(super) fn of(faults: &[Fault], rules: &FaultRules, clock: HostClock) -> SlowFaults {
         let sets = faults.iter().enumerate().filter_map(|(place, fault)| Some((place, fault.clock?)));
         let outages = rules.names().filter_map(|(fault, rule)| {
@@ -45,7 +45,7 @@ impl SlowFaults {
 }
 
 impl Round<'_> {
-    /// Has happen what of them is due when all is quiet after this step.
+    /// Triggers the slow faults that are due when the world is quiet after this step.
     pub(super) async fn endure(&mut self, step: usize) {
         self.outlast().await;
         for (fault, set) in self.slow.sets.iter().filter(|(_, set)| set.after_step == step) {
@@ -55,7 +55,7 @@ impl Round<'_> {
         }
     }
 
-    /// Waits for the end of an outage that has begun, and for what the plugin then does. Answers whether there was one.
+    /// Waits for the end of an outage that has begun, and for the plugin's reaction. Returns whether there was one.
     pub(super) async fn outlast(&mut self) -> bool {
         let reactors = self.server.reactors();
         let begun = self.slow.begun(&reactors);
@@ -65,11 +65,11 @@ impl Round<'_> {
         }
         sleep(lasts).await;
         for Outage { rule, .. } in self.slow.outages.drain(..) {
-            // An outage that has not begun is over, too.
+            // An outage that has not begun is cancelled too.
             let _ = reactors.remove(&rule);
         }
         self.record.note(Happening::Stranger("the outage is over".to_owned()));
-        // Not all that waits is a call that has failed: so do definitions, and plugins that ask to be called again.
+        // Not only failed calls wait: CRDs do, and so do plugins that asked to run again later.
         sleep(END_QUIET_TIMEOUT).await;
         self.settle(STEP_QUIET_TIMEOUT).await;
         true

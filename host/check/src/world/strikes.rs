@@ -1,5 +1,5 @@
-//! Which faults of a run have come about. One that has not was not tried: its rule has fitted no request, the watch had ended
-//! before its event, or the object was not there.
+//! Tracks which faults of a run occurred. A fault that did not occur was not tried: its rule matched no request, the
+//! watch had ended before its event, or the object did not exist.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use super::Round;
 use crate::fault::Fault;
 use crate::trace::Happening;
 
-/// The rules of a run's faults, each with a name of its own, as two faults may be of one rule.
+/// The rules of a run's faults. Each has a unique name, because two faults may use the same rule.
 pub(super) struct FaultRules {
-    /// Each with the place of its fault.
+    /// Each rule with the index of its fault.
     rules: Vec<(usize, ReactorRule)>,
-    /// The places of faults without rules that have come about, or whose rules are gone.
+    /// The indices of faults that occurred and have no rules, or whose rules were removed.
     struck: BTreeSet<usize>,
 }
 
@@ -26,24 +26,24 @@ impl FaultRules {
         FaultRules { rules: all.enumerate().map(named).collect(), struck: BTreeSet::new() }
     }
 
-    /// As the API server takes them.
+    /// The rules in the API server's format.
     pub(super) fn document(&self, seed: u64) -> ReactorDocument {
         ReactorDocument::new(seed, self.rules.iter().map(|(_, rule)| rule.clone()).collect())
     }
 
-    /// The names of all rules, each with the place of its fault.
+    /// The names of all rules, each with the index of its fault.
     pub(super) fn names(&self) -> impl Iterator<Item = (usize, &str)> {
         self.rules.iter().map(|(fault, rule)| (*fault, &*rule.name))
     }
 
-    /// The fault at this place has come about.
+    /// Marks the fault with this index as occurred.
     pub(super) fn has_struck(&mut self, fault: usize) {
         self.struck.insert(fault);
     }
 }
 
 impl Round<'_> {
-    /// Whether each of the faults has come about.
+    /// Whether each of the faults occurred.
     pub(super) fn struck(&self, faults: &[Fault]) -> Vec<bool> {
         let counts = self.server.reactors().counts();
         let acted = |name: &str| counts.iter().any(|count| count.name == name && count.struck > 0);
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_rule_has_a_name_of_its_own_and_the_place_of_its_fault() {
+    fn each_rule_has_a_unique_name_and_the_index_of_its_fault() {
         let rule = || ReactorRule { name: "lost".to_owned(), ..ReactorRule::default() };
         let with = |rules| Fault { rules, ..Fault::default() };
         let rules = FaultRules::of(&[with(vec![rule(), rule()]), with(vec![]), with(vec![rule()])]);

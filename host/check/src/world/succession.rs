@@ -1,6 +1,7 @@
-//! How a standby follows the process that holds the lease, as both of their wires see it.
+//! How a standby succeeds the process that holds the lease, as seen by the connections of both.
 //!
-//! The time in which nobody holds the lease belongs to the process that has fallen silent: whatever it still does is seen by nobody.
+//! The time in which no process holds the lease is attributed to the unreachable process. Its further actions are not
+//! recorded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +13,11 @@ use crate::fault::{Failover, WritePoint};
 use crate::request_line::RequestLine;
 use crate::trace::{Happening, Record};
 
-/// How long after the takeover the standby's cache is late and the other process is not heard: long enough for a host that does not
-/// ask how late its caches are, and for one that does not know that it has lost its lease.
+/// How long after the takeover the standby's cache is late and the other process is unreachable. It is long enough to
+/// expose a host that does not check how late its caches are, or that does not notice the loss of its lease.
 const LATE_AFTER_TAKEOVER: Duration = Duration::from_secs(20);
 
-/// The course of one failover. Clones are one course.
+/// The course of one failover. Clones share it.
 #[derive(Clone)]
 pub(super) struct Succession(Arc<SuccessionInner>);
 
@@ -26,18 +27,18 @@ struct SuccessionInner {
     stage: watch::Sender<Stage>,
 }
 
-/// How far it is.
+/// The stage of a failover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     /// The first process works.
     Before,
-    /// It sends its last write: from now on the standby is late.
+    /// It sends its last write. From now on the standby's cache is late.
     LastWrite,
-    /// It is heard no more.
+    /// It is unreachable.
     Silent,
     /// The standby has the lease.
     TakenOver,
-    /// All that was late has come.
+    /// All delayed events have arrived.
     Over,
 }
 
@@ -46,12 +47,12 @@ impl Succession {
         Self(Arc::new(SuccessionInner { record, failover, stage: watch::Sender::new(Stage::Before) }))
     }
 
-    /// Where the first process falls silent.
+    /// Where the first process becomes unreachable.
     pub(super) fn at(&self) -> WritePoint {
         self.0.failover.at
     }
 
-    /// Whether the first process is heard again in the end.
+    /// Whether the first process becomes reachable again.
     pub(super) fn returns(&self) -> bool {
         self.0.failover.returns
     }
@@ -61,16 +62,16 @@ impl Succession {
         self.advance(Stage::LastWrite);
     }
 
-    /// The first process is heard no more.
+    /// The first process becomes unreachable.
     pub(super) fn falls_silent(&self) {
         self.0.record.note(Happening::Silence);
         self.0.record.mute(true);
         self.advance(Stage::Silent);
     }
 
-    /// The server has taken a lease of the standby's.
+    /// The server has committed a write of a lease by the standby.
     pub(super) fn lease_written(&self, line: &RequestLine) {
-        // The other leases say that a process lives.
+        // The other leases only show that a process is alive.
         if !line.name.ends_with("-all") || !self.advance(Stage::TakenOver) {
             return;
         }
@@ -86,19 +87,19 @@ impl Succession {
         });
     }
 
-    /// Waits while the first process is not heard.
+    /// Waits while the first process is unreachable.
     pub(super) async fn is_heard(&self) {
         self.reaches(|stage| stage < Stage::Silent || stage == Stage::Over).await;
     }
 
-    /// Waits while the standby is not to see what a watch of `resource` shows.
+    /// Waits while the standby must not receive events of `resource`.
     pub(super) async fn is_shown(&self, resource: &str) {
         if self.0.failover.late.as_deref() == Some(resource) {
             self.reaches(|stage| stage == Stage::Before || stage == Stage::Over).await;
         }
     }
 
-    /// Goes on to a later stage. False: it is there already.
+    /// Advances to a later stage. Returns false if that stage has been reached already.
     fn advance(&self, to: Stage) -> bool {
         self.0.stage.send_if_modified(|stage| {
             let is_later = to > *stage;
@@ -108,7 +109,7 @@ impl Succession {
     }
 
     async fn reaches(&self, is_at: impl Fn(Stage) -> bool) {
-        // The sender is in `self`: this cannot fail.
+        // The sender is in `self`, so this cannot fail.
         let _ = self.0.stage.subscribe().wait_for(|stage| is_at(*stage)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! A hot swap in the middle of a call: the plugin's file is replaced, and the call is held at a write meanwhile.
+//! A hot swap during a call: the plugin's file is replaced while the call is held at a write.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use windlass_wasm::Plugin;
 use crate::fault::WritePoint;
 use crate::trace::{Happening, Record};
 
-/// How long a write is held, so that the next generation gets ready and takes over meanwhile.
+/// How long a write is held, so that the next generation can get ready and take over meanwhile.
 const WRITE_HOLD: Duration = Duration::from_secs(1);
 
-/// A swap of the plugin for another generation, which is the same component.
+/// A swap of the plugin for another generation of the same component.
 #[derive(Clone)]
 pub(super) struct HotSwap {
     pub(super) at: WritePoint,
-    /// Where the generation is delivered.
+    /// Delivers the generation.
     pub(super) newest: watch::Sender<Arc<Plugin>>,
 }
 

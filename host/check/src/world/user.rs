@@ -1,4 +1,4 @@
-//! The user: whoever does what the scenario says, and looks at what has become of it.
+//! The user, who carries out the steps of a scenario and checks the resulting objects.
 
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
@@ -10,18 +10,17 @@ use windlass_core::object::path_segment;
 
 use crate::scenario::{Expectation, ObjectCondition, ObjectName, Step};
 
-/// Why a step was not done, or an expectation does not hold.
+/// The reason why a step could not be carried out, or an expectation does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UserError(pub(crate) String);
 
-/// A user, and the name by which it is known: its agent, and the field manager of what it writes. Faults are for requests of the host
-/// alone.
+/// A user and its name, which is its user agent and field manager. Faults only affect requests of the host.
 #[derive(Clone)]
 pub(super) struct User(pub(super) ApiService, pub(super) &'static str);
 
 impl User {
-    /// Does a step. How time passes and what is waited for is the run's affair.
+    /// Carries out a step. The run handles the passing of time and waiting.
     pub(super) async fn act(&self, step: &Step) -> Result<(), UserError> {
         match step {
             Step::Apply(object) => self.apply(object).await,
@@ -39,14 +38,14 @@ impl User {
         }
     }
 
-    /// Applies an object, as kubectl does on the server's side.
+    /// Applies an object, like kubectl with server-side apply.
     pub(super) async fn apply(&self, object: &Value) -> Result<(), UserError> {
         let path = self.path(&ObjectName::of(object)).await?;
         let path = format!("{path}?fieldManager={}&force=true&fieldValidation=Strict", self.1);
         self.must("PATCH", &path, "application/apply-patch+yaml", object).await.map(|_| ())
     }
 
-    /// Whether this holds now.
+    /// Whether the expectation holds now.
     pub(super) async fn holds(&self, expectation: &Expectation) -> Result<(), UserError> {
         match expectation {
             Expectation::Has(it) => {
@@ -54,7 +53,7 @@ impl User {
                 for (pointer, wanted) in &it.values {
                     let found = object.pointer(pointer).unwrap_or(&Value::Null);
                     if found != wanted {
-                        return Err(UserError(format!("{} has {found} at {pointer}, and not {wanted}", it.object)));
+                        return Err(UserError(format!("{} has {found} at {pointer}, not {wanted}", it.object)));
                     }
                 }
                 Ok(())
@@ -68,7 +67,7 @@ impl User {
                 }
             }
             Expectation::Absent(name) => match self.get(name).await? {
-                Some(_) => Err(UserError(format!("{name} is there"))),
+                Some(_) => Err(UserError(format!("{name} exists"))),
                 None => Ok(()),
             },
             Expectation::Count(count) => {
@@ -79,15 +78,12 @@ impl User {
                 if found == count.is {
                     return Ok(());
                 }
-                Err(UserError(format!(
-                    "there are {found} of {} {}, and not {}",
-                    count.api_version, count.kind, count.is
-                )))
+                Err(UserError(format!("there are {found} of {} {}, not {}", count.api_version, count.kind, count.is)))
             }
         }
     }
 
-    /// An object as it is. None: it is not there.
+    /// The current object. `None` if it does not exist.
     pub(super) async fn get(&self, name: &ObjectName) -> Result<Option<Value>, UserError> {
         let path = self.path(name).await?;
         match self.send("GET", &path, "application/json", &Value::Null).await? {
@@ -97,10 +93,10 @@ impl User {
         }
     }
 
-    /// An object that must be there.
+    /// An object that must exist.
     async fn got(&self, name: &ObjectName) -> Result<Value, UserError> {
         let object = self.get(name).await?;
-        object.ok_or_else(|| UserError(format!("{name} is not there")))
+        object.ok_or_else(|| UserError(format!("{name} does not exist")))
     }
 
     async fn path(&self, name: &ObjectName) -> Result<String, UserError> {
@@ -140,7 +136,7 @@ impl User {
         let bytes = answer.into_body().collect().await.map_err(|error| failed(&error))?.to_bytes();
         let value = match serde_json::from_slice(&bytes) {
             Ok(value) => value,
-            // Of a group that it does not serve, the API server says so in plain words.
+            // For a group that is not served, the API server answers in plain text.
             Err(_) if code >= 400 => String::from_utf8_lossy(&bytes).trim().into(),
             Err(error) => return Err(failed(&error)),
         };
@@ -148,7 +144,7 @@ impl User {
     }
 }
 
-/// The server's own words.
+/// The server's message.
 fn refused(method: &str, path: &str, answer: &Value) -> UserError {
     let words = answer["message"].as_str().map_or_else(|| answer.to_string(), str::to_owned);
     UserError(format!("{method} {path}: {words}"))

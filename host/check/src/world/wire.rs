@@ -1,4 +1,4 @@
-//! The way between a host and the API server: it notes each request, and is cut when the host crashes.
+//! The connection between a host and the API server. It records each request, and is cut when the host crashes.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::fault::WritePoint;
 use crate::request_line::RequestLine;
 use crate::trace::{Happening, Record, RequestNote};
 
-/// The parts of a server that the wire needs.
+/// The parts of the server that the connection needs.
 #[derive(Clone)]
 pub(super) struct ServerHandle {
     pub(super) service: ApiService,
@@ -38,31 +38,31 @@ impl ServerHandle {
     }
 }
 
-/// How soon a request fails of a process that has fallen silent: nothing of it is to be left when another one takes over.
+/// The timeout of an unreachable process's requests. Nothing of it may be left when another process takes over.
 const SILENT_REQUEST_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// How often rules have made a difference.
+/// The number of times that rules have taken effect.
 fn struck(reactors: &Reactors) -> u64 {
     reactors.counts().iter().map(|count| count.struck).sum()
 }
 
-/// How many events a piece of a watch has. Bookmarks and errors are none.
+/// The number of events in a chunk of a watch, without bookmarks and errors.
 fn events_in(lines: &[u8]) -> usize {
     const OTHERS: [&[u8]; 2] = [br#"{"type":"BOOKMARK""#, br#"{"type":"ERROR""#];
     let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     lines.filter(|line| !OTHERS.iter().any(|other| line.starts_with(other))).count()
 }
 
-/// How a process ends before its time.
+/// How a process ends prematurely.
 #[derive(Clone)]
 pub(super) enum ProcessEnd {
     None,
     Crash(WritePoint),
-    /// It falls silent, and another one takes over.
+    /// It becomes unreachable, and another one takes over.
     Silence(Succession),
 }
 
-/// The way of one process of the host.
+/// The connection of one host process.
 #[derive(Clone)]
 pub(super) struct Wire {
     service: ApiService,
@@ -70,13 +70,13 @@ pub(super) struct Wire {
     record: Record,
     end: ProcessEnd,
     swap: Option<HotSwap>,
-    /// It is a standby's.
+    /// Set if the process is the standby.
     standby: Option<Succession>,
     writes: Arc<AtomicUsize>,
-    /// How often rules had made a difference at the last look.
+    /// The number of times that rules had taken effect at the last check.
     struck: Arc<AtomicU64>,
     dead: CancellationToken,
-    /// Nothing is left of the process.
+    /// Cancelled when nothing is left of the process.
     gone: CancellationToken,
 }
 
@@ -88,22 +88,23 @@ impl Wire {
         Wire { service, reactors, record, end, swap, standby: None, writes, struck, dead, gone }
     }
 
-    /// The same way, of a standby.
+    /// Turns this into the connection of a standby.
     pub(super) fn of_standby(self, succession: Succession) -> Wire {
         Wire { standby: Some(succession), ..self }
     }
 
-    /// Told when the process has ended.
+    /// Cancelled when the process has ended.
     pub(super) fn dead(&self) -> &CancellationToken {
         &self.dead
     }
 
-    /// To be told when all of the process has ended that can.
+    /// To be cancelled when everything of the process that can end has ended.
     pub(super) fn gone(&self) -> &CancellationToken {
         &self.gone
     }
 
-    /// Has the faults of this write befall the process, before or after it is carried out. Answers whether the process is gone.
+    /// Applies the faults of this write to the process, before or after the commit. Returns whether the process is
+    /// gone.
     async fn strike(&self, write: usize, side: CommitSide) -> bool {
         let here = WritePoint { write, side };
         if let Some(swap) = self.swap.as_ref().filter(|swap| swap.at == here) {
@@ -114,7 +115,7 @@ impl Wire {
                 self.record.note(Happening::Crash);
             }
             ProcessEnd::Silence(succession) if succession.at().write == write => {
-                // The standby must be late before the server has carried it out.
+                // The standby must be late before the server commits the write.
                 succession.last_write();
                 if succession.at() != here {
                     return false;
@@ -130,10 +131,10 @@ impl Wire {
         true
     }
 
-    /// The process is gone: nothing of it is heard any more, and it hears nothing.
+    /// The process is gone: it can neither send nor receive.
     async fn unheard(&self) -> Result<Response<AnswerBody>, BoxError> {
         if let ProcessEnd::Silence(_) = self.end {
-            // What asks until it is answered would go on in the runs that follow.
+            // Otherwise, a task that retries until it gets an answer would go on in later runs.
             if self.gone.is_cancelled() {
                 return nothing_is_there();
             }
@@ -143,7 +144,7 @@ impl Wire {
         pending().await
     }
 
-    /// Waits while the process is cut off.
+    /// Waits while the process is disconnected.
     async fn is_heard(&self) {
         if let ProcessEnd::Silence(succession) = &self.end
             && succession.returns()
@@ -152,7 +153,7 @@ impl Wire {
         }
     }
 
-    /// Waits while an event of a watch of `resource` is not to come.
+    /// Waits while events of `resource` are held back.
     async fn is_shown(&self, resource: &str) {
         self.is_heard().await;
         if let Some(succession) = &self.standby {
@@ -198,7 +199,7 @@ impl Wire {
         }))
     }
 
-    /// Rules have made a difference since the last look, or have not.
+    /// Records whether rules have taken effect since the last check.
     fn note_strikes(&self) {
         let now = struck(&self.reactors);
         if self.struck.swap(now, Ordering::Relaxed) < now {
@@ -206,8 +207,8 @@ impl Wire {
         }
     }
 
-    /// Notes a request and its answer, and answers the number of the entry. The host's own leases are no part of what the plugin
-    /// does.
+    /// Records a request and its answer, and returns the number of the entry. Writes of the host's own leases are not
+    /// entries, because they are not part of the plugin's work.
     fn note(&self, line: &RequestLine, code: Option<u16>, of_lease: bool) -> Option<usize> {
         let note = RequestNote { line: line.clone(), code, events: 0 };
         if !of_lease && !line.resource.is_empty() {
@@ -222,7 +223,7 @@ impl Wire {
         None
     }
 
-    /// A stream of events, which ends with its process. Where two share a lease, it may be late.
+    /// A watch stream that ends with its process. If two processes share a lease, it may be delayed.
     fn watched<B>(&self, resource: String, entry: Option<usize>, body: B) -> AnswerBody
     where
         B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
@@ -252,7 +253,7 @@ impl Wire {
     }
 }
 
-/// The last answer to what is left of a process.
+/// The final answer to the remains of a process.
 fn nothing_is_there() -> Result<Response<AnswerBody>, BoxError> {
     let status =
         r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"gone"}"#;
@@ -260,7 +261,7 @@ fn nothing_is_there() -> Result<Response<AnswerBody>, BoxError> {
     Ok(Response::builder().status(404).header(CONTENT_TYPE, "application/json").body(body)?)
 }
 
-/// Whether the host asks for itself, by its leases.
+/// Whether the request is for the host's own leases.
 fn is_of_host(headers: &HeaderMap) -> bool {
     headers.get(USER_AGENT).is_some_and(|agent| agent.as_bytes().ends_with(b"; lease)"))
 }
@@ -287,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bookmarks_and_errors_are_no_events() {
+    fn bookmarks_and_errors_do_not_count_as_events() {
         let lines = br#"{"type":"ADDED","object":{}}
 {"type":"BOOKMARK","object":{}}
 {"type":"DELETED","object":{}}

@@ -1,9 +1,9 @@
-//! Objects as recordings have them, and as users would write them.
+//! Converts objects of recordings to the form in which users would write them.
 
 use serde_json::{Map, Value};
 use windlass_core::object::pointer;
 
-/// An item of a list may not say what it is.
+/// Adds the kind to a list item, which may lack it.
 pub(super) fn of_kind(mut object: Value, kind: &Value) -> Value {
     for field in ["apiVersion", "kind"] {
         if object[field].is_null() {
@@ -17,12 +17,12 @@ pub(super) fn parsed(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok().filter(Value::is_object)
 }
 
-/// An object that stands as text in a document.
+/// Parses an object that a document contains as text.
 pub(super) fn embedded(text: &Value) -> Option<Value> {
     parsed(text.as_str()?)
 }
 
-/// An object as its user wants it: without what the server, controllers and kubectl have added.
+/// An object as its user would write it: without fields that the server, controllers and kubectl added.
 pub(super) fn wanted(mut object: Value) -> Value {
     const KEPT: [&str; 4] = ["name", "namespace", "labels", "annotations"];
     if let Some(fields) = object.as_object_mut() {
@@ -37,13 +37,13 @@ pub(super) fn wanted(mut object: Value) -> Value {
     object
 }
 
-/// The fields by which one state of an object is another one: its spec, or its data.
+/// The fields that define a new state of an object: its spec or its data.
 pub(super) fn spec(object: &Value) -> Map<String, Value> {
     let fields = object.as_object().cloned().unwrap_or_default();
     fields.into_iter().filter(|(field, _)| !matches!(field.as_str(), "apiVersion" | "kind" | "metadata")).collect()
 }
 
-/// The merge patch that makes `after` of `before`.
+/// The merge patch from `before` to `after`.
 pub(super) fn difference(before: &Value, after: &Value) -> Value {
     let (Value::Object(of_before), Value::Object(of_after)) = (before, after) else { return after.clone() };
     let gone =
@@ -54,7 +54,7 @@ pub(super) fn difference(before: &Value, after: &Value) -> Value {
     gone.chain(others).collect::<Map<_, _>>().into()
 }
 
-/// Visits each value that has no others in it, with its JSON pointer.
+/// Visits each leaf value with its JSON pointer.
 pub(super) fn leaves(value: &Value, place: &str, visit: &mut impl FnMut(&str, &Value)) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {

@@ -1,8 +1,8 @@
-//! Calls as a host records them, and the scenarios of them.
+//! Tests scenarios that are created from calls as a host records them.
 
 use super::*;
 
-/// A call about `name`, which had this spec. None: it had gone.
+/// A call about `name` with this spec. `None` if the object was gone.
 fn call(name: &str, spec: Option<&Value>, imports: &Value) -> RecordedCall {
     let metadata = json!({"name": name, "namespace": "prod", "uid": "u", "resourceVersion": "7", "finalizers": ["f"]});
     let object = spec.map(|spec| {
@@ -42,7 +42,7 @@ fn made_of(calls: &[RecordedCall]) -> Vec<RecordedScenario> {
 }
 
 #[test]
-fn an_object_is_created_changed_and_deleted_as_it_was() {
+fn an_object_is_created_changed_and_deleted_as_recorded() {
     let calls = [
         call("a", Some(&json!({"size": 1, "door": {"colour": "red", "wide": true}})), &json!([])),
         call("a", Some(&json!({"size": 1, "door": {"colour": "red", "wide": true}})), &json!([])),
@@ -55,7 +55,7 @@ fn an_object_is_created_changed_and_deleted_as_it_was() {
         "apply Shop prod/a",
         r#"patch Shop prod/a with {"spec":{"door":{"wide":null},"size":2}}"#,
         "delete Shop prod/a",
-        // As without recordings.
+        // As in a scenario without recordings.
         "apply Shop prod/a",
         r#"patch Shop prod/a with {"spec":{"door":{"colour":"red-2"}}}"#,
         r#"patch Shop prod/a with {"spec":{"door":{"colour":"red"}}}"#,
@@ -73,7 +73,7 @@ fn an_object_is_created_changed_and_deleted_as_it_was() {
 }
 
 #[test]
-fn one_that_was_going_when_it_was_seen_first_is_created_and_deleted() {
+fn an_object_first_seen_terminating_is_created_and_deleted() {
     let mut going = call("a", Some(&json!({})), &json!([]));
     going.request.deleting = true;
     let scenario = &made_of(&[going.clone(), going, call("a", Some(&json!({"b": [1]})), &json!([]))])[0].scenario;
@@ -82,7 +82,7 @@ fn one_that_was_going_when_it_was_seen_first_is_created_and_deleted() {
 }
 
 #[test]
-fn what_the_plugin_was_shown_is_there_and_what_it_makes_or_owners_bring_is_not() {
+fn objects_that_the_plugin_only_read_exist_from_the_beginning() {
     let object = |name: &str, more: Value| {
         let mut object =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "etc"}});
@@ -117,7 +117,7 @@ fn what_the_plugin_was_shown_is_there_and_what_it_makes_or_owners_bring_is_not()
 }
 
 #[test]
-fn the_object_with_the_most_states_comes_first_and_then_those_with_the_most_that_is_new() {
+fn objects_with_most_states_and_then_most_new_values_come_first() {
     let of = |name: &str, spec: Value| call(name, Some(&spec), &json!([]));
     let mut calls = vec![
         of("plain", json!({"size": 1})),
@@ -135,14 +135,14 @@ fn the_object_with_the_most_states_comes_first_and_then_those_with_the_most_that
 }
 
 #[test]
-fn markers_stay_and_are_named() {
+fn markers_are_kept_and_listed() {
     let spec = json!({"password": "<redacted:0123456789ab>", "size": 1});
     let made = made_of(&[call("a", Some(&spec), &json!([]))]);
     assert_eq!(made[0].redacted, ["Shop prod/a /spec/password"]);
 }
 
 #[test]
-fn recordings_of_others_or_of_nothing_are_refused() {
+fn recordings_of_other_plugins_or_deleted_objects_are_refused() {
     let calls = [call("a", None, &json!([]))];
     let error = from("shop", &[], &calls).expect_err("it had gone").to_string();
     assert!(error.contains("none of the 1 recorded calls"), "{error}");
@@ -151,11 +151,11 @@ fn recordings_of_others_or_of_nothing_are_refused() {
 }
 
 #[test]
-fn no_more_is_kept_than_a_limit_and_what_is_left_out_is_counted() {
+fn calls_beyond_the_limit_are_counted_and_left_out() {
     let mut recorded = RecordedHistories { most: 2_000, ..RecordedHistories::of("shop") };
     for number in 0..100 {
         recorded.take(&call(&format!("n{number}"), Some(&json!({"number": number})), &json!([])));
-        // The same once more is nothing more.
+        // Adding the same call again keeps nothing more.
         recorded.take(&call("n0", Some(&json!({"number": 0})), &json!([])));
     }
     assert!(recorded.kept < 2_500, "{}", recorded.kept);
@@ -165,7 +165,7 @@ fn no_more_is_kept_than_a_limit_and_what_is_left_out_is_counted() {
 }
 
 #[test]
-fn two_objects_of_one_name_in_words_become_scenarios_of_two_names() {
+fn scenarios_of_similarly_named_objects_have_different_names() {
     let mut other = call("c", Some(&json!({"size": 2})), &json!([]));
     other.request.namespace = Some("prod-b".to_owned());
     let names = made_of(&[call("b-c", Some(&json!({"size": 1})), &json!([])), other]);
@@ -174,7 +174,7 @@ fn two_objects_of_one_name_in_words_become_scenarios_of_two_names() {
 }
 
 #[test]
-fn a_call_that_another_host_has_recorded_before_changes_nothing() {
+fn an_older_call_of_another_host_changes_nothing() {
     let at = |began: &str, size: u64| {
         let mut call = call("a", Some(&json!({"size": size})), &json!([]));
         call.began = began.to_owned();
