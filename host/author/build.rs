@@ -1,15 +1,18 @@
-//! Puts the SDKs into the binary: `windlass new` writes them into an author's folder, so that a folder always fits its binary.
+//! Embeds the SDKs in the binary. `windlass new` writes them into an author's folder, so that a folder always fits its
+//! binary.
 //!
-//! A build script and no crate: what is embedded is chosen by more than its name's pattern, and a file that comes is noticed.
+//! This is a build script instead of a crate because the embedded files cannot be selected by name patterns alone, and
+//! because new files must trigger a build.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// The folders below `sdk/`, each of which must be there. A new SDK is one line here; its templates say which languages it is for.
+/// The folders below `sdk/`, each of which must exist. To add an SDK, add a line here; its templates determine its
+/// languages.
 const SDKS: &[&str] = &["c", "go", "js", "python", "rust", "starlark"];
 
-/// Entries of an SDK's own top folder that an author does not need.
+/// Entries of an SDK's top folder that authors do not need.
 const NOT_OF_THE_SDK: &[&str] = &[
     "templates",
     "test",
@@ -21,17 +24,19 @@ const NOT_OF_THE_SDK: &[&str] = &[
     "package-lock.json",
     "tsconfig.json",
 ];
-/// Folders that tools leave behind, at any depth.
+/// Folders that tools create, at any depth.
 const LEFT_BEHIND: &[&str] = &["node_modules", "__pycache__"];
 
-/// The SDKs below whose own top folder builds write: npm links what it has installed, cargo may build the interpreter. Cargo looks at all
-/// that is below a folder, and would take that for a change: a file that comes to the top of these is noticed with the next other change.
+/// The SDKs whose own top folder is written to by builds: npm links installed packages there, and cargo may build the
+/// interpreter. Cargo watches a folder with everything below it, and would take that for a change. So a new file in the
+/// top folder of these SDKs is only noticed with the next other change.
 const WRITTEN_INTO: &[&str] = &["js", "starlark"];
 
-/// The interpreters of Starlark, as `tools/build-interpreter` names them in its folder below cargo's.
+/// The Starlark interpreters, as `tools/build-interpreter` names them in its folder below cargo's.
 const INTERPRETERS: [&str; 2] = ["starlark-reconciler.wasm", "starlark-composer.wasm"];
 
-/// An SDK's file that reads the interface of this repository, as it names it here and as it does with an author, whose SDK has it inside.
+/// A file of an SDK that refers to the interface in this repository, and the text that replaces the reference for an
+/// author, whose SDK contains the interface.
 struct Reads {
     sdk: &'static str,
     file: &'static str,
@@ -39,10 +44,11 @@ struct Reads {
     there: &'static str,
 }
 
-/// The guide for authors, which lies beside the SDKs here and in the SDK with an author. READMEs link to it.
+/// The guide for authors. It lies beside the SDKs in this repository, and inside the SDK in an author's folder. READMEs
+/// link to it.
 const GUIDE: &str = "GUIDE.md";
 
-/// The other languages' bindings are committed, or made from what `windlass build` brings.
+/// For the other languages, bindings are committed, or created from what `windlass build` provides.
 const READS_INTERFACE: Reads =
     Reads { sdk: "rust", file: "src/bindings.rs", here: r#"path: "../../wit""#, there: r#"path: "wit""# };
 
@@ -79,17 +85,17 @@ fn main() -> io::Result<()> {
     bring_interpreters(&repository, &made)
 }
 
-/// Packs the interpreters that are there. A binary that is built without them says so to authors who need one.
+/// Packs the interpreters that exist. A binary without them tells authors who need one.
 fn bring_interpreters(repository: &Path, made: &Path) -> io::Result<()> {
-    // Cargo's own, where the tool writes to. It marks it, if it has made it.
+    // Cargo's own directory, which the tool writes to. Cargo marks it if cargo created it.
     let marked = || made.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists()).map(Path::to_owned);
     let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from).or_else(marked);
     let folder = repository.join(target.unwrap_or_else(|| "target".into())).join("interpreter");
-    // Cargo would run this each time for a folder that is not there.
+    // Cargo would run this script each time if the folder did not exist.
     fs::create_dir_all(&folder)?;
     look_at(&folder);
     let mut code = String::from(
-        "/// Packed with LZ4; none if it was not there when this was built. The reconciler's, the composer's.\n",
+        "/// The reconciler's and the composer's interpreter, packed with LZ4. `None` if it did not exist when this was built.\n",
     );
     code.push_str("static INTERPRETERS: [Option<&[u8]>; 2] = [\n");
     let modules: Vec<_> = INTERPRETERS.iter().map(|name| fs::read(folder.join(name)).ok()).collect();
@@ -108,7 +114,7 @@ fn bring_interpreters(repository: &Path, made: &Path) -> io::Result<()> {
     fs::write(made.join("interpreters.rs"), code)
 }
 
-/// A file as the binary has it: its path with an author, and where its text is.
+/// An embedded file: its path in an author's folder, and the path of its contents.
 type Embedded = (PathBuf, PathBuf);
 
 /// All wanted files below `folder`.
@@ -118,7 +124,7 @@ fn embedded(folder: &Path, wanted: &dyn Fn(&Path, bool) -> bool) -> io::Result<V
     Ok(found.into_iter().map(|file| (file.clone(), folder.join(file))).collect())
 }
 
-/// Adds the interface to an SDK, and what reads it there in the place of what reads it here.
+/// Adds the interface to an SDK, and replaces the file that refers to it.
 fn bring_interface(wit: &Path, made: &Path, files: &mut Vec<Embedded>) -> io::Result<()> {
     let Reads { file, here, there, .. } = READS_INTERFACE;
     reword(files, file, (here, there), made.join("bindings.rs"))?;
@@ -128,7 +134,7 @@ fn bring_interface(wit: &Path, made: &Path, files: &mut Vec<Embedded>) -> io::Re
     Ok(())
 }
 
-/// Adds the guide to an SDK, and has its README link to it there.
+/// Adds the guide to an SDK, and makes its README link to it.
 fn bring_guide(sources: &Path, sdk: &str, made: &Path, files: &mut Vec<Embedded>) -> io::Result<()> {
     let links = (format!("](../{GUIDE}"), format!("]({GUIDE}"));
     reword(files, "README.md", (&links.0, &links.1), made.join(format!("{sdk}-README.md")))?;
@@ -138,7 +144,7 @@ fn bring_guide(sources: &Path, sdk: &str, made: &Path, files: &mut Vec<Embedded>
     Ok(())
 }
 
-/// Has an SDK's `file` say `there` to an author where it says `here` in this repository, by a copy that is `made`.
+/// Replaces the text `here` with `there` in an SDK's `file`, in a copy below `made`.
 fn reword(files: &mut [Embedded], file: &str, (here, there): (&str, &str), made: PathBuf) -> io::Result<()> {
     let found = files.iter_mut().find(|(path, _)| path == Path::new(file));
     let (_, text) = found.unwrap_or_else(|| panic!("an SDK has no {file}"));
@@ -148,7 +154,7 @@ fn reword(files: &mut [Embedded], file: &str, (here, there): (&str, &str), made:
     fs::write(&*text, original.replace(here, there))
 }
 
-/// Has cargo run this again when it changes, or anything below it comes, goes or changes.
+/// Makes cargo run this script again when the path, or anything below it, is created, deleted or changed.
 fn look_at(path: &Path) {
     println!("cargo::rerun-if-changed={}", path.display());
 }
@@ -182,7 +188,7 @@ fn wanted_of_sdk(path: &Path, _: bool) -> bool {
     !(is_test || is_left_out || is_left_behind)
 }
 
-/// True for the template's own files. Others were left behind by somebody who tried the template.
+/// True for the template's own files, and false for files that remained after someone tried out the template.
 fn wanted_of_template(path: &Path, is_folder: bool) -> bool {
     if is_folder {
         return !LEFT_BEHIND.contains(&&*name(path));

@@ -94,7 +94,7 @@ async fn a_new_rust_plugin_runs_and_its_authors_changes_take_over() -> anyhow::R
 
     // What does not compile leaves what runs.
     edit(&source, "fn config_map(", "fn config map(")?;
-    host.says_within(BUILD_TIMEOUT, &["the build failed: mend it and save; what was built before goes on"]).await?;
+    host.says_within(BUILD_TIMEOUT, &["the build failed: fix it and save; the previous build goes on"]).await?;
     edit(&folder.join("sample.yaml"), "Hello, world", "Still here")?;
     message(&objects, "STILL HERE").await.with_context(|| host.log())?;
     let (code, _, errors) = build(&folder).await?;

@@ -1,4 +1,4 @@
-//! Builds the plugin of a folder, from its sources to its file.
+//! Builds the plugin of a folder from its sources.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use super::starlark::{self, StarlarkError};
 use super::tools::{Missing, ToolPaths, Toolbox};
 use super::{WORK, hints, language};
 
-/// A folder to build, and how.
+/// A folder to build, with options.
 #[derive(Clone, Debug)]
 pub struct BuildRequest {
     pub folder: PathBuf,
-    /// None: build/NAME.wasm in the folder.
+    /// `None` for build/NAME.wasm in the folder.
     pub out: Option<PathBuf>,
     pub verbose: bool,
-    /// Its stacks name the functions and lines of the sources, for which it may be larger.
+    /// Keep the names of functions and lines for stack traces. The plugin may be larger.
     pub traceable: bool,
 }
 
-/// Where the source map of what a traceable build has put into its place is, below the folder, if its language has one.
+/// The source map of a traceable build, relative to the folder, for languages that have one.
 pub const SOURCE_MAP: &str = "build/.windlass/source.map";
 
 /// A plugin that was built.
@@ -35,19 +35,18 @@ pub const SOURCE_MAP: &str = "build/.windlass/source.map";
 pub struct Built {
     pub plugin: Arc<Plugin>,
     pub path: PathBuf,
-    /// It was another one before.
+    /// Whether it differs from the earlier file.
     pub changed: bool,
-    /// How long the build took.
     pub took: Duration,
 }
 
-/// Why there is no plugin.
+/// The reason why there is no plugin.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The folder is not there.
+    /// The folder does not exist.
     #[error("no folder {}: {source}", path.display())]
     NoFolder { path: PathBuf, source: std::io::Error },
-    /// The build file is missing or wrong.
+    /// The build file is missing or invalid.
     #[error(transparent)]
     File(#[from] FileError),
     #[error("cannot build {name} ({language}), something is missing:{}", list(missing))]
@@ -57,7 +56,7 @@ pub enum BuildError {
         /// Each missing tool, and how to get it.
         missing: Vec<Missing>,
     },
-    /// The build's own folder cannot be written.
+    /// The build's working directory cannot be written.
     #[error("cannot work in {}: {source}; a build needs to write there", path.display())]
     Work { path: PathBuf, source: std::io::Error },
     #[error("{source}{}", hint.map(|hint| format!("\n  {hint}")).unwrap_or_default())]
@@ -66,13 +65,13 @@ pub enum BuildError {
         /// Advice that often helps.
         hint: Option<&'static str>,
     },
-    /// Cargo made no file that could be a plugin.
+    /// Cargo created no file that could be a plugin.
     #[error("cargo built no plugin: Cargo.toml needs `[lib]` with `crate-type = [\"cdylib\"]`")]
     NoPluginOfCargo,
-    /// A script cannot be joined with the interpreter.
+    /// A script cannot be combined with the interpreter.
     #[error(transparent)]
     Starlark(#[from] StarlarkError),
-    /// The file that was built is no plugin, or cannot be put into its place.
+    /// The built file is not a plugin, or cannot be written to its destination.
     #[error(transparent)]
     Finish(#[from] FinishError),
 }
@@ -82,7 +81,7 @@ fn list(missing: &[Missing]) -> String {
 }
 
 impl BuildError {
-    /// True if the sources are to blame, and not their surroundings.
+    /// Whether the sources are the cause, and not the environment.
     #[must_use]
     pub fn is_of_the_sources(&self) -> bool {
         match self {
@@ -94,7 +93,7 @@ impl BuildError {
     }
 }
 
-/// Builds. What the compiler says goes to standard error.
+/// Builds the plugin. The compiler's output goes to standard error.
 pub async fn build(wish: &BuildRequest, sandbox: &Sandbox) -> Result<Built, BuildError> {
     let began = Instant::now();
     let no_folder = |source| BuildError::NoFolder { path: wish.folder.clone(), source };
@@ -140,7 +139,8 @@ async fn gather(plan: &BuildPlan, file: &BuildFile, folder: &Path) -> Result<Too
     })
 }
 
-/// Takes away what a former build left, which would pass for this one's, and writes what the tools read.
+/// Deletes the output of an earlier build, which could be mistaken for this one's, and writes the files that the tools
+/// read.
 fn prepare(plan: &BuildPlan, file: &BuildFile, folder: &Path, work: &Path) -> std::io::Result<()> {
     if let (BuildOutput::File(path), None) = (&plan.output, &file.own) {
         match std::fs::remove_file(folder.join(path)) {
@@ -152,7 +152,7 @@ fn prepare(plan: &BuildPlan, file: &BuildFile, folder: &Path, work: &Path) -> st
     std::fs::create_dir_all(&wit)?;
     for (name, text) in windlass_componentize::wit() {
         let path = wit.join(name);
-        // Rewritten, it would be news to those who go by its time.
+        // If the file was rewritten, its new modification time would trigger tools that watch it.
         if windlass_files::read_whole(&path, text.len() as u64).is_ok_and(|there| there == text.as_bytes()) {
             continue;
         }

@@ -1,5 +1,5 @@
-//! Reads the YAML files of an author's folder that hold objects. `objects` applies them; `build`, `inspect` and `grant`
-//! learn from the definitions what the author's kinds are called.
+//! Reads the YAML files with objects in an author's folder. `objects` applies them; `build`, `inspect` and `grant` look
+//! up kinds in the CRDs.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,27 +9,27 @@ use windlass_files::read_whole;
 
 use super::file;
 
-/// The file of a folder that defines the plugin's kind.
+/// The file that defines the plugin's kind.
 pub(crate) const CRD: &str = "crd.yaml";
-/// More than anyone writes.
+/// The maximum size of a file, more than anyone writes by hand.
 const DOCUMENTS_BYTES_MAX: u64 = 4 << 20;
 
-/// Why the objects of a file are not known.
+/// The reason why the objects of a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentsError {
-    /// The file is there and cannot be read.
+    /// The file exists but cannot be read.
     #[error("{}: cannot be read: {source}", path.display())]
     Unreadable { path: PathBuf, source: std::io::Error },
-    /// It is no YAML.
+    /// The file is not valid YAML.
     #[error("{}: {message}", path.display())]
     Malformed {
         path: PathBuf,
-        /// The problem, and its place.
+        /// The problem and its position.
         message: String,
     },
 }
 
-/// All objects of `file`. Empty: there is no such file.
+/// All objects of `file`. Empty if the file does not exist.
 pub(crate) fn read(file: &Path) -> Result<Vec<Value>, DocumentsError> {
     let bytes = match read_whole(file, DOCUMENTS_BYTES_MAX) {
         Ok(bytes) => bytes,
@@ -44,14 +44,15 @@ pub(crate) fn read(file: &Path) -> Result<Vec<Value>, DocumentsError> {
     Ok(documents.into_iter().filter(|object| !object.is_null()).collect())
 }
 
-/// The definitions of custom resources in the `crd.yaml` of `folder`. Empty: there is no such file.
+/// The CRDs in the `crd.yaml` of `folder`. Empty if there is no such file.
 pub fn definitions(folder: &Path) -> Result<Vec<Value>, DocumentsError> {
     let mut objects = read(&folder.join(CRD))?;
     objects.retain(|object| object["kind"] == "CustomResourceDefinition");
     Ok(objects)
 }
 
-/// The definitions beside the file of a `plugin`, or, of a plugin in its author's `build/`, those of the author's folder.
+/// The CRDs beside the file of a `plugin`. For a plugin in its author's `build/` folder, the CRDs of the author's
+/// folder.
 pub fn definitions_of(plugin: &Path) -> Result<Vec<Value>, DocumentsError> {
     let plugin = plugin.canonicalize().unwrap_or_else(|_| plugin.to_owned());
     match (authors_folder(&plugin), plugin.parent()) {
@@ -61,7 +62,7 @@ pub fn definitions_of(plugin: &Path) -> Result<Vec<Value>, DocumentsError> {
     }
 }
 
-/// The folder of the author of a `plugin` that is in its `build/`. None: it is elsewhere.
+/// The author's folder, if `plugin` is in its `build/`. `None` if it is elsewhere.
 #[must_use]
 pub fn authors_folder(plugin: &Path) -> Option<PathBuf> {
     let plugin = plugin.canonicalize().ok()?;
@@ -76,7 +77,7 @@ mod tests {
     const FILE: &str = "kind: CustomResourceDefinition\nmetadata: {name: a}\n---\nkind: ConfigMap\n---\n";
 
     #[test]
-    fn the_definitions_of_a_built_plugin_are_those_of_its_authors_folder() {
+    fn the_crds_of_a_built_plugin_are_in_its_authors_folder() {
         let folder = tempfile::tempdir().expect("a directory");
         let (build, plugin) = (folder.path().join("build"), folder.path().join("build/shop.wasm"));
         std::fs::create_dir(&build).expect("it is made");

@@ -1,25 +1,25 @@
-//! The facts of an author's folder that a plan depends on, and where tools are looked for.
+//! The facts about an author's folder that a build plan depends on, and the places where tools are searched for.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::file::{BuildFile, PluginKind};
 
-/// A folder, and what matters of what is in it.
+/// A folder, and the relevant facts about its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub folder: PathBuf,
     pub file: BuildFile,
-    /// Those of the folder itself and of the SDK, as C needs them, from the folder.
+    /// For C: the sources of the folder and of the SDK, relative to the folder.
     pub c_sources: Vec<String>,
-    /// There are packages of Python's beside the sources.
+    /// There are Python packages beside the sources.
     pub has_packages: bool,
-    /// TypeScript is installed, and so types can be checked.
+    /// TypeScript is installed, so types can be checked.
     pub has_typescript: bool,
 }
 
 impl Facts {
-    /// Looks into `folder`.
+    /// Examines `folder`.
     pub(crate) fn of(folder: &Path, file: BuildFile) -> std::io::Result<Self> {
         let mut c_sources = Vec::new();
         for directory in [PathBuf::new(), file.sdk.clone(), file.sdk.join(file.kind.as_str())] {
@@ -43,8 +43,8 @@ impl Facts {
     }
 }
 
-/// The C sources of `directory`, as seen from `folder`, sorted: their order is that of the code in the component. Tests are none of a
-/// plugin.
+/// The C sources in `directory`, relative to `folder`. They are sorted, because their order determines that of the code
+/// in the component. Tests are not part of a plugin.
 fn sources_in(folder: &Path, directory: &Path) -> std::io::Result<Vec<String>> {
     let entries = match std::fs::read_dir(folder.join(directory)) {
         Ok(entries) => entries,
@@ -67,12 +67,12 @@ fn is_test(path: &Path) -> bool {
     stem.starts_with("test_") || stem.ends_with("_test")
 }
 
-/// The directories named `name` in `folder` and above it, the nearest first: npm and Python look upwards too.
+/// The directories named `name` in `folder` and its parents, nearest first, because npm and Python search parents too.
 pub(crate) fn upwards(folder: &Path, name: &str) -> Vec<PathBuf> {
     folder.ancestors().map(|above| above.join(name)).filter(|path| path.is_dir()).collect()
 }
 
-/// True if the TypeScript compiler is installed for `folder`.
+/// Whether the TypeScript compiler is installed for `folder`.
 fn has_typescript(folder: &Path) -> bool {
     upwards(folder, "node_modules/.bin").iter().any(|bin| bin.join("tsc").exists())
 }
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sources_of_c_are_the_authors_and_those_of_the_sdk_for_this_kind_of_plugin() {
+    fn c_sources_include_those_of_the_sdk_for_the_kind_of_plugin() {
         let folder = tempfile::tempdir().expect("a directory");
         for file in [
             "b.c",
@@ -103,7 +103,7 @@ mod tests {
         }
         let file = super::super::file::parse(Path::new("f"), b"name: shop\nlanguage: c\n").expect("a build file");
         let facts = Facts::of(folder.path(), file).expect("it can be read");
-        // What is deeper is included by what is not.
+        // Files in deeper folders are included by others.
         let sources = ["a.c", "b.c", "sdk/json.c", "sdk/reconciler/entry.c"].map(String::from);
         assert_eq!(facts.c_sources, sources);
     }

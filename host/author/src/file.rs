@@ -1,6 +1,7 @@
-//! Reads `windlass.yaml`, in which an author says what is built of a folder, and how if that is not the usual way.
+//! Reads `windlass.yaml`, in which an author describes the plugin of a folder, and how to build it if the default does
+//! not fit.
 //!
-//! Strictly, as policies are read: a misspelt field that is quietly ignored would build something else.
+//! Parsing is as strict as for policies: ignoring a misspelt field would build something else.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -13,51 +14,50 @@ use windlass_files::read_whole;
 use windlass_policy::document::problems::DocumentProblems;
 use windlass_policy::problem::PolicyError;
 
-/// The name of the file.
 pub const NAME: &str = "windlass.yaml";
-/// Beyond what anyone writes.
+/// The maximum size of the file, more than anyone writes by hand.
 const PROJECT_FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// Why there is nothing to build by.
+/// The reason why the build file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// There is no such file.
     #[error(
-        "there is no {NAME} in {}, so it is no folder of a plugin: name another one, or make one by `windlass new`",
+        "there is no {NAME} in {}, so this is not the folder of a plugin: name another folder, or create one with `windlass new`",
         folder.display()
     )]
     Missing {
         /// The folder without it.
         folder: PathBuf,
     },
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{}: cannot be read: {source}", path.display())]
     Unreadable { path: PathBuf, source: std::io::Error },
-    /// Every problem has its place.
+    /// The file is invalid. Every problem has its position.
     #[error(transparent)]
     Wrong(#[from] PolicyError),
 }
 
-/// The languages that a build knows its way with.
+/// The languages that a build supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
     Rust,
-    /// By the Go toolchain.
+    /// Built by the Go toolchain.
     Go,
     Python,
-    /// By `ComponentizeJS`.
+    /// Built by `ComponentizeJS`.
     JavaScript,
-    /// By tsc and `ComponentizeJS`.
+    /// Built by tsc and `ComponentizeJS`.
     TypeScript,
     C,
-    /// By this binary, which has the interpreter.
+    /// Built by this binary, which contains the interpreter.
     Starlark,
-    /// Of which the author says how it is built.
+    /// The author provides the build command.
     Other,
 }
 
 impl Language {
-    /// Those that a build knows, as they are written.
+    /// The supported languages by name.
     pub const KNOWN: [(&str, Self); 7] = [
         ("rust", Self::Rust),
         ("go", Self::Go),
@@ -68,26 +68,26 @@ impl Language {
         ("starlark", Self::Starlark),
     ];
 
-    /// The language that is written `name`.
+    /// The language with this `name`.
     #[must_use]
     pub fn called(name: &str) -> Option<Self> {
         Self::KNOWN.iter().find(|(known, _)| *known == name).map(|(_, language)| *language)
     }
 }
 
-/// Which of the two kinds of plugin.
+/// The two kinds of plugins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PluginKind {
-    /// It is called for each key, and writes by itself.
+    /// The host calls it for each key, and it writes by itself.
     #[default]
     Reconciler,
-    /// It answers with the children of an object, and the host writes them.
+    /// It returns the children of an object, and the host writes them.
     Composer,
 }
 
 impl PluginKind {
-    /// As it is written in the build file.
+    /// The name in the build file.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -96,8 +96,8 @@ impl PluginKind {
         }
     }
 
-    /// The world of the interface that has the optional export too, for languages whose SDK always exports it. The host calls it only
-    /// if the manifest says so.
+    /// The world of the interface that includes the optional export, for languages whose SDK always exports it. The
+    /// host calls that export only if the manifest declares it.
     #[must_use]
     pub fn world(self) -> &'static str {
         match self {
@@ -107,31 +107,29 @@ impl PluginKind {
     }
 }
 
-/// How a plugin is built if the author knows better.
+/// A build command provided by the author.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnBuild {
-    /// For the shell.
+    /// A shell command.
     pub command: String,
-    /// The built file, below the folder: a core module or a component.
+    /// The built file, relative to the folder: a core module or a component.
     pub output: PathBuf,
 }
 
-/// The content of a file.
+/// The content of the build file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildFile {
-    /// The plugin's, as in its manifest.
+    /// The plugin's name, which must equal the name in its manifest.
     pub name: String,
-    /// As it was written; without, what stands for it in messages.
+    /// The language as the author wrote it, or a placeholder for messages.
     pub language_name: String,
-    /// The language that this means.
     pub language: Language,
-    /// The kind of plugin.
     pub kind: PluginKind,
-    /// Where the SDK is, from the folder.
+    /// The path of the SDK, relative to the folder.
     pub sdk: PathBuf,
-    /// The author's own way to build. None: that of the language.
+    /// The author's build command. `None` to use that of the language.
     pub own: Option<OwnBuild>,
-    /// Patterns of the files whose changes have `windlass dev` build. Empty: all sources.
+    /// Patterns of files that make `windlass dev` build when they change. Empty for all sources.
     pub watch: Vec<String>,
 }
 
@@ -155,7 +153,7 @@ struct BuildDocument {
     output: String,
 }
 
-/// Reads that of `folder`.
+/// Reads the build file of `folder`.
 pub fn read(folder: &Path) -> Result<BuildFile, FileError> {
     let path = folder.join(NAME);
     match read_whole(&path, PROJECT_FILE_BYTES_MAX) {
@@ -165,7 +163,7 @@ pub fn read(folder: &Path) -> Result<BuildFile, FileError> {
     }
 }
 
-/// `path` is for messages.
+/// Parses a build file. `path` is used in messages.
 pub fn parse(path: &Path, text: &[u8]) -> Result<BuildFile, PolicyError> {
     let mut problems = DocumentProblems::default();
     let document = problems.yaml(text);
@@ -214,7 +212,7 @@ fn checked(document: BuildFileDocument, problems: &mut DocumentProblems) -> Buil
     }
     for pattern in &watch {
         if let Err(error) = glob::Pattern::new(&pattern.value) {
-            problems.at(pattern, format!("{:?} is no pattern of files: {error}", pattern.value));
+            problems.at(pattern, format!("{:?} is not a file pattern: {error}", pattern.value));
         }
     }
     BuildFile {
@@ -246,7 +244,7 @@ watch: [\"src/**\"]
     }
 
     #[test]
-    fn a_build_file_reads_as_it_is_written() {
+    fn a_build_file_has_the_values_of_its_fields() {
         let own = OwnBuild { command: "make shop".into(), output: "out/shop.wasm".into() };
         let full = BuildFile {
             name: "shop".into(),
@@ -266,7 +264,7 @@ watch: [\"src/**\"]
     }
 
     #[test]
-    fn what_is_wrong_is_refused_with_its_line_and_what_was_meant() {
+    fn invalid_fields_are_refused_with_line_and_suggestion() {
         for (from, to, says) in [
             ("plugin:", "plugins:", &["windlass.yaml:3", "did you mean `plugin`?"][..]),
             ("composer", "compose", &["windlass.yaml:3", "did you mean `composer`?"]),
@@ -286,7 +284,7 @@ watch: [\"src/**\"]
     }
 
     #[test]
-    fn another_language_needs_a_command_of_the_authors() {
+    fn an_unsupported_language_needs_a_build_command() {
         let said = read("name: shop\nlanguage: pyton\n").expect_err("unknown");
         assert!(said.contains("did you mean `python`?") && said.contains("build: {command"), "{said}");
         let zig =
@@ -299,7 +297,7 @@ watch: [\"src/**\"]
     }
 
     #[test]
-    fn a_folder_without_the_file_is_none_of_a_plugin() {
+    fn a_folder_without_the_file_is_refused() {
         let folder = tempfile::tempdir().expect("a directory");
         let said = super::read(folder.path()).expect_err("nothing is there").to_string();
         assert!(said.contains("no windlass.yaml") && said.contains("windlass new"), "{said}");

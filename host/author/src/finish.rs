@@ -1,4 +1,5 @@
-//! From what a compiler wrote to a plugin in its place: made a component, loaded as a host loads it, and put there in one step.
+//! Turns a compiler's output into a plugin: makes it a component, loads it as a host would, and moves it to its
+//! destination atomically.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,15 +10,15 @@ use windlass_wasm::{LoadError, LoadProblem, Plugin, Sandbox};
 
 use windlass_files::{read_whole, replace};
 
-/// More than any language's plugin has, before the sandbox says what one may have.
+/// The maximum size of the built file. The sandbox checks the limit for plugins later.
 const BUILT_PLUGIN_BYTES_MAX: u64 = 1 << 30;
 
-/// Why what was compiled is no plugin in its place.
+/// The reason why the compiler's output did not become a plugin.
 #[derive(Debug, thiserror::Error)]
 pub enum FinishError {
-    #[error("the build went through and left no {}: {source}", path.display())]
+    #[error("the build succeeded but created no {}: {source}", path.display())]
     NoOutput { path: PathBuf, source: std::io::Error },
-    #[error("no plugin can be made of what was built: {0}")]
+    #[error("the build's output cannot be made a plugin: {0}")]
     NotMade(#[from] ComponentizeError),
     #[error("the plugin that was built is refused: {0}")]
     Refused(String),
@@ -29,29 +30,30 @@ fn room(source: &std::io::Error) -> &'static str {
     match source.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => ". Nothing was replaced",
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            ". A build writes to `build/` in the plugin's folder, and to the place that --out says"
+            ". A build writes to `build/` in the plugin's folder, and to the path given with --out"
         }
         _ => "",
     }
 }
 
-/// A plugin in its place.
+/// A finished plugin.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub plugin: Arc<Plugin>,
     pub path: PathBuf,
-    /// It was another one before.
+    /// Whether it differs from the earlier file.
     pub changed: bool,
 }
 
-/// The component that is made of the file `built`, which a compiler wrote.
+/// Makes a component of the file `built`, which a compiler wrote.
 pub(crate) fn component(built: &Path) -> Result<Vec<u8>, FinishError> {
     let unread = |source| FinishError::NoOutput { path: built.to_owned(), source };
     let module = read_whole(built, BUILT_PLUGIN_BYTES_MAX).map_err(unread)?;
     Ok(windlass_componentize::componentize(&module)?)
 }
 
-/// Makes a plugin named `name` of a component, by way of the directory `work`, and puts it to `out`. `told` says why it is refused.
+/// Makes a plugin named `name` of a component, using the directory `work`, and moves it to `out`. `told` explains a
+/// refusal.
 pub(crate) async fn finish(
     component: &[u8],
     name: &str,
@@ -60,7 +62,7 @@ pub(crate) async fn finish(
     sandbox: &Sandbox,
     told: impl Fn(&LoadError) -> String,
 ) -> Result<Finished, FinishError> {
-    // A host goes by the name of the file, and so does this.
+    // A host takes the plugin's name from the file name, and so does this.
     let staged = work.join(format!("{name}.wasm"));
     std::fs::write(&staged, component).map_err(|source| FinishError::Write { path: staged.clone(), source })?;
     let plugin = sandbox.load(&staged).await.map_err(|error| FinishError::Refused(told(&error)))?;
@@ -68,7 +70,7 @@ pub(crate) async fn finish(
     Ok(Finished { plugin, path: out.to_owned(), changed })
 }
 
-/// Why a plugin is refused, for who has its sources.
+/// The reason why a plugin is refused, for an author who has its sources.
 pub(crate) fn refusal(LoadError { problem, .. }: &LoadError, name: &str) -> String {
     match problem {
         LoadProblem::OtherName { manifest, .. } => format!(
@@ -83,7 +85,8 @@ pub(crate) fn refusal(LoadError { problem, .. }: &LoadError, name: &str) -> Stri
     }
 }
 
-/// In one step, so that a host that follows the directory sees it whole; what is there already stays. False: it stayed.
+/// Writes atomically, so that a host that watches the directory never sees a part of the file. Returns false if the
+/// file already had this content and was not touched.
 fn put(component: &[u8], out: &Path) -> std::io::Result<bool> {
     if read_whole(out, component.len() as u64).is_ok_and(|there| there == component) {
         return Ok(false);
@@ -103,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_speak_of_sources_and_not_of_files() {
+    fn refusals_refer_to_sources_and_not_to_files() {
         let said = refused(LoadProblem::OtherName { manifest: "store".into(), file: "shop".into() });
         assert!(said.contains("\"store\"") && said.contains("windlass.yaml says \"shop\""), "{said}");
         let said = refused(LoadProblem::Describe { reason: "trap", message: "KeyError: 'x'".into() });
@@ -128,9 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_replaced_stays_as_it_is() {
+    fn a_file_that_cannot_be_replaced_stays_unchanged() {
         let directory = tempfile::tempdir().expect("a directory");
-        // A directory of that name stands for whatever keeps a file from being replaced, whoever runs the test.
+        // A directory with that name cannot be replaced by a file, whichever user runs the test.
         let out = directory.path().join("shop.wasm");
         std::fs::create_dir(&out).expect("it is made");
         assert!(put(b"one", &out).is_err());

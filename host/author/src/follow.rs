@@ -1,7 +1,8 @@
-//! Builds a plugin again whenever its sources change, and keeps the objects of its folder in the API server as their files say.
+//! Builds a plugin again whenever its sources change, and keeps the objects in the API server in sync with the files of
+//! the folder.
 //!
-//! `windlass dev` runs it beside a host that follows the folder's `build/`: what is built is swapped there. A build that fails is
-//! shown, and what runs goes on.
+//! `windlass dev` runs this beside a host that watches the folder's `build/`, so that a new build is swapped in. If a
+//! build fails, the error is shown and the running plugin goes on.
 
 use std::path::{Path, PathBuf};
 
@@ -14,20 +15,21 @@ use super::file::{self, BuildFile};
 use super::objects;
 use super::sources::SourceWatcher;
 
-/// A folder that is followed.
+/// A followed folder.
 pub struct FollowedFolder {
     pub folder: PathBuf,
     pub file: BuildFile,
-    /// Loads what was built, to check it.
+    /// Loads and checks the built plugin.
     pub sandbox: Sandbox,
-    /// The API server that the objects go to.
+    /// The API server to which objects are applied.
     pub connection: Connection,
     /// Show the commands of a build.
     pub verbose: bool,
 }
 
 impl FollowedFolder {
-    /// The steps before the host starts: the objects, and a first build. Changes meanwhile show in the result.
+    /// Applies the objects and builds once, before the host starts. Changes in the meantime are reported by the
+    /// returned watcher.
     pub async fn begin(&self) -> SourceWatcher {
         let sources = SourceWatcher::follow(&self.folder, &self.file.sdk, &self.file.watch);
         self.apply_from(0).await;
@@ -47,7 +49,7 @@ impl FollowedFolder {
     async fn changed(&mut self, changed: &[PathBuf], sources: &mut SourceWatcher) {
         let is_own = |path: &Path, name: &str| path == self.folder.join(name);
         let is_object = |path: &PathBuf| objects::FILES.iter().any(|name| is_own(path, name));
-        // A sample that was refused because of the definition fits it now, or not any more.
+        // A sample that was refused because of the CRD may fit it now, or the other way round.
         if let Some(first) = objects::FILES.iter().position(|name| changed.iter().any(|path| is_own(path, name))) {
             self.apply_from(first).await;
         }
@@ -58,10 +60,12 @@ impl FollowedFolder {
                     *sources = SourceWatcher::follow(&self.folder, &file.sdk, &file.watch);
                     self.file = file;
                 }
-                Err(error) => return tracing::error!(target: "windlass::build", %error, "not built: what runs goes on"),
+                Err(error) => {
+                    return tracing::error!(target: "windlass::build", %error, "cannot build: the running plugin goes on");
+                }
             }
         }
-        // Policies and configurations are the host's to follow.
+        // The host itself watches policies and configurations.
         let is_for_others = |path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             is_object(path) || name.ends_with(".policy.yaml") || name.ends_with(".config.yaml")
@@ -72,14 +76,14 @@ impl FollowedFolder {
         }
     }
 
-    /// Applies the files of objects in their order, from this one on. Samples wait for a definition that is refused.
+    /// Applies the object files in order, beginning with the one at `first`. If the CRD is refused, samples wait.
     async fn apply_from(&self, first: usize) {
         for name in &objects::FILES[first..] {
             match objects::apply(&self.connection, &self.folder.join(name)).await {
                 Ok(applied) if applied.is_empty() => {}
                 Ok(applied) => tracing::info!(target: "windlass::build", "applied {}", applied.join(", ")),
                 Err(error) => {
-                    return tracing::error!(target: "windlass::build", "not applied: {error}; mend it and save");
+                    return tracing::error!(target: "windlass::build", "not applied: {error}; fix it and save");
                 }
             }
         }
@@ -91,25 +95,25 @@ impl FollowedFolder {
         match build::build(&wish, &self.sandbox).await {
             Ok(Built { plugin, changed, took, .. }) => {
                 let took = format!("{:.1} s", took.as_secs_f64());
-                let news = if changed { "" } else { ", and it is the same as before: what runs goes on" };
+                let news = if changed { "" } else { "; it has not changed, so the running plugin goes on" };
                 let (name, version) = (plugin.name(), &plugin.manifest().version);
                 tracing::info!(target: "windlass::build", "built {name} {version} in {took}{news}");
                 self.tell_others();
             }
             Err(error) => {
                 let advice = match &error {
-                    BuildError::Missing { .. } => "get what is missing, and save a file",
-                    _ => "mend it and save",
+                    BuildError::Missing { .. } => "install what is missing, and save a file",
+                    _ => "fix it and save",
                 };
                 let runs = self.folder.join("build").join(format!("{}.wasm", self.file.name)).exists();
-                let rest = if runs { "; what was built before goes on" } else { "" };
+                let rest = if runs { "; the previous build goes on" } else { "" };
                 tracing::error!(target: "windlass::build", "{error}");
                 tracing::error!(target: "windlass::build", "the build failed: {advice}{rest}");
             }
         }
     }
 
-    /// The host runs whatever is there.
+    /// Warns about other plugins in the folder, because the host runs all of them.
     fn tell_others(&self) {
         let Ok(entries) = std::fs::read_dir(self.folder.join("build")) else { return };
         for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
@@ -117,14 +121,14 @@ impl FollowedFolder {
             let is_plugin = path.extension().is_some_and(|extension| extension == "wasm") && !stem.starts_with('.');
             if is_plugin && stem != self.file.name {
                 tracing::warn!(
-                    target: "windlass::build", "{} runs too: delete it if it is of a former name", path.display()
+                    target: "windlass::build", "{} runs too: delete it if it was built under an earlier name", path.display()
                 );
             }
         }
     }
 }
 
-/// Which files have changed, in a few words.
+/// A short text about the files that have changed.
 fn told(changed: &[PathBuf], folder: &Path) -> String {
     let short = |path: &PathBuf| path.strip_prefix(folder).unwrap_or(path).display().to_string();
     let (first, rest) =
@@ -137,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_told_in_a_few_words() {
+    fn changes_are_summarized() {
         let folder = Path::new("/shop");
         let paths = |names: &[&str]| names.iter().map(|name| folder.join(name)).collect::<Vec<_>>();
         assert_eq!(told(&paths(&["src/lib.rs"]), folder), "changed: src/lib.rs");

@@ -1,8 +1,8 @@
-//! Advice about the usual failures of compilers that build for WebAssembly, which their messages do not give.
+//! Advice about common failures of compilers that build for WebAssembly, which the compilers' messages do not give.
 
 use super::file::Language;
 
-/// Words of a compiler's output, and what they mean here.
+/// Words in a compiler's output, and the advice.
 type Hint = (&'static [&'static str], &'static str);
 
 const RUST: &[Hint] = &[
@@ -82,7 +82,7 @@ const C: &[Hint] = &[
     ),
 ];
 
-/// The advice about what a compiler `said`, if there is any.
+/// The advice about a compiler's output `said`, if there is any.
 pub(crate) fn hint(language: Language, said: &str) -> Option<&'static str> {
     let known = match language {
         Language::Rust => RUST,
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dependency_that_cannot_be_compiled_is_told_in_the_authors_terms() {
+    fn a_dependency_that_cannot_be_compiled_is_explained() {
         for (language, said, hints) in [
             (Language::Go, "imports x: build constraints exclude all Go files in /go/x", "pure Go"),
             (

@@ -1,8 +1,9 @@
-//! For authors of plugins: makes a folder ([`new`]), and a plugin of a folder ([`build`]). The commands `new`, `build` and `dev`
-//! call it; what runs plugins knows nothing of it.
+//! For authors of plugins: creates a plugin's folder ([`new`]), and builds its plugin ([`build`]). The commands `new`,
+//! `build` and `dev` use this crate; the code that runs plugins does not.
 //!
-//! The way of a build: `file` (what the author says) → `facts` (what is in the folder) → `language` (a `BuildPlan`: which tools,
-//! which commands) → `tools` (are they there?) → `run` (the compiler) → `finish` (a component, checked, in its place).
+//! A build proceeds as follows: `file` (the author's description) → `facts` (about the folder) → `language` (a
+//! `BuildPlan` with tools and commands) → `tools` (are they installed?) → `run` (the compiler) → `finish` (checks the
+//! component and moves it to its destination).
 
 pub mod build;
 pub mod documents;
@@ -22,5 +23,5 @@ mod starlark;
 mod tools;
 mod versions;
 
-/// Where a build has its own files, below the author's folder.
+/// The working directory of a build, below the author's folder.
 pub const WORK: &str = "build/.windlass";

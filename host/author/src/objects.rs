@@ -1,4 +1,4 @@
-//! Puts the objects of an author's files into the API server that `windlass dev` runs: the CRD, and samples.
+//! Applies the CRD and the samples in an author's folder to the API server that `windlass dev` runs.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,18 +13,18 @@ use windlass_kube::client::Connection;
 
 use super::documents::{self, DocumentsError};
 
-/// Those files, in this order: a sample is of the kind that the CRD defines.
+/// The object files, in order: a sample has the kind that the CRD defines.
 pub(crate) const FILES: [&str; 2] = [documents::CRD, "sample.yaml"];
-/// The field manager that owns their fields.
+/// The field manager of the applied fields.
 const MANAGER: &str = "windlass-dev";
-/// How long a kind may take to be served after its definition was created.
+/// The time that a kind may take to be served after its CRD was created.
 const SERVED_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often it is looked for.
+/// The interval between checks whether it is served.
 const SERVED_POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Where definitions are.
+/// The path of the CRDs.
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Why an object is not as its file says.
+/// The reason why an object was not applied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ObjectsError {
     #[error(transparent)]
@@ -33,7 +33,8 @@ pub(crate) enum ObjectsError {
     Wrong { path: PathBuf, message: String },
 }
 
-/// Applies all objects of `file`. What there is none of is not there, and nothing is done. Returns what was applied, for people.
+/// Applies all objects of `file`; does nothing if the file does not exist. Returns a description of each applied
+/// object.
 pub(crate) async fn apply(connection: &Connection, file: &Path) -> Result<Vec<String>, ObjectsError> {
     let documents = documents::read(file)?;
     let wrong = |message: String| ObjectsError::Wrong { path: file.to_owned(), message };
@@ -74,7 +75,7 @@ async fn one(connection: &Connection, discovery: &Discovery, object: &Value) -> 
     Ok(format!("{kind} {name}"))
 }
 
-/// The server's own words, without the form that its answer has here.
+/// The server's message, without the prefix of the client's error.
 fn told(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
@@ -82,7 +83,7 @@ fn told(error: &kube::Error) -> String {
     }
 }
 
-/// The resource of a kind. It is waited for only if a definition of it is there, which may have come just now.
+/// The resource of a kind. Waits for the kind only if the server has a CRD of it, which may be new.
 async fn served(
     connection: &Connection,
     discovery: &Discovery,
@@ -102,7 +103,7 @@ async fn served(
     }
 }
 
-/// Whether a definition in the server is of this kind and version. If that cannot be found out, it may be.
+/// Whether a CRD in the server defines this kind and version. True if that cannot be determined.
 async fn is_defined(connection: &Connection, kind: &ObjectKind) -> bool {
     let Ok(request) = Request::get(DEFINITIONS).body(vec![]) else { return true };
     let definitions: Result<Value, _> = connection.client.request(request).await;
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_told_in_the_servers_words_alone() {
+    fn a_refusal_consists_of_the_servers_message_alone() {
         let status = kube::core::Status::failure("spec.message: Invalid value", "Invalid");
         assert_eq!(told(&kube::Error::Api(Box::new(status))), "spec.message: Invalid value");
     }
@@ -141,9 +142,9 @@ mod tests {
         assert!(!defines(&serde_json::json!({}), &ObjectKind::new("v1", "Shop")));
     }
 
-    /// The time is the world's: the server is.
+    /// This uses real time, because the server does.
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_sample_that_nothing_defines_is_refused_at_once_and_waits_for_what_does() {
+    async fn a_sample_waits_for_its_crd_only_if_there_is_one() {
         let at = tempfile::tempdir().expect("a directory");
         let put = |name: &str, text: &str| {
             let path = at.path().join(name);

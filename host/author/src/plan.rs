@@ -1,68 +1,68 @@
-//! A build as a value: the tools that it needs and the commands that it runs. [`super::language`] makes it, [`super::tools`] and
-//! [`super::run`] carry it out.
+//! A build as a value: the tools that it needs and the commands that it runs. [`super::language`] creates it;
+//! [`super::tools`] and [`super::run`] carry it out.
 
 use std::path::PathBuf;
 
-/// All of a build, up to what the language's own tools leave behind.
+/// A whole build, up to the output of the language's own tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BuildPlan {
-    /// Tools and files that must be there, in the order of use.
+    /// Tools and files that must exist, in the order of use.
     pub needs: Vec<BuildNeed>,
     pub steps: Vec<BuildStep>,
     /// Where the module or component is then.
     pub output: BuildOutput,
-    /// A source map that the steps write too, below the folder.
+    /// A source map that the steps write too, relative to the folder.
     pub source_map: Option<PathBuf>,
 }
 
-/// Where what was built is.
+/// The place of the build's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BuildOutput {
-    /// Here, below the folder.
+    /// This path, relative to the folder.
     File(PathBuf),
-    /// Where the last step, which is cargo, says on its standard output.
+    /// The path that the last step, which is cargo, prints to standard output.
     SaidByCargo,
-    /// Nowhere yet: this script, below the folder, and the interpreter make it.
+    /// There is no file yet: it is made from this script, relative to the folder, and the interpreter.
     Joined(PathBuf),
 }
 
-/// Something that must be there.
+/// Something that a build needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BuildNeed {
     Tool(&'static Tool),
-    /// The standard library of Rust for plugins, which rustc is asked for.
+    /// Rust's standard library for plugins; rustc knows whether it is installed.
     RustTarget,
-    /// The interpreter of Starlark, which this binary may have been built without.
+    /// The Starlark interpreter, which this binary may lack.
     Interpreter,
-    /// A file or directory below the folder.
+    /// A file or directory, relative to the folder.
     Path {
         path: PathBuf,
-        /// Advice for when it is missing.
+        /// Advice if it is missing.
         advice: String,
     },
 }
 
-/// A program of somebody else's.
+/// An external program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Tool {
     pub name: &'static str,
-    /// Each with its first arguments; the first that is there and answers is taken.
+    /// Possible commands, each with its first arguments. The first one that exists and answers is used.
     pub ways: &'static [&'static [&'static str]],
-    /// How it is asked for its version.
+    /// How to ask for its version.
     pub version: VersionQuery,
-    /// Older ones are refused.
+    /// The minimum version.
     pub least: &'static str,
-    /// With which it was tried.
+    /// The version that Windlass was tested with.
     pub tried: &'static str,
-    /// Where one has it from: a system or package manager, and what to type there.
+    /// How to get it: a system or package manager, and the command to type.
     pub get: &'static [(&'static str, &'static str)],
 }
 
-/// How a tool says its version.
+/// How to determine the version of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VersionQuery {
     Argument(&'static str),
-    /// Not at all. Its package's `package.json` does.
+    /// The tool does not print it; its package's `package.json` contains it.
     NpmPackage(&'static str),
 }
 

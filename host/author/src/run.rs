@@ -1,4 +1,4 @@
-//! Runs the commands of a plan, in the author's folder and with their output passed through.
+//! Runs the commands of a plan in the author's folder, and passes their output through.
 
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -13,12 +13,12 @@ use tokio::time::timeout;
 use super::plan::{BuildOutput, BuildPlan, BuildStep, Program};
 use super::tools::Toolbox;
 
-/// How many bytes of a command's output are kept, to be looked through when it fails.
+/// The end of a command's output that is kept for hints if it fails, in bytes.
 const KEPT_OUTPUT_BYTES_MAX: usize = 64 << 10;
-/// How long what a command has said may take to be read when it has ended.
+/// The time for reading a command's remaining output after it has ended.
 const OUTPUT_END_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Why there is no module.
+/// The reason why a command did not succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error("cannot start `{command}`: {source}")]
@@ -29,12 +29,12 @@ pub enum RunError {
         status: ExitStatus,
         /// The end of its output.
         said: String,
-        /// A version that windlass was not tried with.
+        /// A tool version that Windlass was not tested with.
         untried: Option<String>,
     },
 }
 
-/// Runs all steps. Returns what the last wrote to standard output, if that is asked for.
+/// Runs all steps. Returns the standard output of the last one, if that is needed.
 pub(crate) async fn run(plan: &BuildPlan, tools: &Toolbox, folder: &Path, verbose: bool) -> Result<Vec<u8>, RunError> {
     let mut output = Vec::new();
     for step in &plan.steps {
@@ -55,7 +55,7 @@ async fn one(step: &BuildStep, keep: bool, tools: &Toolbox, folder: &Path, verbo
     let mut command = Command::new(&program);
     command.args(first).args(&step.arguments).envs(step.environment.iter().copied()).current_dir(folder);
     if std::io::IsTerminal::is_terminal(&std::io::stderr()) {
-        // They would not colour what goes through a pipe.
+        // By default, tools do not color output to a pipe.
         command.env("CARGO_TERM_COLOR", "always").env("FORCE_COLOR", "1");
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
@@ -67,7 +67,7 @@ async fn one(step: &BuildStep, keep: bool, tools: &Toolbox, folder: &Path, verbo
     let ended = if keep {
         let all = async {
             if let Some(mut out) = stdout {
-                // What it did not say to its end is missed where it is read.
+                // If the output is incomplete, its reader reports that.
                 let _ = out.read_to_end(&mut output).await;
             }
         };
@@ -90,7 +90,8 @@ async fn one(step: &BuildStep, keep: bool, tools: &Toolbox, folder: &Path, verbo
     Err(RunError::Failed { command: shown, status, said: String::from_utf8_lossy(&said).into_owned(), untried })
 }
 
-/// Waits for the end of a process, `reading` what it says. What it leaves running may hold its output open for ever.
+/// Waits for the end of a process while `reading` its output. A child that it leaves running may keep its output open
+/// forever.
 async fn to_the_end(process: &mut Child, reading: impl Future<Output = ((), ())>) -> std::io::Result<ExitStatus> {
     let mut reading = pin!(reading);
     let status = tokio::select! {
@@ -98,17 +99,17 @@ async fn to_the_end(process: &mut Child, reading: impl Future<Output = ((), ())>
         _ = &mut reading => return process.wait().await,
         status = process.wait() => status?,
     };
-    // What the process itself has said is there by now, and only to be read.
+    // The output of the process itself has been written by now and only has to be read.
     let _ = timeout(OUTPUT_END_TIMEOUT, reading).await;
     Ok(status)
 }
 
-/// Copies what is read to standard error, and keeps its end.
+/// Copies output to standard error, and keeps its end.
 async fn pass(from: Option<impl AsyncRead + Unpin>, end: &mut Vec<u8>, most: usize) {
     let Some(mut from) = from else { return };
     let (mut errors, mut block) = (tokio::io::stderr(), vec![0; 8 << 10]);
     while let Ok(read @ 1..) = from.read(&mut block).await {
-        // Nobody may read it any more, and the build goes on.
+        // Standard error may be closed; the build goes on.
         let _ = errors.write_all(&block[..read]).await;
         let _ = errors.flush().await;
         end.extend_from_slice(&block[..read]);
@@ -118,7 +119,7 @@ async fn pass(from: Option<impl AsyncRead + Unpin>, end: &mut Vec<u8>, most: usi
     }
 }
 
-/// As one would type it.
+/// The command as a user would type it.
 fn shown(program: &Path, first: &[&str], step: &BuildStep) -> String {
     let environment = step.environment.iter().map(|(name, value)| format!("{name}={value}"));
     let arguments = first.iter().copied().chain(step.arguments.iter().map(String::as_str)).map(quoted);
@@ -135,7 +136,7 @@ fn quoted(argument: &str) -> String {
     }
 }
 
-/// The component or module that cargo says that it has made of `manifest`, among the messages of its standard output.
+/// The component or module that cargo reports for `manifest` in its standard output.
 pub(crate) fn made_by_cargo(output: &[u8], manifest: &Path) -> Option<PathBuf> {
     let messages = output.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
     let mut made = messages.filter_map(|message: serde_json::Value| {
@@ -152,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cargo_says_where_it_has_put_the_plugin() {
+    fn cargo_reports_the_path_of_the_plugin() {
         let folder = tempfile::tempdir().expect("a directory");
         let folder = folder.path().canonicalize().expect("it is there");
         let (ours, sdk) = (folder.join("Cargo.toml"), folder.join("sdk.toml"));
@@ -171,9 +172,9 @@ mod tests {
         assert_eq!(made_by_cargo(b"{}\n", &ours), None);
     }
 
-    /// The time is the world's: the process is. If it waited, the process that is left behind would hold it for a minute.
+    /// This uses real time, because the process does. If it waited, the remaining process would block it for a minute.
     #[tokio::test]
-    async fn what_a_command_leaves_running_keeps_nobody_waiting() {
+    async fn a_process_left_running_does_not_block_the_build() {
         for keep in [true, false] {
             let command = "echo built; sleep 60 & echo $!";
             let mut process = Command::new("/bin/sh").args(["-c", command]).stdout(Stdio::piped()).spawn().expect("sh");

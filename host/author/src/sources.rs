@@ -1,7 +1,7 @@
-//! Notices that sources have changed: those of a plugin's folder, and of the SDK that it names.
+//! Notices changes of the sources of a plugin's folder, and of the SDK that it uses.
 //!
-//! The system's notifications say when to look, and a slow poll looks too. What has changed is decided by looking: what a build
-//! writes, and what editors and version control keep beside the sources, is not looked at.
+//! File system notifications and a slow poll decide when to look. What has changed is decided by comparing files. Files
+//! that builds, editors and version control write are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
@@ -14,26 +14,27 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// How long nothing must happen until the sources are looked at: an editor or a checkout writes many files.
+/// The time without notifications after which the sources are checked, because an editor or a checkout writes many
+/// files.
 const SOURCES_QUIET_TIME: Duration = Duration::from_millis(150);
-/// How long it may go on happening until they are looked at all the same.
+/// The longest time of continuous notifications before the sources are checked anyway.
 const UNREST_MAX: Duration = Duration::from_secs(2);
-/// How often they are looked at without a reason.
+/// The interval of checks without notifications.
 const SOURCES_POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// Deeper than anybody nests sources; links may go around.
+/// The maximum depth; links may form cycles.
 const SOURCES_DEPTH_MAX: usize = 16;
 
-/// Folders of what is made or fetched.
+/// Folders with generated or downloaded files.
 const NO_SOURCES: [&str; 6] = ["build", "target", "node_modules", "packages", "__pycache__", "zig-out"];
-/// Endings of files that are no sources and that programs write all the time.
+/// Suffixes of files that are not sources and are written frequently.
 const NO_SOURCE_ENDS: [&str; 4] = ["~", ".log", ".tmp", ".md"];
-/// Files that builds write themselves. Who changes what is in them changes a manifest as well.
+/// Files that builds write themselves. A change that matters changes a manifest as well.
 const WRITTEN_BY_TOOLS: [&str; 3] = ["Cargo.lock", "go.sum", "package-lock.json"];
 
-/// The sources of a folder. Followed as long as it lives.
+/// Watches the sources of a folder while it lives.
 pub struct SourceWatcher {
     folder: PathBuf,
-    /// The SDK, wherever it is: it is followed as a whole, too.
+    /// The SDK's folder, which is watched as well, wherever it is.
     sdk: PathBuf,
     patterns: Vec<glob::Pattern>,
     hint: Arc<Notify>,
@@ -49,26 +50,28 @@ fn identity(it: &Metadata) -> Identity {
     (it.ino(), it.size(), it.mtime(), it.mtime_nsec())
 }
 
-/// The files that this process writes its own output to, as device and inode: each build would be followed by another.
+/// The files that this process writes its own output to, as device and inode. Without this, each build would trigger
+/// another.
 fn own_output() -> Vec<(u64, u64)> {
     let files = ["/dev/fd/1", "/dev/fd/2"].into_iter().filter_map(|path| std::fs::metadata(path).ok());
     files.filter(Metadata::is_file).map(|it| (it.dev(), it.ino())).collect()
 }
 
 impl SourceWatcher {
-    /// Those of `folder`, as they are now. Without patterns, all; the build file, the objects and the policy are followed in any case.
+    /// Watches the sources of `folder` from their current state. Without patterns, all files are watched. The build
+    /// file, the objects and the policy are always watched.
     pub fn follow(folder: &Path, sdk: &Path, patterns: &[String]) -> Self {
         let hint = Arc::new(Notify::new());
         let notified = hint.clone();
-        // An error may stand for lost notifications, so it is a reason to look as well.
+        // An error may mean lost notifications, so it triggers a check as well.
         let watcher = notify::recommended_watcher(move |_: notify::Result<notify::Event>| notified.notify_one());
         if let Err(error) = &watcher {
-            tracing::warn!(%error, "the system notifies of no changes of files: they are noticed within {SOURCES_POLL_INTERVAL:?}");
+            tracing::warn!(%error, "the system does not notify of file changes: they are noticed within {SOURCES_POLL_INTERVAL:?}");
         }
         let mut sources = Self {
             folder: folder.to_owned(),
             sdk: folder.join(sdk),
-            // The build file was refused if one of them is none.
+            // An invalid pattern was refused with the build file.
             patterns: patterns.iter().filter_map(|pattern| glob::Pattern::new(pattern).ok()).collect(),
             hint,
             watcher: watcher.ok(),
@@ -79,11 +82,11 @@ impl SourceWatcher {
         sources
     }
 
-    /// Waits for changes. Returns which files are others than they were at the last look, with those that came and went.
+    /// Waits for changes. Returns the files that were changed, created or deleted since the last check.
     pub async fn changes(&mut self) -> Vec<PathBuf> {
         loop {
             if timeout(SOURCES_POLL_INTERVAL, self.hint.notified()).await.is_ok() {
-                // Ends by either time limit.
+                // Ends by one of the two time limits.
                 let _ = timeout(UNREST_MAX, self.quiet()).await;
             }
             let changed = self.look();
@@ -118,11 +121,11 @@ impl SourceWatcher {
         self.patterns.is_empty() || is_own || in_sdk || self.patterns.iter().any(|pattern| pattern.matches_path(path))
     }
 
-    /// Folder by folder: to watch them as a whole would watch what builds write too, which is much.
+    /// Watches folder by folder. A recursive watch would include the many files that builds write.
     fn keep_watching(&mut self, folders: &BTreeSet<PathBuf>) {
         let Some(watcher) = &mut self.watcher else { return };
         for gone in self.watched.difference(folders) {
-            // It is gone, and its watch with it.
+            // The folder is gone, and its watch with it.
             let _ = watcher.unwatch(gone);
         }
         let mut now = BTreeSet::new();
@@ -144,7 +147,7 @@ struct SourceScan {
 }
 
 impl SourceScan {
-    /// A file that cannot be read is left out: the compiler will say so.
+    /// A file that cannot be read is left out; the compiler will report it.
     fn gather(&mut self, folder: &Path, wanted: &dyn Fn(&Path) -> bool, depth: usize) {
         let Ok(entries) = std::fs::read_dir(folder) else { return };
         self.folders.insert(folder.to_owned());
@@ -186,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_builds_and_editors_write_is_no_source() {
+    fn files_written_by_builds_and_editors_are_ignored() {
         let at = tempfile::tempdir().expect("a directory");
         let folder = at.path().join("shop");
         put(&folder, "src/lib.rs", "1");
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_say_what_is_followed_beside_the_folders_own_files() {
+    fn patterns_select_files_beside_those_always_watched() {
         let at = tempfile::tempdir().expect("a directory");
         put(at.path(), "sdk/x.zig", "1");
         let mut sources = SourceWatcher::follow(at.path(), Path::new("sdk"), &["src/**/*.zig".to_owned()]);
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_change_is_noticed_in_a_folder_that_was_made_meanwhile() {
+    async fn a_change_in_a_new_folder_is_noticed() {
         let at = tempfile::tempdir().expect("a directory");
         let mut sources = SourceWatcher::follow(at.path(), Path::new("sdk"), &[]);
         put(at.path(), "src/a.go", "1");

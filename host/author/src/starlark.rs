@@ -1,4 +1,4 @@
-//! The interpreter of Starlark, for each of the two worlds, as `tools/build-interpreter` built it before this binary.
+//! The Starlark interpreter for each of the two worlds, which `tools/build-interpreter` built before this binary.
 
 use std::path::{Path, PathBuf};
 
@@ -10,35 +10,35 @@ use crate::finish;
 
 include!(concat!(env!("OUT_DIR"), "/interpreters.rs"));
 
-/// The file of a plugin in Starlark.
+/// The file of a Starlark plugin.
 pub(crate) const SCRIPT: &str = "plugin.star";
 
-/// Beyond what anyone writes.
+/// The maximum size of a script, more than anyone writes by hand.
 const SCRIPT_FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// Why a script and the interpreter make no component.
+/// The reason why a script and the interpreter do not make a component.
 #[derive(Debug, thiserror::Error)]
 pub enum StarlarkError {
     /// The script cannot be read.
     #[error("{}: cannot be read: {source}", path.display())]
     Unreadable { path: PathBuf, source: std::io::Error },
-    /// It is no text.
-    #[error("{}:{line}: it is no UTF-8 here: save the file as UTF-8", path.display())]
+    /// The script is not text.
+    #[error("{}:{line}: this is not UTF-8: save the file as UTF-8", path.display())]
     NotText {
         path: PathBuf,
-        /// The line of the first byte that is none.
+        /// The line of the first invalid byte.
         line: usize,
     },
     /// This binary has no interpreter, or a damaged one.
-    #[error("this windlass was built without the interpreter of Starlark: `make build` builds it in")]
+    #[error("this windlass was built without the Starlark interpreter: `make build` includes it")]
     NoInterpreter,
-    /// The interpreter is none of this version.
-    #[error("the interpreter that this windlass has does not fit it: {0}")]
+    /// The interpreter belongs to another version.
+    #[error("the Starlark interpreter does not fit this windlass: {0}")]
     Interpreter(#[from] ComponentizeError),
 }
 
 impl StarlarkError {
-    /// True if the script is to blame.
+    /// Whether the script is the cause.
     pub(crate) fn is_of_the_script(&self) -> bool {
         match self {
             Self::NotText { .. } => true,
@@ -48,12 +48,12 @@ impl StarlarkError {
     }
 }
 
-/// True if this binary can build plugins in Starlark.
+/// Whether this binary can build Starlark plugins.
 pub(crate) fn has_interpreter() -> bool {
     INTERPRETERS.iter().all(Option::is_some)
 }
 
-/// The component of the plugin whose script is `path`.
+/// The component of the plugin with the script at `path`.
 pub(crate) fn component(path: &Path, kind: PluginKind) -> Result<Vec<u8>, StarlarkError> {
     let script = read(path)?;
     let [reconciler, composer] = INTERPRETERS;
@@ -66,7 +66,7 @@ pub(crate) fn component(path: &Path, kind: PluginKind) -> Result<Vec<u8>, Starla
     Ok(windlass_wasm::joined(&interpreter, &script))
 }
 
-/// The text of a script, without the mark that some editors put before it.
+/// The text of a script, without a byte order mark.
 fn read(path: &Path) -> Result<String, StarlarkError> {
     let script = windlass_files::read_whole(path, SCRIPT_FILE_BYTES_MAX)
         .map_err(|source| StarlarkError::Unreadable { path: path.to_owned(), source })?;
@@ -78,7 +78,8 @@ fn read(path: &Path) -> Result<String, StarlarkError> {
     Ok(script.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(script))
 }
 
-/// Why a plugin is refused, for the author of the script at `path`: with the place in it, as far as it can be told.
+/// The reason why a plugin is refused, for the author of the script at `path`, with the position in it as far as it is
+/// known.
 pub(crate) fn refusal(error: &LoadError, name: &str, path: &Path) -> String {
     let script = read(path).unwrap_or_default();
     match &error.problem {
@@ -92,8 +93,8 @@ pub(crate) fn refusal(error: &LoadError, name: &str, path: &Path) -> String {
     }
 }
 
-/// The interpreter says what is wrong and where, as its last words before it ends. Where it is stopped, it says nothing. Behind both the
-/// host names functions of the interpreter, which have no names.
+/// The interpreter prints the problem and its position as its last words before it ends. If it is stopped, it prints
+/// nothing. In both cases the host appends functions of the interpreter, whose names are unknown.
 fn described(message: &str) -> String {
     let said = message.split_once("; it had logged: ").map(|(_, said)| said);
     let told = said.unwrap_or(message);
@@ -104,14 +105,14 @@ fn described(message: &str) -> String {
     }
 }
 
-/// The place of the manifest in a script, or of the first field of it that `problem` names in backticks.
+/// The position of the manifest in a script, or of the first field that `problem` names in backticks.
 fn place_of(script: &str, problem: &str) -> String {
     let is_manifest = |line: &str| {
         let rest = line.strip_prefix("def ").unwrap_or(line).strip_prefix("manifest");
         rest.is_some_and(|rest| rest.trim_start().starts_with(['=', '(']))
     };
     let Some(first) = script.lines().position(is_manifest) else { return SCRIPT.to_owned() };
-    // A name that stands there twice would be a guess.
+    // If the name appears twice, its position would be a guess.
     let only = |field: &str| {
         let [key, name] = [format!("\"{field}\""), format!("{field} =")];
         let within = script.lines().enumerate().skip(first);
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_told_with_its_line() {
+    fn invalid_utf_8_is_reported_with_its_line() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join(SCRIPT);
         std::fs::write(&path, b"a = 1\nb = '\xff'\n").expect("it is written");
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_that_nobody_would_write_is_the_scripts_own_fault() {
+    fn errors_of_an_absurd_script_are_the_scripts_fault() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join(SCRIPT);
         let unreadable = read(&path).expect_err("it is not there");
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_of_an_editor_is_no_part_of_a_script() {
+    fn a_byte_order_mark_is_not_part_of_a_script() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join(SCRIPT);
         std::fs::write(&path, "\u{feff}a = 1\n").expect("it is written");
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn both_interpreters_are_there_or_none() {
+    fn both_interpreters_exist_or_none() {
         assert_eq!(INTERPRETERS.iter().any(Option::is_some), has_interpreter());
     }
 }

@@ -1,4 +1,5 @@
-//! Looks for the tools that a plan needs, and says what is missing, what was found instead, and how to get it.
+//! Finds the tools that a plan needs. Reports missing tools, the versions that were found instead, and how to get the
+//! right ones.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,32 +16,33 @@ use super::plan::{BuildNeed, Tool, VersionQuery};
 use super::starlark;
 use super::versions::ToolVersion;
 
-/// How long a tool may take to say its version. The first start of an interpreter on a busy machine takes seconds.
+/// The time that a tool may take to print its version. The first start of an interpreter on a busy machine takes
+/// seconds.
 const TOOL_VERSION_TIMEOUT: Duration = Duration::from_secs(30);
-/// How many bytes of a failing tool's output are shown.
+/// The maximum size of a failing tool's output that is shown.
 const SHOWN_OUTPUT_BYTES_MAX: usize = 400;
-/// Of the `package.json` of an installed package.
+/// The maximum size of an installed package's `package.json`.
 const PACKAGE_JSON_BYTES_MAX: u64 = 1 << 20;
 
-/// The tools that are there, by name.
+/// The installed tools, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Toolbox(HashMap<&'static str, FoundTool>);
 
-/// A tool that is there.
+/// An installed tool.
 #[derive(Clone, Debug)]
 struct FoundTool {
     program: PathBuf,
     first: &'static [&'static str],
-    /// None: it does not say.
+    /// `None` if the tool does not report it.
     version: Option<ToolVersion>,
 }
 
-/// Something that is needed and not there.
+/// A missing tool or file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     what: String,
     lack: ToolLack,
-    /// Which versions it should be. Empty: it has none.
+    /// The versions that are accepted. Empty if it has no version.
     wanted: String,
     get: Vec<(String, String)>,
 }
@@ -52,7 +54,7 @@ enum ToolLack {
     Broken { program: PathBuf, said: String },
 }
 
-/// Where tools are looked for.
+/// The places where tools are searched for.
 #[derive(Clone, Debug)]
 pub(crate) struct ToolPaths {
     folder: PathBuf,
@@ -60,7 +62,7 @@ pub(crate) struct ToolPaths {
 }
 
 impl ToolPaths {
-    /// In what npm and Python have installed for `folder`, then in `path`.
+    /// The folders in which npm and Python install packages for `folder`, then `path`.
     pub(crate) fn of(folder: &Path, path: Option<&std::ffi::OsStr>) -> Self {
         let mut directories = upwards(folder, "node_modules/.bin");
         directories.extend(upwards(folder, ".venv/bin"));
@@ -72,10 +74,10 @@ impl ToolPaths {
         self.directories.iter().map(|directory| directory.join(program)).find(|path| is_program(path))
     }
 
-    /// The program's output. Err: it does not work, and its message.
+    /// The program's output. An error contains its message if it does not work.
     async fn ask(&self, program: &Path, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new(program);
-        // Without a backtrace: rustup's own would fill what is kept, and says nothing to an author.
+        // Without a backtrace: rustup's would fill the kept output, and is of no use to an author.
         command.env("RUST_BACKTRACE", "0").env("RUST_LIB_BACKTRACE", "0");
         command.args(arguments).current_dir(&self.folder).stdin(Stdio::null()).kill_on_drop(true);
         match tokio::time::timeout(TOOL_VERSION_TIMEOUT, command.output()).await {
@@ -103,7 +105,7 @@ fn is_program(path: &Path) -> bool {
 }
 
 impl Toolbox {
-    /// Looks for everything that is needed. Err: all that is missing.
+    /// Finds everything that is needed. An error lists everything that is missing.
     pub(crate) async fn gather(needs: &[BuildNeed], places: &ToolPaths) -> Result<Self, Vec<Missing>> {
         let (mut there, mut missing) = (Self::default(), Vec::new());
         for need in needs {
@@ -112,7 +114,7 @@ impl Toolbox {
                     Ok(found) => drop(there.0.insert(tool.name, found)),
                     Err(lack) => missing.push(Missing::tool(tool, lack)),
                 },
-                // Without cargo there is nobody to ask.
+                // This needs cargo to ask.
                 BuildNeed::RustTarget if missing.is_empty() => missing.extend(rust_target(places).await),
                 BuildNeed::Path { path, advice } if !places.folder.join(path).exists() => {
                     let get = vec![("why".to_owned(), advice.clone())];
@@ -126,16 +128,16 @@ impl Toolbox {
         if missing.is_empty() { Ok(there) } else { Err(missing) }
     }
 
-    /// A tool as a program with its first arguments. Only what was gathered is asked for.
+    /// The program of a tool with its first arguments. Only for tools that were gathered.
     pub(crate) fn command(&self, tool: &Tool) -> (PathBuf, &'static [&'static str]) {
         self.0.get(tool.name).map_or_else(|| (tool.name.into(), &[][..]), |found| (found.program.clone(), found.first))
     }
 
-    /// The tool and its version, if that is another than it was tried with: worth a word where a build fails.
+    /// The tool and its version, if that differs from the tested one. Shown when a build fails.
     pub(crate) fn untried(&self, tool: &Tool) -> Option<String> {
         let version = self.0.get(tool.name)?.version.as_ref()?;
         let tried = version.to_string().starts_with(tool.tried);
-        (!tried).then(|| format!("{} is {version} here; windlass was tried with {}", tool.name, tool.tried))
+        (!tried).then(|| format!("{} is {version} here; windlass was tested with {}", tool.name, tool.tried))
     }
 }
 
@@ -155,7 +157,7 @@ async fn look(tool: &'static Tool, places: &ToolPaths) -> Result<FoundTool, Tool
                 }
                 version => return Ok(FoundTool { program, first, version }),
             },
-            // An interpreter that is there says nothing of a package that it would need.
+            // An interpreter may exist without the package that is needed.
             Err(_) if !first.is_empty() => {}
             Err(said) => lack = ToolLack::Broken { program, said },
         }
@@ -163,7 +165,7 @@ async fn look(tool: &'static Tool, places: &ToolPaths) -> Result<FoundTool, Tool
     Err(lack)
 }
 
-/// The version of an installed package of npm's. Empty: it is installed elsewhere.
+/// The version of an installed npm package. Empty if it is installed elsewhere.
 fn npm_version(folder: &Path, package: &str) -> String {
     let files = upwards(folder, "node_modules").into_iter().map(|modules| modules.join(package).join("package.json"));
     let read =
@@ -174,7 +176,8 @@ fn npm_version(folder: &Path, package: &str) -> String {
     read.unwrap_or_default()
 }
 
-/// Missing if rustc has no standard library for plugins. If rustc cannot be asked, cargo will say so.
+/// Returns what is missing if rustc has no standard library for plugins. If rustc cannot be asked, cargo will report
+/// the problem.
 async fn rust_target(places: &ToolPaths) -> Option<Missing> {
     let rustc = places.find("rustc")?;
     let directory = places.ask(&rustc, &["--print", "target-libdir", "--target", RUST_TARGET]).await.ok()?;
@@ -185,7 +188,7 @@ async fn rust_target(places: &ToolPaths) -> Option<Missing> {
         return None;
     }
     let (of, get) = match toolchain_of(Path::new(directory.trim())) {
-        // By its name: the folder may have another one than the place where the author types this.
+        // By the toolchain's name, because the author may type this in a folder with another toolchain.
         Some(name) => (
             format!("the toolchain {name}"),
             vec![("rustup", format!("rustup target add {RUST_TARGET} --toolchain {name}"))],
@@ -203,14 +206,14 @@ async fn rust_target(places: &ToolPaths) -> Option<Missing> {
     Some(Missing { what, lack: ToolLack::Absent, wanted: String::new(), get })
 }
 
-/// The name of rustup's toolchain that has this directory of libraries. None: it is none of rustup's.
+/// The name of the rustup toolchain with this library directory. `None` if it does not belong to rustup.
 fn toolchain_of(directory: &Path) -> Option<String> {
     let mut parts = directory.components().map(|part| part.as_os_str().to_string_lossy());
     parts.find(|part| part == "toolchains")?;
     parts.next().map(Cow::into_owned)
 }
 
-/// The toolchain that rustup says it has not, in place of running a tool of it.
+/// The name of a toolchain that rustup reports as not installed.
 fn absent_toolchain(said: &str) -> Option<&str> {
     let (name, rest) = said.split_once("toolchain '")?.1.split_once('\'')?;
     rest.trim_start().starts_with("is not installed").then_some(name)
@@ -234,7 +237,7 @@ impl Missing {
             }
             None => tool.get.iter().map(|(whence, how)| ((*whence).to_owned(), (*how).to_owned())).collect(),
         };
-        let wanted = format!("{} or newer, tried with {}", tool.least, tool.tried);
+        let wanted = format!("{} or newer, tested with {}", tool.least, tool.tried);
         Self { what: tool.name.to_owned(), lack, wanted, get }
     }
 }

@@ -1,13 +1,13 @@
-//! Versions of tools, as they print them.
+//! Parses the versions that tools print.
 
 use std::fmt;
 
-/// `1.26.8`: as many parts as were said.
+/// A version such as `1.26.8`, with as many parts as were given.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ToolVersion(Vec<u32>);
 
 impl ToolVersion {
-    /// The first in `text`, which may say more: `go version go1.26.8 linux/amd64`.
+    /// The first version in `text`, which may contain more: `go version go1.26.8 linux/amd64`.
     pub(crate) fn find(text: &str) -> Option<Self> {
         text.split(|character: char| !character.is_ascii_digit() && character != '.').find_map(Self::whole)
     }
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_found_in_what_tools_print() {
+    fn versions_are_found_in_the_output_of_tools() {
         for (text, version) in [
             ("go version go1.26.8 linux/amd64", "1.26.8"),
             ("rustc 1.95.0 (59807616e 2026-04-14)", "1.95.0"),

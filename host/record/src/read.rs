@@ -310,7 +310,7 @@ pub(crate) mod tests {
         let torn = visit(directory.path(), |call| visited.push(call.request.name)).expect("it is read");
         assert_eq!((visited, torn[0].calls, &torn[0].path), (vec!["a".to_owned()], 1, &file));
         assert_eq!(recordings[0].calls.len(), 1);
-        assert!(recordings[0].torn.as_ref().is_some_and(|torn| torn.starts_with("line 3 is no call")));
+        assert!(recordings[0].torn.as_ref().is_some_and(|torn| torn.starts_with("line 3 is not a call")));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! C, by zig's clang, which brings a C library for WebAssembly with it.
+//! C, built by zig's clang, which includes a C library for WebAssembly.
 
 use super::{core_module, paths};
 use crate::facts::Facts;
@@ -20,9 +20,9 @@ static ZIG: Tool = Tool {
 pub(super) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
     let mut needs = paths(facts, &[]);
     needs.push(BuildNeed::Tool(&ZIG));
-    // A mebibyte of stack, as Rust's plugins have; zig would give sixteen, and each instance has it in its memory.
+    // One MiB of stack, as for Rust plugins. zig's default is 16 MiB, and each instance would have it in its memory.
     let stack = "-Wl,-z,stack-size=1048576";
-    // Names and lines of functions, and nothing of variables. (zig takes `-Wl,--strip-debug` for `-s`.)
+    // Keeps names and lines of functions, but nothing about variables. (zig takes `-Wl,--strip-debug` for `-s`.)
     let strip = if traceable { "-g1" } else { "-s" };
     let fixed = [
         "cc",

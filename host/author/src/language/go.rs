@@ -1,4 +1,4 @@
-//! Go, by its own compiler.
+//! Go, built by its own compiler.
 
 use super::{core_module, paths};
 use crate::facts::Facts;
@@ -8,7 +8,7 @@ static GO: Tool = Tool {
     name: "go",
     ways: &[&["go"]],
     version: VersionQuery::Argument("version"),
-    // As the SDK's go.mod says; an older one would fetch another.
+    // The version in the SDK's go.mod; an older toolchain would download another one.
     least: "1.26",
     tried: "1.26.8",
     get: &[
@@ -30,10 +30,10 @@ pub(super) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
             "build",
             "-buildmode=c-shared",
             "-trimpath",
-            // The state of the repository would change the component, and nobody reads it there.
+            // The state of the repository would change the component without any use.
             "-buildvcs=false",
-            // The bindings reach into the runtime for the memory that the host writes to.
-            // The names of functions are in the symbol table; what a debugger would need is left out in any case.
+            // The bindings access the runtime for memory that the host writes to. The symbol table has the names of
+            // functions; debug information is left out in any case.
             if traceable {
                 "-ldflags=-checklinkname=0 -w -buildid="
             } else {

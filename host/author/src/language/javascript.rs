@@ -1,5 +1,5 @@
-//! JavaScript and TypeScript: esbuild makes one module of the plugin and its packages, componentize-qjs puts it and the interpreter into
-//! a component.
+//! JavaScript and TypeScript. esbuild bundles the plugin and its packages into one module, and componentize-qjs
+//! combines it with the interpreter into a component.
 
 use super::{component, paths, wit};
 use crate::WORK;
@@ -50,14 +50,14 @@ static TSC: Tool = Tool {
 
 pub(super) fn plan(facts: &Facts, source: &str, is_typed: bool, traceable: bool) -> BuildPlan {
     let kind = facts.kind();
-    // The SDK's module that exports all that the world does. The plugin's own has the name of the alias there.
+    // The SDK's module that exports everything in the world. It imports the plugin under the name of the alias.
     let entry = format!("{}/src/component/{}.js", facts.sdk(), kind.as_str());
     let alias = format!("--alias:windlass-plugin=./{source}");
     let mut needs = paths(facts, &[source, "package.json"]);
     needs.extend([BuildNeed::Tool(&NODE), BuildNeed::Tool(&ESBUILD), BuildNeed::Tool(&COMPONENTIZE_QJS)]);
     let bundle = format!("{WORK}/plugin.js");
     let mut steps = Vec::new();
-    // What takes the types away does not check them.
+    // esbuild removes types without checking them.
     if is_typed && facts.has_typescript {
         needs.push(BuildNeed::Tool(&TSC));
         steps.push(BuildStep::of(&TSC, ["--noEmit"]));
@@ -74,7 +74,7 @@ pub(super) fn plan(facts: &Facts, source: &str, is_typed: bool, traceable: bool)
         &outfile,
     ];
     if traceable {
-        // Beside the bundle, which stays as it is.
+        // The source map is a separate file, so the bundle does not change.
         arguments.extend(["--sourcemap=external", "--sources-content=false"]);
     }
     steps.push(BuildStep::of(&ESBUILD, arguments));

@@ -1,4 +1,5 @@
-//! How each language is built: one module a language, which says what it needs and what is run. Nothing is run here.
+//! How each language is built. There is one module per language, which lists the needed tools and the commands. Nothing
+//! is run here.
 //!
 //! All commands run in the author's folder.
 
@@ -15,10 +16,10 @@ use super::facts::Facts;
 use super::file::{Language, OwnBuild};
 use super::plan::{BuildNeed, BuildOutput, BuildPlan, BuildStep, Program};
 
-/// Where packages of Python's are, if there are any: componentize-py looks for no requirements.
+/// The folder of Python packages, if there are any; componentize-py ignores requirements.
 pub(crate) const PACKAGES: &str = "packages";
 
-/// How the plugin in a folder is built. Traceable: with what its stacks need to name functions and lines of the sources.
+/// The build plan of a folder. A traceable build keeps the names of functions and lines for stack traces.
 pub(crate) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
     if let Some(own) = &facts.file.own {
         return own_plan(own);
@@ -31,7 +32,7 @@ pub(crate) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
         Language::TypeScript => javascript::plan(facts, "plugin.ts", true, traceable),
         Language::C => c::plan(facts, traceable),
         Language::Starlark => starlark::plan(),
-        // A file that says neither is refused when it is read.
+        // Parsing refuses a file with neither.
         Language::Other => unreachable!("the build file says how it is built"),
     }
 }
@@ -41,22 +42,22 @@ fn own_plan(own: &OwnBuild) -> BuildPlan {
     BuildPlan { needs: vec![], steps: vec![step], output: BuildOutput::File(own.output.clone()), source_map: None }
 }
 
-/// The module that a language's compiler writes.
+/// The path of the module that a language's compiler writes.
 fn core_module() -> String {
     format!("{WORK}/core.wasm")
 }
 
-/// The component that a language's own componentizer writes.
+/// The path of the component that a language's own componentizer writes.
 fn component() -> String {
     format!("{WORK}/component.wasm")
 }
 
-/// Where the WIT files are, for tools that read them.
+/// The directory of the WIT files, for tools that read them.
 fn wit() -> String {
     format!("{WORK}/wit")
 }
 
-/// The SDK and, of the folder, `files` must be there.
+/// Requires the SDK, and `files` in the folder.
 fn paths(facts: &Facts, files: &[&str]) -> Vec<BuildNeed> {
     let sdk = facts.file.sdk.clone();
     let advice = format!(
@@ -67,7 +68,7 @@ fn paths(facts: &Facts, files: &[&str]) -> Vec<BuildNeed> {
     std::iter::once(BuildNeed::Path { path: sdk, advice }).chain(files.iter().map(|file| source(file))).collect()
 }
 
-/// A file that each plugin of a language has.
+/// Requires a file that each plugin of the language has.
 fn source(file: &str) -> BuildNeed {
     BuildNeed::Path {
         path: file.into(),

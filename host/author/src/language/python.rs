@@ -1,4 +1,4 @@
-//! Python: componentize-py puts the interpreter, the SDK and the plugin into a component, all imported already.
+//! Python. componentize-py combines the interpreter, the SDK and the plugin, all imported already, into a component.
 
 use super::{PACKAGES, component, paths, wit};
 use crate::facts::Facts;

@@ -1,4 +1,4 @@
-//! Rust: cargo writes a core module that says its world itself.
+//! Rust. cargo writes a core module that contains its world.
 
 use super::paths;
 use crate::facts::Facts;
@@ -22,11 +22,11 @@ static CARGO: Tool = Tool {
 pub(super) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
     let mut needs = paths(facts, &["Cargo.toml"]);
     needs.extend([BuildNeed::Tool(&CARGO), BuildNeed::RustTarget]);
-    // Where it puts the module is the workspace's and the environment's to say, so it is asked.
+    // Workspace and environment determine where cargo puts the module, so cargo's messages are read.
     let arguments = ["build", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"];
     let mut step = BuildStep::of(&CARGO, arguments);
     if traceable {
-        // The profile of a new folder leaves out names too.
+        // The release profile of a new folder strips names too.
         step.environment = vec![("CARGO_PROFILE_RELEASE_STRIP", "debuginfo")];
     }
     BuildPlan { needs, steps: vec![step], output: BuildOutput::SaidByCargo, source_map: None }

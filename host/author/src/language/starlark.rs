@@ -1,4 +1,4 @@
-//! Starlark: this binary has the interpreter, and needs nothing but the script.
+//! Starlark. This binary contains the interpreter, so nothing but the script is needed.
 
 use super::source;
 use crate::plan::{BuildNeed, BuildOutput, BuildPlan};

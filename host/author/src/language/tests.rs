@@ -1,4 +1,4 @@
-//! The commands for each kind of folder.
+//! Tests the commands for each kind of folder.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ fn facts(text: &str) -> Facts {
     }
 }
 
-/// Each step in one line.
+/// Each step on one line.
 fn commands(plan: &BuildPlan) -> Vec<String> {
     let name = |program: &Program| match program {
         Program::Tool(tool) => tool.name,
@@ -103,7 +103,7 @@ fn a_composer_is_built_for_its_own_world() {
 }
 
 #[test]
-fn javascript_begins_with_a_module_of_the_sdk_that_exports_all_of_the_world() {
+fn javascript_starts_with_the_sdks_module_that_exports_the_world() {
     for (language, kind, source) in [("js", "composer", "plugin.js"), ("ts", "reconciler", "plugin.ts")] {
         let facts = facts(&format!("name: shop\nlanguage: {language}\nplugin: {kind}\nsdk: ../../sdk/js\n"));
         let plan = plan(&facts, false);
@@ -114,7 +114,7 @@ fn javascript_begins_with_a_module_of_the_sdk_that_exports_all_of_the_world() {
 }
 
 #[test]
-fn types_are_checked_where_their_checker_is_installed() {
+fn types_are_checked_if_typescript_is_installed() {
     let typescript = |has_typescript| {
         let plan = plan(&Facts { has_typescript, ..facts("name: shop\nlanguage: ts\n") }, false);
         (tools(&plan), commands(&plan).remove(0))
@@ -126,13 +126,13 @@ fn types_are_checked_where_their_checker_is_installed() {
 }
 
 #[test]
-fn packages_of_python_are_beside_the_sources() {
+fn python_packages_are_beside_the_sources() {
     let plan = plan(&Facts { has_packages: true, ..facts("name: shop\nlanguage: python\nsdk: ../sdk\n") }, false);
     assert!(commands(&plan)[0].contains(" -p . -p ../sdk -p packages app "), "{:?}", commands(&plan));
 }
 
 #[test]
-fn the_authors_own_command_comes_before_what_is_usual() {
+fn the_authors_own_command_takes_precedence() {
     for language in ["zig", "go"] {
         let own = format!("name: shop\nlanguage: {language}\nbuild: {{command: \"make x\", output: x.wasm}}\n");
         let plan = plan(&facts(&own), false);
@@ -142,7 +142,7 @@ fn the_authors_own_command_comes_before_what_is_usual() {
 }
 
 #[test]
-fn what_dev_builds_keeps_the_names_and_places_of_the_sources() {
+fn traceable_builds_keep_names_and_lines_of_the_sources() {
     for (language, says) in [
         ("rust", "CARGO_PROFILE_RELEASE_STRIP=debuginfo cargo build "),
         ("ts", " --sourcemap=external "),

@@ -1,7 +1,7 @@
-//! Makes a plugin's folder of a template: what goes into it is decided here as a value, and written by [`write()`].
+//! Creates a plugin's folder from a template. The contents are decided here as a value, and written by [`write()`].
 //!
-//! Sources, tests and README are the SDK's, `sdk/*/templates`; what is alike in all languages is in `common`. The SDK goes into the
-//! folder too, so that the folder always fits the binary that made it.
+//! Sources, tests and READMEs come from the SDK's `sdk/*/templates`; files that are the same in all languages are in
+//! `common`. The SDK is copied into the folder too, so that the folder always fits the binary that created it.
 
 mod names;
 mod write;
@@ -14,14 +14,14 @@ use super::file::{Language, PluginKind};
 
 include!(concat!(env!("OUT_DIR"), "/sdks.rs"));
 
-/// An SDK, as it was when this binary was built. Each file is its path and its content.
+/// An SDK as of the build of this binary. Each file has its path and its content.
 pub struct Sdk {
     files: &'static [(&'static str, &'static [u8])],
-    /// Below a folder for each language and kind of plugin, such as `go-reconciler`.
+    /// The files of all templates, in a folder for each language and kind of plugin, such as `go-reconciler`.
     templates: &'static [(&'static str, &'static [u8])],
 }
 
-/// Files that all languages have alike, by their names in the folder.
+/// Files that are the same in all languages, by their names in the folder.
 const COMMON: [(&str, &str); 5] = [
     ("windlass.yaml", include_str!("common/windlass.yaml")),
     ("crd.yaml", include_str!("common/crd.yaml")),
@@ -29,25 +29,25 @@ const COMMON: [(&str, &str); 5] = [
     ("scenarios/hello.yaml", include_str!("common/scenario.yaml")),
     ("{{name}}.policy.yaml", include_str!("common/policy.yaml")),
 ];
-/// How the names of templates end.
+/// The suffix of templates.
 const TEMPLATE: &str = ".tmpl";
 
-/// A file to be written, below the folder.
+/// A file to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateFile {
-    /// Its path, below the folder.
+    /// Its path, relative to the folder.
     pub path: PathBuf,
     pub content: Vec<u8>,
 }
 
-/// The languages that there are templates for, as they are written.
+/// The names of the languages with templates.
 #[must_use]
 pub fn languages() -> Vec<&'static str> {
     let names = Language::KNOWN.into_iter().map(|(name, _)| name);
     names.filter(|name| template(name, PluginKind::Reconciler).is_some()).collect()
 }
 
-/// All files of a new plugin. None: there is no template for it.
+/// All files of a new plugin. `None` if there is no template for it.
 #[must_use]
 pub fn files(language: &str, kind: PluginKind, names: &Names) -> Option<Vec<TemplateFile>> {
     let (sdk, prefix) = template(language, kind)?;
@@ -75,7 +75,7 @@ pub fn files(language: &str, kind: PluginKind, names: &Names) -> Option<Vec<Temp
     Some(files)
 }
 
-/// In which instances a policy has a plugin called, by what a fresh one costs in its language (docs/benchmarks.md).
+/// The `instances` setting for a policy, chosen by what a fresh instance costs in the language (docs/benchmarks.md).
 fn instances(language: &str) -> &'static str {
     match Language::called(language) {
         Some(Language::Go | Language::Python | Language::JavaScript | Language::TypeScript | Language::Starlark) => {
@@ -89,7 +89,7 @@ fn instances(language: &str) -> &'static str {
     }
 }
 
-/// Has version control ignore what this program itself puts into the folder, whatever the template knows of it.
+/// Makes version control ignore the files that this program creates in the folder, even if the template does not.
 fn ignore_what_is_made(files: &mut [TemplateFile]) {
     let Some(ignored) = files.iter_mut().find(|file| file.path == Path::new(".gitignore")) else { return };
     for made in ["build", ".windlass"] {
@@ -101,14 +101,14 @@ fn ignore_what_is_made(files: &mut [TemplateFile]) {
     }
 }
 
-/// The SDK that has a template, and the folder of that.
+/// The SDK with the template, and the template's folder.
 fn template(language: &str, kind: PluginKind) -> Option<(&'static Sdk, String)> {
     let prefix = format!("{language}-{}/", kind.as_str());
     let sdk = SDKS.iter().find(|sdk| sdk.templates.iter().any(|(path, _)| path.starts_with(&prefix)))?;
     Some((sdk, prefix))
 }
 
-/// The commands to type next, one a line, from where the folder was made.
+/// The commands to type next, one per line, from the parent of the new folder.
 #[must_use]
 pub fn next_steps(language: &str, folder: &Path, names: &Names) -> Vec<String> {
     let mut steps = vec![format!("cd {}", folder.display())];
@@ -117,11 +117,11 @@ pub fn next_steps(language: &str, folder: &Path, names: &Names) -> Vec<String> {
     }
     steps.push("windlass build                # says what is missing here, if anything, and how to get it".to_owned());
     steps.push(
-        "windlass check                # tries it against faults: crashes, errors, stale caches, missed events"
+        "windlass check                # tests it against faults: crashes, errors, stale caches, missed events"
             .to_owned(),
     );
     steps.push(
-        "windlass dev                  # runs it on an API server of its own, and follows what you change".to_owned(),
+        "windlass dev                  # runs it on its own API server, and rebuilds after each change".to_owned(),
     );
     steps.push(format!(
         "kubectl --kubeconfig .windlass/kubeconfig get {}   # meanwhile, in another terminal",

@@ -1,16 +1,16 @@
-//! The names that follow from a plugin's own.
+//! The names that are derived from a plugin's name.
 
 use windlass_manifest::is_dns_label;
 
 use windlass_core::object::plural;
 
-/// The plural of the kind is the name of a resource, and those have 63 characters at most.
+/// The maximum length of a name. The plural of the kind is the name of a resource, which has at most 63 characters.
 const PLURAL_BYTES_MAX: usize = 50;
-/// Names that mean something else in one of the files that they go into: no texts in YAML, and the SDKs' own.
+/// Names with another meaning in one of the generated files: YAML words that are not strings, and names of the SDKs.
 const TAKEN: [&str; 12] =
     ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "windlass", "windlass-sdk", "sdk"];
 
-/// Kinds that mean something else in the sources of a template, whose type for the primary has the kind's name.
+/// Kinds with another meaning in the sources of a template, which define a type with the kind's name.
 const TAKEN_KINDS: [&str; 48] = [
     "Api",
     "ApiError",
@@ -62,52 +62,52 @@ const TAKEN_KINDS: [&str; 48] = [
     "Writes",
 ];
 
-/// Why a plugin cannot have a name.
+/// The reason why a name is refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// It does not have the form of a name.
+    /// It is not a valid name.
     #[error(
         "{0:?} cannot name a plugin: up to {PLURAL_BYTES_MAX} lower-case letters, digits and dashes, beginning with a letter and ending \
          with a letter or digit, such as `my-shop`"
     )]
     Form(String),
-    /// It means something else where it would stand: in YAML, in the SDK, in the sources.
+    /// It has another meaning where it would be used: in YAML, in the SDK, or in the sources.
     #[error(
-        "{0:?} cannot name a plugin: it means something else in YAML, to the SDK or in the sources that it would stand in. Take another name, such as `my-{0}`"
+        "{0:?} cannot name a plugin: the name has another meaning in YAML, in the SDK or in the sources. Use another name, such as `my-{0}`"
     )]
     Taken(String),
-    /// It has not the form of a kind.
+    /// It is not a valid kind.
     #[error(
         "{0:?} cannot be a kind: up to {PLURAL_BYTES_MAX} letters and digits, beginning with a capital letter, such as `CronJob`"
     )]
     Kind(String),
-    /// It is a name of the template's own sources.
-    #[error("the kind {0:?} means something else in the sources of a template: take another, such as `My{0}`")]
+    /// It is a name in the template's own sources.
+    #[error("the kind {0:?} has another meaning in the sources of a template: use another one, such as `My{0}`")]
     TakenKind(String),
-    /// It has not the form of a CRD's group.
+    /// It is not a valid group of a CRD.
     #[error(
         "{0:?} cannot be an API group: lower-case letters, digits and dashes in at least two parts, such as `shops.example.com`"
     )]
     Group(String),
-    /// It belongs to Kubernetes.
+    /// The group is reserved for Kubernetes.
     #[error("the API group {0:?} is Kubernetes' own: take one of a domain of yours, such as `shops.example.com`")]
     KubernetesGroup(String),
-    /// It has not the form of a version.
+    /// It is not a valid version.
     #[error("{0:?} cannot be an API version: it is written as `v1`, `v2beta1` or `v1alpha1`")]
     Version(String),
 }
 
-/// The API of a plugin's objects, as far as its author says. The rest follows from the plugin's name.
+/// The API of a plugin's objects, as far as the author specifies it. The rest is derived from the plugin's name.
 #[derive(Clone, Debug)]
 pub struct ApiWish {
-    /// None: as the plugin's name, so `MyShop` of the plugin `my-shop`.
+    /// `None` to derive it from the plugin's name: `MyShop` for the plugin `my-shop`.
     pub kind: Option<String>,
     pub group: String,
     pub version: String,
 }
 
 impl ApiWish {
-    /// The group of whoever does not say.
+    /// The default group.
     pub const GROUP: &str = "example.com";
     pub const VERSION: &str = "v1";
 }
@@ -118,7 +118,7 @@ impl Default for ApiWish {
     }
 }
 
-/// The names of a plugin: what templates are filled with.
+/// The names that templates are filled with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     /// `my-shop`
@@ -138,7 +138,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Those of the plugin `name`, whose objects are of the API `wish`.
+    /// The names for the plugin `name`, whose objects have the API `wish`.
     pub fn of(name: &str, wish: &ApiWish) -> Result<Self, NameError> {
         let is_form = is_dns_label(name)
             && name.len() <= PLURAL_BYTES_MAX
@@ -173,7 +173,7 @@ impl Names {
         })
     }
 
-    /// `text` with the names in their places.
+    /// Replaces the placeholders in `text` with the names.
     #[must_use]
     pub fn fill(&self, text: &str) -> String {
         let Self { name, kind, module, singular, plural, group, version } = self;
@@ -197,9 +197,9 @@ fn check_kind(kind: &str) -> Result<(), NameError> {
     if is_form { Ok(()) } else { Err(NameError::Kind(kind.to_owned())) }
 }
 
-/// As a server checks the group of a CRD.
+/// Checks a group as the API server does for a CRD.
 fn check_group(group: &str) -> Result<(), NameError> {
-    // The plural stands before it in the CRD's name.
+    // The CRD's name consists of the plural and the group.
     let is_form = group.len() <= 253 - 64 && group.contains('.') && group.split('.').all(is_dns_label);
     if !is_form {
         return Err(NameError::Group(group.to_owned()));
@@ -211,7 +211,7 @@ fn check_group(group: &str) -> Result<(), NameError> {
     Ok(())
 }
 
-/// By Kubernetes' convention, by which kubectl tells the newest version.
+/// Checks a version by Kubernetes' convention, from which kubectl learns the newest version.
 fn check_version(version: &str) -> Result<(), NameError> {
     let is_number = |text: &str| {
         !text.starts_with('0') && (1..=3).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn all_names_follow_from_one() {
+    fn all_names_are_derived_from_the_plugins_name() {
         let names = of("my-2nd-policy").expect("a name");
         let Names { name, kind, module, singular, plural, group, version } = &names;
         assert_eq!(
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_name_is_refused_with_an_example() {
+    fn invalid_names_are_refused_with_an_example() {
         let long = "a".repeat(51);
         for bad in ["", "Shop", "my_shop", "-shop", "shop-", "2nd", "a.b", "../x", "ünder", &long] {
             let said = of(bad).expect_err(bad).to_string();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn an_author_may_say_the_api_of_the_objects() {
+    fn an_author_may_choose_the_api_of_the_objects() {
         let wish =
             ApiWish { kind: Some("CronJob".into()), group: "batch.example.dev".into(), version: "v1alpha1".into() };
         let names = Names::of("my-cron-job", &wish).expect("names");
@@ -276,13 +276,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_an_api_is_refused_with_an_example() {
+    fn invalid_apis_are_refused_with_an_example() {
         let kind = |kind: &str| ApiWish { kind: Some(kind.into()), ..ApiWish::default() };
         let group = |group: &str| ApiWish { group: group.into(), ..ApiWish::default() };
         let version = |version: &str| ApiWish { version: version.into(), ..ApiWish::default() };
         for (wishes, says) in [
             (["", "cronJob", "Cron-Job", "Größe", "2Job"].map(kind).to_vec(), "such as `CronJob`"),
-            (["Spec", "Self", "Predicate"].map(kind).to_vec(), "means something else"),
+            (["Spec", "Self", "Predicate"].map(kind).to_vec(), "has another meaning"),
             (
                 ["", "apps", "Shops.example.com", "a..b", "example.com/v1"].map(group).to_vec(),
                 "such as `shops.example.com`",

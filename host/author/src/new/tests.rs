@@ -1,4 +1,4 @@
-//! New folders, in every language that this binary has.
+//! Tests new folders in every language of this binary.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ fn text(files: &[TemplateFile], path: &str) -> String {
     String::from_utf8(file.content.clone()).expect("UTF-8")
 }
 
-/// Every language with both kinds of plugin.
+/// Every language with both kinds of plugins.
 fn all() -> Vec<(&'static str, PluginKind)> {
     languages()
         .into_iter()
@@ -28,7 +28,7 @@ fn all() -> Vec<(&'static str, PluginKind)> {
 }
 
 #[test]
-fn no_placeholder_is_left_and_no_file_comes_twice() {
+fn no_placeholder_is_left_and_no_file_is_duplicated() {
     for (language, kind) in all() {
         let files = made(language, kind);
         let paths: BTreeSet<_> = files.iter().map(|file| &file.path).collect();
@@ -75,7 +75,7 @@ fn every_folder_has_what_an_author_needs() {
 }
 
 #[test]
-fn every_link_of_a_made_folder_leads_to_a_file_of_it() {
+fn every_link_in_a_new_folder_leads_to_one_of_its_files() {
     for (language, kind) in all() {
         let files = made(language, kind);
         for page in files.iter().filter(|file| file.path.extension().is_some_and(|extension| extension == "md")) {
@@ -109,7 +109,7 @@ fn headings(markdown: &str) -> impl Iterator<Item = String> {
 }
 
 #[test]
-fn what_is_made_is_ignored_whatever_the_template_says() {
+fn created_files_are_ignored_by_version_control() {
     for (template, ignored) in [
         ("", "/build\n/.windlass\n"),
         ("/build\nnode_modules", "/build\nnode_modules\n/.windlass\n"),
@@ -122,7 +122,7 @@ fn what_is_made_is_ignored_whatever_the_template_says() {
 }
 
 #[test]
-fn the_build_file_and_the_policy_are_read_by_their_own_readers() {
+fn the_build_file_and_the_policy_are_valid() {
     for (language, kind) in all() {
         let files = made(language, kind);
         let read = file::parse(Path::new("windlass.yaml"), text(&files, "windlass.yaml").as_bytes());
@@ -139,7 +139,7 @@ fn the_build_file_and_the_policy_are_read_by_their_own_readers() {
 }
 
 #[test]
-fn the_api_that_an_author_names_is_that_of_the_whole_folder() {
+fn the_authors_api_is_used_in_the_whole_folder() {
     let wish = ApiWish { kind: Some("CronJob".into()), group: "batch.example.dev".into(), version: "v1alpha1".into() };
     let names = Names::of("my-policy", &wish).expect("names");
     for (language, kind) in all() {
@@ -161,7 +161,7 @@ fn the_api_that_an_author_names_is_that_of_the_whole_folder() {
 }
 
 #[test]
-fn the_sample_is_of_the_kind_that_is_defined() {
+fn the_sample_has_the_kind_of_the_crd() {
     let names = names();
     let yaml = |text: &str| -> serde_json::Value { serde_saphyr::from_str(&names.fill(text)).expect("YAML") };
     let (crd, sample) = (yaml(COMMON[1].1), yaml(COMMON[2].1));
@@ -180,7 +180,7 @@ fn every_known_language_that_has_an_sdk_has_both_templates() {
     }
 }
 
-/// A file that is changed or removed is noticed by itself; one that comes, by the folder that it comes to.
+/// Cargo notices changed and removed files by themselves, and new files by their folder.
 #[test]
 fn cargo_looks_at_the_folders_that_a_file_may_come_to_and_at_none_that_tools_write_into() {
     let told = std::fs::read_to_string(concat!(env!("OUT_DIR"), "/../output")).expect("what the build script said");

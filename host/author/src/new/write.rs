@@ -1,4 +1,4 @@
-//! Writes a new folder. Nothing that is there is touched, and what cannot be written to its end leaves nothing behind.
+//! Writes a new folder. Existing files are not touched, and if writing fails, nothing is left behind.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
@@ -6,21 +6,21 @@ use std::path::{Path, PathBuf};
 
 use super::TemplateFile;
 
-/// Why there is no new folder.
+/// The reason why there is no new folder.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The folder has files in it.
+    /// The folder contains files.
     #[error("{} is there already and is not empty: nothing was written. Name another folder with --dir, or empty it", .0.display())]
     NotEmpty(PathBuf),
-    /// The path is there and is no folder.
+    /// The path exists and is not a folder.
     #[error("{} is there already and is no folder: nothing was written. Name another one with --dir", .0.display())]
     NoFolder(PathBuf),
-    /// It cannot be written.
+    /// The folder cannot be written.
     #[error("cannot write {}: {source}. What had been written was taken away again", path.display())]
     Unwritten { path: PathBuf, source: io::Error },
 }
 
-/// Writes `files` to `folder`, which does not exist or is empty.
+/// Writes `files` to `folder`, which must not exist or must be empty.
 pub fn write(folder: &Path, files: &[TemplateFile]) -> Result<(), WriteError> {
     match fs::read_dir(folder).map(|mut entries| entries.next().is_some()) {
         Ok(false) => {}
@@ -40,7 +40,7 @@ pub fn write(folder: &Path, files: &[TemplateFile]) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// The files and folders made so far, in order.
+/// The files and folders created so far, in order.
 #[derive(Default)]
 struct CreatedPaths {
     files: Vec<PathBuf>,
@@ -55,7 +55,7 @@ impl CreatedPaths {
         let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
         self.files.push(path.to_owned());
         file.write_all(content)?;
-        // Where a full disk shows late.
+        // A full disk may only show here.
         file.sync_data()
     }
 
@@ -73,11 +73,11 @@ impl CreatedPaths {
 
     fn take_away(self) {
         for file in &self.files {
-            // What is left over is the user's to see: the error names the folder.
+            // If this fails, the error names the folder, so that the user can see the remaining files.
             let _ = fs::remove_file(file);
         }
         for folder in self.folders.iter().rev() {
-            // Somebody else's files in it keep it.
+            // The folder stays if it contains other files.
             let _ = fs::remove_dir(folder);
         }
     }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_made_with_all_above_it() {
+    fn a_folder_is_created_with_its_parents() {
         let at = tempfile::tempdir().expect("a directory");
         let folder = at.path().join("a/b/shop");
         write(&folder, &[file("windlass.yaml"), file("sdk/src/lib.rs")]).expect("it is written");
@@ -112,10 +112,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_finished_leaves_nothing_behind() {
+    fn a_failed_write_leaves_nothing_behind() {
         let at = tempfile::tempdir().expect("a directory");
         let folder = at.path().join("new/shop");
-        // A file where a folder should be stands for a disk that is full.
+        // A file in place of a folder causes an error, like a full disk would.
         let error = write(&folder, &[file("sdk"), file("sdk/lib.rs")]).expect_err("impossible");
         assert!(error.to_string().contains("taken away"), "{error}");
         assert_eq!(fs::read_dir(at.path()).expect("it is there").count(), 0);

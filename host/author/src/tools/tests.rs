@@ -1,4 +1,4 @@
-//! Messages about tools that are missing, old or broken. The tools are scripts that print what a test needs.
+//! Tests the messages about tools that are missing, old or broken. The tools are scripts that print what a test needs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,7 +7,7 @@ use super::*;
 use crate::facts::Facts;
 use crate::{file, language};
 
-/// A machine with these programs, each with what its script does.
+/// A machine with these programs, each with the body of its script.
 fn machine(programs: &[(&str, &str)]) -> tempfile::TempDir {
     let place = tempfile::tempdir().expect("a directory");
     for (program, script) in programs {
@@ -19,7 +19,7 @@ fn machine(programs: &[(&str, &str)]) -> tempfile::TempDir {
     place
 }
 
-/// The message to the author of a plugin in `language` whose sources are all there. Empty: nothing is missing.
+/// The message to the author of a plugin in `language` whose sources exist. Empty if nothing is missing.
 async fn said(language: &str, machine: &tempfile::TempDir) -> String {
     let folder = machine.path().join("shop");
     for path in ["sdk/x", "Cargo.toml", "go.mod", "app.py", "plugin.js", "plugin.ts", "package.json"] {
@@ -38,11 +38,11 @@ async fn said(language: &str, machine: &tempfile::TempDir) -> String {
 }
 
 #[tokio::test]
-async fn on_an_empty_machine_every_language_says_what_to_get_and_how() {
+async fn on_an_empty_machine_every_missing_tool_comes_with_advice() {
     let machine = machine(&[]);
     for (language, tool, how) in [
         ("rust", "cargo: not found; needed is 1.95 or newer", "rustup"),
-        ("go", "go: not found; needed is 1.26 or newer, tried with 1.26.8", "https://go.dev/dl"),
+        ("go", "go: not found; needed is 1.26 or newer, tested with 1.26.8", "https://go.dev/dl"),
         ("python", "componentize-py: not found", "pip install componentize-py==0.25.1"),
         ("js", "componentize-qjs: not found", "npm install"),
         ("ts", "node: not found", "apt install nodejs"),
@@ -54,21 +54,21 @@ async fn on_an_empty_machine_every_language_says_what_to_get_and_how() {
 }
 
 #[tokio::test]
-async fn an_old_tool_is_told_with_its_version_and_its_place() {
+async fn an_old_tool_is_reported_with_its_version_and_path() {
     let machine = machine(&[("go", "echo go version go1.19.8 linux/amd64")]);
     let said = said("go", &machine).await;
     assert!(said.contains("/bin/go is 1.19.8, which is too old; needed is 1.26 or newer"), "{said}");
 }
 
 #[tokio::test]
-async fn a_tool_that_does_not_work_is_told_with_what_it_says() {
+async fn a_broken_tool_is_reported_with_its_output() {
     let machine = machine(&[("componentize-py", "echo 'No module named componentize_py' >&2; exit 1")]);
     let said = said("python", &machine).await;
     assert!(said.contains("is there and does not work: No module named componentize_py"), "{said}");
 }
 
 #[tokio::test]
-async fn rust_without_its_target_is_told_which_to_add() {
+async fn a_missing_rust_target_is_reported_with_the_command_to_add_it() {
     let rustc = |directory: &str| format!("echo {directory}");
     let cargo = ("cargo", "echo cargo 1.95.0");
     for (directory, of, how) in [
@@ -89,7 +89,7 @@ async fn rust_without_its_target_is_told_which_to_add() {
 }
 
 #[tokio::test]
-async fn rust_without_its_toolchain_is_told_which_to_install_and_not_where_rustup_was() {
+async fn a_missing_rust_toolchain_is_reported_by_name() {
     let rustup = "echo \"error: toolchain '1.95.0-x86_64' is not installed\" >&2
         [ \"$RUST_BACKTRACE$RUST_LIB_BACKTRACE\" = 00 ] || echo 'Stack backtrace: 0: std::rt' >&2
         exit 1";
@@ -100,7 +100,7 @@ async fn rust_without_its_toolchain_is_told_which_to_install_and_not_where_rustu
 }
 
 #[tokio::test]
-async fn zig_may_be_a_package_of_python() {
+async fn zig_may_be_a_python_package() {
     let machine = machine(&[("python3", "[ \"$2 $3\" = 'ziglang version' ] && echo 0.17.0")]);
     assert_eq!(said("c", &machine).await, "");
     let without = self::machine(&[("python3", "echo 'No module named ziglang' >&2; exit 1")]);
@@ -108,7 +108,7 @@ async fn zig_may_be_a_package_of_python() {
 }
 
 #[tokio::test]
-async fn what_npm_has_installed_for_the_folder_is_taken_first() {
+async fn packages_that_npm_installed_for_the_folder_come_first() {
     let machine = machine(&[("node", "echo v20.1.0"), ("esbuild", "echo 0.1.0"), ("componentize-qjs", "")]);
     assert!(said("js", &machine).await.contains("esbuild: "), "the one of the machine is too old");
     let modules = machine.path().join("shop/node_modules");
@@ -122,7 +122,7 @@ async fn what_npm_has_installed_for_the_folder_is_taken_first() {
 }
 
 #[tokio::test]
-async fn sources_that_are_not_there_are_missing_too() {
+async fn missing_sources_are_reported_too() {
     let machine = machine(&[("go", "echo go version go1.26.8")]);
     let folder = machine.path().join("bare");
     fs::create_dir_all(&folder).expect("it is made");
