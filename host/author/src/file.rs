@@ -270,7 +270,7 @@ watch: [\"src/**\"]
             ("composer", "compose", &["windlass.yaml:3", "did you mean `composer`?"]),
             ("command:", "comand:", &["windlass.yaml:5", "did you mean `command`?"]),
             ("name: shop", "name: My_Shop", &["windlass.yaml:1", "lower-case"]),
-            ("src/**", "src/***", &["windlass.yaml:6", "no pattern"]),
+            ("src/**", "src/***", &["windlass.yaml:6", "not a file pattern"]),
             ("make shop", "\"\"", &["windlass.yaml:5", "`build.command` is empty"]),
             ("name: shop\n", "", &["windlass.yaml", "name"]),
             ("name: shop", "name: [1]", &["windlass.yaml:1:7: `name`: "]),

@@ -1,21 +1,21 @@
-//! How long to wait before the next attempt to list or watch.
+//! The wait before the next attempt to list or watch.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 use windlass_core::retry::{Retries, RetryPolicy};
 
-/// The wait after a first failure: that of client-go's reflectors, as the two times that follow
+/// The wait after a first failure. This and the next two values are those of client-go's reflectors
 /// (`tools/cache/reflector.go`, `NewReflectorWithOptions`).
 const RELIST_BACKOFF_MIN: Duration = Duration::from_millis(800);
 /// The longest wait.
 const RELIST_BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// Less up to a half at random, so that many informers do not return together.
+/// Shortened by up to a half at random, so that many informers do not retry at the same time.
 const RELIST_BACKOFF: RetryPolicy = RetryPolicy::doubling(RELIST_BACKOFF_MIN, RELIST_BACKOFF_MAX).jitter(0.5, 1.0);
-/// After so long without a failure the next one counts as the first.
+/// After this time without a failure, the next failure counts as the first.
 const RELIST_BACKOFF_RESET: Duration = Duration::from_mins(2);
 
-/// The waits after failures that follow each other.
+/// The waits after consecutive failures.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     retries: Retries,

@@ -1,4 +1,4 @@
-//! The connection to the API server: where it is, how requests travel, and whether it answers.
+//! The connection to the API server: its address, its transport, and whether the server answers.
 
 pub(crate) mod api_error;
 mod connect;

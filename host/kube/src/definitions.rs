@@ -1,8 +1,8 @@
-//! Installs the definitions (CRDs) that manifests bring: by server-side apply, without force, and never so that
-//! stored objects would be lost. None is ever deleted.
+//! Installs the CRDs that manifests contain. They are applied on the server, without force, and never in a way that
+//! would lose stored objects. CRDs are never deleted.
 //!
-//! What is to be done is decided in [`change`]; here it is carried out, under a system role. Whether the operator
-//! allows it is asked before, by whoever calls.
+//! [`change`] decides what to do; here it is carried out under a system role. The caller has to check before whether
+//! the operator allows it.
 
 mod change;
 
@@ -27,17 +27,17 @@ use change::{DefinitionState, DefinitionStep};
 pub use change::{Definition, Refusal};
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/";
-/// How long the server may take to answer a write of a definition, which can be as large as an object gets.
+/// The time that the server may take to answer the write of a CRD, which can be as large as any object.
 const DEFINITION_ANSWER_TIMEOUT: Duration = Duration::from_secs(35);
-/// How often the decision is made anew because the definition changed meanwhile.
+/// The maximum number of decisions, in case the CRD changes between a decision and its write.
 const DECISIONS_MAX: usize = 4;
-/// The waits between two looks at a definition that is not established yet.
+/// The waits between checks whether a CRD is established.
 const ESTABLISHED_BACKOFF: RetryPolicy = RetryPolicy::doubling(Duration::from_millis(50), Duration::from_secs(2));
 
-/// Why a definition is not installed.
+/// The reason why a CRD is not installed.
 #[derive(Debug, thiserror::Error)]
 pub enum DefinitionError {
-    /// The manifest's definition is none, or asks for what no manifest may.
+    /// The manifest's CRD is invalid, or asks for something that no manifest may.
     #[error("the definition {name:?} cannot be installed: {problem}")]
     Unsound {
         /// Its name, as far as it has one.
@@ -45,15 +45,15 @@ pub enum DefinitionError {
         /// The problem.
         problem: String,
     },
-    /// The cluster has another one, which must not be replaced.
+    /// The cluster has a different CRD that must not be replaced.
     #[error("the definition {name} is not installed: {refusal}")]
     Refused {
         /// Its name.
         name: String,
-        /// Why not.
+        /// The reason.
         refusal: Refusal,
     },
-    /// Others have set fields of it to other values.
+    /// Other managers have set fields to other values.
     #[error(
         "the definition {name} is not installed, because others manage fields that the manifest would change: {message}. \
          Bring the manifest and their definition together, or have them give it up"
@@ -61,10 +61,10 @@ pub enum DefinitionError {
     OtherManagers {
         /// Its name.
         name: String,
-        /// The server's message: who owns which fields.
+        /// The server's message, which names the managers and fields.
         message: String,
     },
-    /// Another definition has its kind or one of its names.
+    /// Another CRD has the same kind or one of the names.
     #[error("the definition {name} is stored, but the server does not serve it: its names are not accepted: {message}")]
     NamesTaken {
         /// Its name.
@@ -72,31 +72,31 @@ pub enum DefinitionError {
         /// The server's message.
         message: String,
     },
-    /// The server took it but did not say within the limit that it serves it.
+    /// The server stored the CRD, but did not report within the limit that it is served.
     #[error("the definition {name} is stored, but was not established within {limit:?}: {message}")]
     NotEstablished {
         /// Its name.
         name: String,
-        /// How long was waited.
+        /// The time limit.
         limit: Duration,
-        /// The last thing that is known.
+        /// The last known state.
         message: String,
     },
-    /// It changed whenever it was about to be replaced.
-    #[error("the definition {name} is not installed: it changes all the time; who else writes it?")]
+    /// The CRD changed each time before it could be replaced.
+    #[error("the definition {name} is not installed: it keeps changing; another client seems to write it")]
     Contended {
         /// Its name.
         name: String,
     },
-    /// Another replica may be the one that installs it now.
+    /// Another replica may be installing it now.
     #[error("the definition {name} is left to another replica: {source}")]
     LeaseLost {
         /// Its name.
         name: String,
-        /// Whose turn it may be.
+        /// The lease that may belong to another replica.
         source: LeaseLost,
     },
-    /// The server could not be asked, or refused.
+    /// The request failed or was refused.
     #[error("cannot {verb} the definition {name}: {source}")]
     Request {
         /// `get` or `patch`.
@@ -106,7 +106,7 @@ pub enum DefinitionError {
         /// The error.
         source: RequestError,
     },
-    /// The server's answer makes no sense.
+    /// The server's answer cannot be parsed.
     #[error("the API server's answer about the definition {name} cannot be read: {source}")]
     Malformed {
         /// Its name.
@@ -116,18 +116,18 @@ pub enum DefinitionError {
     },
 }
 
-/// The result of having a definition installed.
+/// The result of an installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Installed {
-    /// There was none.
+    /// It did not exist.
     Created,
-    /// There was another one of the name.
+    /// A different CRD of that name existed.
     Updated,
-    /// It was there.
+    /// It existed already.
     Unchanged,
 }
 
-/// Installs definitions. Clones share everything.
+/// Installs CRDs. Clones share everything.
 #[derive(Clone)]
 pub struct Definitions {
     client: Client,
@@ -135,14 +135,14 @@ pub struct Definitions {
 }
 
 impl Definitions {
-    /// Nothing is asked yet. `discovery` hears of kinds that are new.
+    /// An installer; sends nothing yet. New kinds are reported to `discovery`.
     #[must_use]
     pub fn new(client: Client, discovery: Discovery) -> Self {
         Self { client, discovery }
     }
 
-    /// Has `definition` in the cluster, and waits for at most `limit` until the server serves its kind. It is written
-    /// as `field_manager`, in the name of `role`. What one host installs, another may install at the same time.
+    /// Installs `definition`, and waits at most `limit` until the server serves its kind. It is written as
+    /// `field_manager`, in the name of `role`. Several hosts may install the same CRD at the same time.
     pub async fn install(
         &self,
         role: &Principal,
@@ -165,8 +165,8 @@ impl Definitions {
 }
 
 impl Definitions {
-    /// The change that [`Self::install`] would make of the cluster's definition, for people; it makes none. None: it
-    /// would make none.
+    /// Describes the change that [`Self::install`] would make to the cluster's CRD, without making it. `None` if
+    /// nothing would change.
     pub async fn would_install(
         &self,
         role: &Principal,
@@ -189,7 +189,7 @@ impl Definitions {
     }
 }
 
-/// One definition on its way into the cluster.
+/// One installation of a CRD.
 struct Installer<'a> {
     client: &'a Client,
     role: &'a Principal,
@@ -199,7 +199,7 @@ struct Installer<'a> {
 }
 
 impl Installer<'_> {
-    /// Decides and applies; the result has the definition as the server then has it.
+    /// Decides and applies. The result contains the server's CRD afterwards.
     async fn write(&self) -> Result<(Installed, Value), DefinitionError> {
         for _ in 0..DECISIONS_MAX {
             let existing = self.get().await?;
@@ -219,7 +219,7 @@ impl Installer<'_> {
                 Err(RequestError::Refused { status, .. }) if is_other_managers(&status) => {
                     return Err(DefinitionError::OtherManagers { name: self.name(), message: status.message });
                 }
-                // Changed, or gone, since it was looked at.
+                // The CRD was changed or deleted after it was read.
                 Err(RequestError::Refused { status, .. }) if status.code == 409 => {}
                 Err(source) => return Err(self.failed("patch", source)),
             }
@@ -241,8 +241,8 @@ impl Installer<'_> {
         };
         mutation.end_within(limit);
         let began = Instant::now();
-        // On a task of its own, which holds the lease: a request that was sent must not be forgotten with whoever waits
-        // for it.
+        // A separate task holds the lease, because a request that was sent must be completed even if the caller stops
+        // waiting.
         let (client, fence) = (self.client.clone(), self.role.fence.clone());
         let sent = tokio::spawn(async move {
             let result = request::mutate(&client, mutation, limit).await;
@@ -272,7 +272,7 @@ impl Installer<'_> {
         result
     }
 
-    /// Waits until the server serves the definition, of which `latest` is known.
+    /// Waits until the server serves the CRD, whose last known state is `latest`.
     async fn established(&self, mut latest: Value, deadline: Instant, limit: Duration) -> Result<(), DefinitionError> {
         let mut waits = ESTABLISHED_BACKOFF.begin();
         let late = |message| DefinitionError::NotEstablished { name: self.name(), limit, message };
@@ -293,7 +293,7 @@ impl Installer<'_> {
         }
     }
 
-    /// The definition as the server has it now.
+    /// The server's current CRD.
     async fn get(&self) -> Result<Option<Value>, DefinitionError> {
         let headers = self.headers.clone().into();
         match request::get_as(

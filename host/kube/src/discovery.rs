@@ -1,7 +1,7 @@
 //! Finds the resource that serves a kind.
 //!
-//! One request a group-version, on the first question about it. A kind that is missing from the answer is asked for
-//! again at most once in ten seconds, so that a CRD that is installed later is found.
+//! There is one request per group-version, made when it is first needed. If a kind is missing from the answer, the
+//! server is asked again at most once in ten seconds, so that a CRD that is installed later is found.
 
 mod comparable;
 mod resource;
@@ -22,48 +22,36 @@ use crate::discovery::resource::group_version_path;
 
 pub use resource::Resource;
 
-/// How soon a group-version is asked for again when a kind is missing from it.
+/// The interval before a group-version is requested again because a kind is missing from it.
 const MISSING_KIND_REFRESH_INTERVAL: Duration = Duration::from_secs(10);
-/// How soon it is asked again who serves a group-version: another server may take it over.
+/// The interval before the server of a group-version is looked up again, because it may change.
 const SERVED_BY_REFRESH_INTERVAL: Duration = Duration::from_mins(1);
-/// Of more group-versions than this, those are forgotten that no server has: plugins can invent them.
+/// With more group-versions than this, those that the server does not have are forgotten, because plugins can invent
+/// any number of them.
 const GROUP_VERSIONS_MAX: usize = 1024;
 
-/// Why a kind has no resource.
+/// The reason why a kind has no resource.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoveryError {
-    /// The server answered, and does not have it.
+    /// The server answered and does not serve it.
     #[error("the API server does not serve {kind}: install its CustomResourceDefinition, or correct the kind's name")]
-    NotServed {
-        /// The kind that was asked for.
-        kind: ObjectKind,
-    },
+    NotServed { kind: ObjectKind },
     /// The server could not be asked.
     #[error("cannot ask the API server about {kind}: {source}")]
-    Unreachable {
-        /// The kind that was asked for.
-        kind: ObjectKind,
-        /// Why not.
-        source: Arc<RequestError>,
-    },
-    /// The answer makes no sense.
+    Unreachable { kind: ObjectKind, source: Arc<RequestError> },
+    /// The answer cannot be parsed.
     #[error("the API server's list of resources for {kind} cannot be read: {source}")]
-    Malformed {
-        /// The kind that was asked for.
-        kind: ObjectKind,
-        /// Why not.
-        source: serde_json::Error,
-    },
+    Malformed { kind: ObjectKind, source: serde_json::Error },
 }
 
 impl DiscoveryError {
-    /// Whether the server answered that it has no such group-version.
+    /// Whether the server answered that the group-version does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Unreachable { source, .. } if source.code() == Some(404))
     }
 }
 
-/// Plugins name versions in the bodies of writes, and what they name becomes the beginning of a path.
+/// Plugins name versions in the bodies of writes, and these become the beginning of a path.
 fn is_api_version(text: &str) -> bool {
     text.split('/').count() <= 2 && text.split('/').all(is_dns_subdomain)
 }
@@ -72,7 +60,7 @@ fn is_api_version(text: &str) -> bool {
 #[derive(Clone)]
 pub struct Discovery {
     client: Client,
-    /// None: versions are taken not to compare.
+    /// `None` to treat versions as not comparable.
     comparability: Option<Arc<Comparability>>,
     group_versions: Arc<Mutex<HashMap<Arc<str>, Arc<GroupVersion>>>>,
 }
@@ -80,9 +68,10 @@ pub struct Discovery {
 #[derive(Default)]
 struct GroupVersion {
     cached: Mutex<Option<Fetched>>,
-    /// Held while the server is asked, so that many questions make one request. What is cached is found without it.
+    /// Held while the server is asked, so that concurrent questions share one request. Cached answers are found without
+    /// it.
     asking: tokio::sync::Mutex<()>,
-    /// Whether the API server itself serves it, and since when that is known.
+    /// Whether the API server itself serves the group-version, and when that was found.
     own: tokio::sync::Mutex<Option<(Instant, bool)>>,
 }
 
@@ -91,7 +80,7 @@ struct Fetched {
     resources: Resources,
 }
 
-/// By kind. Empty if the server has no such group-version.
+/// By kind. Empty if the server does not have the group-version.
 type Resources = HashMap<Arc<str>, Arc<Resource>>;
 
 impl GroupVersion {
@@ -103,27 +92,27 @@ impl GroupVersion {
         self.cached().as_ref()?.resources.get(kind).cloned()
     }
 
-    /// Whether the server has it, as far as it was asked.
+    /// Whether the server has it, as of the last request.
     fn is_served(&self) -> bool {
         self.cached().as_ref().is_some_and(|fetched| !fetched.resources.is_empty())
     }
 
-    /// Whether the server was asked too recently to be asked again.
+    /// Whether the last request was too recent for another one.
     fn is_fresh(&self) -> bool {
         self.cached().as_ref().is_some_and(|fetched| fetched.at.elapsed() < MISSING_KIND_REFRESH_INTERVAL)
     }
 }
 
-/// Why a part of the cluster cannot be looked at.
+/// The reason why a part of the cluster cannot be examined.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     /// The server does not answer, or refuses.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// Its answer makes no sense.
+    /// The server's answer cannot be parsed.
     #[error("the API server's answer cannot be read: {0}")]
     Malformed(#[from] serde_json::Error),
-    /// A group-version that the server names and then tells nothing of, as when an aggregated API is down.
+    /// The server lists a group-version but does not describe it, for example because an aggregated API is down.
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
 }
@@ -152,13 +141,14 @@ impl SweepError {
 }
 
 impl Discovery {
-    /// Asks through `client`; no request is made yet.
+    /// Uses `client`. Sends no request yet.
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client, comparability: None, group_versions: Arc::default() }
     }
 
-    /// Whether it also asks which versions compare as numbers: two requests more for a group-version. Without, none do.
+    /// Whether to find out which versions can be compared as numbers. This takes two more requests per group-version.
+    /// Otherwise none can be compared.
     #[must_use]
     pub fn compare_versions(self, compare: bool) -> Self {
         Self { comparability: compare.then(Arc::default), ..self }
@@ -182,8 +172,8 @@ impl Discovery {
         group_version.get(&kind.kind).ok_or_else(|| DiscoveryError::NotServed { kind: kind.clone() })
     }
 
-    /// The same, for a request to `subresource` of its objects; an empty one is the object itself. An answer without
-    /// the subresource is not believed without asking anew: the definition may have got it meanwhile.
+    /// As [`Self::resolve`], for a request to `subresource` of its objects; empty for the object itself. If the cached
+    /// answer lacks the subresource, the server is asked again, because the CRD may have changed.
     pub(crate) async fn resolve_with(
         &self,
         kind: &ObjectKind,
@@ -197,8 +187,8 @@ impl Discovery {
         self.resolve(kind).await
     }
 
-    /// Whether the API server itself serves `resource`, as it does its own and those of definitions, and not another
-    /// server behind it. Asked once in a while for a group-version. An error: the server could not tell now.
+    /// Whether the API server itself serves `resource`, as it does for built-in kinds and CRDs, and not an aggregated
+    /// server. Looked up once in a while per group-version. An error means that the server could not answer now.
     pub(crate) async fn is_own(&self, resource: &Resource) -> Result<bool, RequestError> {
         let group_version = self.group_version(&resource.kind);
         let mut own = group_version.own.lock().await;
@@ -210,7 +200,7 @@ impl Discovery {
         Ok(is_own)
     }
 
-    /// Notes whether the versions of `resources` compare, which are those of `kind`'s group-version.
+    /// Records whether the versions of `resources`, all of `kind`'s group-version, can be compared.
     async fn compare(&self, kind: &ObjectKind, resources: &mut Resources) -> Result<(), DiscoveryError> {
         let (Some(comparability), Some(any)) = (&self.comparability, resources.values().next()) else { return Ok(()) };
         let unreachable = |error| DiscoveryError::Unreachable { kind: kind.clone(), source: Arc::new(error) };
@@ -221,8 +211,8 @@ impl Discovery {
         Ok(())
     }
 
-    /// Every resource that the server serves, each once, in the version that the server prefers; and the group-versions
-    /// that it names and tells nothing of. Fails if the server does not tell what it serves.
+    /// Every resource that the server serves, in the server's preferred version, and the group-versions that it lists
+    /// but does not describe. Fails if the server does not list its groups.
     pub async fn everything(&self) -> Result<(Vec<Arc<Resource>>, Vec<(String, DiscoveryError)>), SweepError> {
         #[derive(Deserialize)]
         struct Core {
@@ -248,13 +238,12 @@ impl Discovery {
         Ok((found.into_values().collect(), failed))
     }
 
-    /// Whom it asks.
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Has the next question about `kind` answered by the server, unless it has just been asked. For whoever saw that
-    /// the cached answer is wrong.
+    /// Makes the next question about `kind` ask the server, unless it was asked very recently. For callers that found
+    /// the cached answer to be wrong.
     pub(crate) fn doubt(&self, kind: &ObjectKind) {
         let group_version = self.group_version(kind);
         if !group_version.is_fresh() {
@@ -262,8 +251,8 @@ impl Discovery {
         }
     }
 
-    /// Has the next question about each kind of `group` answered by the server, however recently it was asked. For
-    /// whoever heard that a definition of the group has changed.
+    /// Makes the next question about each kind of `group` ask the server, however recently it was asked. For callers
+    /// that learned of a changed CRD of the group.
     pub fn invalidate(&self, group: &str) {
         let group_versions = self.group_versions.lock().unwrap_or_else(PoisonError::into_inner);
         for (api_version, group_version) in group_versions.iter() {
@@ -281,7 +270,7 @@ impl Discovery {
         Arc::clone(group_versions.entry(Arc::clone(&kind.api_version)).or_default())
     }
 
-    /// Asks the server for the group-version of `kind`; there is nothing in it if the server does not serve it.
+    /// Asks the server for the group-version of `kind`. The result is empty if the server does not serve it.
     async fn fetch(&self, kind: &ObjectKind) -> Result<Resources, DiscoveryError> {
         match self.ask(kind).await {
             Err(error) if error.is_not_found() => Ok(HashMap::new()),
@@ -317,7 +306,7 @@ struct GroupVersionName {
 }
 
 impl ApiGroup {
-    /// Its group-versions; the preferred one comes first, and may come twice.
+    /// The group-versions. The preferred one comes first, and may appear twice.
     fn preferred_first(self) -> impl Iterator<Item = String> {
         self.preferred_version.into_iter().chain(self.versions).map(|version| version.group_version)
     }
@@ -356,7 +345,7 @@ fn read(text: &str, api_version: &Arc<str>) -> Result<Resources, serde_json::Err
             comparable: false,
             kind: kind.clone(),
         };
-        // Where two resources share a kind, the first is the one that the kind is known for.
+        // If two resources have the same kind, the first one is the usual one.
         resources.entry(kind.kind).or_insert_with(|| Arc::new(resource));
     }
     Ok(resources)

@@ -1,4 +1,4 @@
-//! Kubernetes Events: `events.k8s.io/v1`, sent by a task of their own, so that they never delay or fail a call.
+//! Sends Kubernetes Events (`events.k8s.io/v1`) in a separate task, so that they never delay or fail a call.
 
 mod series;
 
@@ -29,20 +29,22 @@ use crate::client::headers;
 use crate::client::request::{self, MUTATION_LIFETIME_MAX, Mutation, Query, RequestError, SERVER_TIMEOUT_QUERY};
 use crate::events::series::{Action, Correlator, SeriesKey};
 
-/// How many events may wait: as many as client-go keeps (`tools/events/event_broadcaster.go`, `maxQueuedEvents`).
+/// The maximum number of waiting events, as in client-go (`tools/events/event_broadcaster.go`, `maxQueuedEvents`).
 const QUEUED_EVENTS_MAX: usize = 1_000;
-/// How many are sent at a time: one after the other, those of a start would keep a stop waiting.
+/// The number of events that are sent concurrently. If they were sent one by one, a shutdown soon after a start would
+/// have to wait for them.
 const CONCURRENT_EVENTS_MAX: usize = 8;
-/// The most bytes of a note that the server takes (`pkg/apis/core/validation/events.go`, `NoteLengthLimit`).
+/// The maximum size of a note in bytes that the server accepts (`pkg/apis/core/validation/events.go`,
+/// `NoteLengthLimit`).
 const EVENT_NOTE_BYTES_MAX: usize = 1_024;
-/// The same of a reason and an action (`ReasonLengthLimit`).
+/// The maximum size of a reason and of an action (`ReasonLengthLimit`).
 const EVENT_WORD_BYTES_MAX: usize = 128;
-/// The longest name of an object.
+/// The maximum length of an object's name.
 const EVENT_NAME_BYTES_MAX: usize = 253;
-/// The waits between the attempts to send one event.
+/// The waits between attempts to send an event.
 const EVENT_BACKOFF: RetryPolicy = RetryPolicy::doubling(Duration::from_secs(1), Duration::from_secs(4)).steps(3);
 
-/// Sends the Events of plugins. Clones share a queue and a task, which ends with the last of them.
+/// Sends the Events of plugins. Clones share a queue and a task, which ends with the last clone.
 #[derive(Clone)]
 pub struct Recorder {
     queue: mpsc::Sender<Message>,
@@ -61,17 +63,18 @@ struct Occurrence {
     controller: String,
     instance: String,
     headers: HeaderMap,
-    /// By which it was told. It is asked again before each request: what waits may outlive a lease.
+    /// The fence of the event's principal. It is checked before each request, because a queued event may outlive a
+    /// lease.
     fence: Fenced,
     at: Timestamp,
 }
 
 impl Recorder {
-    /// A recorder whose task runs on the tokio runtime that this is called on.
+    /// A recorder whose task runs on the current tokio runtime.
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime.
+    /// Panics outside of a tokio runtime.
     #[must_use]
     pub fn new(client: Client) -> Self {
         let (queue, messages) = mpsc::channel(QUEUED_EVENTS_MAX);
@@ -79,20 +82,20 @@ impl Recorder {
         Self { queue, dropped: Arc::default(), read_only: false }
     }
 
-    /// The same, which sends nothing if `read_only` (`--read-only`).
+    /// If `read_only` (`--read-only`), sends nothing.
     #[must_use]
     pub fn read_only(self, read_only: bool) -> Self {
         Self { read_only, ..self }
     }
 
-    /// Waits until what was emitted before has been sent or given up, at most for `limit`. False: some was left.
+    /// Waits at most `limit` until all earlier events have been sent or given up. Returns false if some remain.
     pub async fn flush(&self, limit: Duration) -> bool {
         let (done, sent) = oneshot::channel();
         let flushed = async { self.queue.send(Message::Flush(done)).await.is_ok() && sent.await.is_ok() };
         timeout(limit, flushed).await.unwrap_or(false)
     }
 
-    /// How many events were dropped because too many waited.
+    /// The number of events that were dropped because too many waited.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
@@ -106,12 +109,12 @@ impl Events for Recorder {
         }
         let principal = &call.principal;
         if principal.fence.may_start(MUTATION_LIFETIME_MAX).is_err() {
-            return; // Whoever runs the plugin now tells of it.
+            return; // The replica that runs the plugin now reports the event.
         }
         call.config.redact_in(&mut event.note);
         let regarding = &event.regarding.get_or_insert_with(|| call.primary_ref()).key;
         if !principal.grants().may_regard(&call.primary_key, regarding) {
-            // Not louder: a plugin could fill the log with it.
+            // At debug level, because a plugin could otherwise fill the log.
             tracing::debug!(
                 plugin = %principal.plugin, primary = %call.primary_key, %regarding,
                 "an event about an object outside the primary's namespace was dropped"
@@ -124,7 +127,7 @@ impl Events for Recorder {
         if event.reason.is_empty() {
             tracing::warn!(
                 plugin = %principal.plugin, note = event.note,
-                "an event was dropped: it has no reason, which its plugin must give"
+                "an event was dropped because it has no reason; the plugin must give one"
             );
             return;
         }
@@ -138,7 +141,7 @@ impl Events for Recorder {
                 return;
             }
         };
-        // For who watches a plugin at work: at the server it is one of many, and may be counted instead of written.
+        // For a user who watches a plugin at work. On the server, the event may only be counted instead of created.
         tracing::debug!(
             target: "windlass::events",
             plugin = %principal.plugin, %regarding, kind = ?event.event_type, reason = event.reason, note = event.note, "event"
@@ -166,12 +169,12 @@ fn shorten(text: &mut String, most: usize) {
     text.truncate(text.floor_char_boundary(most));
 }
 
-/// The task that sends: several events at a time, of one series one after the other.
+/// The sending task. It sends several events concurrently, but events of one series one after the other.
 struct Worker {
     client: Client,
     correlator: Correlator,
     sending: FuturesUnordered<BoxFuture<'static, Attempt>>,
-    /// The series of what is being sent.
+    /// The series with an event in progress.
     under_way: HashSet<SeriesKey>,
 }
 
@@ -181,8 +184,8 @@ struct Attempt {
     action: Action,
     /// The name of the Event that was to be created.
     name: String,
-    /// The cause of a panic, else what became of it. False: the lease was lost while it waited, and whoever runs the
-    /// plugin now tells of it.
+    /// The cause of a panic, or the result. False if the lease was lost while the event waited; the replica that runs
+    /// the plugin now reports it.
     sent: Result<Result<bool, RequestError>, String>,
 }
 
@@ -204,7 +207,7 @@ impl Worker {
                     }
                     Some(Message::Flush(done)) => {
                         while self.one_ends().await {}
-                        // Whoever asked may have stopped waiting.
+                        // The caller may have stopped waiting.
                         let _ = done.send(());
                     }
                     None => break,
@@ -216,20 +219,20 @@ impl Worker {
     }
 
     async fn occurred(&mut self, occurrence: Box<Occurrence>) {
-        // What is to be done about it follows from how the one before it ends.
+        // The next step for an event depends on the result of the previous one of its series.
         while self.under_way.contains(&occurrence.key) && self.one_ends().await {}
         let action = self.correlator.occurred(&occurrence.key, Instant::now());
         self.act(occurrence, action);
     }
 
-    /// Waits until one that is under way has ended. False: none is.
+    /// Waits until an attempt has ended. Returns false if there is none.
     async fn one_ends(&mut self) -> bool {
         let Some(attempt) = self.sending.next().await else { return false };
         self.ended(attempt);
         true
     }
 
-    /// Begins to send what `action` is, if it is anything.
+    /// Starts to carry out `action`, unless it is `Skip`.
     fn act(&mut self, occurrence: Box<Occurrence>, action: Action) {
         let name = name_of(&occurrence);
         let mutation = match &action {
@@ -246,13 +249,13 @@ impl Worker {
         }));
     }
 
-    /// Forgets all series: what it knows of them may be half true.
+    /// Forgets all series, because their state may be incomplete.
     fn panicked(&mut self, cause: &str) {
         tracing::error!(cause, "the recorder panicked; the event is lost, the next ones are not");
         self.correlator = Correlator::default();
     }
 
-    /// Notes what became of an attempt.
+    /// Records the result of an attempt.
     fn ended(&mut self, attempt: Attempt) {
         let Attempt { occurrence, action, name, sent } = attempt;
         let key = &occurrence.key;
@@ -262,7 +265,7 @@ impl Worker {
             Err(cause) => self.panicked(&cause),
             Ok(Ok(true)) if is_creation => self.correlator.created(key, name),
             Ok(Ok(false)) if is_creation => self.correlator.forget(key),
-            // An earlier attempt whose answer was lost.
+            // An earlier attempt created the Event, but its answer was lost.
             Ok(Err(error)) if is_creation && error.code() == Some(409) => self.correlator.created(key, name),
             Ok(Err(error)) if is_creation => {
                 tracing::warn!(
@@ -270,18 +273,19 @@ impl Worker {
                     "an event could not be recorded; it is lost"
                 );
             }
-            // The server keeps events for an hour only.
+            // The server keeps events only for an hour.
             Ok(Err(error)) if error.code() == Some(404) => {
                 self.correlator.forget(key);
                 self.act(occurrence, Action::Create { count: 1 });
             }
-            // The next of its series tells the true number.
+            // The next event of the series reports the true count.
             Ok(_) => {}
         }
     }
 }
 
-/// Both requests may be repeated: the name is fixed, and so is the count. False: the lease was lost while it waited.
+/// Both requests may be repeated, because the name and the count are fixed. Returns false if the lease was lost while
+/// the event waited.
 async fn send(client: &Client, mutation: &Mutation, fence: &Fenced) -> Result<bool, RequestError> {
     let attempt = || async {
         let Ok(limit) = fence.may_start(MUTATION_LIFETIME_MAX) else { return Ok(false) };
@@ -296,7 +300,8 @@ async fn send(client: &Client, mutation: &Mutation, fence: &Fenced) -> Result<bo
     EVENT_BACKOFF.run(windlass_world::random, sleep, passes, attempt).await
 }
 
-/// `<name>.<time in hexadecimal>`, as for every recorder; the object's name is left out where no Event may have it.
+/// `<name>.<time in hexadecimal>`, as every recorder does. The object's name is left out if it is not valid for an
+/// Event.
 fn name_of(occurrence: &Occurrence) -> String {
     let suffix = format!("{:x}", occurrence.at.as_nanosecond());
     let name = occurrence.key.event.regarding.as_ref().map_or("", |regarding| &*regarding.key.name);
@@ -304,7 +309,7 @@ fn name_of(occurrence: &Occurrence) -> String {
     format!("{}.{suffix}", if fits { name } else { "windlass" })
 }
 
-/// Events are beside what they regard; those of cluster-scoped objects are in `default`.
+/// The collection of the Event: in the namespace of the regarding object, or in `default` for a cluster-scoped object.
 fn collection_of(occurrence: &Occurrence) -> (String, String) {
     let regarding = occurrence.key.event.regarding.as_ref();
     let namespace = regarding.and_then(|regarding| regarding.key.namespace.as_deref()).unwrap_or("default");
@@ -382,12 +387,12 @@ fn reference(object: &ObjectRef) -> Value {
     reference
 }
 
-/// The time of day. One that cannot be written stands at its end.
+/// The current time, or the last representable time if it is later.
 pub(crate) fn timestamp() -> Timestamp {
     Timestamp::UNIX_EPOCH.saturating_add(windlass_world::now()).unwrap_or(Timestamp::MAX)
 }
 
-/// Kubernetes' `MicroTime`: RFC 3339 with six decimals, always.
+/// Kubernetes' `MicroTime`: RFC 3339 with exactly six decimals.
 pub(crate) fn micro_time(time: Timestamp) -> String {
     format!("{time:.6}")
 }

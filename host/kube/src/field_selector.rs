@@ -1,6 +1,6 @@
-//! Field selectors, read no further than the host must: whether the server could read one, which name it asks for, and
-//! whether it admits an object that a call has written itself. What watches show, the server has selected; which fields
-//! a kind can be selected by only the server knows.
+//! Parses field selectors as far as the host needs: whether the syntax is valid, which name a selector asks for, and
+//! whether it admits an object that a call has written itself. For watches, the server selects the objects. Only the
+//! server knows by which fields a kind can be selected.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,8 @@ use serde_json::Value;
 use windlass_core::cache::watch::unescaped_field;
 use windlass_core::object::Object;
 
-/// Whether `selector` admits `object`. None: the text does not tell, since each kind has fields and defaults of its own
-/// that only the server knows.
+/// Whether `selector` admits `object`. `None` if the text does not decide it, because only the server knows the fields
+/// and defaults of each kind.
 pub(crate) fn admits(selector: &str, object: &Object) -> Option<bool> {
     if selector.contains('\\') {
         return None;
@@ -32,7 +32,7 @@ pub(crate) fn admits(selector: &str, object: &Object) -> Option<bool> {
     Some(all)
 }
 
-/// Path, value, and whether they are to be equal.
+/// The path, the value, and whether they must be equal.
 fn term_of(term: &str) -> Option<(&str, &str, bool)> {
     let operators = [("!=", false), ("==", true), ("=", true)];
     operators.iter().find_map(|(operator, equal)| {
@@ -41,7 +41,7 @@ fn term_of(term: &str) -> Option<(&str, &str, bool)> {
     })
 }
 
-/// The value at a path of names. One that is missing is empty if it is a string, which its kind says and this guesses.
+/// The value at a path of names. A missing value is treated as an empty string if the wanted value suggests a string.
 fn field(object: &Value, path: &str, wanted: &str) -> Option<String> {
     match path.split('.').try_fold(object, |value, name| value.get(name)) {
         Some(Value::String(text)) => Some(text.clone()),
@@ -53,7 +53,7 @@ fn field(object: &Value, path: &str, wanted: &str) -> Option<String> {
     }
 }
 
-/// Why a text is not a field selector.
+/// The reason why a text is not a field selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("in the field selector {selector:?}: {term:?} is not like field=value or field!=value")]
 pub(crate) struct FieldSelectorError {
@@ -61,7 +61,7 @@ pub(crate) struct FieldSelectorError {
     term: String,
 }
 
-/// The name of the only object that `selector` can match. None: it may match more than one.
+/// The name of the only object that `selector` can match. `None` if it may match more than one.
 pub(crate) fn only_name(selector: &str) -> Result<Option<Cow<'_, str>>, FieldSelectorError> {
     let mut name = None;
     for term in terms(selector).filter(|term| !term.is_empty()) {
@@ -79,12 +79,12 @@ pub(crate) fn only_name(selector: &str) -> Result<Option<Cow<'_, str>>, FieldSel
     Ok(name)
 }
 
-/// Whether `selector` selects everything, because it requires nothing.
+/// Whether `selector` selects everything, because it has no terms.
 pub(crate) fn is_empty(selector: &str) -> bool {
     selector.split(',').all(str::is_empty)
 }
 
-/// The parts between commas that no backslash escapes.
+/// The parts between commas that are not escaped by a backslash.
 fn terms(selector: &str) -> impl Iterator<Item = &str> {
     let mut is_escaped = false;
     selector.split(move |c| {

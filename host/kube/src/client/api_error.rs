@@ -1,5 +1,5 @@
-//! From a failed request to the [`ApiError`] that plugins and the outcome table see. The class comes from the server's
-//! own word where it gave one, else from the HTTP status.
+//! Converts a failed request to the [`ApiError`] that plugins and the outcome table see. The class comes from the
+//! server's reason if there is one, otherwise from the HTTP status.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use windlass_core::write::settle::Ending;
 
 use crate::client::request::RequestError;
 
-/// The subject of a request, for the errors that it may end in.
+/// What a request was about, for its errors.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
     pub(crate) verb: &'static str,
@@ -24,42 +24,41 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// A refusal by the host.
+    /// An error for a request that the host refuses itself.
     pub(crate) fn refuse(&self, reason: ApiReason, message: impl Into<String>) -> ApiError {
         ApiError::refused(reason, self.verb, self.resource.clone(), self.object.clone(), message)
     }
 
     /// The error for a kind, a subresource or a namespace that does not exist. It names no object, as
-    /// [`ApiError::is_object_missing`] asks for; people read the object in the message.
+    /// [`ApiError::is_object_missing`] requires; the message contains the object for people.
     pub(crate) fn not_served(&self, message: &str) -> ApiError {
         let named = self.object.as_ref().map(|object| format!("{}: ", object.key)).unwrap_or_default();
         ApiError { object: None, ..self.refuse(ApiReason::NotFound, format!("{named}{message}")) }
     }
 
-    /// Whether the server says with `status` that the object of this request does not exist. Where it does not know the
-    /// path, it names nothing; where a namespace is missing, it names that.
+    /// Whether `status` says that the object of this request does not exist. For an unknown path, a server names no
+    /// object; for a missing namespace, it names the namespace.
     pub(crate) fn is_missing(&self, status: &Status) -> bool {
         let (Some(object), Some(details)) = (&self.object, &status.details) else { return false };
         let plural = self.resource.split(['.', '/']).next().unwrap_or_default();
-        // kube-apiserver calls the resource a kind here, with its subresource for a scale; others may mean what the
-        // word says.
+        // kube-apiserver puts the resource here, with the subresource for a scale; other servers may put the kind.
         let named = details.kind.split('/').next().unwrap_or_default();
         let is_kind = ["", plural, &object.kind.kind].iter().any(|word| named.eq_ignore_ascii_case(word));
         status.code == 404 && is_kind && *details.name == *object.key.name
     }
 
-    /// Refuses what the grants of `principal` do not cover. Whatever a plugin reads or writes is asked about here.
+    /// Refuses requests that the grants of `principal` do not cover. Every read and write of a plugin is checked here.
     pub(crate) fn check_grant(&self, principal: &Principal, access: &Access<'_>) -> Result<(), ApiError> {
         principal.check(access).map_err(|denial| self.not_granted(principal, &denial))
     }
 
-    /// The error for what the grants do not cover.
+    /// The error for a request that the grants do not cover.
     pub(crate) fn not_granted(&self, principal: &Principal, denial: &Denial) -> ApiError {
         self.refuse(ApiReason::NotGranted, format!("the plugin {} may not: {denial}", principal.plugin))
     }
 
-    /// Refuses to make `owner` an owner of the object, which exists, unless `principal` may delete that, as `deletion`
-    /// says.
+    /// Refuses to make `owner` an owner of an existing object, unless `principal` has the right to delete that object
+    /// (`deletion`).
     pub(crate) fn check_new_owner(
         &self,
         principal: &Principal,
@@ -77,14 +76,13 @@ impl Subject {
         })
     }
 
-    /// The error of a mutation whose request failed, and whether it may have been carried out. A dry run changes
-    /// nothing, whatever becomes of it.
+    /// The error of a failed mutation, and whether it may have been committed. A dry run never changes anything.
     pub(crate) fn mutation_failed(&self, error: &RequestError, dry_run: bool) -> (ApiError, Fate) {
         let fate = if dry_run { Fate::Refused } else { fate(error) };
         let failure = self.read_failed(error);
         match (fate, error) {
             (Fate::Refused, _) => (failure, fate),
-            // The server did answer with success; only its answer is lost.
+            // The server answered with success; only the content of its answer is lost.
             (Fate::Unknown(_), RequestError::NotText(_) | RequestError::TooLarge { .. }) => {
                 (self.refuse(ApiReason::UnknownOutcome, error.to_string()), fate)
             }
@@ -93,7 +91,7 @@ impl Subject {
         }
     }
 
-    /// The error of a request that changes nothing, whatever becomes of it.
+    /// The error of a failed read.
     pub(crate) fn read_failed(&self, error: &RequestError) -> ApiError {
         match error {
             RequestError::Refused { status, retry_after } => self.answered(status, *retry_after),
@@ -106,7 +104,7 @@ impl Subject {
 
     /// The error for the server's `status`.
     fn answered(&self, status: &Status, retry_after: Option<Duration>) -> ApiError {
-        // That the name has another incarnation is a conflict, whatever the server calls it.
+        // A different UID under this name is a conflict, whatever reason the server gives.
         let reason = if concerns_uid(status) { ApiReason::Conflict } else { reason(status) };
         let error = if reason == ApiReason::NotFound && !self.is_missing(status) {
             self.not_served(&status.message)
@@ -116,7 +114,7 @@ impl Subject {
         ApiError { code: status.code, status_reason: word(status), retry_after, ..error }
     }
 
-    /// The server cannot be reached; nothing was sent.
+    /// The server cannot be reached, and nothing was sent.
     pub(crate) fn unavailable(&self, message: String) -> ApiError {
         ApiError {
             code: 503,
@@ -126,12 +124,12 @@ impl Subject {
     }
 }
 
-/// Whether a mutation that failed may have been carried out.
+/// Whether a failed mutation may have been committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It was not, and will not be.
+    /// It was not committed, and will not be.
     Refused,
-    /// Nobody knows.
+    /// It is not known.
     Unknown(Ending),
 }
 
@@ -142,7 +140,7 @@ fn fate(error: &RequestError) -> Fate {
             Fate::Refused
         }
         RequestError::Refused { status, .. } if has_answered(status) => Fate::Unknown(Ending::Answered),
-        // The server has answered with success: only what it said is lost.
+        // The server answered with success; only the content of its answer is lost.
         RequestError::TooLarge { .. } | RequestError::NotText(_) => Fate::Unknown(Ending::Answered),
         RequestError::Refused { .. } | RequestError::Broken { .. } | RequestError::TimedOut { .. } => {
             Fate::Unknown(Ending::Silent)
@@ -150,19 +148,19 @@ fn fate(error: &RequestError) -> Fate {
     }
 }
 
-/// Whether a failure (5xx) is the word of the server that had the request, and not of one on the way to it: a 502 or
-/// 503 may be of a proxy, or of the aggregation layer, that lost a server behind it which still works on the request.
-/// kube-apiserver answers with a `Status` (`apimachinery/pkg/api/errors`): what went wrong (500), or that its time was
-/// over (504).
+/// Whether a 5xx status comes from the server that processed the request, and not from a server in between. A 502 or
+/// 503 may come from a proxy or the aggregation layer that lost the connection to a server which is still working on
+/// the request. kube-apiserver answers with a `Status` (`apimachinery/pkg/api/errors`): an internal error (500) or a
+/// timeout (504).
 fn has_answered(status: &Status) -> bool {
     let is_status = status.status == Some(StatusSummary::Failure);
     is_status && matches!((status.code, &*status.reason), (500, _) | (504, "Timeout"))
 }
 
-/// The failures (500) of which it is certain that nothing was stored, by how their message begins, and what they are.
-/// Admission comes before storage: a webhook that cannot be called, where failing is not ignored, ends the request
-/// there. And so does the merge of a patch that the kind's schema does not admit
-/// (`apiserver/pkg/endpoints/handlers/patch.go`). All others may come late: a storage that timed out may still commit.
+/// Beginnings of the messages of 500s for which it is certain that nothing was stored, and their reasons. Admission
+/// runs before storage, so a webhook that cannot be called ends the request there, unless failures are ignored. So does
+/// a patch that the kind's schema does not admit (`apiserver/pkg/endpoints/handlers/patch.go`). All other failures may
+/// come late: a storage that timed out may still commit.
 const BEFORE_STORAGE: [(&str, ApiReason); 3] = [
     ("Internal error occurred: failed calling webhook ", ApiReason::ServerError),
     ("failed to create typed patch object ", ApiReason::Invalid),
@@ -174,9 +172,9 @@ fn ended_before_storage(status: &Status) -> Option<ApiReason> {
     known.filter(|_| status.code == 500).map(|(_, reason)| *reason)
 }
 
-/// The server's word stays; the class says what follows from it.
+/// Keeps the server's message, and gives the error the class of unknown outcomes.
 fn unknown(failure: ApiError) -> ApiError {
-    let message = format!("{}; whether it was carried out is not known", failure.message);
+    let message = format!("{}; it is not known whether the request took effect", failure.message);
     ApiError { reason: ApiReason::UnknownOutcome, message, ..failure }
 }
 
@@ -228,8 +226,8 @@ fn has_cause(status: &Status, reason: &str) -> bool {
     status.details.iter().flat_map(|details| &details.causes).any(|cause| cause.reason == reason)
 }
 
-/// Whether the server refused because `metadata.uid` is another's. For patches it calls that an invalid change of an
-/// immutable field.
+/// Whether the server refused the request because of a different `metadata.uid`. For patches, it reports an invalid
+/// change of an immutable field.
 fn concerns_uid(status: &Status) -> bool {
     status.details.iter().flat_map(|details| &details.causes).any(|cause| cause.field == "metadata.uid")
 }

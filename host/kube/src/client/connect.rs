@@ -1,4 +1,4 @@
-//! Where the cluster is, found as kubectl finds it, and whether it answers.
+//! Finds the cluster as kubectl does, and checks whether it answers.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -21,54 +21,55 @@ use crate::client::request::{self, RequestError};
 use crate::client::restores::Restores;
 use crate::client::transport::{self, Tuning};
 
-/// How long the server may take to answer the first request: whoever starts a command waits for it.
+/// The time that the server may take to answer the first request, for which the user of a command waits.
 const CONNECT_CHECK_TIMEOUT: Duration = Duration::from_secs(15);
-/// Of a kubeconfig, which may have the certificates of many clusters.
+/// The maximum size of a kubeconfig, which may contain the certificates of many clusters.
 const KUBECONFIG_BYTES_MAX: u64 = 16 << 20;
 
-/// The command line's choice of a cluster.
+/// The cluster options of the command line.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectOptions {
-    /// `--kubeconfig`. None: the files of `KUBECONFIG`, else `~/.kube/config`, else the service account of the Pod.
+    /// `--kubeconfig`. `None` to use the files of `KUBECONFIG`, or `~/.kube/config`, or the service account of the Pod.
     pub kubeconfig: Option<PathBuf>,
-    /// `--context`. None: the current context.
+    /// `--context`. `None` for the current context.
     pub context: Option<String>,
-    /// `--namespace`. None: the context's, or the Pod's.
+    /// `--namespace`. `None` for the context's or the Pod's namespace.
     pub namespace: Option<String>,
 }
 
-/// A configured client. Nothing has been sent yet.
+/// A configured client that has sent nothing yet.
 #[derive(Clone)]
 pub struct Connection {
-    /// The client. It retries nothing by itself and never cuts a watch. HTTP/2 where the server offers it.
+    /// The client. It does not retry by itself and does not limit the length of watches. Uses HTTP/2 if the server
+    /// offers it.
     pub client: Client,
-    /// Whether the server answers, as the client's requests show.
+    /// Whether the server answers, as observed on the client's requests.
     pub reachability: Reachability,
     /// The restores of the server that were noticed.
     pub restores: Restores,
-    /// Tells how each request ends, those of [`Connection::another_client`] included.
+    /// Reports how each request ends, including those of [`Connection::another_client`].
     pub requests: RequestObserver,
     /// The server's URL.
     pub server: String,
-    /// The namespace that commands mean when they name none.
+    /// The namespace for commands that name none.
     pub default_namespace: String,
-    /// Where the configuration came from, for messages.
+    /// The source of the configuration, for messages.
     pub source: String,
     origin: Origin,
 }
 
-/// The way to the server.
+/// How to reach the server.
 #[derive(Clone)]
 enum Origin {
-    /// Over the network, as this configuration says.
+    /// Over the network, with this configuration.
     Configured(Arc<Config>),
-    /// Within this process.
+    /// In this process.
     InProcess,
 }
 
 impl Connection {
-    /// A connection to a server in this process: `service` answers each request. `server` names it in messages. To be
-    /// made on the runtime that it is used on.
+    /// A connection to a server in this process: `service` answers each request. `server` is used in messages. Must be
+    /// called on the runtime on which the connection is used.
     pub fn in_process<S, B>(service: S, server: &Uri) -> Self
     where
         S: Service<Request<Body>, Response = Response<B>> + Clone + Send + Sync + 'static,
@@ -97,9 +98,8 @@ impl Connection {
         }
     }
 
-    /// Another client, with connections of its own. Its tasks run on the tokio runtime that this is called on: it is
-    /// for what must not wait behind everything else. Whether the server answers it says nothing of the others'
-    /// connections.
+    /// Another client with its own connections, for requests that must not wait behind others. Its tasks run on the
+    /// tokio runtime on which this is called. Its requests do not affect `reachability`.
     pub fn another_client(&self) -> Result<Client, ConnectError> {
         match &self.origin {
             Origin::Configured(config) => {
@@ -110,7 +110,6 @@ impl Connection {
     }
 }
 
-/// The server's description of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerVersion {
@@ -126,7 +125,7 @@ pub struct ServerVersion {
 }
 
 impl ServerVersion {
-    /// Whether versions of the server's own resources compare as numbers: Kubernetes 1.35 and later (KEP-5504).
+    /// Whether versions of the server's own resources can be compared as numbers: since Kubernetes 1.35 (KEP-5504).
     #[must_use]
     pub fn has_comparable_versions(&self) -> bool {
         let number = |text: &str| {
@@ -137,19 +136,19 @@ impl ServerVersion {
     }
 }
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// No configuration anywhere.
+    /// There is no configuration.
     #[error(
         "no cluster is configured: KUBECONFIG is not set, {} does not exist, and this is not a Pod. Set KUBECONFIG or pass \
          --kubeconfig; to try Windlass without a cluster, run `windlass dev`", default.display()
     )]
     NoConfig {
-        /// Where kubectl's default file would be.
+        /// The path of kubectl's default file.
         default: PathBuf,
     },
-    /// A kubeconfig file cannot be read or makes no sense.
+    /// A kubeconfig file cannot be read or is invalid.
     #[error("the kubeconfig {} cannot be used: {source}", path.display())]
     Kubeconfig {
         /// The file.
@@ -157,20 +156,20 @@ pub enum ConnectError {
         /// The error.
         source: Box<KubeconfigError>,
     },
-    /// The context is in none of the files, or none is chosen.
+    /// None of the files has the context, or no context is chosen.
     #[error("{}. Known contexts in {origin}: {known}. Choose one with --context", match context {
         Some(context) => format!("there is no context {context:?}"),
         None => "no current context is set".to_owned(),
     })]
     Context {
-        /// The context asked for. None: the current one.
+        /// The requested context. `None` for the current one.
         context: Option<String>,
         /// The files.
         origin: String,
         /// The contexts in them.
         known: String,
     },
-    /// A context was asked for, but the configuration is a Pod's, which has none.
+    /// A context was requested, but a Pod's configuration has no contexts.
     #[error("--context {context:?} needs a kubeconfig, and there is none: this Pod would use its service account")]
     ContextInCluster {
         /// The context asked for.
@@ -182,12 +181,12 @@ pub enum ConnectError {
         /// Why not.
         source: Box<InClusterError>,
     },
-    /// The configuration was read but no client can be made from it.
+    /// No client can be created from the configuration.
     #[error("no client can be made from {origin}: {}", chained(source))]
     Client {
         /// Where the configuration came from.
         origin: String,
-        /// Why not: a certificate, a proxy, an unknown authentication.
+        /// The cause: a certificate, a proxy, or an unknown authentication method.
         source: Box<kube::Error>,
     },
     /// The server does not answer.
@@ -200,7 +199,7 @@ pub enum ConnectError {
         /// The error.
         source: RequestError,
     },
-    /// Something answers that is no API server.
+    /// Another server than an API server answers.
     #[error(
         "{server} ({origin}) is not a Kubernetes API server: its /version is not a version. Check the server's URL"
     )]
@@ -215,8 +214,8 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// Whether it may pass by itself: the server is away or sick, rather than another one or one that does not accept
-    /// us.
+    /// Whether the error may be temporary: the server is down or overloaded, as opposed to a wrong server or rejected
+    /// credentials.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Unreachable { source, .. } if source.code().is_none_or(|code| code == 429 || code >= 500))
@@ -233,7 +232,7 @@ fn advice(error: &RequestError) -> &'static str {
     }
 }
 
-/// Builds a client as kubectl would; sends nothing.
+/// Creates a client with kubectl's configuration. Sends nothing.
 pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectError> {
     let (mut config, source) = load(options).await?;
     let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
@@ -301,7 +300,7 @@ fn default_kubeconfig() -> PathBuf {
     std::env::home_dir().unwrap_or_default().join(".kube/config")
 }
 
-/// The files of a `KUBECONFIG`. As for kubectl, one of several need not exist; a single one must.
+/// The files in a `KUBECONFIG`. As in kubectl, files in a list may be missing, but a single file must exist.
 fn paths_of_variable(value: Option<&OsStr>) -> Vec<PathBuf> {
     let named: Vec<_> =
         value.iter().flat_map(std::env::split_paths).filter(|path| !path.as_os_str().is_empty()).collect();

@@ -1,4 +1,4 @@
-//! The headers of every request that is made for a call, reads and writes alike: who asks, and in which trace.
+//! The headers of every request that is made for a call, reads and writes alike: the principal and the trace.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue, USER_AGENT};
 use windlass_core::call::ports::CallContext;
@@ -9,10 +9,11 @@ const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user")
 const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// The User-Agent of what the host asks in its own name: discovery, lists and watches.
+/// The User-Agent of the host's own requests: discovery, lists and watches.
 pub(crate) const HOST_AGENT: &str = concat!("windlass/", env!("CARGO_PKG_VERSION"));
 
-/// A name that no header can carry. The request must not be sent without it: it would be somebody else's.
+/// A name that is not valid in a header. The request must not be sent without it, because it would be sent in another
+/// name.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} {text:?} cannot stand in a header of a request: {source}")]
 pub struct HeaderError {
@@ -21,7 +22,7 @@ pub struct HeaderError {
     source: InvalidHeaderValue,
 }
 
-/// The headers of one request, and the span that it is in the trace of its call.
+/// The headers of one request, and its span in the trace of its call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestHeaders {
     pub(super) map: HeaderMap,
@@ -30,14 +31,14 @@ pub(crate) struct RequestHeaders {
 }
 
 impl From<HeaderMap> for RequestHeaders {
-    /// Those of a request that is made for no call, or whose span is not to be collected.
+    /// Headers of a request that is not made for a call, or whose span is not collected.
     fn from(map: HeaderMap) -> Self {
         Self { map, trace: CallTrace::default(), span: 0 }
     }
 }
 
 impl RequestHeaders {
-    /// Begins the span of the request, which is sent now. To be called once.
+    /// Starts the span of the request when it is sent. Call it once.
     pub(super) fn begin_span(&self) -> OpenSpan {
         self.trace.request_as(self.span)
     }
@@ -49,7 +50,7 @@ pub(crate) fn of_call(call: &CallContext) -> Result<RequestHeaders, HeaderError>
     Ok(RequestHeaders { map: of_span(call, span)?, trace: call.trace.clone(), span })
 }
 
-/// The headers of requests that may be made after `call` has ended, more than once: they have no span of their own.
+/// Headers for requests that may be repeated, and made after `call` has ended. They have no span of their own.
 pub(crate) fn after_call(call: &CallContext) -> Result<HeaderMap, HeaderError> {
     let span = windlass_world::random();
     of_span(call, call.trace.parent().unwrap_or(span))
@@ -63,7 +64,7 @@ fn of_span(call: &CallContext, span: u64) -> Result<HeaderMap, HeaderError> {
     Ok(headers)
 }
 
-/// The headers of a request that `principal` makes outside of any call.
+/// The headers of a request by `principal` outside of any call.
 pub(crate) fn of_principal(principal: &Principal) -> Result<HeaderMap, HeaderError> {
     let mut headers = HeaderMap::new();
     headers.insert(USER_AGENT, value("the User-Agent", &principal.user_agent())?);
@@ -73,8 +74,7 @@ pub(crate) fn of_principal(principal: &Principal) -> Result<HeaderMap, HeaderErr
     Ok(headers)
 }
 
-/// The headers of a request in the name of another user, who may be an `account`. Fails if no header can carry the
-/// name.
+/// Headers of a request that impersonates a user or an `account`. Fails if the name is not valid in a header.
 pub fn of_user(user: &str, account: Option<&ServiceAccount>) -> Result<HeaderMap, HeaderError> {
     let mut headers = HeaderMap::new();
     match account {
@@ -87,7 +87,7 @@ pub fn of_user(user: &str, account: Option<&ServiceAccount>) -> Result<HeaderMap
 }
 
 fn impersonate(headers: &mut HeaderMap, account: &ServiceAccount) -> Result<(), HeaderError> {
-    // With a user alone it would not be authenticated.
+    // Without its groups, the user would not be authenticated.
     headers.insert(IMPERSONATE_USER, value("the service account", &account.user())?);
     for group in &account.groups() {
         headers.append(IMPERSONATE_GROUP, value("the group", group)?);

@@ -1,4 +1,4 @@
-//! Tells one observer how each request to the API server was answered.
+//! Reports the result of each request to the API server to one observer.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -10,22 +10,22 @@ use http::{Method, StatusCode};
 pub struct EndedRequest<'a> {
     /// Its method.
     pub method: &'a Method,
-    /// The answer's status. None: there was no answer.
+    /// The status of the answer. `None` if there was no answer.
     pub code: Option<StatusCode>,
-    /// The time until the answer began. A watch's answer goes on for much longer.
+    /// The time until the answer began. The answer to a watch continues for much longer.
     pub took: Duration,
 }
 
-/// Hears of requests.
+/// Called for each request.
 type Observer = Box<dyn Fn(&EndedRequest<'_>) + Send + Sync>;
 
-/// Where those are told that wait to hear how requests end. Clones share it.
+/// Where requests are reported. Clones share the observer.
 #[derive(Clone, Default)]
 pub struct RequestObserver(Arc<OnceLock<Observer>>);
 
 impl RequestObserver {
-    /// From now on, `observer` hears of each request that is answered or fails. Those that are given up before that are
-    /// not told. A second observer is not taken, and is dropped.
+    /// Reports each request to `observer` from now on, once it is answered or fails. Requests that are cancelled before
+    /// are not reported. If there is an observer already, this one is dropped.
     pub fn observe(&self, observer: impl Fn(&EndedRequest<'_>) + Send + Sync + 'static) {
         let _ = self.0.set(Box::new(observer));
     }

@@ -1,4 +1,4 @@
-//! Requests of the command line for any path, for the person who runs it. They change nothing.
+//! Requests of the command line for arbitrary paths, on behalf of its user. They change nothing.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use super::headers::HOST_AGENT;
 use super::request::{self, Query, RequestError};
 
 impl Connection {
-    /// GETs `path` with `query` and these further headers, and reads the whole answer, of at most `bytes_max` bytes,
-    /// within `timeout`.
+    /// GETs `path` with `query` and additional headers, and reads the whole answer of at most `bytes_max` bytes within
+    /// `timeout`.
     pub async fn get(
         &self,
         path: &str,

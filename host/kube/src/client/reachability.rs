@@ -1,7 +1,7 @@
-//! Whether the API server answers, learnt from every request of a [`Connection`](crate::Connection).
+//! Tracks whether the API server answers, using the results of every request of a [`Connection`](crate::Connection).
 //!
-//! While it does not, calls pause in the whole host instead of failing one by one. [`Observed`] is the layer that
-//! reports and that starts the one task which asks for the server until it answers.
+//! While the server does not answer, calls pause in the whole host instead of failing one by one. [`Observed`] is the
+//! layer that reports results, and that starts a single task which probes the server until it answers.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,28 +26,29 @@ use crate::client::headers::HOST_AGENT;
 use crate::client::observer::{EndedRequest, RequestObserver};
 use crate::client::transport::TooManyWatches;
 
-/// So many failures in a row that each may have reached the server are an outage. A connection refused is one at once.
+/// The number of consecutive failures that count as an outage, if each request may have reached the server. A refused
+/// connection counts at once.
 const OUTAGE_FAILURES_MIN: u32 = 3;
-/// A request that was given up after so long without the beginning of an answer has failed, whoever gave it up.
+/// A request that is cancelled after this time without the beginning of an answer counts as failed.
 const UNANSWERED_AFTER: Duration = Duration::from_secs(5);
-/// How long a probe of a server that does not answer may take: its answer is a few bytes.
+/// The time that a probe may take; its answer has only a few bytes.
 const REACHABILITY_PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// The waits between two probes: short, as all calls wait for the server.
+/// The waits between two probes. They are short, because all calls wait for the server.
 const REACHABILITY_PROBE_BACKOFF: RetryPolicy =
     RetryPolicy::doubling(Duration::from_millis(250), Duration::from_secs(5)).jitter(0.5, 1.0);
 
-/// Whether the API server answers. Clones share it.
+/// Whether the API server answers. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct Reachability {
     shared: Arc<ReachabilityInner>,
 }
 
-/// The present outage of the API server, or the last one.
+/// The current or the last outage of the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// Counts the outages that have begun: 0 before the first one.
+    /// The number of outages that have begun. 0 before the first one.
     pub number: u64,
-    /// Since when the server does not answer. None: it does.
+    /// When the server stopped answering. `None` if it answers.
     pub since: Option<Instant>,
 }
 
@@ -55,12 +56,12 @@ pub struct Outage {
 struct ReachabilityInner {
     server: String,
     outage: watch::Sender<Outage>,
-    /// In a row, of those that need to be several.
+    /// The number of consecutive failures of the kind of which several are needed.
     failures: AtomicU32,
 }
 
 impl Reachability {
-    /// That of a server which nobody asks: it never changes.
+    /// The reachability of a server that receives no requests. It never changes.
     #[must_use]
     pub fn always() -> Self {
         Self::new("")
@@ -78,18 +79,18 @@ impl Reachability {
         self.shared.outage.borrow().since.is_none()
     }
 
-    /// Completes at once while the server is reachable, else when it is again. Cancel-safe.
+    /// Completes when the server is reachable: at once, or when it is again. Cancel-safe.
     pub async fn reachable(&self) {
-        // It cannot fail: the sender is in `self`.
+        // The sender is in `self`, so this cannot fail.
         let _ = self.shared.outage.subscribe().wait_for(|outage| outage.since.is_none()).await;
     }
 
-    /// The present outage, or the last one.
+    /// The current or the last outage.
     pub(crate) fn outage(&self) -> Outage {
         *self.shared.outage.borrow()
     }
 
-    /// Changes whenever an outage begins or ends.
+    /// A receiver that changes whenever an outage begins or ends.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<Outage> {
         self.shared.outage.subscribe()
@@ -133,13 +134,13 @@ impl ReachabilityInner {
     }
 }
 
-/// Whether the end of a request shows that the server answers.
+/// What the end of a request shows about the server.
 #[derive(Debug, PartialEq, Eq)]
 enum Answering {
     Answered,
     NoConnection(String),
     Failed(String),
-    /// It was not asked.
+    /// The request was not sent.
     Unknown,
 }
 
@@ -155,8 +156,8 @@ fn verdict<B>(result: &Result<Response<B>, BoxError>) -> Answering {
     }
 }
 
-/// Whether a load balancer or the like says that it has no API server. An API server's own 503, for one about an
-/// aggregated API that is down, is a `Status` or has the id that its audit filter gives every answer.
+/// Whether the answer comes from a load balancer or the like that has no API server behind it. An API server's own 503,
+/// about an aggregated API that is down, is a `Status` or has the audit ID that the server adds to every answer.
 fn is_from_nowhere(status: StatusCode, headers: &HeaderMap) -> bool {
     let gateway =
         [StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT].contains(&status);
@@ -164,20 +165,20 @@ fn is_from_nowhere(status: StatusCode, headers: &HeaderMap) -> bool {
     gateway && !json && !headers.contains_key("audit-id")
 }
 
-/// A service whose results tell a [`Reachability`], and an observer.
+/// A service that reports its results to a [`Reachability`] and an observer.
 #[derive(Clone)]
 pub(crate) struct Observed<S> {
     inner: S,
     reachability: Reachability,
     observer: RequestObserver,
-    /// Where the server tells its version: nobody needs rights for that, and credentials are none of its business.
+    /// The path of the server's version, which needs no rights. Probes send no credentials.
     version: Uri,
-    /// Where the prober runs, whichever thread a request fails on.
+    /// The runtime of the prober, whichever thread a request fails on.
     runtime: Handle,
 }
 
 impl<S> Observed<S> {
-    /// Must be called on the runtime that is to run the prober.
+    /// Must be called on the runtime that will run the prober.
     pub(crate) fn new(inner: S, reachability: Reachability, server: &Uri) -> Self {
         let version = format!("{}/version", server.to_string().trim_end_matches('/'));
         let version = version.parse().unwrap_or_else(|_| server.clone());
@@ -185,7 +186,7 @@ impl<S> Observed<S> {
         Self { inner, reachability, observer, version, runtime: Handle::current() }
     }
 
-    /// The same, which tells `observer` too. The prober's requests are not told.
+    /// Also reports to `observer`, except for the prober's requests.
     pub(crate) fn telling(mut self, observer: &RequestObserver) -> Self {
         self.observer = observer.clone();
         self
@@ -247,7 +248,7 @@ where
     }
 }
 
-/// A request on its way, which may be dropped.
+/// A request in progress, which may be dropped.
 struct PendingRequest<F: FnOnce(Answering)> {
     since: Instant,
     report: Option<F>,
@@ -270,20 +271,20 @@ impl<F: FnOnce(Answering)> Drop for PendingRequest<F> {
     }
 }
 
-/// Asks until the server answers, or until somebody else's request was answered. Ends with the client, too.
+/// Sends probes until the server answers them or another request. Also ends with the client.
 async fn probe<S, B>(service: S, version: Uri, shared: Weak<ReachabilityInner>, number: u64)
 where
     S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone,
 {
     let mut pauses = REACHABILITY_PROBE_BACKOFF.begin();
     loop {
-        // A panic must not leave the host paused for ever.
+        // A panic must not leave the host paused forever.
         let asked = AssertUnwindSafe(ask(service.clone(), &version)).catch_unwind().await;
         let Some(shared) = shared.upgrade() else { return };
         match asked {
             Ok(Answering::Answered) => shared.succeeded(),
             Ok(verdict) => tracing::debug!(server = shared.server, ?verdict, "still no answer"),
-            Err(_) => tracing::error!(server = shared.server, "asking for the API server panicked; it is asked again"),
+            Err(_) => tracing::error!(server = shared.server, "probing the API server panicked; probing goes on"),
         }
         let mut outage = shared.outage.subscribe();
         drop(shared);
@@ -318,12 +319,12 @@ mod tests {
     enum Server {
         Up,
         Resets,
-        /// Resets all but the version, which makes the asker panic once.
+        /// Breaks every connection, except that the first version probe panics.
         PanicsOnce,
         Silent,
     }
 
-    /// A server that a test switches, and when it was asked for its version.
+    /// A server that a test switches, and the times of its version probes.
     #[derive(Clone)]
     struct Script {
         server: Arc<Mutex<Server>>,
@@ -433,7 +434,7 @@ mod tests {
         let mut planned = (0..).map(|before| REACHABILITY_PROBE_BACKOFF.planned(before));
         for pair in asked.windows(2) {
             let (pause, whole) = (pair[1] - pair[0], planned.next().expect("without end"));
-            // The timer counts whole milliseconds.
+            // The timer has a resolution of one millisecond.
             assert!(pause >= whole / 2 && pause <= whole + Duration::from_millis(1), "{pause:?} of {whole:?}");
         }
         tokio::time::sleep(Duration::from_mins(1)).await;

@@ -1,6 +1,6 @@
-//! Requests as this crate needs them: text in and out, errors that tell whether the server may have acted.
+//! Requests in the form that this crate needs: text in and out, and errors that say whether the server may have acted.
 //!
-//! [`mutate`] is the only function of the project that sends anything but GET.
+//! [`mutate`] is the only function of the project that sends requests other than GET.
 
 mod list;
 mod query;
@@ -29,42 +29,43 @@ pub(crate) use values::VALUE_BYTES_MAX;
 pub(crate) use watch::{WatchEnd, WatchStream};
 pub(crate) use windlass_core::object::path_segment::encode;
 
-/// How long the host waits for the answer to a read.
+/// The time that the host waits for the answer to a read.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the server may work on a mutation.
+/// The time that the server may work on a mutation, as a query parameter.
 pub(crate) const SERVER_TIMEOUT_QUERY: &str = "15s";
-/// The same.
+/// As [`SERVER_TIMEOUT_QUERY`].
 pub(crate) const SERVER_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long a mutation may take on its way to the server, and what the server has begun may take to be stored.
+/// The time that a mutation may take to reach the server, and that a started write may take to be stored.
 pub(crate) const TRANSIT_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long after it was sent a mutation may still be carried out. The host waits as long for the answer, so that the
-/// server gives up first; and a stop waits longer than that for the last writes.
+/// The time after sending in which a mutation may still be committed. The host waits as long for the answer, so that
+/// the server gives up first. A shutdown waits longer than that for the last writes.
 pub(crate) const MUTATION_LIFETIME_MAX: Duration =
     Duration::from_secs(SERVER_TIMEOUT.as_secs() + TRANSIT_TIME_MAX.as_secs());
 
-/// The answer to a mutation is one object, of which etcd takes 1.5 MiB; `managedFields` may double it.
+/// The maximum size of the answer to a mutation. It is one object, for which etcd allows 1.5 MiB, and `managedFields`
+/// may double it.
 pub(crate) const MUTATION_ANSWER_BYTES_MAX: usize = 8 << 20;
-/// A refusal is some lines of text.
+/// The maximum size of a refusal, which has some lines of text.
 const REFUSAL_BYTES_MAX: usize = 256 << 10;
 
-/// Why a request brought no usable answer.
+/// The reason why a request has no usable answer.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
     /// The server answered with an error.
     #[error("the API server answered {} {}: {}", status.code, status.reason, status.message)]
     Refused {
-        /// The server's answer, with the HTTP status as its code.
+        /// The server's answer. Its code is the HTTP status.
         status: Box<Status>,
-        /// How long it asked to wait.
+        /// The delay that the server requested.
         retry_after: Option<Duration>,
     },
-    /// The request never left: no connection, or no credentials.
+    /// The request was not sent: no connection or no credentials.
     #[error("the API server could not be reached: {}", chained(source))]
     NotSent {
         /// The cause.
         source: Box<kube::Error>,
     },
-    /// The connection broke after the request had been sent, or may have been.
+    /// The connection broke after the request was sent, or may have been.
     #[error("the connection to the API server broke: {}", chained(source))]
     Broken {
         /// The cause.
@@ -73,16 +74,16 @@ pub enum RequestError {
     /// There was no complete answer in time.
     #[error("the API server did not answer within {after:?}")]
     TimedOut {
-        /// How long the host waited.
+        /// The time that the host waited.
         after: Duration,
     },
-    /// The server answered with success and with more than the host reads.
+    /// The server answered with success, but the answer is larger than the host allows.
     #[error("the answer of the API server is larger than {most} bytes")]
     TooLarge {
-        /// How many bytes it may have.
+        /// The maximum size in bytes.
         most: usize,
     },
-    /// The answer is not text in UTF-8.
+    /// The answer is not UTF-8 text.
     #[error("the answer of the API server is not UTF-8")]
     NotText(#[from] std::string::FromUtf8Error),
 }
@@ -96,7 +97,7 @@ impl RequestError {
         }
     }
 
-    /// How long the server asked to wait.
+    /// The delay that the server requested.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused { retry_after, .. } => *retry_after,
@@ -109,23 +110,23 @@ impl RequestError {
 #[derive(Clone, Debug)]
 pub(crate) struct Mutation {
     pub(crate) method: Method,
-    /// Path and query.
+    /// The path and query.
     pub(crate) uri: String,
     pub(crate) content_type: &'static str,
     pub(crate) body: Bytes,
-    /// The principal and the trace: [`crate::client::headers`].
+    /// Headers for the principal and the trace: [`crate::client::headers`].
     pub(crate) headers: RequestHeaders,
 }
 
 impl Mutation {
-    /// Has the server give up by the time that the host does, if that is sooner than usual: what is carried out later
-    /// is carried out when another replica may act.
+    /// Shortens the server's timeout to the host's, if that is less. A write that took effect later could do so while
+    /// another replica acts.
     pub(crate) fn end_within(&mut self, limit: Duration) {
         let usual = format!("timeout={SERVER_TIMEOUT_QUERY}");
         if limit < SERVER_TIMEOUT
             && let Some(at) = self.uri.rfind(&usual)
         {
-            // Nothing else of a query looks like this: values are encoded.
+            // Other parameters cannot match this, because their values are encoded.
             let sooner = format!("timeout={}ms", limit.as_millis().max(1));
             self.uri.replace_range(at..at + usual.len(), &sooner);
         }
@@ -148,8 +149,8 @@ pub(crate) async fn get(client: &Client, uri: &str, limit: Duration) -> Result<S
     timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }))
 }
 
-/// GETs `uri` in the name of whom `headers` say ([`crate::client::headers`]), and reads the whole answer, of at most
-/// `most` bytes, within `limit`.
+/// GETs `uri` with `headers` ([`crate::client::headers`]), which name the user, and reads the whole answer of at most
+/// `most` bytes within `limit`.
 pub(crate) async fn get_as(
     client: &Client,
     uri: &str,
@@ -160,7 +161,7 @@ pub(crate) async fn get_as(
     get_in_form(client, uri, "application/json", headers, most, limit).await
 }
 
-/// The same in a form that `accept` allows.
+/// As [`get_as`], in a format that `accept` allows.
 pub(crate) async fn get_in_form(
     client: &Client,
     uri: &str,
@@ -177,8 +178,8 @@ pub(crate) async fn get_in_form(
     result
 }
 
-/// GETs `uri` in the name of whom `headers` say, whatever form it has, and reads the first `most` bytes of the answer,
-/// or all of it, within `limit`.
+/// GETs `uri` with `headers`, which name the user, and reads at most the first `most` bytes of the answer within
+/// `limit`, whatever its format.
 pub(crate) async fn get_beginning(
     client: &Client,
     uri: &str,
@@ -187,7 +188,7 @@ pub(crate) async fn get_beginning(
     limit: Duration,
 ) -> Result<Vec<u8>, RequestError> {
     let mut span = span::begin(&headers, &Method::GET, uri);
-    // What kubectl asks for: errors come as JSON.
+    // As kubectl does: errors come as JSON.
     let request = with(Request::get(uri), headers).header(ACCEPT, "application/json, */*");
     let exchange = async { read_beginning(send(client, request, Bytes::new()).await?, most).await };
     let result = timeout(limit, exchange).await.unwrap_or(Err(RequestError::TimedOut { after: limit }));
@@ -195,7 +196,7 @@ pub(crate) async fn get_beginning(
     result
 }
 
-/// Starts a watch at `uri` in a form that `accept` allows; `limit` is for the beginning of the answer only.
+/// Starts a watch at `uri` in a format that `accept` allows. `limit` applies only to the beginning of the answer.
 pub(crate) async fn watch(
     client: &Client,
     uri: &str,
@@ -250,7 +251,7 @@ async fn send(client: &Client, request: http::request::Builder, body: Bytes) -> 
     })
 }
 
-/// Certain only where no byte can have reached the server; every doubt counts as sent.
+/// True only if no byte can have reached the server. If in doubt, the request counts as sent.
 fn was_never_sent(error: &kube::Error) -> bool {
     match error {
         kube::Error::Auth(_) | kube::Error::HttpError(_) => true,
@@ -259,7 +260,7 @@ fn was_never_sent(error: &kube::Error) -> bool {
     }
 }
 
-/// The whole text of a successful answer, the error of any other.
+/// Reads the whole text of a successful answer. Otherwise returns the error.
 async fn read(response: Response<Body>, most: usize) -> Result<String, RequestError> {
     if !response.status().is_success() {
         return Err(refusal(response).await);
@@ -277,7 +278,7 @@ async fn read(response: Response<Body>, most: usize) -> Result<String, RequestEr
     Ok(String::from_utf8(text)?)
 }
 
-/// The beginning of a successful answer, the error of any other.
+/// Reads the beginning of a successful answer. Otherwise returns the error.
 async fn read_beginning(response: Response<Body>, most: usize) -> Result<Vec<u8>, RequestError> {
     if !response.status().is_success() {
         return Err(refusal(response).await);
@@ -295,14 +296,13 @@ async fn read_beginning(response: Response<Body>, most: usize) -> Result<Vec<u8>
     Ok(bytes)
 }
 
-/// Reads an answer that is no success. The status line alone tells that the request was refused, so the rest may be
-/// missing.
+/// Reads an unsuccessful answer. The status alone shows that the request was refused, so the rest may be missing.
 async fn refusal(response: Response<Body>) -> RequestError {
     let (parts, body) = response.into_parts();
     let body = http_body_util::Limited::new(body, REFUSAL_BYTES_MAX);
     let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
-    // What is no `Status` is no word of the API server's.
+    // An answer that is not a `Status` does not come from the API server.
     let foreign = || Status { status: None, ..Status::failure(text.trim(), "") };
     let mut status: Status = serde_json::from_str(&text).unwrap_or_else(|_| foreign());
     status.code = parts.status.as_u16();

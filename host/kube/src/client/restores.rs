@@ -1,8 +1,8 @@
-//! The restores of the server's etcd that were noticed, by whatever part of the host noticed them (ADR 33).
+//! The restores of the server's etcd that any part of the host has noticed (ADR 33).
 //!
-//! Leases report what their writes were answered, informers what their lists show; `core::server_history` decides. The
-//! informers then list again, and no plugin is called before the caches that it reads have done so
-//! (`informer/trust.rs`).
+//! Leases report the answers to their writes, and informers the contents of their lists; `core::server_history`
+//! decides. After a restore, the informers list again, and no plugin is called before the caches that it reads have
+//! done so (`informer/trust.rs`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,18 +24,18 @@ pub struct Restores {
 /// The restores of a server so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoreState {
-    /// When the last one was noticed. A list that began later shows the restored server.
+    /// When the last restore was noticed. A list that began later shows the restored server.
     pub restored: Option<Stamp>,
-    /// How many were noticed.
+    /// The number of restores that were noticed.
     pub count: u64,
-    /// The last [outage](crate::Outage) after which the server was found to have its history still, or restored.
+    /// The last [outage](crate::Outage) after which the server was found to have its history still, or to be restored.
     pub confirmed: u64,
 }
 
 #[derive(Debug)]
 struct RestoresInner {
     history: Mutex<ServerHistory>,
-    /// Versions of Leases compare.
+    /// Whether versions of Leases can be compared.
     compares_leases: AtomicBool,
     began: Instant,
     state: watch::Sender<RestoreState>,
@@ -54,24 +54,24 @@ impl Default for Restores {
 }
 
 impl Restores {
-    /// Says whether versions of Leases compare as numbers. Until then, Leases show no restore.
+    /// Sets whether versions of Leases can be compared as numbers. Before this call, Leases show no restore.
     pub fn compare_leases(&self, compare: bool) {
         self.shared.compares_leases.store(compare, Ordering::Relaxed);
     }
 
-    /// The present state.
+    /// The current state.
     #[must_use]
     pub fn state(&self) -> RestoreState {
         *self.shared.state.borrow()
     }
 
-    /// The same, and its changes.
+    /// The state and its changes.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<RestoreState> {
         self.shared.state.subscribe()
     }
 
-    /// A write of the Lease `name` that began at `began` has left this version.
+    /// A write of the Lease `name`, which began at `began`, has resulted in this version.
     pub(crate) fn wrote_lease(&self, name: &str, began: Stamp, version: &Version) {
         if !self.shared.compares_leases.load(Ordering::Relaxed) {
             return;
@@ -84,7 +84,7 @@ impl Restores {
         }
     }
 
-    /// A consistent read of what `watch` watches was answered.
+    /// A consistent read of the objects of `watch` was answered.
     pub(crate) fn read(&self, watch: &WatchSpec, read: ConsistentRead<'_>) -> ReadVerdict {
         let mut history = self.history();
         let verdict = history.read(read);
@@ -97,7 +97,8 @@ impl Restores {
         verdict
     }
 
-    /// The server has its history still after this outage, or was found to be restored, or nobody could tell.
+    /// The check after this outage is over: the server still has its history, was found to be restored, or could not be
+    /// asked.
     pub(crate) fn confirm(&self, outage: u64) {
         self.shared.state.send_if_modified(|state| {
             let is_news = state.confirmed < outage;

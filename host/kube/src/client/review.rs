@@ -1,6 +1,6 @@
-//! Reviews: questions about tokens and rights that the API server answers as it creates them, and keeps none.
+//! Reviews: objects that ask about tokens and rights. The API server answers when it creates them, and stores none.
 //!
-//! A review is a POST and goes the way of all mutations, but it changes nothing.
+//! A review is a POST and is sent like all mutations, but it changes nothing.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use super::connect::Connection;
 use super::headers::HeaderError;
 use super::request::{self, Mutation, RequestError};
 
-/// How long the server may take for a review: some ask an authorizer elsewhere.
+/// The time that the server may take for a review; some servers ask a remote authorizer.
 pub(crate) const REVIEW_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Why there is no answer to a review. The text never has a token in it.
+/// The reason why a review has no answer. The text never contains a token.
 #[derive(Debug, thiserror::Error)]
 pub enum ReviewError {
     /// The server could not be asked, or did not answer.
@@ -30,10 +30,10 @@ pub enum ReviewError {
         question: String,
         /// The error.
         source: RequestError,
-        /// Advice for the operator, as further sentences. May be empty.
+        /// Advice for the operator, as additional sentences. May be empty.
         advice: &'static str,
     },
-    /// The server's answer makes no sense.
+    /// The server's answer cannot be parsed.
     #[error("the API server's answer to a {kind} cannot be read, so it is unknown {question}: {source}")]
     Malformed {
         /// The kind of the review.
@@ -43,7 +43,7 @@ pub enum ReviewError {
         /// The error.
         source: serde_json::Error,
     },
-    /// The server found nobody who allows it, but could not ask all who might.
+    /// No authorizer allowed the request, but not all of them could be asked.
     #[error("the API server cannot tell {question}: {message}")]
     Undecided {
         /// The question.
@@ -51,7 +51,7 @@ pub enum ReviewError {
         /// The server's message.
         message: String,
     },
-    /// No header can carry the name of the user or the role.
+    /// The name of the user or the role is not valid in a header.
     #[error("no request can be made: {0}")]
     Unnameable(String),
 }
@@ -67,9 +67,9 @@ pub(crate) struct Review {
     /// Such as `TokenReview`.
     pub(crate) kind: &'static str,
     pub(crate) spec: Value,
-    /// The question as messages say it: `whether prod/watcher may list pods`.
+    /// The question in messages: `whether prod/watcher may list pods`.
     pub(crate) question: String,
-    /// Advice for the operator if the server refuses to answer, as further sentences. May be empty.
+    /// Advice for the operator if the server refuses to answer, as additional sentences. May be empty.
     pub(crate) advice_if_refused: &'static str,
     pub(crate) timeout: Duration,
 }
@@ -79,7 +79,7 @@ struct Reviewed<T> {
     status: T,
 }
 
-/// The status that the server gives `review`. A status may be absent if `T` is an `Option`.
+/// The status that the server returns for `review`. For an `Option`, the status may be missing.
 pub(crate) async fn create<T: DeserializeOwned>(
     client: &Client,
     review: Review,
@@ -108,9 +108,9 @@ pub(crate) async fn create<T: DeserializeOwned>(
 }
 
 impl Connection {
-    /// Creates a review of access in the name of the connection's user, or of another that `headers` name
-    /// ([`of_user`](super::of_user)). Returns the server's answer. `question` is for messages, such as `what alice may
-    /// do`.
+    /// Creates an access review, in the name of the connection's user or of the user in `headers`
+    /// ([`of_user`](super::of_user)). Returns the server's answer. `question` is used in messages, such as `what alice
+    /// may do`.
     pub async fn review<T: DeserializeOwned>(
         &self,
         kind: &'static str,

@@ -1,9 +1,9 @@
-//! How requests travel: HTTP/2 where the server offers it in the TLS handshake, so that a thousand watches are a dozen
-//! connections; else HTTP/1.1, as kube's own client always does.
+//! The transport of requests. It uses HTTP/2 if the server offers it in the TLS handshake, so that a thousand watches
+//! need only a dozen connections. Otherwise it uses HTTP/1.1, as kube's own client always does.
 //!
-//! hyper keeps one HTTP/2 connection a pool, and what exceeds the server's limit of streams waits there in silence. So
-//! watches, which stay, are spread over pools below that limit, and all other requests have a pool of their own, where
-//! they wait for each other at most and never for a watch.
+//! hyper keeps one HTTP/2 connection per pool, and requests beyond the server's stream limit wait in it without notice.
+//! So watches, which last long, are spread over pools below that limit. All other requests share another pool, in which
+//! they never wait for a watch.
 
 use std::error::Error;
 use std::future::ready;
@@ -32,36 +32,39 @@ use tower::{BoxError, Service, ServiceBuilder};
 use crate::client::observer::RequestObserver;
 use crate::client::reachability::{Observed, Reachability};
 
-/// As Go's HTTP/2 transport: one stream may be 4 MiB ahead of its reader.
+/// As in Go's HTTP/2 transport: a stream may be 4 MiB ahead of its reader.
 const STREAM_WINDOW: u32 = 4 << 20;
-/// As Go's: so much that watches nobody reads for a while never hold up the others of their connection.
+/// As in Go's transport: so large that unread watches never block the others on their connection.
 const CONNECTION_WINDOW: u32 = 1 << 30;
-/// Streams that we ended, of which late frames may still come. More than a connection has, so that none is unknown.
+/// The number of ended streams for which late frames are accepted. More than a connection has, so that every late frame
+/// is recognised.
 const ENDED_STREAMS_MAX: usize = 1024;
-/// HTTP/2 is offered again after so long. One handshake without it may have been a proxy's or an older replica's of the
-/// server, as in a rolling upgrade.
+/// The time after which HTTP/2 is tried again. A handshake without it may have been with a proxy, or with an older
+/// replica of the server during a rolling upgrade.
 const HTTP1_PERIOD: Duration = Duration::from_mins(1);
 
-/// Files that watches leave to all else: other requests, the directories, the cache of machine code, plugins' HTTP.
+/// The number of files that watches leave to everything else: other requests, directories, the cache of machine code,
+/// HTTP requests of plugins.
 const RESERVED_FILES: usize = 256;
 
 type Pool = legacy::Client<Dial, Body>;
 type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// The limits and times, which tests shorten.
+/// Limits and timeouts, which tests shorten.
 #[derive(Clone, Debug)]
 pub(crate) struct Tuning {
-    /// How long TCP and TLS together may take.
+    /// The time for establishing TCP and TLS together.
     pub(crate) connect_limit: Duration,
-    /// After so long without a frame the server is pinged.
+    /// The time without a frame after which the server is pinged.
     pub(crate) ping_after: Duration,
-    /// How long it has for its answer.
+    /// The time that the server may take to answer a ping.
     pub(crate) ping_limit: Duration,
-    /// Below the 100 streams a connection that kube-apiserver (`secure_serving.go`) and most proxies allow.
+    /// Fewer than the 100 streams per connection that kube-apiserver (`secure_serving.go`) and most proxies allow.
     pub(crate) watches_per_connection: usize,
-    /// How many watches may be open over HTTP/1.1, where each is a connection. None: as many as there are files for.
+    /// The maximum number of watches over HTTP/1.1, where each is a connection. `None` to use as many as there are
+    /// files.
     pub(crate) watches_over_http1: Option<usize>,
-    /// Whether plain HTTP is HTTP/2 from its first byte. Only tests know that of their server.
+    /// Whether plain HTTP connections use HTTP/2 from the first byte. Only tests know that about their server.
     pub(crate) plain_is_http2: bool,
 }
 
@@ -78,8 +81,8 @@ impl Default for Tuning {
     }
 }
 
-/// A client like `Client::try_from(config)`, on a [`Transport`]. What it learns about the server goes to
-/// `reachability`, and how each request ended to `observer`.
+/// A client like `Client::try_from(config)`, on a [`Transport`]. Reports to `reachability` what it learns about the
+/// server, and to `observer` how each request ended.
 pub(crate) fn client(
     config: &Config,
     tuning: Tuning,
@@ -87,11 +90,11 @@ pub(crate) fn client(
     observer: &RequestObserver,
 ) -> Result<Client, kube::Error> {
     if config.proxy_url.is_some() {
-        // Built without kube's features for proxies: it says so.
+        // This windlass is built without kube's proxy features, and the error says so.
         return Client::try_from(config.clone());
     }
     let transport = Transport::new(config, tuning)?;
-    // From the outside in, the order of kube's own stack.
+    // From the outside in, in the order of kube's own stack.
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
@@ -100,7 +103,7 @@ pub(crate) fn client(
     Ok(Client::new(service, config.default_namespace.clone()))
 }
 
-/// A watch has no connection left to it. The request was not sent, and nothing is known of the server by it.
+/// There is no connection left for a watch. The request was not sent, so this says nothing about the server.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{most} watches are open, as many as there are files for: over HTTP/1.1 each is a connection; raise the limit on open \
@@ -110,7 +113,7 @@ pub(crate) struct TooManyWatches {
     most: usize,
 }
 
-/// The server speaks only HTTP/1.1, found out on a connection that was to be HTTP/2.
+/// A connection that was meant for HTTP/2 showed that the server speaks only HTTP/1.1.
 #[derive(Debug, thiserror::Error)]
 #[error("the server does not speak HTTP/2")]
 struct NotHttp2;
@@ -119,7 +122,7 @@ fn is_not_http2(error: &(dyn Error + 'static)) -> bool {
     error.is::<NotHttp2>() || error.source().is_some_and(is_not_http2)
 }
 
-/// The innermost service: sends requests with absolute URIs. Clones share its connections.
+/// The innermost service, which sends requests with absolute URIs. Clones share its connections.
 #[derive(Clone)]
 pub(crate) struct Transport {
     shared: Arc<TransportInner>,
@@ -127,19 +130,19 @@ pub(crate) struct Transport {
 
 struct TransportInner {
     http2: Http2,
-    /// For all but watches.
+    /// For everything except watches.
     short: Pool,
     watches: Mutex<Vec<WatchPool>>,
     http1: Pool,
-    /// Every watch over HTTP/1.1 holds a clone of it.
+    /// Every watch over HTTP/1.1 holds a clone.
     http1_watches: Arc<()>,
     only_http1: OnlyHttp1,
     tuning: Tuning,
 }
 
-/// Whether the server has shown that it speaks nothing newer than HTTP/1.1.
+/// Whether the server has shown that it speaks only HTTP/1.1.
 struct OnlyHttp1 {
-    /// Plain HTTP: there is no handshake that could show more.
+    /// True for plain HTTP, which has no handshake that could show more.
     always: bool,
     until: Mutex<Option<Instant>>,
 }
@@ -153,7 +156,7 @@ impl OnlyHttp1 {
         self.always || self.until().is_some_and(|until| Instant::now() < until)
     }
 
-    /// A handshake has ended without HTTP/2.
+    /// Records a handshake without HTTP/2.
     fn learn(&self) {
         *self.until() = Some(Instant::now() + HTTP1_PERIOD);
     }
@@ -163,10 +166,10 @@ impl OnlyHttp1 {
     }
 }
 
-/// One connection of watches.
+/// One connection for watches.
 struct WatchPool {
     pool: Pool,
-    /// Every watch holds a clone of it, in its request first and then in its response.
+    /// Every watch holds a clone, first in its request and then in its response.
     open: Arc<()>,
 }
 
@@ -216,7 +219,7 @@ impl TransportInner {
         }
         let spare = spare(&request);
         match (self.send_http2(request).await, spare) {
-            // Not a byte of the request has left.
+            // No byte of the request has been sent.
             (Err(error), Some(spare)) if is_not_http2(&*error) => {
                 self.only_http1.learn();
                 self.send_http1(spare).await
@@ -231,11 +234,11 @@ impl TransportInner {
         Ok(held(response, place))
     }
 
-    /// A place for one more watch over HTTP/1.1.
+    /// Reserves a place for another watch over HTTP/1.1.
     fn place_over_http1(&self) -> Result<Arc<()>, TooManyWatches> {
         let most = self.tuning.watches_over_http1.unwrap_or_else(files_for_watches);
         let place = Arc::clone(&self.http1_watches);
-        // The count has this one and the transport's own.
+        // The count includes this clone and the transport's own.
         if Arc::strong_count(&place) > most + 1 { Err(TooManyWatches { most }) } else { Ok(place) }
     }
 
@@ -246,7 +249,7 @@ impl TransportInner {
         Ok(held(response, place))
     }
 
-    /// The first connection with a place, so that the last ones empty.
+    /// The first connection with a free place, so that the last ones become empty.
     fn place_for_watch(&self) -> (Pool, Arc<()>) {
         let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
         let most = self.tuning.watches_per_connection;
@@ -259,7 +262,7 @@ impl TransportInner {
     }
 }
 
-/// `response`, whose place is free when its body is dropped.
+/// Attaches `place` to `response`, so that it is freed when the body is dropped.
 fn held(response: Response<Incoming>, place: Arc<()>) -> Response<ResponseBody> {
     response.map(|body| {
         let body = body.map_frame(move |frame| {
@@ -270,7 +273,7 @@ fn held(response: Response<Incoming>, place: Arc<()>) -> Response<ResponseBody> 
     })
 }
 
-/// How many files there are for watches: the limit now, which the host raises at its start, less a reserve.
+/// The number of files for watches: the current limit, which the host raises at its start, minus a reserve.
 fn files_for_watches() -> usize {
     let files = getrlimit(Resource::Nofile).current;
     files.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX).saturating_sub(RESERVED_FILES))
@@ -280,7 +283,8 @@ fn is_watch(uri: &Uri) -> bool {
     uri.query().is_some_and(|query| query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1")))
 }
 
-/// A copy to be sent if HTTP/2 is not to be had. None for a body that is a stream, which we never send.
+/// A copy of the request, to send if HTTP/2 is not available. `None` if the body is a stream, which this crate never
+/// sends.
 fn spare(request: &Request<Body>) -> Option<Request<Body>> {
     let mut copy = Request::new(request.body().try_clone()?);
     *copy.method_mut() = request.method().clone();
@@ -295,7 +299,7 @@ struct Http2 {
 }
 
 impl Http2 {
-    /// A pool, which is one connection, made when it is first needed and again when it has ended.
+    /// A pool with a single connection. It is opened when it is first needed, and reopened after it has ended.
     fn pool(&self) -> Pool {
         self.builder.build(self.dial.clone())
     }
@@ -306,7 +310,7 @@ fn http2(tuning: &Tuning) -> Builder {
     builder
         .http2_only(true)
         .timer(TokioTimer::new())
-        // The pool calls a connection idle when no request began on it for a while, even if it carries watches.
+        // The pool considers a connection idle if no request began on it for a while, even if it carries watches.
         .pool_idle_timeout(None)
         .http2_keep_alive_interval(tuning.ping_after)
         .http2_keep_alive_timeout(tuning.ping_limit)
@@ -317,7 +321,7 @@ fn http2(tuning: &Tuning) -> Builder {
     builder
 }
 
-/// TCP and TLS as kube's own stack has them, offering `protocols`.
+/// A TCP and TLS connector like that of kube's own stack, offering `protocols`.
 fn connector(
     config: &Config,
     tuning: &Tuning,
@@ -326,7 +330,7 @@ fn connector(
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    // What pings are for HTTP/2: a peer that vanished is noticed.
+    // This serves the purpose of HTTP/2 pings: it detects a vanished peer.
     tcp.set_keepalive(Some(tuning.ping_after));
     tcp.set_keepalive_interval(Some(tuning.ping_limit / 2));
     tcp.set_keepalive_retries(Some(2));
@@ -344,12 +348,12 @@ fn connector(
     Ok(HttpsConnector::new(tcp, tls, false, names))
 }
 
-/// Makes connections, within a time and of a protocol.
+/// Opens connections within a time limit, and checks their protocol.
 #[derive(Clone)]
 struct Dial {
     connector: HttpsConnector<HttpConnector>,
     connect_limit: Duration,
-    /// Whether a TLS connection must have agreed on HTTP/2.
+    /// Whether a TLS connection must have negotiated HTTP/2.
     only_http2: bool,
 }
 
@@ -393,7 +397,7 @@ mod tests {
 
     const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-    /// Connections to an API server that can be counted and can fall silent, as when the network between is cut.
+    /// Connections to an API server that can be counted and silenced, as if the network was cut.
     struct Network {
         _server: ApiServer,
         address: SocketAddr,
@@ -461,7 +465,7 @@ mod tests {
     async fn a_dead_peer_ends_its_watches_and_the_next_request_reconnects() {
         let network = Network::start().await;
         let soon = Duration::from_millis(100);
-        // Long enough for a peer that has not vanished to answer, on a machine that has other work too.
+        // Long enough for a live peer to answer on a busy machine.
         let ping_limit = Duration::from_secs(2);
         let client = network.client(Tuning { plain_is_http2: true, ping_after: soon, ping_limit, ..Tuning::default() });
         let mut open = watches(&client, 2).await;

@@ -1,4 +1,4 @@
-//! Decides what becomes of a definition that the cluster has when a manifest brings it, without I/O.
+//! Decides without I/O what to do with a manifest's CRD, given the cluster's.
 
 use serde_json::{Map, Value, json};
 use windlass_core::object::selector::is_dns_subdomain;
@@ -7,62 +7,61 @@ use super::DefinitionError;
 
 const API_VERSION: &str = "apiextensions.k8s.io/v1";
 const KIND: &str = "CustomResourceDefinition";
-/// The metadata that a manifest may set. Owners would let the garbage collector delete the definition with all its
-/// objects, and finalizers would keep it for ever.
+/// The metadata that a manifest may set. Owner references would let the garbage collector delete the CRD with all its
+/// objects, and finalizers would keep it forever.
 const METADATA: [&str; 3] = ["name", "labels", "annotations"];
 
-/// A `CustomResourceDefinition` that a manifest brings: what of it is applied, checked as far as it can be without a
-/// server.
+/// The part of a manifest's `CustomResourceDefinition` that is applied, checked as far as possible without a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
     name: String,
-    /// `metadata` with [`METADATA`] only.
+    /// `metadata`, with the fields in [`METADATA`] only.
     metadata: Value,
     spec: Value,
 }
 
-/// The step to take about a definition.
+/// The step to take for a CRD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DefinitionStep {
-    /// Nothing: the cluster has just this.
+    /// Do nothing, because the cluster has an equal CRD.
     Keep,
-    /// It is applied over the version that the decision is about. None: there is none yet.
+    /// Apply it over the version on which the decision is based. `None` if it does not exist yet.
     Apply { over: Option<String> },
 }
 
-/// Why a definition that the cluster has must not be replaced.
+/// The reason why the cluster's CRD must not be replaced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// Objects are stored in versions that would be gone.
+    /// Objects may be stored in versions that would be removed.
     #[error(
         "objects may be stored in its version {} (status.storedVersions), which the manifest leaves out: they could not \
          be read any more. Keep that version in the manifest (`served: false` will do), or migrate the objects and take \
          it from status.storedVersions first", versions.join(", ")
     )]
     DropsStored {
-        /// The versions that would be gone.
+        /// The versions that would be removed.
         versions: Vec<String>,
     },
-    /// It would become the definition of something else.
+    /// It would define something else.
     #[error(
-        "the cluster has {field} {existing:?} and the manifest {wanted:?}, which cannot change while there is the \
-         definition: correct the manifest, or delete the definition by hand, with all objects of the kind"
+        "the cluster has {field} {existing:?} and the manifest {wanted:?}, which cannot change while the \
+         definition exists: correct the manifest, or delete the definition by hand, with all objects of the kind"
     )]
     Another {
         /// The field that differs.
         field: &'static str,
-        /// The definition in the cluster.
+        /// The value in the cluster.
         existing: String,
-        /// The manifest's definition.
+        /// The value in the manifest.
         wanted: String,
     },
     /// It is being deleted, with all objects of the kind.
-    #[error("it is being deleted; it can be installed when it has gone")]
+    #[error("it is being deleted; it can be installed once it is gone")]
     Terminating,
 }
 
 impl Definition {
-    /// Takes a definition from a manifest.
+    /// Reads a CRD from a manifest.
     pub fn read(document: &Map<String, Value>) -> Result<Self, DefinitionError> {
         let name = document.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
         let name = name.unwrap_or_default().to_owned();
@@ -74,7 +73,7 @@ impl Definition {
         }
         let spec = document.get("spec").cloned().unwrap_or_default();
         let (group, plural) = (text(&spec, "/group"), text(&spec, "/names/plural"));
-        // The name becomes a path.
+        // The name becomes part of a path.
         if name != format!("{plural}.{group}") || !is_dns_subdomain(&name) {
             return Err(unsound(format!("its name must be its plural and group, {plural}.{group}")));
         }
@@ -87,12 +86,12 @@ impl Definition {
             return Err(unsound(problem.to_owned()));
         }
         let metadata = metadata(document).map_err(|field| {
-            unsound(format!("its metadata.{field} is not for a manifest to say: only {} are", METADATA.join(", ")))
+            unsound(format!("its metadata.{field} cannot be set by a manifest: only {} can", METADATA.join(", ")))
         })?;
         Ok(Self { name, metadata, spec })
     }
 
-    /// `<plural>.<group>`: what a policy grants to install.
+    /// `<plural>.<group>`, the name in policies.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -104,7 +103,7 @@ impl Definition {
         text(&self.spec, "/group")
     }
 
-    /// The document to apply, over nothing but the version `over`.
+    /// The document to apply, locked to the version `over`.
     pub(super) fn document(&self, over: Option<&str>) -> Value {
         let mut metadata = self.metadata.clone();
         if let Some(version) = over {
@@ -143,7 +142,7 @@ impl Definition {
         Ok(DefinitionStep::Apply { over: Some(text(existing, "/metadata/resourceVersion").to_owned()) })
     }
 
-    /// Whether the cluster has all of it and its specification says nothing else. A difference that is none to the
+    /// Whether the cluster's CRD contains everything, with an equal spec. A difference that does not matter to the
     /// server, such as an explicit default, costs one apply that changes nothing.
     fn is_already(&self, existing: &Value) -> bool {
         let pairs = ["labels", "annotations"].into_iter().flat_map(|field| {
@@ -154,18 +153,18 @@ impl Definition {
     }
 }
 
-/// The server's acceptance of a definition.
+/// The state of a CRD in the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DefinitionState {
-    /// The server serves the kind, or will in a moment.
+    /// The server serves the kind, or will shortly.
     Established,
-    /// Another definition has one of its names.
+    /// Another CRD has one of its names.
     NamesTaken(String),
-    /// The server has not decided yet; why, as far as it says.
+    /// The server has not decided yet, with the reason if it gives one.
     Pending(String),
 }
 
-/// How far the server is with a definition. An established one stays so when it takes a short name that another has.
+/// The server's progress with a CRD. An established CRD stays established even if one of its short names is taken.
 pub(super) fn state(definition: &Value) -> DefinitionState {
     let condition = |name: &str| {
         let mut conditions = definition["status"]["conditions"].as_array().into_iter().flatten();
@@ -180,11 +179,11 @@ pub(super) fn state(definition: &Value) -> DefinitionState {
     }
 }
 
-/// The part of a manifest's metadata that is applied; an error is the field that may not be there.
+/// The part of a manifest's metadata that is applied. The error names a field that is not allowed.
 fn metadata(document: &Map<String, Value>) -> Result<Value, String> {
     let mut kept = Map::new();
     for (field, value) in document.get("metadata").and_then(Value::as_object).into_iter().flatten() {
-        // Generators leave an empty one.
+        // Generators write empty ones.
         if value.is_null() {
             continue;
         }
@@ -196,7 +195,7 @@ fn metadata(document: &Map<String, Value>) -> Result<Value, String> {
     Ok(Value::Object(kept))
 }
 
-/// `spec` with what the server fills in where it is missing.
+/// `spec` with the defaults that the server adds.
 fn defaulted(spec: &Value) -> Value {
     let mut spec = spec.clone();
     let kind = text(&spec, "/names/kind").to_owned();
@@ -224,7 +223,7 @@ fn strings(list: &Value) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// The string at `pointer`, empty where there is none.
+/// The string at `pointer`, or an empty one.
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
@@ -255,7 +254,7 @@ mod tests {
         document
     }
 
-    /// As a server keeps it.
+    /// The CRD as a server stores it.
     fn existing() -> Value {
         let mut existing = document();
         existing["metadata"]["resourceVersion"] = "7".into();
@@ -287,7 +286,7 @@ mod tests {
         ] {
             assert_eq!(read(&other).expect("sound").step(Some(&existing())), apply, "{other}");
         }
-        // What the manifest no longer has is a difference, too.
+        // A field that the manifest no longer has is a difference too.
         let mut richer = existing();
         richer["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema;
         assert_eq!(read(&document()).expect("sound").step(Some(&richer)), apply);

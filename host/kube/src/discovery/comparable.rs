@@ -1,8 +1,8 @@
-//! Asks the server whether the versions of a resource compare as numbers (KEP-5504), as a proof of freshness needs (ADR
-//! 11).
+//! Finds out from the server whether the versions of a resource can be compared as numbers (KEP-5504), which a proof of
+//! freshness needs (ADR 11).
 //!
-//! Kubernetes promises it from 1.35 on, for its own resources and those of `CustomResourceDefinitions`. An aggregated
-//! API server may count as it likes. Asked once a group-version by `discovery`.
+//! Kubernetes guarantees this from 1.35 on, for built-in resources and those of CRDs. An aggregated API server may use
+//! other versions. `discovery` asks once per group-version.
 
 use kube::Client;
 use serde::Deserialize;
@@ -13,9 +13,8 @@ use windlass_core::object::ObjectKind;
 use crate::client::ServerVersion;
 use crate::client::request::{self, READ_TIMEOUT, RequestError};
 
-/// The groups that the API server itself serves, where nobody else may tell: it puts their `APIService` objects back
-/// when they are changed. The aggregated ones that the project names, `metrics.k8s.io` and its like, are not among
-/// them.
+/// The groups that only the API server itself can serve: it restores their `APIService` objects if they are changed.
+/// Aggregated APIs that the Kubernetes project defines, such as `metrics.k8s.io`, are not among them.
 const OWN_GROUPS: [&str; 23] = [
     "",
     "admissionregistration.k8s.io",
@@ -42,7 +41,7 @@ const OWN_GROUPS: [&str; 23] = [
     "storagemigration.k8s.io",
 ];
 
-/// One server's answers. Where it has none, versions do not compare: that costs lists, and nothing else.
+/// The answers of one server. Without an answer, versions count as not comparable, which only costs additional lists.
 #[derive(Debug, Default)]
 pub(crate) struct Comparability {
     promised: OnceCell<bool>,
@@ -55,7 +54,7 @@ struct ApiService {
 
 #[derive(Deserialize)]
 struct ApiServiceSpec {
-    /// The service behind it. None: the API server itself serves it.
+    /// The service behind it. `None` if the API server itself serves it.
     service: Option<IgnoredAny>,
 }
 
@@ -76,7 +75,8 @@ struct CrdVersion {
 }
 
 impl Comparability {
-    /// Of the resources of `kind`'s group-version, of which `plural` is one. An error: the server could not tell now.
+    /// Whether the resources in `kind`'s group-version, one of which is `plural`, have comparable versions. An error
+    /// means that the server could not answer now.
     pub(crate) async fn of(&self, client: &Client, kind: &ObjectKind, plural: &str) -> Result<bool, RequestError> {
         Ok(self.is_promised(client).await? && is_own(client, kind, plural).await?)
     }
@@ -101,7 +101,8 @@ pub(super) async fn is_own(client: &Client, kind: &ObjectKind, plural: &str) -> 
             let service: Result<ApiService, _> = serde_json::from_str(&text);
             return Ok(service.is_ok_and(|service| service.spec.service.is_none()));
         }
-        // Whatever is aggregated has one, and where nothing can be, not even the list exists.
+        // Every aggregated group-version has an `APIService`. On a server without aggregation, not even their list
+        // exists.
         Err(error) if error.code() == Some(404) => return Ok(true),
         Err(error) => told(Err(error))?,
     };
@@ -116,7 +117,7 @@ pub(super) async fn is_own(client: &Client, kind: &ObjectKind, plural: &str) -> 
     Ok(definition.is_some_and(serves))
 }
 
-/// None: the server does not want to tell us, and will not later.
+/// `None` if the server refuses to answer and will refuse later too.
 fn told(answer: Result<String, RequestError>) -> Result<Option<String>, RequestError> {
     match answer {
         Ok(text) => Ok(Some(text)),

@@ -1,4 +1,4 @@
-//! A kind, as discovery tells of it.
+//! A kind as discovery describes it.
 
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::rights::grants::Access;
@@ -8,17 +8,16 @@ use crate::client::request;
 /// How the server serves a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
-    /// The kind.
     pub kind: ObjectKind,
     /// The name in paths and grants: `deployments`.
     pub plural: String,
-    /// Whether its objects live in namespaces.
+    /// Whether its objects are namespaced.
     pub namespaced: bool,
     /// Such as `status` and `scale`.
     pub subresources: Vec<String>,
     /// The verbs that the server supports: `get`, `list`, `watch`, `create`, ….
     pub verbs: Vec<String>,
-    /// Whether its versions compare as numbers. No, where the server does not promise it or nobody asked.
+    /// Whether its versions can be compared as numbers. False if the server does not guarantee it, or was not asked.
     pub comparable: bool,
 }
 
@@ -29,24 +28,24 @@ impl Resource {
         self.kind.group()
     }
 
-    /// Whether what is created of it can be read again. Reviews and their like are answered, and forgotten.
+    /// Whether created objects can be read again. Reviews and the like are answered but not stored.
     pub(crate) fn is_stored(&self) -> bool {
-        // A server that says nothing of verbs is believed to store.
+        // A server that lists no verbs is assumed to store objects.
         self.verbs.is_empty() || self.verbs.iter().any(|verb| matches!(&**verb, "get" | "list" | "watch"))
     }
 
-    /// Whether its objects have `subresource`; an empty one is the object itself.
+    /// Whether its objects have `subresource`; empty for the object itself.
     pub(crate) fn serves(&self, subresource: &str) -> bool {
         subresource.is_empty() || self.subresources.iter().any(|served| served == subresource)
     }
 
-    /// The access that `verb` needs to `subresource` of the object `key`, or of all objects.
+    /// The access that `verb` needs for `subresource` of the object `key`, or of all objects.
     pub(crate) fn access<'a>(&'a self, verb: &'a str, subresource: &'a str, key: Option<&'a ObjectKey>) -> Access<'a> {
         let (group, resource, namespaced) = (self.group(), &*self.plural, self.namespaced);
         Access { verb, group, resource, subresource, namespaced, key }
     }
 
-    /// The path of the collection, in `namespace` or over all.
+    /// The path of the collection in `namespace`, or in all namespaces.
     pub(crate) fn collection(&self, namespace: Option<&str>) -> String {
         let mut path = group_version_path(&self.kind);
         if let Some(namespace) = namespace {
@@ -58,7 +57,7 @@ impl Resource {
         path
     }
 
-    /// The path of one object or of a subresource of it; an empty `subresource` is the object itself.
+    /// The path of an object or its subresource; empty for the object itself.
     pub(crate) fn object(&self, key: &ObjectKey, subresource: &str) -> String {
         let mut path = self.collection(key.namespace.as_deref());
         for part in [&*key.name, subresource] {

@@ -1,7 +1,7 @@
-//! Which Kubernetes Events are sent, and which are only counted.
+//! Decides which Kubernetes Events are sent and which are only counted.
 //!
-//! Equal events become one object with a count, and a token bucket per object and plugin keeps a loop from flooding the
-//! API server. What is not sent is still counted, and the next one that is sent tells the true number.
+//! Equal events become one object with a count. A token bucket per object and plugin keeps a loop from flooding the API
+//! server. Events that are not sent are still counted, so that the next one that is sent has the true count.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,36 +12,37 @@ use tokio::time::Instant;
 use windlass_core::call::ports::Event;
 use windlass_core::object::ObjectRef;
 
-/// Events about one object at once: client-go's `defaultSpamBurst` (`tools/record/events_cache.go`).
+/// The burst of events about one object: client-go's `defaultSpamBurst` (`tools/record/events_cache.go`).
 const SPAM_BURST: f64 = 25.0;
-/// One token more each: client-go's `defaultSpamQPS` is one in 300 seconds.
+/// The interval of further tokens: client-go's `defaultSpamQPS` is one in 300 seconds.
 const SPAM_REFILL_INTERVAL: Duration = Duration::from_mins(5);
-/// An event that comes again after so long begins a new series: client-go's `finishTime`
+/// After this time without an event, the next one begins a new series: client-go's `finishTime`
 /// (`tools/events/event_broadcaster.go`).
 const SERIES_FINISH_TIME: Duration = Duration::from_mins(6);
-/// How many series, and how many buckets, are remembered: client-go's `maxLruCacheEntries`.
+/// The maximum number of series, and of buckets, that are remembered: client-go's `maxLruCacheEntries`.
 const SERIES_MAX: usize = 4_096;
-/// How many of them are dropped together when there is no room: to look for the oldest is to look at all.
+/// The number of entries that are dropped together when there is no room, because finding the oldest means scanning
+/// them all.
 const SERIES_DROPPED_TOGETHER: usize = SERIES_MAX / 8;
 
-/// Two events with equal keys are equal: everything in them, and who reports them. `regarding` is filled in.
+/// The identity of an event: equal keys mean equal contents and reporters. `regarding` is filled in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SeriesKey {
     pub(crate) plugin: Arc<str>,
     pub(crate) event: Event,
 }
 
-/// The step to take about one occurrence of an event.
+/// The step to take for one occurrence of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// The object has had enough events for now.
     Skip,
-    /// Create the Event, which has occurred so often.
+    /// Create the Event with this count.
     Create {
-        /// Above 1 if occurrences were skipped before.
+        /// Greater than 1 if occurrences were skipped before.
         count: u32,
     },
-    /// Tell the Event of this name how often it has occurred.
+    /// Update the count of the Event with this name.
     Count {
         /// The Event's name.
         name: String,
@@ -50,7 +51,7 @@ pub(crate) enum Action {
     },
 }
 
-/// The memory of recent events.
+/// The recent events.
 #[derive(Debug, Default)]
 pub(crate) struct Correlator {
     series: Bounded<SeriesKey, Series>,
@@ -59,7 +60,7 @@ pub(crate) struct Correlator {
 
 #[derive(Debug, Default)]
 struct Series {
-    /// The Event that was created for it.
+    /// The name of the created Event.
     name: Option<String>,
     count: u32,
 }
@@ -90,7 +91,7 @@ impl Bucket {
 }
 
 impl Correlator {
-    /// Counts an occurrence at `now` and decides about it.
+    /// Counts an occurrence at `now` and decides what to do.
     pub(crate) fn occurred(&mut self, key: &SeriesKey, now: Instant) -> Action {
         let bucket = (Arc::clone(&key.plugin), key.event.regarding.clone());
         let allowed = self.buckets.entry(bucket, now, None).take(now);
@@ -110,13 +111,13 @@ impl Correlator {
         }
     }
 
-    /// The Event for `key` no longer exists: the next occurrence begins a new one.
+    /// The Event for `key` no longer exists; the next occurrence begins a new series.
     pub(crate) fn forget(&mut self, key: &SeriesKey) {
         self.series.remove(key);
     }
 }
 
-/// A map that drops what was used longest ago, an eighth of all, when it is full.
+/// A map that drops the eighth of its entries that was used longest ago when it is full.
 #[derive(Debug)]
 struct Bounded<K, V> {
     entries: HashMap<K, (Instant, V)>,
@@ -129,7 +130,7 @@ impl<K, V> Default for Bounded<K, V> {
 }
 
 impl<K: Clone + Eq + Hash, V: Default> Bounded<K, V> {
-    /// The value for `key`, a new one if there is none or if it was not used for `idle`.
+    /// The value for `key`. It is new if there is none, or if it was not used for `idle`.
     fn entry(&mut self, key: K, now: Instant, idle: Option<Duration>) -> &mut V {
         if self.entries.len() >= SERIES_MAX && !self.entries.contains_key(&key) {
             let mut used: Vec<_> = self.entries.values().map(|(used, _)| *used).collect();

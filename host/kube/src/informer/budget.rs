@@ -1,4 +1,4 @@
-//! How much the caches of one plugin may hold (invariant 3).
+//! Limits the memory of the caches of one plugin (invariant 3).
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use windlass_core::cache::watch::WatchSpec;
 
-/// A budget of bytes, shared by all watches of one plugin. A cache that several plugins share counts in full for each:
-/// if one of them goes, the others still need it. Objects count unpacked, so that no plugin's reading can exceed
-/// another's budget.
+/// A budget in bytes, shared by all watches of one plugin. A cache that several plugins share counts in full for each
+/// of them, because the others still need it if one goes. Objects count with their unpacked size, so that one plugin's
+/// reads cannot exceed another's budget.
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
@@ -16,35 +16,35 @@ pub struct Budget {
     excesses: watch::Sender<Excesses>,
 }
 
-/// How often watches were stopped because they needed too much.
+/// The number of watches that were stopped because they needed too much, and the last of them.
 #[derive(Debug, Default)]
 struct Excesses {
     count: u64,
     last: Option<Arc<Excess>>,
 }
 
-/// Which watch needed more than there was.
+/// A watch that needed more memory than was available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excess {
     /// The watch.
     pub watch: WatchSpec,
-    /// The bytes that it needed when it was stopped: at least these, as the rest of a list is not read.
+    /// The bytes that it needed when it was stopped. This is a lower bound, because the rest of a list is not read.
     pub needed: usize,
-    /// The bytes that all caches of the plugin together would have needed then; for the limit of a single cache,
-    /// `needed`.
+    /// The bytes that all caches of the plugin together would have needed then. Equals `needed` if the limit of a
+    /// single cache was exceeded.
     pub total: usize,
-    /// The limit that this is too much for.
+    /// The exceeded limit.
     pub limit: usize,
-    /// Whose limit it is.
+    /// The kind of the limit.
     pub scope: BudgetScope,
 }
 
-/// Whose limit an [`Excess`] is beyond.
+/// The kind of limit that an [`Excess`] exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BudgetScope {
-    /// That of all caches of the plugin together.
+    /// The limit of all caches of the plugin together.
     Plugin,
-    /// That of any single cache of the host.
+    /// The limit of each single cache of the host.
     Informer,
 }
 
@@ -68,26 +68,26 @@ struct Mebibytes(usize);
 impl fmt::Display for Mebibytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MIB: usize = 1 << 20;
-        // One digit is enough to see by how much a limit was missed.
+        // One decimal is enough to see by how much a limit was exceeded.
         let tenths = (self.0.saturating_mul(10)).div_ceil(MIB);
         write!(f, "{}.{} MiB", tenths / 10, tenths % 10)
     }
 }
 
 impl Budget {
-    /// A budget of `limit` bytes, of which none is used.
+    /// An unused budget of `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self { limit, used: Mutex::default(), excesses: watch::Sender::default() })
     }
 
-    /// The bytes that the caches use now.
+    /// The number of bytes that the caches use now.
     #[must_use]
     pub fn used(&self) -> usize {
         *self.lock()
     }
 
-    /// How often a watch has been stopped because it needed too much.
+    /// The number of times that a watch was stopped because it needed too much.
     #[must_use]
     pub fn excesses(&self) -> u64 {
         self.excesses.borrow().count
@@ -99,18 +99,19 @@ impl Budget {
         self.excesses.borrow().last.clone()
     }
 
-    /// Completes when watches have been stopped more than `before` times because they needed too much. Cancel-safe.
+    /// Completes once watches have been stopped more than `before` times because they needed too much. Cancel-safe.
     ///
     /// # Panics
     ///
-    /// Never: the sender is in `self`.
+    /// Never, because the sender is in `self`.
     pub async fn exceeded(&self, before: u64) -> Arc<Excess> {
         let mut excesses = self.excesses.subscribe();
         let found = excesses.wait_for(|it| it.count > before).await.expect("the sender lives");
         Arc::clone(found.last.as_ref().expect("each is kept as the last"))
     }
 
-    /// A watch that used `before` bytes uses `after` now. None: there is no room for that, and it counts as before.
+    /// Changes the use of a watch from `before` to `after` bytes. Returns `None` and changes nothing if there is no
+    /// room.
     pub(crate) fn change(&self, watch: &WatchSpec, before: usize, after: usize) -> Option<()> {
         let mut used = self.lock();
         let total = used.saturating_sub(before).saturating_add(after);
@@ -129,7 +130,7 @@ impl Budget {
         Some(())
     }
 
-    /// A watch was stopped because of this.
+    /// Records that a watch was stopped.
     pub fn exceed(&self, excess: Excess) {
         self.excesses.send_modify(|it| *it = Excesses { count: it.count + 1, last: Some(Arc::new(excess)) });
     }
@@ -139,7 +140,8 @@ impl Budget {
     }
 }
 
-/// The budgets that one cache is charged to: each budget once, however many of its plugin's watches share the cache.
+/// The budgets that one cache is charged to. Each budget is charged once, even if several watches of its plugin share
+/// the cache.
 #[derive(Debug, Default)]
 pub(crate) struct Charges {
     bytes: usize,
@@ -147,7 +149,7 @@ pub(crate) struct Charges {
 }
 
 impl Charges {
-    /// One more subscriber of `budget`. False: there is no room for what is there already.
+    /// Adds a subscriber of `budget`. Returns false if there is no room for the current contents.
     pub(crate) fn join(&mut self, budget: &Arc<Budget>, watch: &WatchSpec) -> bool {
         if let Some((_, subscribers)) = self.payers.iter_mut().find(|(payer, _)| Arc::ptr_eq(payer, budget)) {
             *subscribers += 1;
@@ -160,7 +162,7 @@ impl Charges {
         true
     }
 
-    /// One subscriber of `budget` less.
+    /// Removes a subscriber of `budget`.
     pub(crate) fn leave(&mut self, budget: &Arc<Budget>, watch: &WatchSpec) {
         let Some(at) = self.payers.iter().position(|(payer, _)| Arc::ptr_eq(payer, budget)) else { return };
         self.payers[at].1 -= 1;
@@ -170,7 +172,8 @@ impl Charges {
         }
     }
 
-    /// The cache uses `bytes` now. Returns the budgets that have no room for it; they no longer pay.
+    /// Charges `bytes` as the current size of the cache. Returns the budgets without room for it; they are not charged
+    /// any more.
     pub(crate) fn set(&mut self, bytes: usize, watch: &WatchSpec) -> Vec<Arc<Budget>> {
         let before = std::mem::replace(&mut self.bytes, bytes);
         let mut broke = Vec::new();
@@ -185,7 +188,7 @@ impl Charges {
         broke
     }
 
-    /// The cache may not use so much at all: nobody pays for it any more, and all are told why.
+    /// Records that the cache exceeds its own limit: no budget is charged any more, and all are notified.
     pub(crate) fn refuse(&mut self, excess: &Excess) {
         for (budget, _) in self.payers.drain(..) {
             budget.change(&excess.watch, self.bytes, 0);

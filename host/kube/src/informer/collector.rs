@@ -1,4 +1,4 @@
-//! Complete, consistent lists: a page at a time, or as the beginning of a watch.
+//! Collects complete, consistent lists: page by page, or as the beginning of a watch.
 
 use std::sync::Arc;
 
@@ -21,43 +21,43 @@ use crate::informer::notice::{NextNotice, Notice};
 use crate::informer::packing;
 use crate::informer::parse::{ObjectParser, ParseError};
 
-/// How many objects are packed together.
+/// The maximum number of objects that are packed together.
 const PACKED_TOGETHER_MAX: usize = 512;
-/// Fewer objects are packed together if they have so many bytes.
+/// The maximum size of objects that are packed together, in bytes.
 const PACKED_TOGETHER_BYTES_MAX: usize = 16 << 20;
-/// After so many objects the dictionary is made anew.
+/// After this number of objects, a new dictionary is made.
 const DICTIONARY_OBJECTS_MAX: usize = 2_048;
-/// A list is charged to its budgets each time that it has grown by so many bytes.
+/// A list is charged to its budgets each time that it has grown by this many bytes.
 const CHARGED_TOGETHER_BYTES: usize = 256 << 10;
 
-/// Takes in the objects of one list. What it holds is charged to those who pay for the cache while the list comes in:
-/// the rest is not read once none of them can afford it.
+/// Collects the objects of one list. Its memory is charged to the cache's budgets while the list arrives. Once no
+/// budget has room, the rest is not read.
 pub(crate) struct Collector<'a> {
     feed: &'a Feed,
     parser: &'a mut ObjectParser,
-    /// Whether texts are packed as they come.
+    /// Whether texts are packed as they arrive.
     packing: bool,
     dictionary: Option<Arc<Dictionary>>,
     objects: Vec<Object>,
-    /// The bytes of `objects`.
+    /// The size of `objects`, in bytes.
     bytes: usize,
-    /// The bytes that were charged last.
+    /// The number of bytes that were last charged.
     charged: usize,
-    /// Those of `objects` that are new and have not been packed.
+    /// Those of `objects` that are new and not packed yet.
     fresh: Vec<Object>,
-    /// The bytes of `fresh`.
+    /// The size of `fresh`, in bytes.
     fresh_bytes: usize,
 }
 
 impl<'a> Collector<'a> {
-    /// For a list that fills `feed`. With `packing`, texts are packed as they come: a large list is never whole in
-    /// memory.
+    /// A collector for a list that fills `feed`. With `packing`, texts are packed as they arrive, so that a large list
+    /// is never in memory as a whole.
     pub(crate) fn new(feed: &'a Feed, parser: &'a mut ObjectParser, packing: bool) -> Self {
         let (objects, fresh) = (Vec::new(), Vec::new());
         Self { feed, parser, packing, dictionary: None, objects, bytes: 0, charged: 0, fresh, fresh_bytes: 0 }
     }
 
-    /// An object of the list. What the store has already is not kept a second time.
+    /// Adds an object of the list. If the store already has the same state, it is shared.
     fn add(&mut self, object: Object) -> Result<(), InformerError> {
         let bytes = object.whole_footprint();
         let known = self.feed.known(&object);
@@ -74,8 +74,8 @@ impl<'a> Collector<'a> {
         if self.bytes >= self.charged + CHARGED_TOGETHER_BYTES { self.charge() } else { Ok(()) }
     }
 
-    /// Packs what has come since the last time. Neighbours in a list are alike, so every so often the dictionary is
-    /// made anew, of some of them.
+    /// Packs the objects that have arrived since the last time. Neighbours in a list are similar, so a new dictionary
+    /// is made of some of them every so often.
     fn pack(&mut self) {
         let fresh = std::mem::take(&mut self.fresh);
         self.fresh_bytes = 0;
@@ -91,7 +91,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// An object of the list has gone meanwhile.
+    /// Removes an object of the list that has been deleted in the meantime.
     fn remove(&mut self, key: &ObjectKey) {
         self.pack();
         let Self { objects, bytes, .. } = self;
@@ -104,13 +104,13 @@ impl<'a> Collector<'a> {
         });
     }
 
-    /// Charges what is there. An error if nobody can afford it, or nobody waits for it any more.
+    /// Charges the current size. An error means that no budget has room, or that there are no subscribers any more.
     fn charge(&mut self) -> Result<(), InformerError> {
         self.charged = self.bytes;
         self.feed.afford(self.bytes).map_err(InformerError::OverBudget)
     }
 
-    /// A watch from no version in particular would not tell what has gone since the list.
+    /// Completes the list. It must have a version, because a watch without one would not show deletions since the list.
     fn end(mut self, version: Version, resource: &Arc<Resource>, began: Stamp) -> Result<CompleteList, InformerError> {
         self.pack();
         if version.is_empty() {
@@ -119,7 +119,7 @@ impl<'a> Collector<'a> {
         Ok(CompleteList { objects: self.objects, version, resource: Arc::clone(resource), began, era: None })
     }
 
-    /// The latest state of what `spec` watches. No version is asked for, so that the server answers with the newest.
+    /// Lists the latest state of the objects of `spec`. No version is requested, so the server answers with the newest.
     pub(crate) async fn pages(
         mut self,
         client: &Client,
@@ -134,7 +134,8 @@ impl<'a> Collector<'a> {
             let uri = paged(spec, size, token.as_deref()).onto(&path);
             let answer = match page(client, &uri, accept, LIST_PAGE_TIMEOUT, |item| self.item(item)).await {
                 Err(error) if token.is_some() && error.code() == Some(410) => {
-                    // The pages took longer than the server keeps a version: it must be asked for all at once.
+                    // The pages took longer than the server keeps a version, so the whole list must be requested at
+                    // once.
                     self.begin_anew();
                     began = Stamp::take();
                     page(client, &query(spec).onto(&path), accept, WHOLE_LIST_TIMEOUT, |item| self.item(item)).await
@@ -156,15 +157,15 @@ impl<'a> Collector<'a> {
         (self.bytes, self.charged, self.fresh_bytes) = (0, 0, 0);
     }
 
-    /// Takes in an item. One that cannot be read fails the list: a store without it would be a silent gap.
+    /// Adds an item. An item that cannot be parsed fails the list, because a store without it would have an undetected
+    /// gap.
     fn item(&mut self, text: &str) -> Result<(), InformerError> {
         let object = self.parser.object(text).map_err(malformed)?;
         self.add(object)
     }
 
-    /// The objects with which a watch from [`From::Everything`](super::listing::From::Everything) begins, which was
-    /// asked for right after `began`. A server that does not know of such lists never ends one: it goes on with what
-    /// changes.
+    /// Reads the initial objects of a watch [`From::Everything`](super::listing::From::Everything), which was requested
+    /// right after `began`. A server without support for this never ends the list, but continues with changes.
     pub(crate) async fn stream(
         self,
         stream: &mut WatchStream,
@@ -190,7 +191,7 @@ impl<'a> Collector<'a> {
             };
             match notice {
                 Notice::Applied(object) => self.add(object)?,
-                // Changes may come in before the list's end (client-go: `Reflector.watchList`).
+                // Changes may arrive before the list's end (client-go: `Reflector.watchList`).
                 Notice::Deleted(last) => self.remove(&last.header.key),
                 Notice::Bookmark { version, initial_end: true } => return self.end(version, resource, began),
                 Notice::Bookmark { .. } => {}

@@ -1,6 +1,6 @@
 //! The conditions of objects: read from a status, and counted over the objects of a store.
 //!
-//! The words are whatever somebody wrote who may write statuses, so that what is kept and shown of them has bounds.
+//! Whoever may write a status can put any text into its conditions, so the amount that is kept and shown is limited.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -14,12 +14,12 @@ use windlass_core::deceptive::is_deceptive;
 use windlass_core::object::Object;
 use windlass_core::object::conditions::{ConditionStatus, Conditions};
 
-/// Conditions of one object that are kept. Those that people know have about a dozen at most.
+/// The maximum number of conditions that are kept per object. Well-known kinds have about a dozen at most.
 const OBJECT_CONDITIONS_MAX: usize = 32;
-/// Kubernetes' own limit on the type of a condition.
+/// Kubernetes' limit for the type of a condition.
 const CONDITION_TYPE_BYTES_MAX: usize = 316;
 
-/// Some conditions, sorted by type, and how many more there are.
+/// Some conditions, sorted by type, and the number of further ones.
 pub(crate) type ReadConditions<'a> = (Vec<(Cow<'a, str>, ConditionStatus)>, usize);
 
 #[derive(Deserialize)]
@@ -36,10 +36,11 @@ struct ParsedCondition<'a> {
     status: Cow<'a, str>,
 }
 
-/// The conditions of `status`. What is written in another way than Kubernetes' conditions is no condition, and no
-/// error: a kind may have any status. Of a type that comes twice, the last one counts.
+/// The conditions of `status`. Anything that does not have the format of Kubernetes conditions is ignored and is not an
+/// error, because a kind may have any status. If a type appears twice, the last one counts.
 pub(crate) fn read(status: &RawValue) -> ReadConditions<'_> {
-    // Of an array serde would take the items for the fields. Many kinds have none, and looking is quicker than reading.
+    // Of an array, serde would take the items for fields. Many kinds have no conditions, and a search is faster than
+    // parsing.
     let may_have = |text: &&str| text.starts_with('{') && text.contains("\"conditions\"");
     let Some(text) = Some(status.get()).filter(may_have) else { return (vec![], 0) };
     let listed = serde_json::from_str::<ParsedStatus<'_>>(text).ok().and_then(|status| status.conditions);
@@ -59,24 +60,25 @@ pub(crate) fn read(status: &RawValue) -> ReadConditions<'_> {
     (kept, left_out)
 }
 
-/// How many objects have which conditions, kept by every change, so that to ask costs nothing by object.
+/// Counts objects by condition. It is updated with every change, so that reading the counts does not depend on the
+/// number of objects.
 #[derive(Debug, Default)]
 pub(crate) struct ConditionTally {
     objects: HashMap<(Arc<str>, ConditionStatus), u64>,
     left_out: u64,
 }
 
-/// How many objects have which conditions.
+/// The number of objects with each condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConditionCounts {
-    /// Types of conditions, and how many objects have each in the order of [`ConditionStatus::ALL`].
+    /// The number of objects with each type of condition, in the order of [`ConditionStatus::ALL`].
     pub types: BTreeMap<Arc<str>, [u64; 3]>,
-    /// How many conditions of objects are not among them.
+    /// The number of conditions of objects that are not counted in `types`.
     pub left_out: u64,
 }
 
 impl ConditionCounts {
-    /// Adds those of other objects.
+    /// Adds the counts of other objects.
     pub fn add(&mut self, others: Self) {
         for (name, more) in others.types {
             let counts = self.types.entry(name).or_default();
@@ -85,8 +87,8 @@ impl ConditionCounts {
         self.left_out += others.left_out;
     }
 
-    /// The same with the `most` types that most objects have, and the others only counted: what few objects have is the
-    /// likeliest to be anything. Of those that equally many have, the first by name are kept.
+    /// Keeps the `most` types that most objects have, and only counts the others, because a type that few objects have
+    /// may be arbitrary text. If several types are equally frequent, the first by name are kept.
     #[must_use]
     pub fn bounded(self, most: usize) -> Self {
         let sum = |counts: &[u64; 3]| counts.iter().sum::<u64>();
@@ -99,11 +101,11 @@ impl ConditionCounts {
 }
 
 impl ConditionTally {
-    /// `old` has made place for `new`; either may be missing.
+    /// Replaces `old` by `new` in the counts; either may be missing.
     pub(crate) fn update(&mut self, old: Option<&Object>, new: Option<&Object>) {
         let of = |object: Option<&Object>| object.map(|object| object.header.conditions.clone()).unwrap_or_default();
         let (before, after) = (of(old), of(new));
-        // Mostly something else has changed.
+        // Usually something else has changed.
         if before.is_shared_with(&after) {
             return;
         }

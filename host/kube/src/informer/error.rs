@@ -11,14 +11,13 @@ use crate::discovery::{DiscoveryError, Resource};
 use crate::informer::parse::ParseError;
 use crate::informer::pointer::PointerError;
 
-/// All subscribers have been stopped because the cache became too large for them.
+/// All subscribers were stopped because the cache became too large for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverBudget;
 
-/// The reason why an informer cannot list or watch.
 #[derive(Debug, thiserror::Error)]
 pub enum InformerError {
-    /// There is no resource to watch.
+    /// The kind has no resource.
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
     /// The server cannot list or watch the resource.
@@ -27,7 +26,7 @@ pub enum InformerError {
         /// The resource.
         resource: Arc<Resource>,
     },
-    /// The projection is none.
+    /// The projection is invalid.
     #[error(transparent)]
     Pointer(#[from] PointerError),
     /// The list failed.
@@ -36,32 +35,32 @@ pub enum InformerError {
     /// The server ended a list before it was complete.
     #[error("the list was interrupted before it was complete")]
     Interrupted,
-    /// The watch could not be begun.
+    /// The watch could not be started.
     #[error("the watch failed: {0}")]
     Watch(#[source] RequestError),
-    /// The server ended the watch with an error event; 410 when its history no longer reaches back far enough.
+    /// The server ended the watch with an error event. The code is 410 if its history does not reach back far enough.
     #[error("the watch ended with an error: {code} {reason}: {message}")]
     Ended {
         /// The HTTP status.
         code: u16,
-        /// The server's word for it.
+        /// The server's reason.
         reason: String,
         /// The server's message.
         message: String,
     },
-    /// The server ended the watch as soon as it had begun.
+    /// The server ended the watch right after its start.
     #[error("the API server ended the watch within {within:?} and told nothing")]
     TooShort {
-        /// The time that counts as soon.
+        /// The time within which it ended.
         within: Duration,
     },
-    /// The server sent an event that is longer than any that the host reads.
+    /// The server sent an event that is larger than the host allows.
     #[error("an event of the watch is larger than {most} bytes")]
     TooLarge {
-        /// How many bytes it may have.
+        /// The maximum size in bytes.
         most: usize,
     },
-    /// The server sent what cannot be read.
+    /// The server sent data that cannot be parsed.
     #[error("a {what} of the API server cannot be read: {source}")]
     Malformed {
         /// A list or an event.
@@ -69,7 +68,7 @@ pub enum InformerError {
         /// The error.
         source: ParseError,
     },
-    /// The watch went back in time, so what it tells cannot be trusted.
+    /// The watch went back in time, so its events cannot be trusted.
     #[error("the watch told of {key} at version {version} after later versions")]
     Disordered {
         /// The object.
@@ -77,23 +76,23 @@ pub enum InformerError {
         /// Its version.
         version: Version,
     },
-    /// The server has gone back to before what the cache has seen, as after a restored backup.
+    /// The server has gone back to before the cache's version, as after a restored backup.
     #[error(
         "the API server is at version {server}, before the cache's {cache}: it went back, as after a restored backup"
     )]
     WentBack {
-        /// Where the server is.
+        /// The server's version.
         server: Version,
-        /// Where the cache is.
+        /// The cache's version.
         cache: Version,
     },
-    /// Nobody who subscribes can afford the cache: see [`Budget::exceeded`](crate::Budget::exceeded).
+    /// No subscriber has budget for the cache: see [`Budget::exceeded`](crate::Budget::exceeded).
     #[error("the cache is larger than any of its subscribers may have")]
     OverBudget(OverBudget),
 }
 
 impl InformerError {
-    /// The HTTP status that the server answered or ended a watch with.
+    /// The HTTP status of the server's answer, or of the error event that ended a watch.
     pub(crate) fn code(&self) -> Option<u16> {
         match self {
             Self::List(error) | Self::Watch(error) => error.code(),
@@ -102,7 +101,7 @@ impl InformerError {
         }
     }
 
-    /// Whether the server refused a version that it has not come to: it lags, or went back.
+    /// Whether the server refused a version that it has not reached: it lags or went back.
     pub(crate) fn is_ahead(&self) -> bool {
         let message = match self {
             Self::Watch(RequestError::Refused { status, .. }) => &status.message,

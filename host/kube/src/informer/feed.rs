@@ -1,8 +1,8 @@
-//! An informer's objects, and their way to the subscribers.
+//! The objects of an informer, and their delivery to subscribers.
 //!
-//! One lock orders everything: a change of the store and its delivery to each subscriber happen under it, and so does
-//! the snapshot of a new subscriber. Hence a subscriber's events are its snapshot and every later change, once. Those
-//! who wait for the store (`windlass_core::object::progress`) are told under it too, after the subscribers.
+//! One lock orders everything. A change of the store and its delivery to each subscriber happen under it, and so does
+//! the snapshot for a new subscriber. So the events of a subscriber are its snapshot and every later change, each once.
+//! Observers of the store (`windlass_core::object::progress`) are notified under it too, after the subscribers.
 
 mod charging;
 mod history;
@@ -33,34 +33,34 @@ use crate::informer::pointer::PointerError;
 use crate::informer::status::{InformerFigures, InformerStatus};
 use crate::informer::store::{Contents, Store, StoreWriter};
 
-/// A subscriber's wishes beside the events.
+/// Options of a subscriber.
 #[derive(Clone, Debug, Default)]
 pub struct SubscribeOptions {
-    /// Indexes that the store must have as long as this subscription lives.
+    /// Indexes that the store must have while this subscription lives.
     pub indexes: Vec<IndexSource>,
-    /// The budget that the cache is charged to. None: nobody is charged.
+    /// The budget that the cache is charged to, if any.
     pub budget: Option<Arc<Budget>>,
 }
 
-/// The shared side of an informer.
+/// The part of an informer that is shared with its subscribers.
 pub(crate) struct Feed {
     spec: WatchSpec,
-    /// The most that the store may hold, in bytes.
+    /// The maximum size of the store, in bytes.
     limit: usize,
     store: Store,
     state: Mutex<FeedState>,
     status: watch::Sender<InformerStatus>,
-    /// How many subscribers there are; changed under the lock of `state`.
+    /// The number of subscribers. Changed under the lock of `state`.
     subscribers: watch::Sender<usize>,
-    /// Asks an informer that waits before its next attempt not to wait any longer.
+    /// Makes an informer that waits before its next attempt stop waiting.
     hurry: Notify,
-    /// A list was asked for by force, at this stamp.
+    /// When a list was last requested by force.
     wanted: watch::Sender<Option<Stamp>>,
-    /// When the server has last told something.
+    /// When the server last sent anything.
     heard: Mutex<Option<Instant>>,
-    /// When the last proof of freshness began, and how it ended. Held while one runs.
+    /// When the last proof of freshness began, and its result. Held while a proof is in progress.
     proven: tokio::sync::Mutex<Option<(Stamp, Evidence)>>,
-    /// The dictionary for texts that did not come in a list.
+    /// The dictionary for texts that did not arrive in a list.
     dictionary: OnceLock<Arc<Dictionary>>,
 }
 
@@ -69,10 +69,10 @@ struct FeedState {
     subscribers: HashMap<u64, Subscriber>,
     charges: Charges,
     next_id: u64,
-    /// Events that are not delivered yet. Each is here before the change that it tells of is made, so that a panic on
-    /// the way loses none.
+    /// Events that are not delivered yet. Each is added before the change that it describes is made, so that a panic in
+    /// between loses no event.
     outbox: Vec<WatchEvent>,
-    /// The informer has stopped for good: no more events will come.
+    /// The informer has stopped for good, and there will be no more events.
     closed: bool,
 }
 
@@ -86,14 +86,14 @@ pub(crate) struct CompleteList {
     pub(crate) objects: Vec<Object>,
     pub(crate) version: Version,
     pub(crate) resource: Arc<Resource>,
-    /// Taken just before it was asked for.
+    /// Taken just before the list was requested.
     pub(crate) began: Stamp,
-    /// The restore of the server that it is known to come after.
+    /// The restore of the server that the list is known to follow.
     pub(crate) era: Option<Stamp>,
 }
 
 impl FeedState {
-    /// Changes the contents by `change`, which tells of what it does in the outbox first, and delivers that.
+    /// Changes the contents by `change`, which first puts its events into the outbox, and delivers these.
     fn change<T>(&mut self, change: impl FnOnce(&mut Contents, &mut Vec<WatchEvent>) -> T) -> T {
         let Self { writer, outbox, .. } = self;
         let result = writer.update(|contents| change(contents, outbox));
@@ -101,7 +101,7 @@ impl FeedState {
         result
     }
 
-    /// Takes over an event of the watch by `event`, and tells the observers too.
+    /// Applies an event of the watch by `event`, and notifies the observers too.
     fn take(&mut self, event: impl FnOnce(&mut Contents, &mut Vec<WatchEvent>) -> Moved) {
         let Self { writer, outbox, .. } = self;
         let moved = writer.update(|contents| event(contents, outbox));
@@ -115,13 +115,13 @@ impl FeedState {
     fn deliver(&mut self) {
         for event in self.outbox.drain(..) {
             for subscriber in self.subscribers.values() {
-                // A receiver that is gone is about to be removed by its drop.
+                // A receiver that is gone will be removed by its drop.
                 let _ = subscriber.sender.send(event.clone());
             }
         }
     }
 
-    /// A subscriber has gone.
+    /// Removes a subscriber.
     fn remove(&mut self, id: u64, spec: &WatchSpec) {
         let Some(options) = self.stop(id) else { return };
         if let Some(budget) = &options.budget {
@@ -129,7 +129,7 @@ impl FeedState {
         }
     }
 
-    /// Ends a subscription, whoever pays for it.
+    /// Ends a subscription, whoever is charged for it.
     fn stop(&mut self, id: u64) -> Option<SubscribeOptions> {
         let Subscriber { options, .. } = self.subscribers.remove(&id)?;
         self.writer.update(|contents| options.indexes.iter().for_each(|index| contents.undeclare(index)));
@@ -138,7 +138,7 @@ impl FeedState {
 }
 
 impl Feed {
-    /// A feed of what `spec` watches, for at most `limit` bytes.
+    /// A feed of the objects of `spec` with at most `limit` bytes.
     pub(crate) fn new(spec: WatchSpec, limit: usize) -> Self {
         let (store, writer) = Store::new();
         let state = FeedState {
@@ -199,7 +199,7 @@ impl Feed {
         Subscription { feed: Arc::clone(self), id, snapshot: snapshot.into_iter(), events }
     }
 
-    /// Takes over a complete list: what is new or changed is applied, what is missing has gone.
+    /// Applies a complete list: new and changed objects are stored, and missing ones are removed.
     pub(crate) fn replace(&self, listed: CompleteList) -> Result<(), OverBudget> {
         let mut state = self.lock();
         let epoch = state.change(|contents, outbox| merge::list(contents, listed, outbox));
@@ -213,26 +213,26 @@ impl Feed {
         self.charge(&mut state, 0)
     }
 
-    /// Takes over an object from the watch, unless the store has already seen this state or a later one.
+    /// Applies an object from the watch, unless the store has already seen this state or a later one.
     pub(crate) fn apply(&self, object: &Object) -> Result<(), OverBudget> {
         let mut state = self.lock();
         state.take(|contents, outbox| merge::applied(contents, object, outbox));
         self.charge(&mut state, 0)
     }
 
-    /// Takes over a deletion from the watch; `last` is the state in which the object went.
+    /// Applies a deletion from the watch. `last` is the object's last state.
     pub(crate) fn delete(&self, last: Object) -> Result<(), OverBudget> {
         let mut state = self.lock();
         state.take(|contents, outbox| merge::deleted(contents, last, outbox));
         self.charge(&mut state, 0)
     }
 
-    /// Everything up to `version` has been told.
+    /// Everything up to `version` has been received.
     pub(crate) fn bookmark(&self, version: Version) {
         self.lock().take(|contents, _| Moved::to(contents, version));
     }
 
-    /// The kind is served no more, so all its objects have gone; the next list is a first one again.
+    /// The kind is not served any more, so all its objects are gone. The next list counts as a first one.
     pub(crate) fn vanish(&self) {
         let mut state = self.lock();
         let epoch = state.change(|contents, outbox| {
@@ -250,11 +250,11 @@ impl Feed {
         if !was_gone {
             state.writer.tell(Advance::Lost);
         }
-        // Nothing can be too large.
+        // An empty store is never too large.
         let _ = self.charge(&mut state, 0);
     }
 
-    /// Mends what a panic may have left half done. The informer lists again after it.
+    /// Repairs what a panic may have left incomplete. The informer lists again afterwards.
     pub(crate) fn recover(&self) {
         let mut state = self.lock();
         state.writer.update(Contents::rebuild);
@@ -262,19 +262,19 @@ impl Feed {
         self.status.send_modify(|status| status.panics += 1);
     }
 
-    /// The store's own copy of the same state as `object`: a list then needs no second one.
+    /// The store's own copy of the same state as `object`, so that a list need not keep a second one.
     pub(crate) fn known(&self, object: &Object) -> Option<Object> {
         let stored = self.store.get(&object.header.key);
         stored.filter(|stored| is_same(stored, object))
     }
 
-    /// Whether the watch tells of an object that the store does not have, in a state from before what the watch has
-    /// told already. It may have gone since.
+    /// Whether the watch delivers an object that the store does not have, in a state from before events that the store
+    /// has seen. The object may have been deleted since.
     pub(crate) fn is_late(&self, object: &Object) -> bool {
         self.store.is_late(object)
     }
 
-    /// Its figures now.
+    /// The current figures.
     pub(crate) fn figures(&self, restored: Option<Stamp>) -> InformerFigures {
         let (watch, status) = (self.spec.clone(), self.status.borrow().clone());
         let unproven = !self.store.follows(restored);
@@ -282,7 +282,7 @@ impl Feed {
         InformerFigures { watch, objects: self.store.len(), bytes: self.store.bytes(), status, unproven, silence }
     }
 
-    /// The server has told something just now.
+    /// Records that the server has sent something now.
     pub(crate) fn hears(&self) {
         *self.heard() = Some(Instant::now());
     }
@@ -304,27 +304,27 @@ impl Feed {
         state.writer.tell(Advance::Lost);
     }
 
-    /// Packs and unpacks texts, by who has read them.
+    /// Packs and unpacks texts, depending on whether they were read.
     pub(crate) fn cool(&self) {
         if packing::sweep(&self.store, &self.dictionary) {
             self.lock().writer.update(Contents::weigh);
         }
     }
 
-    /// Completes when somebody new subscribes, or has since the last time.
+    /// Completes when there is a new subscriber, or at once if there was one since the last time.
     pub(crate) async fn hurried(&self) {
         self.hurry.notified().await;
     }
 
-    /// Has the informer list again: the next list that begins is for all who have asked before.
+    /// Requests a list. The next list that begins serves all earlier requests.
     pub(crate) fn relist(&self) {
         self.wanted.send_replace(Some(Stamp::take()));
         self.hurry.notify_one();
     }
 
-    /// Completes when a list is asked for, or has been since the last one began.
+    /// Completes when a list is requested, or at once if one was requested since the last one began.
     pub(crate) async fn list_wanted(&self) {
-        // The sender is in `self`: this cannot fail.
+        // The sender is in `self`, so this cannot fail.
         let _ = self.wanted.subscribe().wait_for(|wanted| *wanted > self.store.listed()).await;
     }
 
@@ -340,7 +340,7 @@ impl Feed {
         &self.proven
     }
 
-    /// Whether nothing more is to be expected of it for now.
+    /// Whether nothing more is expected from it for now.
     pub(crate) fn is_over(&self) -> bool {
         let status = self.status.borrow();
         status.stopped || status.gone
@@ -361,7 +361,7 @@ impl Feed {
     }
 
     fn lock(&self) -> MutexGuard<'_, FeedState> {
-        // After a panic under the lock, `recover` puts things right before anything else happens.
+        // After a panic under the lock, `recover` repairs the state before anything else happens.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

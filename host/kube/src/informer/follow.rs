@@ -1,4 +1,4 @@
-//! The task of one informer: list, watch, resume, and list again where that is not possible.
+//! The task of one informer: it lists, watches and resumes, and lists again if it cannot resume.
 
 mod failing;
 mod log;
@@ -32,49 +32,49 @@ use crate::informer::notice::{NextNotice, Notice};
 use crate::informer::parse::ObjectParser;
 use crate::informer::status::{InformerOptions, ListReason};
 
-/// For the beginning of a watch's answer.
+/// The timeout for the beginning of a watch's answer.
 const WATCH_START_TIMEOUT: Duration = Duration::from_secs(30);
-/// How much longer than asked for a watch may last, in case its connection is dead.
+/// How much longer than requested a watch may last before its connection is considered dead.
 const WATCH_GRACE: Duration = Duration::from_secs(30);
-/// A watch that the server ends sooner, and that told nothing, counts as a failure, or it would be begun again without
-/// pause (client-go: `handleAnyWatch`).
+/// A watch that the server ends sooner than this, without an event, counts as a failure. Otherwise it would be started
+/// again without a pause (client-go: `handleAnyWatch`).
 const FRUITLESS_WATCH_MAX: Duration = Duration::from_secs(1);
 
-/// How often a version that the server has not come to is asked for: it may lag behind the one that told of it.
+/// The number of requests for a version that the server has not reached yet. The server may lag behind the one that
+/// returned the version.
 const VERSION_AHEAD_RETRIES: u32 = 2;
 
-/// Fills a feed.
 pub(crate) struct Follower {
     client: Client,
     discovery: Discovery,
     reachability: Reachability,
     restores: Restores,
-    /// Whether what nobody reads is packed.
+    /// Whether texts that are not read are packed.
     packing: bool,
     /// See [`InformerOptions::silence`].
     silence: Duration,
     spec: WatchSpec,
     feed: Arc<Feed>,
     log: TroubleLog,
-    /// Whether lists come as the beginning of a watch. Not any more, once the server has refused one.
+    /// Whether lists are requested as the beginning of a watch. Set to false once the server has refused one.
     streaming: bool,
-    /// The last list that came so went wrong: the next one comes in pages.
+    /// The last streaming list failed, so the next list comes in pages.
     spoilt: bool,
-    /// Why the next list is made. None: none is due.
+    /// The reason for the next list. `None` if no list is due.
     due: Option<ListReason>,
-    /// When the last list was taken over.
+    /// When the last list was applied.
     listed_at: Option<Instant>,
-    /// How often in a row the server has said that it has not come to the cache's version.
+    /// The number of consecutive answers that the server has not reached the cache's version.
     ahead: u32,
 }
 
 /// Where to go on: watch from this version, or list if there is none.
 type Resume = Option<Version>;
 
-/// How a list or a watch ended.
+/// The end of a list or a watch.
 struct FollowEnd {
     resume: Resume,
-    /// None: as it should.
+    /// `None` if it ended normally.
     failure: Option<InformerError>,
 }
 
@@ -94,7 +94,7 @@ impl Follower {
     ) -> Self {
         let InformerOptions { streaming_lists: streaming, reachability, restores, cold_after, silence, .. } = options;
         let packing = cold_after.is_some();
-        // One of the same feed has panicked, if there was a list.
+        // If there was a list, an earlier task of the same feed has panicked.
         let due = if feed.store().is_synced() { ListReason::Distrusted } else { ListReason::First };
         Self {
             client,
@@ -114,7 +114,7 @@ impl Follower {
         }
     }
 
-    /// Runs until nobody can afford the cache any more.
+    /// Runs until no subscriber has budget for the cache any more.
     pub(crate) async fn run(mut self) -> OverBudget {
         let mut parser = loop {
             match ObjectParser::new(&self.spec) {
@@ -149,7 +149,7 @@ impl Follower {
         }
     }
 
-    /// Lists in pages.
+    /// Lists page by page.
     async fn list(&mut self, parser: &mut ObjectParser) -> FollowEnd {
         let listed = match self.resource().await {
             Ok(resource) => {
@@ -163,7 +163,7 @@ impl Follower {
         }
     }
 
-    /// Lists as the beginning of a watch, and goes on with that watch.
+    /// Lists as the beginning of a watch, and continues with that watch.
     async fn stream(&mut self, parser: &mut ObjectParser) -> FollowEnd {
         let seconds = watch_seconds();
         let began = Instant::now();
@@ -186,7 +186,7 @@ impl Follower {
         match listed.and_then(|listed| self.take_list(listed)) {
             Ok(version) => self.follow(stream, version, parser, began, seconds).await,
             Err(error) => {
-                // Whatever it was, pages are the surer way.
+                // Whatever the cause was, pages are more reliable.
                 self.spoilt = true;
                 FollowEnd::failed(None, error)
             }
@@ -229,14 +229,14 @@ impl Follower {
         }
     }
 
-    /// A watch that brought the store to `version` has failed.
+    /// Decides how to go on after the failure of a watch that had reached `version`.
     fn broken(&mut self, version: Version, error: InformerError) -> FollowEnd {
         self.ahead = if error.is_ahead() { self.ahead + 1 } else { 0 };
         let resumes = can_resume(&error) && self.ahead < VERSION_AHEAD_RETRIES;
         FollowEnd::failed(resumes.then_some(version), error)
     }
 
-    /// Asks the server whether it is still at `version` or beyond. An error, if it has gone back.
+    /// Checks whether the server is still at `version` or beyond. The error says that it has gone back.
     async fn doubt(&self, version: &Version) -> Result<(), InformerError> {
         let Some(resource) = self.feed.store().resource().filter(|resource| resource.comparable) else { return Ok(()) };
         let known = self.feed.known_state();
@@ -247,7 +247,7 @@ impl Follower {
                 }
                 not_before(&server, version)
             }
-            // The watch will notice, or the next silence be looked into.
+            // The watch will notice, or the next silence will be examined.
             Err(_) => Ok(()),
         }
     }
@@ -256,7 +256,7 @@ impl Follower {
         listing::watch(&self.client, &self.spec, resource, from, seconds, WATCH_START_TIMEOUT).await
     }
 
-    /// Takes over the events of a watch that brought the store to `version` so far.
+    /// Applies the events of a watch that has reached `version`.
     async fn follow(
         &mut self,
         mut stream: WatchStream,
@@ -290,7 +290,7 @@ impl Follower {
                     }
                 }
                 Ok(Ok(Ok(NextNotice::Torn))) => {
-                    // The half event comes again, as it is later than `version`.
+                    // The incomplete event will be sent again, because it is later than `version`.
                     self.log.torn(&self.spec);
                     self.feed.update_status(|status| status.malformed += 1);
                     break;
@@ -303,14 +303,14 @@ impl Follower {
         FollowEnd { resume: Some(version), failure }
     }
 
-    /// Checks that a watch goes forward: its events are later than the version that it resumed from, where versions
-    /// compare.
+    /// Checks that a watch goes forward: if versions can be compared, its events must be later than the version that it
+    /// resumed from.
     fn check(&self, told: &Version) -> Result<(), InformerError> {
         let later = self.feed.store().later_than(told);
         later.map_or(Ok(()), |cache| Err(InformerError::WentBack { server: told.clone(), cache }))
     }
 
-    /// Takes over one event; returns the version that it brought the store to.
+    /// Applies one event. Returns the version that the store then has.
     fn take(&self, notice: Notice) -> Result<Version, InformerError> {
         self.feed.hears();
         let (version, taken) = match notice {
@@ -342,8 +342,8 @@ impl Follower {
         if can("list") && can("watch") { Ok(resource) } else { Err(InformerError::NotWatchable { resource }) }
     }
 
-    /// Doubts discovery after `error`: the resource may be gone, or be served by another name. The next attempt then
-    /// asks anew.
+    /// Invalidates discovery after `error`, because the resource may be gone or have another name. The next attempt
+    /// asks the server again.
     fn doubting(&self, error: InformerError) -> InformerError {
         if matches!(&error, InformerError::List(error) | InformerError::Watch(error) if error.code() == Some(404)) {
             self.discovery.doubt(&self.spec.kind);

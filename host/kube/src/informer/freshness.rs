@@ -1,8 +1,9 @@
-//! The proof that a cache has everything that was committed before the proof was asked for (ADR 11): after a failover,
-//! an unknown write, or when an expected event does not come. What is tried when is decided in `core::freshness`.
+//! Proves that a cache contains everything that was committed before the proof was requested (ADR 11). This is needed
+//! after a failover, after a write with an unknown outcome, or if an expected event does not arrive. `core::freshness`
+//! decides what to try when.
 //!
-//! A proof runs within the future of who asks and ends with it. Who asks for one while another runs waits for that, and
-//! shares the next with all who wait.
+//! A proof runs within the caller's future and ends with it. A caller that requests a proof while another is running
+//! waits for that, and shares the next one with all who wait.
 
 mod compare;
 mod probe;
@@ -27,17 +28,17 @@ use crate::informer::feed::Feed;
 use crate::informer::informers::Informers;
 use crate::informer::listing;
 
-/// How long the cache gets for what a step has shown, before the next step.
+/// The time that the cache may take to reach the version that a step has found, before the next step.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(3);
-/// Between two looks whether a list that was asked for has come. The cache tells when it has; this is for what stops
-/// telling.
+/// The interval between checks whether a requested list has been applied. The cache normally notifies; this covers the
+/// case that it stops doing so.
 const LIST_LOOK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The limits that proofs share, so that a takeover of a thousand caches is no burden to the server.
+/// Limits that proofs share, so that a takeover of a thousand caches does not overload the server.
 #[derive(Debug)]
 pub(crate) struct Proofs {
     probes: Semaphore,
-    /// A list of everything costs server and host the most.
+    /// A list of everything is the most expensive step for the server and the host.
     comparisons: Semaphore,
 }
 
@@ -47,7 +48,7 @@ impl Default for Proofs {
     }
 }
 
-/// Wakes who waits for the cache.
+/// Wakes proofs that wait for the cache.
 #[derive(Default)]
 struct Wake(watch::Sender<()>);
 
@@ -58,13 +59,13 @@ impl Observer for Wake {
 }
 
 impl Informers {
-    /// Completes when the cache of `spec` has everything that was committed before this call, or is lost. Takes as long
-    /// as the API server does not answer; drop the future to give up. Those who ask meanwhile share one proof.
+    /// Completes when the cache of `spec` contains everything that was committed before this call, or is lost. Takes as
+    /// long as the API server does not answer; drop the future to give up. Concurrent callers share one proof.
     pub async fn prove(&self, spec: &WatchSpec) -> Proof {
         let asked = Stamp::take();
         let Some(feed) = self.feed(spec) else { return Proof::Lost };
         let mut last = feed.proven().lock().await;
-        // Somebody else's proof that began while this one waited is as good.
+        // Another caller's proof that began while this one waited is just as good.
         if let Some((began, evidence)) = *last
             && began > asked
         {
@@ -79,8 +80,8 @@ impl Informers {
         proof
     }
 
-    /// Has the informer of `spec` list again, whatever its watch tells; soon, but not twice in ten seconds. Those who
-    /// observe the cache hear of the list. False: there is no such informer.
+    /// Makes the informer of `spec` list again soon, whatever its watch shows, but not twice in ten seconds. Observers
+    /// of the cache are notified of the list. Returns false if there is no such informer.
     #[must_use]
     pub fn relist(&self, spec: &WatchSpec) -> bool {
         let feed = self.feed(spec);
@@ -91,15 +92,15 @@ impl Informers {
     }
 }
 
-/// One proof.
+/// One proof in progress.
 struct Prover<'a> {
     informers: &'a Informers,
     feed: &'a Arc<Feed>,
     began: Stamp,
     wake: Arc<Wake>,
-    /// Where the server was, and in which epoch of the cache that says something.
+    /// The server's version to reach, and the epoch of the cache in which it is valid.
     goal: Option<(Version, u64)>,
-    /// Trouble was told of.
+    /// Whether a failure has been logged.
     told: bool,
 }
 
@@ -115,7 +116,7 @@ impl<'a> Prover<'a> {
         let mut course: Option<Course> = None;
         let mut backoff = Backoff::default();
         loop {
-            // Before the first list there is nothing to compare, and it may be proof enough.
+            // Before the first list there is nothing to compare, and that list may be proof enough.
             let resource = match self.until(|| self.feed.store().resource()).await {
                 Ok(resource) => resource,
                 Err(proof) => return proof,
@@ -125,7 +126,7 @@ impl<'a> Prover<'a> {
                 ProofStep::Relist => return self.relisted().await,
                 step => self.attempt(step, &resource).await,
             };
-            // What the cache has done meanwhile counts, whatever the step found.
+            // The cache's progress in the meantime counts, whatever the step found.
             if let Some(proof) = self.verdict() {
                 return proof;
             }
@@ -144,7 +145,7 @@ impl<'a> Prover<'a> {
         }
     }
 
-    /// Tries one step. Ends early where the cache itself makes the step needless.
+    /// Carries out one step. Ends early if the cache itself makes the step unnecessary.
     async fn attempt(&mut self, step: ProofStep, resource: &Resource) -> Result<Evidence, Trouble> {
         if resource.comparable {
             self.aim(resource).await?;
@@ -159,14 +160,14 @@ impl<'a> Prover<'a> {
             biased;
             proof = self.ended() => match proof {
                 Proof::Proven(evidence) => Ok(evidence),
-                // The next look at it says so again.
+                // The next check will report it again.
                 Proof::Lost => Err(Trouble::Found(Finding::Behind)),
             },
             found = work => found,
         }
     }
 
-    /// Asks where the server is, unless that is known.
+    /// Asks for the server's version, unless it is known.
     async fn aim(&mut self, resource: &Resource) -> Result<(), Trouble> {
         let store = self.feed.store();
         let epoch = store.epoch();
@@ -189,7 +190,7 @@ impl<'a> Prover<'a> {
         Ok(())
     }
 
-    /// Has the cache list again, as often as it takes.
+    /// Makes the cache list again, as often as necessary.
     async fn relisted(&self) -> Proof {
         loop {
             self.feed.relist();
@@ -199,7 +200,7 @@ impl<'a> Prover<'a> {
         }
     }
 
-    /// The state of the proof, as the cache itself shows it by now.
+    /// The state of the proof according to the cache's current contents.
     fn verdict(&self) -> Option<Proof> {
         let store = self.feed.store();
         if store.listed() > Some(self.began) {
@@ -219,7 +220,7 @@ impl<'a> Prover<'a> {
         proof
     }
 
-    /// Waits until the cache gives `look` something, or ends the proof.
+    /// Waits until `look` returns a value for the cache, or the proof ends.
     async fn until<T>(&self, look: impl Fn() -> Option<T>) -> Result<T, Proof> {
         let mut changes = self.wake.0.subscribe();
         loop {
@@ -229,7 +230,7 @@ impl<'a> Prover<'a> {
             if let Some(seen) = look() {
                 return Ok(seen);
             }
-            // The sender is in `self`: this cannot fail.
+            // The sender is in `self`, so this cannot fail.
             let _ = changes.changed().await;
         }
     }
@@ -243,7 +244,7 @@ impl<'a> Prover<'a> {
         }
     }
 
-    /// Waits until the cache has what `look` wants, but not long.
+    /// Waits for a short time until `look` is true for the cache.
     async fn catch_up(&self, look: impl Fn() -> bool) -> bool {
         let seen = self.until(|| look().then_some(()));
         timeout(CATCH_UP_TIMEOUT, seen).await.is_ok_and(|seen| seen.is_ok())
@@ -263,14 +264,14 @@ impl<'a> Prover<'a> {
     }
 }
 
-/// Why a step has proven nothing.
+/// The reason why a step has proved nothing.
 enum Trouble {
     Found(Finding),
     /// As [`Finding::Failed`].
     Failed(InformerError),
 }
 
-/// Whether a cache at `version` has everything up to `goal`.
+/// Whether a cache at `version` contains everything up to `goal`.
 fn is_at(version: Option<&Version>, goal: &Version) -> bool {
     version.is_some_and(|version| matches!(version.compare(goal), Some(Ordering::Equal | Ordering::Greater)))
 }

@@ -1,4 +1,4 @@
-//! Secondary indexes of a store: from a value to the objects that have it.
+//! Secondary indexes of a store: from a value to the objects with that value.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use windlass_core::object::{Object, ObjectKey};
 
 use crate::informer::pointer::{PointerError, PointerTree};
 
-/// Objects by a value, each list in the order of keys. No list is empty.
+/// Objects by a value, each list sorted by key. No list is empty.
 #[derive(Default)]
 pub(crate) struct IndexGroups {
     lists: HashMap<Arc<str>, Vec<Object>>,
@@ -40,12 +40,12 @@ impl IndexGroups {
         }
     }
 
-    /// In the order of keys.
+    /// The objects with this value, sorted by key.
     pub(crate) fn get(&self, value: &str) -> &[Object] {
         self.lists.get(value).map_or(&[], Vec::as_slice)
     }
 
-    /// The part of a list that comes after a key.
+    /// The objects with this value after a key.
     pub(crate) fn after(&self, value: &str, key: Option<&ObjectKey>) -> &[Object] {
         let list = self.get(value);
         let from = key.map_or(0, |key| list.partition_point(|object| object.header.key <= *key));
@@ -62,7 +62,7 @@ fn position(list: &[Object], key: &ObjectKey) -> Result<usize, usize> {
 pub(crate) struct OwnerIndex(IndexGroups);
 
 impl OwnerIndex {
-    /// `old` has made place for `new`; either may be missing.
+    /// Replaces `old` by `new`; either may be missing.
     pub(crate) fn update(&mut self, old: Option<&Object>, new: Option<&Object>) {
         let owner = |object: &Object| object.header.controller().map(|owner| Arc::clone(&owner.uid));
         let (before, after) = (old.and_then(owner), new.and_then(owner));
@@ -82,18 +82,18 @@ impl OwnerIndex {
 /// An index that plugins have declared.
 pub(crate) struct DeclaredIndex {
     source: IndexSource,
-    /// The part of an object's text that the source looks at. None: it looks at none.
+    /// The part of an object's text that the source reads. `None` if it reads none.
     looked_at: Option<PointerTree>,
-    /// By value; of selectors, by what an object must have to be selected.
+    /// By value; for selectors, by the label that an object must have to be selected.
     groups: IndexGroups,
     /// The selectors of each object. Empty, unless the index is of selectors.
     selectors: HashMap<ObjectKey, Vec<Selector>>,
-    /// How many have declared it and are still there.
+    /// The number of current declarations.
     pub(crate) users: usize,
 }
 
 impl DeclaredIndex {
-    /// An empty index. Its values are what `source` names.
+    /// An empty index with the values that `source` names.
     pub(crate) fn new(source: &IndexSource) -> Result<Self, PointerError> {
         let pointers = source.pointers();
         let tree = (!pointers.is_empty()).then(|| PointerTree::new(pointers.iter().map(String::as_str)));
@@ -106,7 +106,7 @@ impl DeclaredIndex {
         })
     }
 
-    /// `old` has made place for `new`; either may be missing.
+    /// Replaces `old` by `new`; either may be missing.
     pub(crate) fn update(&mut self, old: Option<&Object>, new: Option<&Object>) {
         let (before, after) = if self.is_of_selectors() {
             self.replace_selectors(old, new)
@@ -126,7 +126,7 @@ impl DeclaredIndex {
         }
     }
 
-    /// The objects that `value` finds, after a key, in the order of keys.
+    /// The objects found by `value`, after a key, sorted by key.
     pub(crate) fn after(&self, value: &str, key: Option<&ObjectKey>) -> Cow<'_, [Object]> {
         if !self.is_of_selectors() {
             return Cow::Borrowed(self.groups.after(value, key));
@@ -143,7 +143,7 @@ impl DeclaredIndex {
         Cow::Owned(found)
     }
 
-    /// Forgets all objects.
+    /// Removes all objects.
     pub(crate) fn clear(&mut self) {
         self.groups = IndexGroups::default();
         self.selectors.clear();
@@ -157,7 +157,7 @@ impl DeclaredIndex {
         self.source.values(object, &self.body(object))
     }
 
-    /// The needs of the selectors of both.
+    /// The needs of the old and the new object's selectors.
     fn replace_selectors(&mut self, old: Option<&Object>, new: Option<&Object>) -> (Needs, Needs) {
         let before = old.and_then(|old| self.selectors.remove(&old.header.key)).unwrap_or_default();
         let after = new.map(|new| self.source.selectors(&self.body(new))).unwrap_or_default();
@@ -168,19 +168,19 @@ impl DeclaredIndex {
         needs
     }
 
-    /// The JSON of what the source looks at. The object's text has been read once; what of it is selected is small.
+    /// The JSON that the source reads. The whole text was parsed before, but only a small part of it is selected.
     fn body(&self, object: &Object) -> Value {
         let selected = self.looked_at.as_ref().and_then(|tree| tree.select(&object.glance()).ok());
         selected.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
     }
 }
 
-/// The things that an object must have so that one of some selectors may select it: a label, as `key=value`, or
-/// nothing. Each selector has the label of which it takes the fewest values, so that most objects are no candidates for
-/// most selectors.
+/// The needs of an object with selectors: an object must have one of these labels, as `key=value`, so that one of the
+/// selectors may select it; or no need at all. Each selector contributes the label with the fewest values, so that most
+/// objects are not candidates for most selectors.
 type Needs = BTreeSet<Arc<str>>;
 
-/// No label at all.
+/// The need of a selector that requires no label.
 const NO_NEED: &str = "";
 
 fn needs(selectors: &[Selector]) -> Needs {
@@ -202,12 +202,12 @@ fn need(key: &str, value: &str) -> Arc<str> {
     format!("{key}={value}").into()
 }
 
-/// Whether an index of `source` can be asked for `value`: one of selectors is asked for labels.
+/// Checks whether `value` is valid for an index of `source`: an index of selectors is queried with labels.
 pub(crate) fn check(source: &IndexSource, value: &str) -> Result<(), LabelsError> {
     if matches!(source, IndexSource::Selector { .. }) { value.parse::<Labels>().map(drop) } else { Ok(()) }
 }
 
-/// Whether `object` would be found under `value` in an index of `source`.
+/// Whether an index of `source` would find `object` under `value`.
 pub(crate) fn has_value(source: &IndexSource, object: &Object, value: &str) -> bool {
     let Ok(mut index) = DeclaredIndex::new(source) else { return false };
     index.update(None, Some(object));

@@ -1,8 +1,8 @@
-//! One list+watch per watch specification, shared by all who subscribe to it (invariant 5).
+//! One list+watch per watch specification, shared by all its subscribers (invariant 5).
 //!
-//! An informer lists once and then watches. It resumes from the last version that it has seen, and lists again only
-//! when that is no longer possible or the server sent something that cannot be trusted; then the list is compared with
-//! the store, so that subscribers hear of what they missed. There is never a silent gap.
+//! An informer lists once and then watches. It resumes from its last version. It lists again only if it cannot resume,
+//! or if the server sent data that cannot be trusted; the list is then compared with the store, so that subscribers
+//! receive the events that they missed. There is never an undetected gap.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,45 +30,45 @@ use crate::informer::pointer::PointerError;
 use crate::informer::status::{InformerFigures, InformerOptions};
 use crate::informer::trust::CacheTrust;
 
-/// How long an informer outlives its last subscriber.
+/// The time that an informer keeps running after its last subscriber has gone.
 const LINGER: Duration = Duration::from_mins(1);
 
-/// All informers of the process. Clones share them; when the last clone is dropped, they stop.
+/// All informers of the process. Clones share them. They stop when the last clone is dropped.
 #[derive(Clone)]
 pub struct Informers {
     shared: Arc<InformersInner>,
     _stop: Arc<DropGuard>,
 }
 
-/// The informers that run.
+/// The running informers.
 pub(crate) struct InformersInner {
     client: Client,
     discovery: Discovery,
     options: InformerOptions,
     runtime: Handle,
     stop: CancellationToken,
-    /// All that `stop` ends.
+    /// Everything that `stop` ends.
     tasks: TaskTracker,
     running: Mutex<HashMap<WatchSpec, Arc<Feed>>>,
     proofs: Proofs,
 }
 
 impl Informers {
-    /// No informer runs yet. They will run on the tokio runtime that this is called on.
+    /// Creates an empty set of informers. They run on the current tokio runtime.
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime.
+    /// Panics outside of a tokio runtime.
     #[must_use]
     pub fn new(client: Client, discovery: Discovery) -> Self {
         Self::with_options(client, discovery, InformerOptions::default())
     }
 
-    /// As [`Informers::new`], and they work as `options` say.
+    /// As [`Informers::new`], with `options`.
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime.
+    /// Panics outside of a tokio runtime.
     #[must_use]
     pub fn with_options(client: Client, discovery: Discovery, options: InformerOptions) -> Self {
         let stop = CancellationToken::new();
@@ -88,40 +88,41 @@ impl Informers {
         Self { shared, _stop: guard }
     }
 
-    /// Subscribes to what `spec` watches. The first subscriber starts the informer; it stops a minute after the last
-    /// has gone.
+    /// Subscribes to the objects of `spec`. The first subscriber starts the informer. It stops a minute after the last
+    /// one has gone.
     #[must_use]
     pub fn subscribe(&self, spec: WatchSpec) -> Subscription {
         self.with_feed(spec, Feed::subscribe)
     }
 
-    /// Subscribes to what `spec` watches, with indexes and a budget. An error says which index is no JSON pointer.
+    /// Subscribes to the objects of `spec`, with indexes and a budget. The error names an index that is not a JSON
+    /// pointer.
     pub fn subscribe_with(&self, spec: WatchSpec, options: SubscribeOptions) -> Result<Subscription, PointerError> {
         self.with_feed(spec, |feed| feed.subscribe_with(options))
     }
 
-    /// Ends all watches, whoever still subscribes: the process ends. Completes when they have ended, and nothing more
-    /// is told of them.
+    /// Ends all watches, even those with subscribers, because the process ends. Completes when they have ended; nothing
+    /// is logged about them afterwards.
     pub async fn stop(&self) {
         self.shared.stop.cancel();
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
     }
 
-    /// How each cache is doing, in no order.
+    /// The figures of each cache, in no order.
     #[must_use]
     pub fn figures(&self) -> Vec<InformerFigures> {
         let restored = self.restores().state().restored;
         self.shared.feeds().iter().map(|feed| feed.figures(restored)).collect()
     }
 
-    /// How many restores of the server were noticed.
+    /// The number of restores of the server that were noticed.
     #[must_use]
     pub fn restore_count(&self) -> u64 {
         self.restores().state().count
     }
 
-    /// Says whether the caches of `subscriptions` may be believed.
+    /// Tracks whether the caches of `subscriptions` can be trusted.
     #[must_use]
     pub fn trust<'a>(&self, subscriptions: impl IntoIterator<Item = &'a Subscription>) -> CacheTrust {
         let InformerOptions { reachability, restores, .. } = &self.shared.options;
@@ -132,7 +133,6 @@ impl Informers {
         trust
     }
 
-    /// The feed of the informer of `spec`, if it runs.
     /// How long the API server has sent nothing to the cache of `spec`. `None` if there is no such cache, or its watch
     /// has not begun.
     #[must_use]
@@ -156,7 +156,7 @@ impl Informers {
         &self.shared.proofs
     }
 
-    /// Lets `subscribe` join the feed, which cannot end meanwhile.
+    /// Calls `subscribe` with the feed, which cannot end in the meantime.
     fn with_feed<T>(&self, spec: WatchSpec, subscribe: impl FnOnce(&Arc<Feed>) -> T) -> T {
         let mut running = self.shared.running();
         let feed = running.entry(spec).or_insert_with_key(|spec| {
@@ -174,23 +174,23 @@ impl InformersInner {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The feeds of the informers that run.
+    /// The feeds of the running informers.
     pub(crate) fn feeds(&self) -> Vec<Arc<Feed>> {
         self.running().values().cloned().collect()
     }
 
-    /// Completes when `feed` has had no subscriber for a while; then nobody can find it any more.
+    /// Completes when `feed` has had no subscriber for a while. Then it cannot be found any more.
     async fn unused(&self, spec: &WatchSpec, feed: &Feed) {
         let mut count = feed.subscriber_count();
         loop {
-            // The sender is in `feed`: neither wait can fail.
+            // The sender is in `feed`, so neither wait can fail.
             let _ = count.wait_for(|count| *count == 0).await;
             tokio::select! {
                 biased;
                 () = sleep(LINGER) => {}
                 _ = count.wait_for(|count| *count > 0) => continue,
             }
-            // New subscribers come under the same lock, so none can slip in between the look and the removal.
+            // New subscribers need the same lock, so none can join between this check and the removal.
             let mut running = self.running();
             if *count.borrow() == 0 {
                 running.remove(spec);
@@ -202,16 +202,16 @@ impl InformersInner {
 
 async fn run(shared: Arc<InformersInner>, spec: WatchSpec, feed: Arc<Feed>) {
     tokio::select! {
-        // First: while a process ends its connections fail, and that would be told after its last line.
+        // This comes first: while a process ends, its connections fail, and that would be logged after its last line.
         biased;
         () = shared.stop.cancelled() => {}
         () = follow(&shared, &spec, &feed) => {}
-        () = shared.unused(&spec, &feed) => tracing::debug!(watch = %spec, "nobody subscribes any more; the watch stops"),
+        () = shared.unused(&spec, &feed) => tracing::debug!(watch = %spec, "there are no subscribers any more; the watch stops"),
     }
     feed.close();
 }
 
-/// Follows the server until nobody can afford the cache, over all panics on the way.
+/// Follows the server until no subscriber has budget for the cache, even if the task panics.
 async fn follow(shared: &InformersInner, spec: &WatchSpec, feed: &Arc<Feed>) {
     let mut backoff = Backoff::default();
     loop {
@@ -224,8 +224,8 @@ async fn follow(shared: &InformersInner, spec: &WatchSpec, feed: &Arc<Feed>) {
         );
         match AssertUnwindSafe(follower.run()).catch_unwind().await {
             Ok(OverBudget) => {
-                tracing::debug!(watch = %spec, "nobody can afford the cache; the watch stops");
-                // New subscribers come under the same lock, so none can slip in between the look and the removal.
+                tracing::debug!(watch = %spec, "no subscriber has budget for the cache; the watch stops");
+                // New subscribers need the same lock, so none can join between this check and the removal.
                 let mut running = shared.running();
                 if *feed.subscriber_count().borrow() == 0 {
                     running.remove(spec);
@@ -237,7 +237,7 @@ async fn follow(shared: &InformersInner, spec: &WatchSpec, feed: &Arc<Feed>) {
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| feed.recover())) {
                     tracing::error!(
                         watch = %spec, cause = cause(&*panic),
-                        "the store of an informer that panicked cannot be mended; its next list fills it anew"
+                        "the store of an informer that panicked cannot be repaired; its next list fills it again"
                     );
                 }
                 sleep(backoff.next(Instant::now())).await;
@@ -246,7 +246,7 @@ async fn follow(shared: &InformersInner, spec: &WatchSpec, feed: &Arc<Feed>) {
     }
 }
 
-/// Packs, every so often, the texts that nobody has read since the last time, and unpacks those that somebody has.
+/// Periodically packs the texts that were not read since the last time, and unpacks those that were.
 async fn cool(informers: Weak<InformersInner>, stop: CancellationToken, every: Duration) {
     loop {
         tokio::select! {
@@ -256,7 +256,7 @@ async fn cool(informers: Weak<InformersInner>, stop: CancellationToken, every: D
         }
         let Some(feeds) = informers.upgrade().map(|informers| informers.feeds()) else { return };
         for feed in feeds {
-            // Milliseconds of work for each hundred objects: not on a thread that serves others.
+            // This takes milliseconds per hundred objects, so it must not run on a thread that serves others.
             let done = windlass_world::spawn_blocking(move || feed.cool()).await;
             if let Err(error) = done {
                 tracing::error!(%error, "packing a cache failed; it stays as it is");

@@ -1,5 +1,5 @@
-//! Keeps once what the objects of one informer have in common: the Pods of a template have the same labels, the same
-//! owner and the same namespace.
+//! Stores equal parts of one informer's objects once: the Pods of a template have the same labels, the same owner and
+//! the same namespace.
 
 use std::borrow::Cow;
 use std::hash::BuildHasher;
@@ -12,11 +12,11 @@ use windlass_core::object::{ObjectKind, OwnerReference};
 
 use crate::informer::conditions::ReadConditions;
 
-/// Never forget below so many entries.
+/// With fewer entries than this, nothing is swept.
 const SWEPT_NAMES_MIN: usize = 1024;
 
-/// Shares equal values. What nobody holds any more is forgotten from time to time, so it is at most about twice as
-/// large as what is in use.
+/// Shares equal values. Values that are not used any more are dropped from time to time, so that it is at most about
+/// twice as large as the values in use.
 #[derive(Default)]
 pub(crate) struct Interner {
     hasher: DefaultHashBuilder,
@@ -28,7 +28,7 @@ pub(crate) struct Interner {
     sweep_at: usize,
 }
 
-/// An owner as it stands in a text.
+/// An owner, borrowed from a text.
 pub(crate) struct BorrowedOwner<'a> {
     pub(crate) api_version: Cow<'a, str>,
     pub(crate) kind: Cow<'a, str>,
@@ -59,7 +59,7 @@ impl Interner {
         new
     }
 
-    /// `labels` must be sorted by key, and no key may come twice.
+    /// `labels` must be sorted by key and have no duplicate keys.
     pub(crate) fn labels(&mut self, labels: &[(Cow<'_, str>, Cow<'_, str>)]) -> Labels {
         if labels.is_empty() {
             return Labels::default();
@@ -97,7 +97,7 @@ impl Interner {
         new
     }
 
-    /// `read` is as `conditions::read` answers.
+    /// `read` has the form that `conditions::read` returns.
     pub(crate) fn conditions(&mut self, (read, left_out): &ReadConditions<'_>) -> Conditions {
         if read.is_empty() && *left_out == 0 {
             return Conditions::default();
@@ -130,8 +130,8 @@ impl Interner {
         }
     }
 
-    /// Forgets what only this interner holds, when there is twice as much as after the last time. Sets before strings,
-    /// as they hold some.
+    /// Drops values that only this interner holds, once there are twice as many as after the last sweep. Sets come
+    /// before strings, because they hold some.
     fn sweep_when_due(&mut self) {
         let size = |this: &Self| this.strings.len() + this.labels.len() + this.owners.len() + this.conditions.len();
         if size(self) < self.sweep_at.max(SWEPT_NAMES_MIN) {
@@ -149,7 +149,7 @@ fn hash_pairs<'a>(hasher: &DefaultHashBuilder, pairs: impl Iterator<Item = (&'a 
     pairs.fold(0, |hash, pair| hasher.hash_one((hash, pair)))
 }
 
-/// Of all owners: whoever may name owners could else give every object the same hash.
+/// Hashes all owners, because otherwise a user who may set owners could give every object the same hash.
 fn hash_uids<'a>(hasher: &DefaultHashBuilder, uids: impl Iterator<Item = &'a str>) -> u64 {
     uids.fold(0, |hash, uid| hasher.hash_one((hash, uid)))
 }

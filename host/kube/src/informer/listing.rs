@@ -1,5 +1,5 @@
-//! Requests for lists and watches of what a watch specification names. [`Collector`](super::collector::Collector) makes
-//! a complete list of their answers.
+//! Requests lists and watches for a watch specification. [`Collector`](super::collector::Collector) builds a complete
+//! list from the answers.
 
 use std::time::Duration;
 
@@ -15,23 +15,23 @@ use crate::discovery::Resource;
 use crate::informer::error::InformerError;
 use crate::informer::parse::{ObjectParser, ParseError};
 
-/// The most objects of a page, as client-go asks for.
+/// The maximum number of objects per page, as in client-go.
 const PAGE_OBJECTS_MAX: usize = 500;
-/// The bytes that a page should not be much larger than. The server makes a page in memory, and has to send it within
+/// The desired maximum size of a page, in bytes. The server builds a page in memory, and has to send it within
 /// [`LIST_PAGE_TIMEOUT`].
 const PAGE_BYTES_WANTED: usize = 16 << 20;
-/// For one page, and for the next event of a list that comes as a watch.
+/// The timeout for one page, and for the next event of a list that comes as a watch.
 pub(super) const LIST_PAGE_TIMEOUT: Duration = Duration::from_mins(1);
-/// For a list that is asked for in one piece, or comes as a watch.
+/// The timeout for a list that is requested in one piece, or comes as a watch.
 pub(super) const WHOLE_LIST_TIMEOUT: Duration = Duration::from_mins(5);
 
 pub(crate) const JSON: &str = "application/json";
-/// Servers that cannot cut an object down send all of it, and the parser does it.
+/// Servers that cannot return partial objects send whole ones, and the parser reduces them.
 pub(crate) const PARTIAL_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=1,application/json";
 pub(crate) const PARTIAL: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=1,application/json";
 
-/// How many objects are asked for at once: fewer where they have proven large.
+/// The number of objects to request at once. It is lower if the objects have turned out to be large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageSize(usize);
 
@@ -42,13 +42,13 @@ impl Default for PageSize {
 }
 
 impl PageSize {
-    /// The size of the page after one that had so many `objects` in so many `bytes`.
+    /// The size of the page after one with `objects` objects and `bytes` bytes.
     fn after(objects: usize, bytes: usize) -> Self {
         let bytes_each = (bytes / objects.max(1)).max(1);
         Self((PAGE_BYTES_WANTED / bytes_each).clamp(1, PAGE_OBJECTS_MAX))
     }
 
-    /// For the parameter `limit`.
+    /// The value of the parameter `limit`.
     pub(crate) fn limit(self) -> String {
         self.0.to_string()
     }
@@ -58,7 +58,7 @@ impl PageSize {
 pub(crate) struct PageEnd {
     /// The version of the list.
     pub(crate) version: Version,
-    /// The token of the next page. `None`: this is the last one.
+    /// The token of the next page. `None` for the last page.
     pub(crate) token: Option<String>,
     /// The size of the next page.
     pub(crate) next_size: PageSize,
@@ -87,11 +87,11 @@ pub(crate) struct Page<'a> {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PageMetadata {
     resource_version: String,
-    /// The token of the next page. Empty as good as none: this is the last one.
+    /// The token of the next page. Empty or missing on the last page.
     pub(crate) r#continue: Option<String>,
 }
 
-/// The parameters that lists and watches of `spec` share.
+/// The parameters that lists and watches of `spec` have in common.
 pub(super) fn query(spec: &WatchSpec) -> Query {
     let mut query = Query::default();
     query.add_some("labelSelector", spec.label_selector.as_deref());
@@ -103,11 +103,11 @@ pub(super) fn query(spec: &WatchSpec) -> Query {
 pub(crate) enum From<'a> {
     /// After this version.
     Version(&'a Version),
-    /// With every object that there is now, as of a quorum read.
+    /// With every object that exists now, as of a quorum read.
     Everything,
 }
 
-/// Begins a watch, which the server ends after `seconds`.
+/// Starts a watch, which the server ends after `seconds`.
 pub(crate) async fn watch(
     client: &Client,
     spec: &WatchSpec,
@@ -132,7 +132,7 @@ pub(crate) async fn watch(
     request::watch(client, &uri, accept, limit).await.map_err(InformerError::Watch)
 }
 
-/// How far the server has come in what `spec` watches, by a list of one object, whose version is that of a quorum read.
+/// The server's current version for `spec`, from a list of one object, whose version is that of a quorum read.
 pub(crate) async fn newest(client: &Client, spec: &WatchSpec, resource: &Resource) -> Result<Version, InformerError> {
     let path = resource.collection(spec.namespace.as_deref());
     let one = async |mut query: Query| {
@@ -140,16 +140,16 @@ pub(crate) async fn newest(client: &Client, spec: &WatchSpec, resource: &Resourc
         page(client, &query.onto(&path), PARTIAL_LIST, LIST_PAGE_TIMEOUT, |_| Ok(())).await
     };
     let answer = match one(Query::default()).await {
-        // Who may watch one name may not list the others.
+        // A client that may watch one name may not list the others.
         Err(error) if error.code() == Some(403) => one(query(spec)).await,
-        // Any object will do: with selectors the server might have to look at many.
+        // Any object is good enough: with selectors, the server might have to examine many.
         answer => answer,
     };
     let version = answer?.version;
     if version.is_empty() { Err(malformed(ParseError::NoVersion)) } else { Ok(version) }
 }
 
-/// Gives `take` every object that `spec` watches, without more than its metadata, as of one quorum read.
+/// Passes the metadata of every object of `spec` to `take`, as of one quorum read.
 pub(crate) async fn metadata(
     client: &Client,
     spec: &WatchSpec,
@@ -173,8 +173,8 @@ pub(crate) async fn metadata(
     }
 }
 
-/// The parameters of one page of the list of what `spec` watches. The server answers the first with its newest state,
-/// since no version is asked for.
+/// The parameters of one page of the list for `spec`. The server answers the first page with its newest state, because
+/// no version is requested.
 pub(super) fn paged(spec: &WatchSpec, size: PageSize, token: Option<&str>) -> Query {
     let mut query = query(spec);
     query.add("limit", &size.limit());
@@ -182,7 +182,7 @@ pub(super) fn paged(spec: &WatchSpec, size: PageSize, token: Option<&str>) -> Qu
     query
 }
 
-/// Reads a page within `limit`, and gives `take` each item as it comes. An error of `take` ends it.
+/// Reads a page within `limit`, and passes each item to `take` as it arrives. An error of `take` stops the read.
 pub(super) async fn page(
     client: &Client,
     uri: &str,
@@ -199,7 +199,7 @@ pub(super) async fn page(
     PageEnd::of(&list).map_err(|error| malformed(error.into()))
 }
 
-/// Why a page was not read to its end.
+/// The reason why a page was not read completely.
 enum PageError {
     Read(ListError),
     Taken(InformerError),

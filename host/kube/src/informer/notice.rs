@@ -1,4 +1,4 @@
-//! Reads the events of a watch.
+//! Parses the events of a watch.
 
 use std::borrow::Cow;
 
@@ -16,19 +16,19 @@ pub(crate) enum Notice {
     Applied(Object),
     Deleted(Object),
     Bookmark {
-        /// Everything up to this version has been told.
+        /// Everything up to this version has been sent.
         version: Version,
-        /// The objects that were there at the beginning have all been told (KEP-3157).
+        /// All initial objects have been sent (KEP-3157).
         initial_end: bool,
     },
 }
 
-/// The next thing that a watch brings.
+/// What comes next in a watch.
 pub(crate) enum NextNotice {
     Notice(Notice),
-    /// The stream has ended between two events.
+    /// The stream ended between two events.
     End,
-    /// The stream has ended within an event.
+    /// The stream ended within an event.
     Torn,
 }
 
@@ -61,7 +61,7 @@ struct Annotations {
 }
 
 impl Notice {
-    /// Reads the next event of `stream`. An error event of the server's is an error here too. Cancel-safe.
+    /// Reads the next event of `stream`. An error event of the server becomes an error. Cancel-safe.
     pub(crate) async fn next(stream: &mut WatchStream, parser: &mut ObjectParser) -> Result<NextNotice, InformerError> {
         let read = Self::read(stream, parser).await;
         stream.advance();
@@ -78,13 +78,13 @@ impl Notice {
         parser: &mut ObjectParser,
     ) -> Result<Result<Self, InformerError>, WatchEnd> {
         match Self::read_whole(stream.line().await?, parser) {
-            // It may be less than an event, or more than one.
+            // The line may be a part of an event, or more than one.
             Err(InformerError::Malformed { .. }) => Ok(Self::read_any(stream.value().await?, parser)),
             read => Ok(read),
         }
     }
 
-    /// Reads a line that is an event, or says what is wrong with it.
+    /// Parses a line that consists of one event.
     fn read_whole(line: &[u8], parser: &mut ObjectParser) -> Result<Self, InformerError> {
         if let Some((deleted, object)) = usual(line)
             && let Ok(object) = parser.object(object)
@@ -94,7 +94,7 @@ impl Notice {
         Self::read_any(line, parser)
     }
 
-    /// Reads an event however it is written, or says what is wrong with it.
+    /// Parses an event in any layout.
     fn read_any(line: &[u8], parser: &mut ObjectParser) -> Result<Self, InformerError> {
         let malformed = |source: ParseError| InformerError::Malformed { what: "watch event", source };
         let event: Event<'_> = serde_json::from_slice(line).map_err(|error| malformed(error.into()))?;
@@ -119,8 +119,8 @@ impl Notice {
     }
 }
 
-/// Whether a line is about a deletion, and its object, if it is written as API servers write events of objects. Then
-/// nobody has to look for the end of the object: its parser sees whether it is one, and nothing more.
+/// Whether a line is about a deletion, and the text of its object, if the line has the usual layout of API servers.
+/// Then the end of the object need not be searched for: its parser checks that there is one object and nothing else.
 fn usual(line: &[u8]) -> Option<(bool, &str)> {
     let line = std::str::from_utf8(line).ok()?.strip_prefix(r#"{"type":""#)?;
     let (kind, rest) = line.split_once('"')?;
@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    /// `+name`, `-name`, `=version` for a bookmark, `!` for an error.
+    /// Formats as `+name`, `-name`, `=version` for a bookmark, `!` for an error.
     fn read(line: &str) -> String {
         let mut parser = ObjectParser::new(&WatchSpec::all(ObjectKind::new("v1", "Pod"))).expect("no pointers");
         match Notice::read_whole(line.as_bytes(), &mut parser) {

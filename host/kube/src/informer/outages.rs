@@ -1,5 +1,5 @@
-//! After each outage, asks the server whether it is still what it was, before anybody acts on what caches show: etcd is
-//! restored while the API server is down (ADR 33).
+//! After each outage, checks whether the server still has its history before the caches are trusted, because etcd may
+//! have been restored while the API server was down (ADR 33).
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::informer::feed::Feed;
 use crate::informer::listing;
 use crate::informer::status::InformerOptions;
 
-/// How long calls wait for the server's answer. It may answer `/version` well before it can list anything; from then
-/// on, lists, silent watches and renewals of Leases show a restore.
+/// How long calls wait for the check. The server may answer `/version` long before it can list anything. After this
+/// time, lists, silent watches and renewals of Leases reveal a restore.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long one cache's question may take.
+/// The timeout for the check with one cache.
 const CONFIRM_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Between two attempts.
+/// The pause between two attempts.
 const CONFIRM_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Confirms the server's history after each outage, until `stop`. `feeds` returns those of the informers that run, or
-/// nothing once there are no informers any more.
+/// Checks the server's history after each outage, until `stop`. `feeds` returns the feeds of the running informers, or
+/// `None` once there are no informers any more.
 pub(super) async fn confirm_each(
     client: Client,
     feeds: impl Fn() -> Option<Vec<Arc<Feed>>>,
@@ -37,15 +37,15 @@ pub(super) async fn confirm_each(
     let confirms = async {
         loop {
             let is_unconfirmed = |number| number > restores.state().confirmed;
-            // The sender is in `reachability`: this cannot fail.
+            // The sender is in `reachability`, so this cannot fail.
             let ended = outages.wait_for(|outage| outage.since.is_none() && is_unconfirmed(outage.number)).await;
             let Ok(number) = ended.map(|outage| outage.number) else { return };
             let Some(feeds) = feeds() else { return };
-            // Whatever happens there, calls must not wait for ever.
+            // Whatever happens there, calls must not wait forever.
             if let Err(panic) = AssertUnwindSafe(ask(&client, &restores, feeds)).catch_unwind().await {
                 tracing::error!(
                     cause = cause(&*panic),
-                    "asking whether the server was restored has panicked: calls go on"
+                    "checking whether the server was restored has panicked: calls go on"
                 );
             }
             restores.confirm(number);
@@ -54,14 +54,14 @@ pub(super) async fn confirm_each(
     stop.run_until_cancelled(confirms).await;
 }
 
-/// Asks about one cache whose versions compare, whichever can be answered.
+/// Checks with the first cache that has comparable versions and gets an answer.
 async fn ask(client: &Client, restores: &Restores, mut feeds: Vec<Arc<Feed>>) {
     let deadline = Instant::now() + CONFIRM_TIMEOUT;
     feeds.retain(|feed| feed.known_state().is_some());
-    // The order of a map is chance.
+    // The order of a map is random.
     feeds.sort_by_cached_key(|feed| feed.spec().to_string());
     for feed in feeds.iter().cycle() {
-        // A kind may hang by itself, as one whose conversion webhook is not up yet: the next is asked then.
+        // A single kind may hang, for example if its conversion webhook is not running yet. Then the next one is asked.
         match timeout(CONFIRM_ATTEMPT_TIMEOUT, is_answered(client, restores, feed)).await {
             Ok(true) => return,
             Ok(false) => sleep(CONFIRM_INTERVAL).await,

@@ -1,4 +1,4 @@
-//! Packs what nobody reads.
+//! Packs texts that are not read.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
@@ -10,19 +10,19 @@ use crate::informer::store::{Store, StoreScope};
 
 /// Fewer objects are not worth packing.
 pub(crate) const PACKED_OBJECTS_MIN: usize = 64;
-/// Of so many objects a dictionary is made. More would not be used: it has an end.
+/// The number of objects from which a dictionary is made. More would not fit into it.
 const DICTIONARY_SAMPLES: usize = 16;
-/// How many objects are packed between two looks at a store.
+/// The maximum number of objects that are packed between two reads of a store.
 const REPACKED_TOGETHER_MAX: usize = 256;
 
-/// A dictionary of objects from all over the `count` of them that there are.
+/// A dictionary made from objects spread over all `count` of them.
 pub(crate) fn learn<'a>(count: usize, objects: impl Iterator<Item = &'a Object>) -> Arc<Dictionary> {
     let samples: Vec<_> = objects.step_by((count / DICTIONARY_SAMPLES).max(1)).map(Object::glance).collect();
     Arc::new(Dictionary::new(samples.iter().map(|text| &**text)))
 }
 
-/// Packs and unpacks the texts of `store`, by who has read them since the last time. `dictionary` is made of what is
-/// there when packing is first worth it. Returns whether anything was done.
+/// Packs and unpacks the texts of `store`, depending on whether they were read since the last time. `dictionary` is
+/// made from the contents when packing is first worthwhile. Returns whether anything was changed.
 pub(crate) fn sweep(store: &Store, dictionary: &OnceLock<Arc<Dictionary>>) -> bool {
     if store.len() < PACKED_OBJECTS_MIN {
         return false;

@@ -1,7 +1,7 @@
-//! From the server's JSON text to an [`Object`]: its header, and the text without `managedFields`.
+//! Parses the server's JSON text into an [`Object`]: its header, and the text without `managedFields`.
 //!
-//! This is the hot path of every list and watch. It reads the header through borrowed fields, shares what objects have
-//! in common, builds no tree, and keeps every byte outside `managedFields` as the server sent it.
+//! This is the hot path of every list and watch. It reads the header through borrowed fields, shares equal parts of
+//! objects, builds no tree, and keeps every byte outside of `managedFields` as the server sent it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,22 +19,22 @@ use crate::informer::conditions;
 use crate::informer::intern::{BorrowedOwner, Interner};
 use crate::informer::pointer::{PointerError, PointerTree};
 
-/// How the field managers of this host's plugins begin.
+/// The prefix of the field managers of this host's plugins.
 const OWN_MANAGERS: &str = "windlass/";
 
-/// Why a text is not a Kubernetes object.
+/// The reason why a text is not a Kubernetes object.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseError {
-    /// It is not JSON, or its metadata are not of the types that Kubernetes gives them.
+    /// It is not JSON, or its metadata do not have Kubernetes' types.
     #[error("not a Kubernetes object: {0}")]
     Json(#[from] serde_json::Error),
-    /// It is JSON, but no JSON object.
+    /// It is JSON, but not a JSON object.
     #[error("not a Kubernetes object: it does not begin with '{{'")]
     NoObject,
     /// `metadata.name` is missing or empty.
     #[error("not a Kubernetes object: metadata.name is missing")]
     NoName,
-    /// The watch keeps what no pointer names.
+    /// A pointer of the watch's projection is invalid.
     #[error(transparent)]
     Pointer(#[from] PointerError),
     /// It is a list without a `resourceVersion`.
@@ -90,11 +90,11 @@ struct ParsedOwner<'a> {
     controller: Option<bool>,
 }
 
-/// A string that borrows from the text where that has no escapes.
+/// A string that borrows from the text if it has no escapes.
 #[derive(Deserialize)]
 struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// A map of strings, sorted by key; of a key that comes twice, the last value counts.
+/// A map of strings, sorted by key. For a duplicate key, the last value counts.
 struct Pairs<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
@@ -125,40 +125,40 @@ impl<'de> Visitor<'de> for PairsVisitor {
     }
 }
 
-/// Reads `text`, what a write returned, as the watch `spec` would have kept it.
+/// Parses `text`, the answer to a write, in the form in which the watch `spec` would keep it.
 pub fn object_of(spec: &WatchSpec, text: &str) -> Result<Object, ParseError> {
     ObjectParser::new(spec)?.object(text)
 }
 
-/// Reads the objects of one watch.
+/// Parses the objects of one watch.
 pub(crate) struct ObjectParser {
     kind: ObjectKind,
-    /// None: everything is kept.
+    /// `None` to keep everything.
     kept: Option<PointerTree>,
     interner: Interner,
 }
 
 impl ObjectParser {
-    /// A parser of what `spec` watches.
+    /// A parser for the objects of `spec`.
     pub(crate) fn new(spec: &WatchSpec) -> Result<Self, PointerError> {
         let kept = match &spec.projection {
             Projection::Full => None,
-            // A server that has no partial metadata of a kind sends all of it.
+            // A server that has no partial metadata of a kind sends whole objects.
             Projection::Metadata => Some(PointerTree::of_watch([])?),
             Projection::Fields(pointers) => Some(PointerTree::of_watch(pointers.iter().map(|pointer| &**pointer))?),
         };
         Ok(Self { kind: spec.kind.clone(), kept, interner: Interner::default() })
     }
 
-    /// Reads an object. It gets the watch's `apiVersion` and `kind` where it lacks them, as the items of a list do, or
-    /// has others, as partial metadata have.
+    /// Parses an object. It gets the watch's `apiVersion` and `kind` if it lacks them, as items of a list do, or has
+    /// different ones, as partial metadata do.
     pub(crate) fn object(&mut self, text: &str) -> Result<Object, ParseError> {
         let text = text.trim();
         self.object_from(text, top(text)?)
     }
 
-    /// The same of an object that says that it is of this kind, has this `name`, and is not being deleted. None: it is
-    /// another.
+    /// As [`Self::object`], for an object that has this kind and this `name` and is not being deleted. `None` for any
+    /// other.
     pub(crate) fn living(&mut self, text: &str, name: &str) -> Result<Option<Object>, ParseError> {
         let text = text.trim();
         let top = top(text)?;
@@ -205,9 +205,8 @@ impl<'a> ParsedOwner<'a> {
     }
 }
 
-/// The text of any answer that is about an object, without `managedFields` and with `apiVersion` and `kind`. Unlike
-/// [`Parser::object`] it accepts what has no name, as the answers of some subresources have none, and keeps the kind
-/// that it has.
+/// Cleans any answer about an object: removes `managedFields` and adds `apiVersion` and `kind`. Unlike
+/// [`Parser::object`], it accepts an answer without a name, as some subresources return, and keeps an existing kind.
 pub(crate) fn clean(text: &str, kind: &ObjectKind) -> Result<Arc<str>, ParseError> {
     let text = text.trim();
     let top = top(text)?;
@@ -220,26 +219,26 @@ pub(crate) fn clean(text: &str, kind: &ObjectKind) -> Result<Arc<str>, ParseErro
 }
 
 fn top(text: &str) -> Result<ParsedObject<'_>, ParseError> {
-    // Of an array serde would take the items for the fields.
+    // Of an array, serde would take the items for fields.
     if !text.is_empty() && !text.starts_with('{') {
         return Err(ParseError::NoObject);
     }
     Ok(serde_json::from_str(text)?)
 }
 
-/// Whether the string `given` is `wanted`, without escapes.
+/// Whether the string `given` equals `wanted` and has no escapes.
 fn says(given: Option<&RawValue>, wanted: &str) -> bool {
     given.is_some_and(|raw| raw.get().strip_prefix('"').and_then(|raw| raw.strip_suffix('"')) == Some(wanted))
 }
 
-/// The entries of `managedFields` that are of this host's plugins.
+/// The entries of `managedFields` that belong to this host's plugins.
 fn own_fields(managed_fields: Option<&RawValue>) -> Result<Option<Arc<String>>, ParseError> {
     #[derive(Deserialize)]
     struct ManagerEntry<'a> {
         #[serde(borrow, default)]
         manager: Cow<'a, str>,
     }
-    // Nearly all objects are nobody's here, and looking for that is quicker than reading them.
+    // Nearly no objects have such entries, and this search is faster than parsing.
     let Some(all) = managed_fields.filter(|all| all.get().contains(OWN_MANAGERS)) else { return Ok(None) };
     let mut own = Vec::new();
     for raw in serde_json::from_str::<Vec<&RawValue>>(all.get())? {
@@ -251,7 +250,7 @@ fn own_fields(managed_fields: Option<&RawValue>) -> Result<Option<Arc<String>>, 
     Ok((!own.is_empty()).then(|| Arc::new(format!("[{}]", own.join(",")))))
 }
 
-/// `text` without its `managedFields`, with the `apiVersion` and `kind` of `kind`. `top` was read from `text` and
+/// `text` without its `managedFields`, with the `apiVersion` and `kind` of `kind`. `top` was parsed from `text` and
 /// borrows from it.
 fn rewrite(text: &str, top: &ParsedObject<'_>, kind: &ObjectKind) -> Arc<str> {
     let mut missing = String::new();
@@ -269,7 +268,7 @@ fn rewrite(text: &str, top: &ParsedObject<'_>, kind: &ObjectKind) -> Arc<str> {
     edited(text, &missing, edits)
 }
 
-/// `text`, an object, with `first` as its first fields and with each range replaced.
+/// The object `text`, with `first` inserted as its first fields and each range replaced.
 fn edited(text: &str, first: &str, mut edits: Vec<(Range<usize>, String)>) -> Arc<str> {
     edits.sort_by_key(|(range, _)| range.start);
     let is_empty = || text[1..].trim_start().starts_with('}');
@@ -284,13 +283,13 @@ fn edited(text: &str, first: &str, mut edits: Vec<(Range<usize>, String)>) -> Ar
     pieces.concat().into()
 }
 
-/// Where `value`, a slice of `text`, stands in it.
+/// The range of `value`, a slice of `text`.
 fn place(text: &str, value: &RawValue) -> Range<usize> {
     let start = value.get().as_ptr() as usize - text.as_ptr() as usize;
     start..start + value.get().len()
 }
 
-/// Where the object field with this `value`, a slice of `text`, stands, its name and one comma included.
+/// The range of the object field with this `value`, a slice of `text`, including its name and one comma.
 fn field(text: &str, value: &RawValue) -> Range<usize> {
     let value = place(text, value);
     let colon = text[..value.start].trim_end().len() - 1;
@@ -304,8 +303,8 @@ fn field(text: &str, value: &RawValue) -> Range<usize> {
     }
 }
 
-/// Where the string begins whose closing quote is at `end`. Inside a string each quote follows an odd number of
-/// backslashes; before the opening quote there is none.
+/// Where the string begins whose closing quote is at `end`. Inside a string, each quote is preceded by an odd number of
+/// backslashes, but the opening quote by none.
 fn opening_quote(text: &str, end: usize) -> usize {
     let bytes = text.as_bytes();
     (0..end)

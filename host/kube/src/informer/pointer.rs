@@ -1,6 +1,6 @@
-//! The values at some JSON pointers of an object, in their places. A `*` stands for each element of a list, as in
-//! [`windlass_core::object::pointer`]. No tree is built of the object: what is not wanted is skipped, and what is
-//! wanted is copied as it stands.
+//! Selects the values at JSON pointers of an object, in their places. A `*` stands for each element of a list, as in
+//! [`windlass_core::object::pointer`]. No tree of the object is built: unselected values are skipped, and selected ones
+//! are copied unchanged.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use serde_json::value::RawValue;
 use windlass_core::object::pointer::{EACH, place};
 
-/// The fields that identify an object, and that every selection of a read keeps.
+/// The fields that identify an object. Every selection of a read keeps them.
 const IDENTITY: [&str; 5] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace", "/metadata/uid"];
 
-/// The fields that every object of a watch has that keeps only some.
+/// The fields that a projection of a watch always keeps.
 const METADATA: [&str; 3] = ["/apiVersion", "/kind", "/metadata"];
 
 /// A text that is not a JSON pointer.
@@ -25,13 +25,13 @@ pub struct PointerError(String);
 /// Parsed pointers, as a tree of their tokens.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PointerTree {
-    /// The value here is kept whole.
+    /// Whether the value here is kept whole.
     whole: bool,
     below: BTreeMap<String, PointerTree>,
 }
 
 impl PointerTree {
-    /// `pointers` alone.
+    /// `pointers` only.
     pub(crate) fn new<'a>(pointers: impl IntoIterator<Item = &'a str>) -> Result<Self, PointerError> {
         let mut root = Self::default();
         for pointer in pointers {
@@ -63,7 +63,7 @@ impl PointerTree {
         Ok(())
     }
 
-    /// The JSON text of what is kept of `text`; `{}` if that is nothing.
+    /// The JSON text of the selected parts of `text`; `{}` if there are none.
     pub(crate) fn select(&self, text: &str) -> Result<String, serde_json::Error> {
         let mut kept = String::new();
         let mut deserializer = serde_json::Deserializer::from_str(text);
@@ -74,7 +74,7 @@ impl PointerTree {
         Ok(kept)
     }
 
-    /// The part about the element of a list at `index`.
+    /// The subtree for the list element at `index`.
     fn item(&self, index: usize) -> Option<Cow<'_, Self>> {
         let at = self.below.iter().find(|(token, _)| place(token) == Some(index)).map(|(_, tree)| tree);
         match (self.below.get(EACH), at) {
@@ -94,13 +94,13 @@ impl PointerTree {
     }
 }
 
-/// Appends to `kept` what `tree` keeps of a value. Answers whether that is anything.
+/// Appends the selected parts of a value to `kept`. Its value is whether there were any.
 struct Selection<'t> {
     tree: &'t PointerTree,
     kept: &'t mut String,
 }
 
-/// Borrows from the text where that has no escapes.
+/// Borrows from the text if it has no escapes.
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -146,7 +146,7 @@ impl<'de> Visitor<'de> for Selection<'_> {
         Ok(any)
     }
 
-    /// Items before a kept one stand as null, so that it keeps its place.
+    /// Items before a selected one become null, so that it keeps its index.
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<bool, A::Error> {
         let Self { tree, kept } = self;
         let start = kept.len();

@@ -1,4 +1,4 @@
-//! How an informer is doing, and how it is told to work.
+//! The status and the options of informers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,51 +9,51 @@ use crate::client::reachability::Reachability;
 use crate::client::restores::Restores;
 use crate::informer::error::InformerError;
 
-/// The most bytes that one cache may hold: some hundred thousand objects of the usual sizes.
+/// The default maximum size of one cache, in bytes: enough for some hundred thousand objects of usual size.
 pub const CACHE_BYTES_DEFAULT: usize = 1 << 30;
-/// How long nobody has read a text when it is packed.
+/// The time after which an unread text is packed.
 const PACKED_AFTER_DEFAULT: Duration = Duration::from_mins(5);
-/// How long a watch is silent when it is doubted: a server's bookmarks come every minute or two.
+/// The time of silence after which a watch is doubted. A server sends bookmarks every minute or two.
 const WATCH_SILENCE_DEFAULT: Duration = Duration::from_mins(3);
 
-/// How an informer is doing.
+/// The status of an informer.
 #[derive(Clone, Debug, Default)]
 pub struct InformerStatus {
-    /// The first complete list is in the store.
+    /// Whether the first complete list is in the store.
     pub synced: bool,
-    /// The informer has stopped: no more events come.
+    /// Whether the informer has stopped, so that no more events come.
     pub stopped: bool,
-    /// The kind is not served any more, or not yet.
+    /// Whether the kind is not served, or not yet.
     pub gone: bool,
-    /// The error right now. None: all is well, or nothing has failed yet.
+    /// The current error. `None` if there is none.
     pub error: Option<Arc<InformerError>>,
-    /// How many complete lists were taken over.
+    /// The number of complete lists that were applied.
     pub lists: u64,
-    /// The same by reason, in the order of [`ListReason::ALL`].
+    /// The number of complete lists by reason, in the order of [`ListReason::ALL`].
     pub lists_by_reason: [u64; 6],
-    /// How many lists, events and half lines could not be read, or came out of order.
+    /// The number of lists, events and incomplete lines that could not be parsed, or were out of order.
     pub malformed: u64,
-    /// How often the server has gone back to an older state, as after a restored backup, or has ceased to serve the
-    /// kind: versions of one epoch say nothing about another.
+    /// The number of times that the server went back to an older state, as after a restored backup, or ceased to serve
+    /// the kind. Versions of different epochs cannot be compared.
     pub epoch: u64,
-    /// How often the informer's own task has panicked.
+    /// The number of panics of the informer's task.
     pub panics: u64,
 }
 
 /// The reason why an informer has listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListReason {
-    /// It had no list, or the kind was not served.
+    /// The informer had no list, or the kind was not served.
     First,
-    /// Somebody wanted proof that the cache is fresh.
+    /// A caller wanted a proof that the cache is fresh.
     Asked,
-    /// The server's history did not reach back to where the watch was to go on.
+    /// The server's history did not reach back to where the watch would resume.
     Expired,
-    /// The server refused to let the watch go on.
+    /// The server refused to resume the watch.
     Refused,
     /// The server went back to an older state, as after a restored backup.
     WentBack,
-    /// The server sent what cannot be trusted, or the informer panicked over it.
+    /// The server sent data that cannot be trusted, or the informer panicked.
     Distrusted,
 }
 
@@ -76,39 +76,41 @@ impl ListReason {
     }
 }
 
-/// One cache at one moment.
+/// The figures of one cache.
 #[derive(Clone, Debug)]
 pub struct InformerFigures {
     /// The watch.
     pub watch: WatchSpec,
-    /// How many objects it holds.
+    /// The number of objects.
     pub objects: usize,
-    /// Roughly what they occupy in memory.
+    /// The approximate memory that they occupy.
     pub bytes: usize,
     /// How the informer is doing.
     pub status: InformerStatus,
     /// Whether it has not been listed since the server was restored.
     pub unproven: bool,
-    /// How long the API server has told nothing: no event, no bookmark, no list. None: it has told nothing yet.
+    /// The time since the API server last sent anything: an event, a bookmark or a list. `None` if it has not sent
+    /// anything yet.
     pub silence: Option<Duration>,
 }
 
-/// How informers work.
+/// Options of informers.
 #[derive(Clone, Debug)]
 pub struct InformerOptions {
-    /// Whether lists come as the beginning of a watch where the server can do that (KEP-3157).
+    /// Whether to request lists as the beginning of a watch, if the server supports that (KEP-3157).
     pub streaming_lists: bool,
-    /// Whether texts that nobody reads are packed: those of a long list at once, others after this time. None: never.
+    /// Whether to pack texts that are not read: those of a long list at once, others after this time. `None` to pack
+    /// none.
     pub cold_after: Option<Duration>,
-    /// The most that one cache may hold, in bytes.
+    /// The maximum size of one cache, in bytes.
     pub most_bytes: usize,
-    /// After how long without a line a watch is doubted, where versions compare. A server tells how far it has come
-    /// every minute or two; one that has gone back to before the watch's version, as after a restored backup, passes
-    /// over in silence what changes until it is there again.
+    /// The time without a line after which a watch is doubted, if versions can be compared. A server reports its
+    /// progress every minute or two. A server that went back to before the watch's version, as after a restored backup,
+    /// sends no changes until it has reached that version again.
     pub silence: Duration,
-    /// Tells when the server answers again, so that nobody waits longer for it than it takes.
+    /// Reports when the server answers again, so that informers need not wait longer than necessary.
     pub reachability: Reachability,
-    /// The restores of the server that were noticed: after each, all informers list anew.
+    /// The restores of the server that were noticed. After each, all informers list again.
     pub restores: Restores,
 }
 

@@ -1,7 +1,7 @@
-//! The objects of one watch: any number of readers, one writer.
+//! The objects of one watch, with any number of readers and one writer.
 //!
-//! Objects are kept as bytes beside a small header and handed out as shared pointers. Only an informer writes, through
-//! its [`StoreWriter`]; readers never see half of a re-list.
+//! Objects are stored as bytes with a small header, and returned as shared pointers. Only an informer writes, through
+//! its [`StoreWriter`]. Readers never see an incomplete list.
 
 mod contents;
 mod observers;
@@ -28,7 +28,7 @@ pub struct Store {
     shared: Arc<StoreInner>,
 }
 
-/// The one writer of a store.
+/// The only writer of a store.
 pub(crate) struct StoreWriter {
     shared: Arc<StoreInner>,
 }
@@ -39,7 +39,7 @@ struct StoreInner {
     observers: Observers,
 }
 
-/// A store without a complete list: what it lacks may exist all the same.
+/// The store has no complete list, so an object that it lacks may exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the cache has not been filled yet, or has been emptied")]
 pub struct NotSynced;
@@ -68,8 +68,9 @@ impl Store {
         self.read().get(key).cloned()
     }
 
-    /// The object with this key, if it can be told whether there is one. It is asked under one lock: a cache that
-    /// bursts its budget is emptied between two questions, and must not look like one that never held the object.
+    /// The object with this key, if it is known whether there is one. Both facts are read under one lock, because a
+    /// cache that exceeds its budget may be emptied between two reads, and must not look as if it never contained the
+    /// object.
     ///
     /// # Errors
     ///
@@ -79,63 +80,62 @@ impl Store {
         if contents.is_synced() { Ok(contents.get(key).cloned()) } else { Err(NotSynced) }
     }
 
-    /// All objects of `namespace`, in the order of names.
+    /// All objects of `namespace`, sorted by name.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Vec<Object> {
         self.collect(StoreScope::Namespace(namespace))
     }
 
-    /// All objects whose controller has this UID, in the order of keys.
+    /// All objects whose controller has this UID, sorted by key.
     #[must_use]
     pub fn owned_by(&self, uid: &str) -> Vec<Object> {
         self.collect(StoreScope::Owned(uid))
     }
 
-    /// All objects, in the order of keys.
+    /// All objects, sorted by key.
     #[must_use]
     pub fn all(&self) -> Vec<Object> {
         self.collect(StoreScope::All)
     }
 
-    /// All objects with this value in an index that a subscription of this watch has declared, in the order of keys.
+    /// All objects with this value in an index that a subscription of this watch has declared, sorted by key.
     #[must_use]
     pub fn indexed(&self, source: &IndexSource, value: &str) -> Vec<Object> {
         self.collect(StoreScope::Index(source, value))
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.read().len()
     }
 
-    /// Roughly what the objects occupy in memory, in bytes.
+    /// The approximate memory that the objects occupy, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.read().bytes()
     }
 
-    /// The bytes that budgets are charged: [`Store::bytes`] as if nothing were packed, so that a cache does not grow by
-    /// being read.
+    /// The bytes that budgets are charged: [`Store::bytes`] as if nothing were packed, so that reading a cache does not
+    /// make it larger.
     pub(crate) fn whole_bytes(&self) -> usize {
         self.read().whole_bytes()
     }
 
-    /// How many objects have which conditions. What it costs depends on how many types there are, not on how many
-    /// objects.
+    /// The number of objects with each condition. The cost depends on the number of types, not on that of objects.
     #[must_use]
     pub fn conditions(&self) -> ConditionCounts {
         self.read().conditions()
     }
 
-    /// The `resourceVersion` up to which all changes are in the store and its indexes. None: there was no complete
+    /// The `resourceVersion` up to which all changes are in the store and its indexes. `None` if there was no complete
     /// list.
     #[must_use]
     pub fn version(&self) -> Option<Version> {
         self.read().version().cloned()
     }
 
-    /// The version, if versions compare and it is later than `other`.
+    /// The version, if versions can be compared and it is later than `other`.
     pub(crate) fn later_than(&self, other: &Version) -> Option<Version> {
         let contents = self.read();
         let is_later = |version: &&Version| contents.compare(version, other) == Some(Ordering::Greater);
@@ -147,47 +147,49 @@ impl Store {
         self.read().is_synced()
     }
 
-    /// Whether versions of the resource compare, and not merely look as if they did.
+    /// Whether versions of the resource are guaranteed to be comparable.
     pub(crate) fn is_comparable(&self) -> bool {
         self.read().is_comparable()
     }
 
-    /// Whether `object` is none that the store has, in a state from before what the store has seen already.
+    /// Whether the store lacks `object`, and its state is from before the store's version.
     pub(crate) fn is_late(&self, object: &Object) -> bool {
         let contents = self.read();
         let is_before = |seen: &Version| contents.compare(&object.header.version, seen) == Some(Ordering::Less);
         contents.get(&object.header.key).is_none() && contents.version().is_some_and(is_before)
     }
 
-    /// When the contents came to their version. A bookmark that repeats the version says nothing about the server's.
+    /// When the contents reached their version. A bookmark that repeats the version says nothing about the server's
+    /// version.
     pub(crate) fn version_since(&self) -> Option<Instant> {
         self.read().version_since()
     }
 
-    /// The restore of the server that the contents are known to come after.
+    /// The restore of the server that the contents are known to follow.
     pub(crate) fn era(&self) -> Option<Stamp> {
         self.read().era()
     }
 
-    /// Whether the contents come after the last restore of the server, noticed at `restored`. What is not there does.
+    /// Whether the contents follow the last restore of the server, noticed at `restored`. True for an empty store
+    /// without a list.
     pub(crate) fn follows(&self, restored: Option<Stamp>) -> bool {
         let contents = self.read();
         !contents.is_synced() || contents.era() == restored
     }
 
-    /// Whether there are none.
+    /// Whether there are no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The resource that the store holds; None until the first complete list.
+    /// The resource of the store. `None` until the first complete list.
     #[must_use]
     pub fn resource(&self) -> Option<Arc<Resource>> {
         self.read().resource().cloned()
     }
 
-    /// Like [`Self::scan`], but false also if nothing can be told: see [`Self::find`].
+    /// As [`Self::scan`], but also returns false if the store is not synced: see [`Self::find`].
     pub(crate) fn scan_synced(
         &self,
         scope: StoreScope<'_>,
@@ -198,8 +200,8 @@ impl Store {
         contents.is_synced() && contents.scan(scope, after, visit)
     }
 
-    /// Visits objects under the read lock: `visit` must be short and must not read the store. False: the scope is an
-    /// index that nobody declares, or not any more.
+    /// Visits objects under the read lock. `visit` must be short and must not read the store. Returns false if the
+    /// scope is an index that is not declared.
     pub(crate) fn scan(
         &self,
         scope: StoreScope<'_>,
@@ -256,17 +258,17 @@ impl Progress for Store {
 }
 
 impl StoreWriter {
-    /// Changes the contents; readers see all of `change` or nothing.
+    /// Changes the contents. Readers see all of `change` or nothing.
     pub(crate) fn update<T>(&mut self, change: impl FnOnce(&mut Contents) -> T) -> T {
         change(&mut self.shared.contents.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether anybody is told of changes. Whoever is not counted yet sees the change that was made before.
+    /// Whether there are observers. An observer that is not counted yet sees the change that was made before.
     pub(crate) fn is_observed(&self) -> bool {
         !self.shared.observers.is_empty()
     }
 
-    /// Tells the observers of a change that has been made.
+    /// Notifies the observers of a change that was made.
     pub(crate) fn tell(&mut self, advance: Advance<'_>) {
         self.shared.observers.tell(advance);
     }

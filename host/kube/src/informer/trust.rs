@@ -1,7 +1,8 @@
-//! Whether a controller's caches may be believed after the server was restored, or may have been (ADR 33).
+//! Tracks whether a controller's caches can be trusted after the server was restored, or may have been (ADR 33).
 //!
-//! Each cache proves itself by a list that shows the restored server. Until all caches of a controller have done so, it
-//! makes no calls. A cache whose kind is not served has nothing to prove: it is empty, and its controllers end.
+//! Each cache proves itself with a list of the restored server. Until all caches of a controller have done so, the
+//! controller makes no calls. A cache whose kind is not served has nothing to prove: it is empty, and its controllers
+//! end.
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, select_all};
@@ -23,7 +24,7 @@ pub struct CacheTrust {
 
 #[derive(Clone, Debug)]
 struct Cache {
-    /// For people.
+    /// The name, for people.
     watch: String,
     store: Store,
     /// Changes with each list, and when the cache is emptied.
@@ -31,7 +32,7 @@ struct Cache {
 }
 
 impl CacheTrust {
-    /// Of no caches: there is nothing to doubt.
+    /// Without any cache: always trusted.
     #[must_use]
     pub fn always() -> Self {
         Self::new(Reachability::always(), Restores::default())
@@ -45,22 +46,22 @@ impl CacheTrust {
         self.caches.push(Cache { watch, store, status });
     }
 
-    /// Whether all caches show what the server has now, as far as is known. After an outage nothing is known until the
-    /// server has been asked whether it is still what it was.
+    /// Whether all caches show the server's current history, as far as is known. After an outage, nothing is known
+    /// until the server was checked.
     #[must_use]
     pub fn is_given(&self) -> bool {
         self.is_confirmed() && self.is_proven()
     }
 
-    /// Whether that holds, and what a call has read in the caches since `began` was true as well: no restore was
-    /// noticed later. A call from before may last until the caches have been listed anew, and must not write what
-    /// follows from them.
+    /// Whether the caches are trusted, and no restore was noticed since `began`, so that what a call has read since
+    /// then is valid too. A call from before a restore may last until the caches have been listed again, but must not
+    /// write based on its earlier reads.
     #[must_use]
     pub fn is_given_since(&self, began: Stamp) -> bool {
         self.is_given() && self.restores.state().restored <= Some(began)
     }
 
-    /// Whether all caches have been listed since the last restore that was noticed.
+    /// Whether all caches have been listed since the last noticed restore.
     #[must_use]
     pub fn is_proven(&self) -> bool {
         let restored = self.restores.state().restored;
@@ -75,7 +76,7 @@ impl CacheTrust {
         unproven.map(|cache| &*cache.watch).collect()
     }
 
-    /// Completes when all caches may be believed. Cancel-safe.
+    /// Completes when all caches can be trusted. Cancel-safe.
     pub async fn given(&self) {
         // Workers ask before each key.
         if self.is_given() {
@@ -84,7 +85,7 @@ impl CacheTrust {
         let mut caches: Vec<_> = self.caches.iter().map(|cache| cache.status.clone()).collect();
         let (mut outages, mut restores) = (self.reachability.watch(), self.restores.watch());
         loop {
-            // What changes is marked as seen before it is looked at.
+            // Changes are marked as seen before the state is read.
             outages.borrow_and_update();
             restores.borrow_and_update();
             let mut changes: Vec<BoxFuture<'_, ()>> = Vec::new();
@@ -101,8 +102,8 @@ impl CacheTrust {
         }
     }
 
-    /// Completes when they may not be believed. Cancel-safe. Workers wait for this with each key, so it looks at no
-    /// cache before there was a restore.
+    /// Completes when the caches cannot be trusted. Cancel-safe. Workers wait for this with each key, so it examines no
+    /// cache unless there was a restore.
     pub async fn lost(&self) {
         let (mut outages, mut restores) = (self.reachability.watch(), self.restores.watch());
         loop {
@@ -124,7 +125,7 @@ impl CacheTrust {
     }
 }
 
-/// Completes with the next change, if there can be one.
+/// Completes with the next change, or never if the sender is gone.
 async fn changed<T>(changes: &mut watch::Receiver<T>) {
     if changes.changed().await.is_err() {
         std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! A list whose items are read one at a time, as they come: the answer is never whole in memory.
+//! Reads a list item by item while it arrives. The answer is never in memory as a whole.
 
 use std::time::Duration;
 
@@ -15,21 +15,21 @@ use super::values::{VALUE_BYTES_MAX, ValueScan};
 use super::{RequestError, refusal, send};
 use crate::client::headers::HOST_AGENT;
 
-/// The most bytes of a list without its items.
+/// The maximum size of a list without its items, in bytes.
 const ENVELOPE_BYTES_MAX: usize = 1 << 20;
 
-/// Why a list could not be read.
+/// The reason why a list could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ListError {
     /// There was no usable answer.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// The answer is no list.
+    /// The answer is not a list.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
 }
 
-/// A list that was read to its end.
+/// A list that was read completely.
 #[derive(Debug)]
 pub(crate) struct ReadList {
     /// The list without its items.
@@ -40,8 +40,8 @@ pub(crate) struct ReadList {
     pub(crate) bytes: usize,
 }
 
-/// GETs the list at `uri` in a form that `accept` allows, within `limit`, and gives `take` the text of each item as
-/// soon as all of that has come. An error of `take` ends it: no more is read.
+/// GETs the list at `uri` in a format that `accept` allows, within `limit`. Passes the text of each item to `take` as
+/// soon as it has arrived. An error of `take` stops the read.
 pub(crate) async fn get_list<E: From<ListError>>(
     client: &Client,
     uri: &str,
@@ -83,7 +83,7 @@ async fn read<E: From<ListError>>(
     Ok(ReadList { envelope: split.envelope, items, bytes })
 }
 
-/// Divides the text of a list into its items and the rest.
+/// Splits the text of a list into its items and the rest.
 #[derive(Debug, Default)]
 struct ListSplit {
     envelope: Vec<u8>,
@@ -91,30 +91,30 @@ struct ListSplit {
     depth: usize,
     in_string: bool,
     is_escaped: bool,
-    /// Where in `envelope` the last string of the list itself begins, which may be the name of a field.
+    /// The place in `envelope` of the last string of the list itself, which may be a field's name.
     string: usize,
     scan: ValueScan,
 }
 
-/// Where a list is read.
+/// The current place in the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ListPlace {
     /// Outside the items.
     #[default]
     Envelope,
-    /// Behind the name `items`, before its value.
+    /// After the name `items`, before its value.
     Items,
-    /// Before the first item, or the end.
+    /// Before the first item or the end.
     FirstItem,
     /// Before an item.
     Item,
-    /// Behind an item.
+    /// After an item.
     Separator,
 }
 
 impl ListSplit {
-    /// Takes what is not of items out of `buffer`. Returns the length of the item with which `buffer` begins then, once
-    /// all of it is there: the caller takes it out. `None` if more must come first.
+    /// Removes everything outside of items from `buffer`. Returns the length of the complete item that `buffer` then
+    /// begins with; the caller removes it. `None` if more data is needed.
     fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<usize>, ListError> {
         loop {
             let is_item = matches!(self.place, ListPlace::FirstItem | ListPlace::Item);
@@ -133,7 +133,7 @@ impl ListSplit {
         }
     }
 
-    /// Takes a byte that is of no item.
+    /// Consumes a byte that is not part of an item.
     fn take(&mut self, byte: u8) -> Result<(), ListError> {
         if self.place != ListPlace::Envelope && byte.is_ascii_whitespace() {
             return Ok(());
@@ -198,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    /// The items and the envelope of a list that comes in these pieces.
+    /// The items and the envelope of a list that arrives in these pieces.
     fn split(pieces: &[&str]) -> Result<(Vec<String>, String), String> {
         let frames: Vec<_> =
             pieces.iter().map(|it| Ok::<_, kube::Error>(Frame::data(Bytes::from((*it).to_owned())))).collect();

@@ -2,7 +2,7 @@
 
 use windlass_core::object::path_segment::encode;
 
-/// Builds a query string, percent-encoding what a query must not hold.
+/// Builds a query string with percent-encoded values.
 #[derive(Debug, Default)]
 pub(crate) struct Query(String);
 

@@ -1,4 +1,4 @@
-//! The span of a request that a call makes, in the words of OpenTelemetry's conventions for HTTP clients.
+//! The span of a request made by a call, using OpenTelemetry's conventions for HTTP clients.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,14 @@ use windlass_core::object::path_segment;
 use super::RequestError;
 use crate::client::headers::RequestHeaders;
 
-/// Begins the span of a request to `uri`.
+/// Starts the span of a request to `uri`.
 pub(super) fn begin(headers: &RequestHeaders, method: &Method, uri: &str) -> OpenSpan {
     let mut span = headers.begin_span();
     let server = span.trace().api_server().map(|(host, port)| (host.to_owned(), port));
     span.describe(|span| {
         let path = uri.split_once('?').map_or(uri, |(path, _)| path);
         span.set("http.request.method", method.as_str());
-        // Not the query: selectors say more of the objects than a trace needs.
+        // Without the query: selectors may reveal more about objects than a trace needs.
         span.set("url.path", path);
         if let Some((host, port)) = server {
             span.set("server.address", host);
@@ -41,7 +41,8 @@ pub(super) fn begin(headers: &RequestHeaders, method: &Method, uri: &str) -> Ope
     span
 }
 
-/// Notes how the request ended. `code` finds the status of a success, which is 200 where nobody knows better.
+/// Records how the request ended. `code` returns the status of a success, which is 200 unless it is known to be
+/// another.
 pub(super) fn end<T>(span: &mut OpenSpan, result: &Result<T, RequestError>, code: impl FnOnce(&T) -> Option<u16>) {
     span.ends(|span| {
         let code = match result {
@@ -66,8 +67,7 @@ pub(super) fn end<T>(span: &mut OpenSpan, result: &Result<T, RequestError>, code
     });
 }
 
-/// The error as a collector of traces may have it. The server quotes what it refuses, which may be a value from a
-/// Secret.
+/// The error in a form that may be exported. The server's message quotes refused values, which may come from a Secret.
 fn described(error: &RequestError) -> String {
     match error {
         RequestError::Refused { status, .. } => {
@@ -77,7 +77,7 @@ fn described(error: &RequestError) -> String {
     }
 }
 
-/// The subject of a path of the API server.
+/// The resource and object in a path of the API server.
 #[derive(Debug, PartialEq, Eq)]
 struct ResourcePath<'a> {
     /// `deployments.apps`, or with a subresource `pods/log`.
@@ -87,7 +87,7 @@ struct ResourcePath<'a> {
 }
 
 impl<'a> ResourcePath<'a> {
-    /// None: the path is that of no resource.
+    /// `None` if the path is not about a resource.
     fn in_path(path: &'a str) -> Option<Self> {
         let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty()).collect();
         let (group, rest) = match *parts {
@@ -113,7 +113,7 @@ impl<'a> ResourcePath<'a> {
         Some(Self { resource, namespace, name })
     }
 
-    /// The verb of Kubernetes that `method` means here.
+    /// The Kubernetes verb of `method` for this path.
     fn verb(&self, method: &Method) -> &'static str {
         match (method.as_str(), self.name) {
             ("GET", Some(_)) => "get",

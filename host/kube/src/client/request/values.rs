@@ -1,29 +1,29 @@
-//! Finds JSON values in a stream of bytes, without reading them.
+//! Finds JSON values in a stream of bytes without parsing them.
 
 use std::ops::Range;
 
-/// The most bytes of one value of a watch, or of one item of a list. etcd takes objects of 1.5 MiB, which escapes and
-/// `managedFields` can make several times as long.
+/// The maximum size of one value of a watch, or of one item of a list, in bytes. etcd allows objects of 1.5 MiB;
+/// escapes and `managedFields` can make them several times as large.
 pub(crate) const VALUE_BYTES_MAX: usize = 32 << 20;
 
-/// Looks for the end of the first JSON value of a buffer that grows. It looks at each byte once, and counts brackets
-/// outside of strings: whether what it finds is JSON, its reader sees.
+/// Finds the end of the first JSON value in a growing buffer. It looks at each byte once and counts brackets outside of
+/// strings. The parser later decides whether the value is JSON.
 #[derive(Debug, Default)]
 pub(crate) struct ValueScan {
-    /// The bytes before this were looked at.
+    /// The number of bytes that were examined.
     at: usize,
-    /// Where the value begins. `None`: there has been nothing but white space.
+    /// Where the value begins. `None` if there was only white space so far.
     start: Option<usize>,
     depth: usize,
     in_string: bool,
-    /// The value ends at `at`.
+    /// Whether the value ends at `at`.
     found: bool,
 }
 
 impl ValueScan {
-    /// Where in `bytes` the value is, once all of it has come. Until the scan is begun anew, `bytes` may only grow at
-    /// its end. What begins with no bracket is no object, and is taken for a value as far as it has come, so that its
-    /// reader refuses it.
+    /// The range of the value in `bytes`, once it is complete. Until the scan is reset, `bytes` may only grow at its
+    /// end. Text that does not begin with a bracket is returned as far as it has arrived, so that the parser rejects
+    /// it.
     pub(crate) fn find(&mut self, bytes: &[u8]) -> Option<Range<usize>> {
         let start = match self.start {
             Some(start) => start,
@@ -59,7 +59,7 @@ impl ValueScan {
             };
             self.at += next;
             self.in_string = bytes[self.at] == b'\\';
-            // What is escaped may not have come yet. It is passed over all the same.
+            // The escaped byte may not have arrived yet. It will be skipped all the same.
             self.at += if self.in_string { 2 } else { 1 };
             return;
         }

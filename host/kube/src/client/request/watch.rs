@@ -1,4 +1,4 @@
-//! The stream of a watch: JSON values, as a rule one a line.
+//! The stream of a watch: JSON values, usually one per line.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use http_body_util::BodyExt as _;
@@ -6,30 +6,30 @@ use kube::client::Body;
 
 use super::values::{VALUE_BYTES_MAX, ValueScan};
 
-/// A buffer that is larger was needed for a large value. It is not kept.
+/// A larger buffer was needed for a large value and is not kept.
 const IDLE_BUFFER_BYTES: usize = 64 << 10;
 
 /// The values of a watch.
 ///
-/// Servers write each value on a line of its own, so a caller reads a line as a value first ([`Self::line`]), which
-/// finds the value's end at no cost. Where that does not work, it takes the next value wherever that ends
+/// Servers write each value on its own line. So a caller first tries to parse a line as a value ([`Self::line`]),
+/// because finding the end of a line is cheap. If that fails, it takes the next value wherever it ends
 /// ([`Self::value`]), as client-go does (apimachinery: `runtime/serializer/json`, `framer.go`).
 #[derive(Debug)]
 pub(crate) struct WatchStream<B = Body> {
     body: B,
     buffer: BytesMut,
-    /// There is no line end before this place of `buffer`.
+    /// `buffer` has no line end before this place.
     searched: usize,
     scan: ValueScan,
-    /// The length of what was returned last, and what is behind it that belongs to it.
+    /// The length of the last returned line or value, including its separator.
     returned: usize,
 }
 
-/// Why there is no further value.
+/// The reason why there is no further value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchEnd {
-    /// The stream ended between two values. A connection that breaks ends the stream like one that is closed: a watch
-    /// resumes from either.
+    /// The stream ended between two values. A broken connection ends the stream like a closed one, because a watch can
+    /// resume after either.
     Clean,
     /// The stream ended within a value.
     Torn,
@@ -42,8 +42,8 @@ impl<B: hyper::body::Body<Data = Bytes> + Unpin> WatchStream<B> {
         Self { body, buffer: BytesMut::new(), searched: 0, scan: ValueScan::default(), returned: 0 }
     }
 
-    /// The next line that is not blank, which may be a value, or less or more than one; or the next value, if it has
-    /// come without an end of its line. Cancel-safe.
+    /// The next line that is not blank; or the next value, if it has arrived without a line end. A line may be one
+    /// value, a part of one, or more than one. Cancel-safe.
     pub(crate) async fn line(&mut self) -> Result<&[u8], WatchEnd> {
         self.skip_blank();
         loop {
@@ -57,14 +57,14 @@ impl<B: hyper::body::Body<Data = Bytes> + Unpin> WatchStream<B> {
                 return Ok(&self.buffer[..value.end]);
             }
             self.receive().await?;
-            // More may be blank.
+            // There may be more blank lines.
             if self.searched == 0 {
                 self.skip_blank();
             }
         }
     }
 
-    /// The next value, if the last line is none. Cancel-safe.
+    /// The next value, for use if the last line was not a value. Cancel-safe.
     pub(crate) async fn value(&mut self) -> Result<&[u8], WatchEnd> {
         loop {
             if let Some(value) = self.scan.find(&self.buffer) {
@@ -75,7 +75,7 @@ impl<B: hyper::body::Body<Data = Bytes> + Unpin> WatchStream<B> {
         }
     }
 
-    /// Passes over the line or value that was returned last, which has been read.
+    /// Skips the last returned line or value, which the caller has consumed.
     pub(crate) fn advance(&mut self) {
         self.buffer.advance(std::mem::take(&mut self.returned));
         if self.buffer.is_empty() && self.buffer.capacity() > IDLE_BUFFER_BYTES {
@@ -117,14 +117,14 @@ mod tests {
 
     use super::*;
 
-    /// A watch that sends these pieces.
+    /// A watch that receives these pieces.
     fn watch(pieces: &[&str]) -> WatchStream<impl hyper::body::Body<Data = Bytes> + Unpin + use<>> {
         let frames: Vec<_> =
             pieces.iter().map(|it| Ok::<_, std::io::Error>(Frame::data(Bytes::from((*it).to_owned())))).collect();
         WatchStream::new(StreamBody::new(stream::iter(frames)))
     }
 
-    /// Reads a line as a value if it is a whole one, as callers do. Returns the values, and how the stream ends.
+    /// Parses each line as a value if it is a complete one, as callers do. Returns the values, and how the stream ends.
     fn read(pieces: &[&str]) -> (Vec<String>, WatchEnd) {
         let (mut stream, mut values) = (watch(pieces), Vec::new());
         let read = async {

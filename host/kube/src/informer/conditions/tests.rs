@@ -11,7 +11,7 @@ fn objects(statuses: &[&str]) -> Vec<Object> {
     statuses.iter().enumerate().map(|(at, status)| parser.object(&text(at, status)).expect("an object")).collect()
 }
 
-/// As `A=True B=False`.
+/// Formats conditions as `A=True B=False`.
 fn written(object: &Object) -> String {
     let all = object.header.conditions.iter().map(|(name, status)| format!("{name}={}", status.as_str()));
     all.collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! Charges what a feed holds to the budgets of its subscribers.
+//! Charges a feed's memory to the budgets of its subscribers.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use crate::informer::budget::{BudgetScope, Excess};
 use crate::informer::error::OverBudget;
 
 impl Feed {
-    /// Charges a list of `bytes` that is still coming in. An error if nobody can afford it, or nobody subscribes any
-    /// more, so that nobody would pay for the rest.
+    /// Charges a list of `bytes` that is still arriving. An error means that no budget has room, or that there are no
+    /// subscribers any more.
     pub(crate) fn afford(&self, bytes: usize) -> Result<(), OverBudget> {
         let mut state = self.lock();
         self.charge(&mut state, bytes)?;
         if state.subscribers.is_empty() { Err(OverBudget) } else { Ok(()) }
     }
 
-    /// Charges what the store holds, or `at_least` bytes, and stops those who cannot pay.
+    /// Charges the size of the store, or `at_least` bytes, and stops the subscribers without room for it.
     pub(super) fn charge(&self, state: &mut FeedState, at_least: usize) -> Result<(), OverBudget> {
         let bytes = self.store.whole_bytes().max(at_least);
         let broke = if bytes > self.limit {

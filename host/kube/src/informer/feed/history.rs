@@ -1,4 +1,4 @@
-//! Compares what a cache knows with what the server answers, to notice that the server was restored (ADR 33).
+//! Compares a cache's versions with the server's answers, to notice that the server was restored (ADR 33).
 
 use std::time::Duration;
 
@@ -14,33 +14,33 @@ use crate::client::restores::Restores;
 pub(crate) struct KnownState {
     era: Option<Stamp>,
     version: Version,
-    /// When the cache came to that version.
+    /// When the cache reached that version.
     since: Option<Instant>,
 }
 
 impl Feed {
-    /// How long the server has sent nothing. `None` if it has not sent anything yet.
+    /// The time since the server last sent anything. `None` if it has not sent anything yet.
     pub(crate) fn silence(&self) -> Option<Duration> {
         self.heard().map(|heard| heard.elapsed())
     }
 
-    /// The state of the cache now, if the server's answers can be compared with it.
+    /// The cache's current state, if the server's answers can be compared with it.
     pub(crate) fn known_state(&self) -> Option<KnownState> {
         let is_compared = self.store.is_comparable() && !may_have_own_etcd(&self.spec.kind);
-        // In this order: a version that comes between is younger than it is taken for, and an old one explains a larger
+        // In this order: a version that arrives in between is younger than assumed, and an older one explains a larger
         // leap.
         let (era, since) = (self.store.era(), self.store.version_since());
         self.store.version().filter(|_| is_compared).map(|version| KnownState { era, version, since })
     }
 
-    /// A consistent read that began when the cache was in the state `known` has answered this version.
+    /// Compares the version of a consistent read, which began when the cache was in the state `known`.
     pub(crate) fn compare_history(&self, restores: &Restores, known: &KnownState, answered: &Version) -> ReadVerdict {
         let apart = known.since.map_or(Duration::MAX, |since| since.elapsed());
         restores.read(&self.spec, ConsistentRead { era: known.era, known: &known.version, apart, answered })
     }
 
-    /// The restore of the server that a list comes after: the last one, if the list began later or is itself a sign of
-    /// it. To be asked before the list is taken over.
+    /// The restore of the server that a list follows: the last one, if the list began later or itself reveals the
+    /// restore. Call it before the list is applied.
     pub(crate) fn era_of(&self, restores: &Restores, listed: &CompleteList) -> Option<Stamp> {
         let known = self.known_state().filter(|_| listed.resource.comparable);
         let verdict = known.map(|known| self.compare_history(restores, &known, &listed.version));

@@ -1,4 +1,4 @@
-//! Applies an event or a list to the contents, and finds what there is to tell of it.
+//! Applies an event or a list to the contents, and determines the resulting events.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -13,17 +13,16 @@ use super::CompleteList;
 use super::same::is_same;
 use crate::informer::store::Contents;
 
-/// How far an event has brought the contents, for those who wait. What it has changed is in the outbox.
+/// How far an event has advanced the contents, for observers. Its changes are in the outbox.
 #[derive(Default)]
 pub(super) struct Moved {
-    /// The object of an event that has changed nothing about it: as the store has it, or, if that is nothing, as it
-    /// went.
+    /// The object of an event that changed nothing about it: as the store has it, or else its last state.
     known: Option<(Object, bool)>,
     version: Option<Version>,
 }
 
 impl Moved {
-    /// Notes that everything up to `version` is in `contents`, unless that is known already.
+    /// Records that `contents` include everything up to `version`, unless that is known already.
     pub(super) fn to(contents: &mut Contents, version: Version) -> Self {
         let before = contents.version();
         let is_older = before.and_then(|before| contents.compare(&version, before)) == Some(Ordering::Less);
@@ -35,7 +34,7 @@ impl Moved {
         Self { known: None, version }
     }
 
-    /// Tells what the event has done, which has made `changes`: first of objects, then of the version.
+    /// Reports the effect of the event to `tell`: first the `changes` of objects, then the version.
     pub(super) fn told(&self, changes: &[WatchEvent], mut tell: impl FnMut(Advance<'_>)) {
         for change in changes {
             tell(match change {
@@ -52,7 +51,7 @@ impl Moved {
     }
 }
 
-/// Takes over a complete list; returns the epoch.
+/// Applies a complete list; returns the epoch.
 pub(super) fn list(contents: &mut Contents, listed: CompleteList, outbox: &mut Vec<WatchEvent>) -> u64 {
     let initial = !contents.is_synced();
     let keys: HashSet<_> = listed.objects.iter().map(|object| &object.header.key).collect();
@@ -68,7 +67,6 @@ pub(super) fn list(contents: &mut Contents, listed: CompleteList, outbox: &mut V
     contents.epoch()
 }
 
-/// Removes everything.
 pub(super) fn nothing(contents: &mut Contents, outbox: &mut Vec<WatchEvent>) {
     let keys: Vec<_> = contents.iter().map(|object| object.header.key.clone()).collect();
     for key in keys {
@@ -76,7 +74,7 @@ pub(super) fn nothing(contents: &mut Contents, outbox: &mut Vec<WatchEvent>) {
     }
 }
 
-/// Takes over an object from the watch, unless this state or a later one is there already.
+/// Applies an object from the watch, unless this state or a later one is stored already.
 pub(super) fn applied(contents: &mut Contents, object: &Object, outbox: &mut Vec<WatchEvent>) -> Moved {
     let key = &object.header.key;
     if contents.get(key).is_none_or(|stored| is_newer(contents, object, stored)) {
@@ -86,13 +84,13 @@ pub(super) fn applied(contents: &mut Contents, object: &Object, outbox: &mut Vec
     Moved { known, ..Moved::to(contents, object.header.version.clone()) }
 }
 
-/// Takes over a deletion from the watch; `last` is the state in which the object went.
+/// Applies a deletion from the watch. `last` is the object's last state.
 pub(super) fn deleted(contents: &mut Contents, last: Object, outbox: &mut Vec<WatchEvent>) -> Moved {
     let moved = Moved::to(contents, last.header.version.clone());
     let known = match contents.get(&last.header.key) {
         Some(stored) if stored.header.uid == last.header.uid => {
             if contents.compare(&last.header.version, &stored.header.version) == Some(Ordering::Less) {
-                // Through a selector, the same object may have gone and come back since.
+                // As seen through a selector, the same object may have gone and come back since.
                 Some((stored.clone(), false))
             } else {
                 let key = last.header.key.clone();
@@ -103,7 +101,7 @@ pub(super) fn deleted(contents: &mut Contents, last: Object, outbox: &mut Vec<Wa
         }
         Some(stored) => {
             if is_newer(contents, &last, stored) {
-                // Its name had come back, which the watch skipped, and has gone again.
+                // An object of this name had been created again, which the watch skipped, and was deleted again.
                 remove(contents, &last.header.key, outbox);
             }
             Some((last, true))
@@ -113,7 +111,7 @@ pub(super) fn deleted(contents: &mut Contents, last: Object, outbox: &mut Vec<Wa
     Moved { known, ..moved }
 }
 
-/// Stores `object`. A name that came back with another UID is a deletion that nobody saw, and then a new object.
+/// Stores `object`. If the name now has another UID, this is an unseen deletion followed by a new object.
 fn insert(contents: &mut Contents, object: &Object, initial: bool, outbox: &mut Vec<WatchEvent>) {
     let mut old = contents.get(&object.header.key).cloned();
     if old.as_ref().is_some_and(|old| is_same(old, object)) {
@@ -126,14 +124,15 @@ fn insert(contents: &mut Contents, object: &Object, initial: bool, outbox: &mut 
     contents.insert(object);
 }
 
-/// Removes what nobody saw going.
+/// Removes an object whose deletion was not seen.
 fn remove(contents: &mut Contents, key: &ObjectKey, outbox: &mut Vec<WatchEvent>) {
     let Some(last) = contents.get(key).cloned() else { return };
     outbox.push(WatchEvent::Deleted(Tombstone { last, final_state_unknown: true }));
     contents.remove(key);
 }
 
-/// Whether `object` is a later state than `stored`. Where versions do not compare, what comes later is newer.
+/// Whether `object` is a later state than `stored`. If versions cannot be compared, the one that arrives later is
+/// newer.
 fn is_newer(contents: &Contents, object: &Object, stored: &Object) -> bool {
     match contents.compare(&object.header.version, &stored.header.version) {
         Some(order) => order == Ordering::Greater,

@@ -1,16 +1,16 @@
-//! Whether two objects are the same state of one.
+//! Compares whether two objects are the same state of one object.
 
 use windlass_core::object::Object;
 
-/// Whether two states are one. The version alone does not tell: a `CustomResourceDefinition` that gets another default
-/// changes what its objects read, without a write to any of them.
+/// Whether two states are the same. The version is not enough: if a `CustomResourceDefinition` gets another default,
+/// its objects read differently without a write to any of them.
 pub(super) fn is_same(one: &Object, other: &Object) -> bool {
-    // Often they are one object, for which this looks at nothing.
+    // They are often the same allocation, for which this comparison is cheap.
     one == other || (one.header == other.header && reads_alike(&one.glance(), &other.glance()))
 }
 
-/// Whether two texts say the same: in an item of a list the kind, which the server leaves out, stands elsewhere than in
-/// an event.
+/// Whether two texts are equal except for the place of the kind. In a list, the server leaves it out of the items, so
+/// it is elsewhere than in an event.
 fn reads_alike(one: &str, other: &str) -> bool {
     let value = |text| serde_json::from_str::<serde_json::Value>(text).ok();
     let parts = split_kind(one);
@@ -20,7 +20,7 @@ fn reads_alike(one: &str, other: &str) -> bool {
     }
 }
 
-/// `apiVersion` and `kind` of a text that begins with them, in whichever order, and the rest of it.
+/// `apiVersion` and `kind` of a text that begins with them, in either order, and the rest of the text.
 fn split_kind(text: &str) -> Option<(&str, &str, &str)> {
     let mut fields = text.strip_prefix('{')?.splitn(3, ',');
     let (one, other, rest) = (fields.next()?, fields.next()?, fields.next()?);

@@ -21,7 +21,7 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// The informer's store. Keeping a clone of it does not keep the informer running, this subscription does.
+    /// The informer's store. A clone of it does not keep the informer running; this subscription does.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.feed.store
@@ -31,8 +31,8 @@ impl Subscription {
         &self.feed
     }
 
-    /// Waits for the first complete list, whose events are then all in this subscription. False: the informers stopped
-    /// before.
+    /// Waits for the first complete list, whose events are then all in this subscription. Returns false if the
+    /// informers stopped before.
     pub async fn synced(&self) -> bool {
         let mut status = self.feed.status.subscribe();
         match status.wait_for(|status| status.synced || status.stopped).await {
@@ -41,9 +41,9 @@ impl Subscription {
         }
     }
 
-    /// The next event: first those that the store held at the beginning, as initial ones, then every change since,
-    /// once. None: the informers have stopped, or the cache has grown beyond this subscriber's
-    /// [`Budget`](crate::Budget). Nothing is lost when the future is dropped.
+    /// The next event: first the objects that the store held at the beginning, as initial events, then every later
+    /// change once. `None` if the informers have stopped, or the cache has grown beyond this subscriber's
+    /// [`Budget`](crate::Budget). Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<WatchEvent> {
         match self.snapshot.next() {
             Some(new) => Some(WatchEvent::Applied { old: None, new, initial: true }),
@@ -51,15 +51,15 @@ impl Subscription {
         }
     }
 
-    /// Completes when the kind is no longer served: its `CustomResourceDefinition` was deleted, for instance. Its
-    /// objects have gone with it. Cancel-safe.
+    /// Completes when the kind is no longer served, for example because its `CustomResourceDefinition` was deleted. Its
+    /// objects are gone with it. Cancel-safe.
     pub async fn gone(&self) {
         let mut status = self.feed.status.subscribe();
-        // An error would mean that the sender, which is in the feed, has been dropped.
+        // An error would mean that the sender, which is in the feed, was dropped.
         let _ = status.wait_for(|status| status.gone).await;
     }
 
-    /// Completes when the informer is doing as `is` says. Does not hold the subscription.
+    /// Completes when `is` holds for the informer's status. Does not keep the subscription alive.
     pub fn when(
         &self,
         mut is: impl FnMut(&InformerStatus) -> bool + Send + 'static,
@@ -72,19 +72,19 @@ impl Subscription {
         }
     }
 
-    /// How the informer is doing.
+    /// The informer's status.
     #[must_use]
     pub fn status(&self) -> InformerStatus {
         self.feed.status.borrow().clone()
     }
 
-    /// The same, and its changes. Does not hold the subscription.
+    /// The informer's status and its changes. Does not keep the subscription alive.
     #[must_use]
     pub fn statuses(&self) -> watch::Receiver<InformerStatus> {
         self.feed.status.subscribe()
     }
 
-    /// The error that keeps the informer from listing or watching right now.
+    /// The error that currently prevents the informer from listing or watching.
     #[must_use]
     pub fn error(&self) -> Option<Arc<InformerError>> {
         self.feed.status.borrow().error.clone()

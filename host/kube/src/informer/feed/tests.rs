@@ -45,11 +45,11 @@ fn list(objects: Vec<Object>, version: u32) -> CompleteList {
     }
 }
 
-/// Changes `feed` as a server might, in an order that it might not.
+/// Changes `feed` as a server might, but also in an order that a server would not use.
 fn change_at_random(feed: &Feed, random: &mut SmallRng, version: u32) {
     let object = |random: &mut SmallRng| {
         let uid = if random.random_bool(0.9) { 1 } else { 2 };
-        // Sometimes a version from before.
+        // Sometimes an earlier version.
         pod(random.random_range(0..8), uid, version.saturating_sub(random.random_range(0..4)).max(1))
     };
     match random.random_range(0..20) {
@@ -64,7 +64,7 @@ fn change_at_random(feed: &Feed, random: &mut SmallRng, version: u32) {
     .expect("no budget");
 }
 
-/// The objects of a subscriber that believes its events, in the end. Each event must follow from those before.
+/// The final objects of a subscriber that applies its events. Each event must follow from the earlier ones.
 fn replayed(mut subscription: Subscription) -> BTreeMap<ObjectKey, Object> {
     let mut state = BTreeMap::new();
     while let Some(Some(event)) = subscription.next().now_or_never() {
@@ -108,7 +108,7 @@ fn subscribers_that_join_at_any_time_converge_on_the_store() {
     assert_eq!(*feed.subscriber_count().borrow(), 0);
 }
 
-/// An observer that believes what it is told, and compares it with the store wherever the two must agree.
+/// An observer that applies its notifications, and compares the result with the store wherever the two must agree.
 struct Believer {
     store: Store,
     state: Mutex<BTreeMap<ObjectKey, Object>>,

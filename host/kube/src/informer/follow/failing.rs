@@ -1,4 +1,4 @@
-//! Reports the failures of a list or a watch, and waits after them.
+//! Reports failures of a list or a watch, and waits before the next attempt.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use super::trouble::retry_after;
 use crate::discovery::DiscoveryError;
 use crate::informer::error::InformerError;
 
-/// Between two attempts, however many subscribe meanwhile.
+/// The minimum time between two attempts, however many clients subscribe.
 const ATTEMPT_INTERVAL_MIN: Duration = Duration::from_millis(800);
-/// Over this time the informers come back to a server that answers again, which has enough to do.
+/// The time over which informers spread their requests when the server answers again, because the server is busy then.
 const RETURN_SPREAD: Duration = Duration::from_millis(500);
-/// The longest wait that a server's Retry-After is believed.
+/// The longest Retry-After of a server that is respected.
 const RETRY_AFTER_MAX: Duration = Duration::from_mins(10);
 
 impl Follower {
-    /// Tells of a failure, and waits before the next attempt: as long as the server has asked for, else for `pause` or
-    /// until somebody new subscribes. While the server cannot be reached at all, until it can.
+    /// Reports a failure, and waits before the next attempt: as long as the server requested, or else for `pause` or
+    /// until there is a new subscriber. If the server cannot be reached at all, waits until it can.
     pub(super) async fn report_and_wait(&mut self, error: InformerError, pause: Duration) {
         if matches!(error, InformerError::Discovery(DiscoveryError::NotServed { .. })) {
             self.feed.vanish();
@@ -41,7 +41,7 @@ impl Follower {
         }
     }
 
-    /// Tells of a failure: loudly when it is a new one.
+    /// Reports a failure. A new kind of failure is logged as a warning.
     fn report(&mut self, error: InformerError) {
         self.log.failed(&self.spec, &error);
         let malformed = u64::from(matches!(error, InformerError::Malformed { .. } | InformerError::Disordered { .. }));
@@ -51,7 +51,7 @@ impl Follower {
         });
     }
 
-    /// The server answers as it should.
+    /// Records that the server answers normally.
     pub(super) fn recovered(&mut self) {
         self.log.recovered(&self.spec);
         self.feed.update_status(|status| status.error = None);

@@ -1,4 +1,4 @@
-//! The log lines about one watch's trouble: each new trouble is told, and what repeats is summed up.
+//! Logs the failures of one watch: each new failure is logged, and repetitions are counted.
 
 use tokio::time::Instant;
 use windlass_core::cache::watch::WatchSpec;
@@ -8,13 +8,13 @@ use windlass_core::repeats::Repeats;
 use super::trouble::is_expired;
 use crate::informer::error::InformerError;
 
-/// Lines about failures that are logged each minute.
+/// The maximum number of lines about failures per minute.
 const FAILURES_A_MINUTE: u32 = 3;
 
-/// The trouble that the log knows of.
+/// The failures that have been logged.
 #[derive(Debug)]
 pub(super) struct TroubleLog {
-    /// The last one, so that it is not told at each attempt.
+    /// The last failure, so that it is not logged at each attempt.
     known: Option<String>,
     failures: Repeats,
     torn: Repeats,
@@ -27,7 +27,7 @@ impl TroubleLog {
         Self { known: None, failures, torn, origin: Instant::now() }
     }
 
-    /// The watch has failed: this is told loudly when it is a new failure.
+    /// The watch has failed. A new failure is logged as a warning.
     pub(super) fn failed(&mut self, watch: &WatchSpec, error: &InformerError) {
         let text = error.to_string();
         let is_known = self.known.as_ref() == Some(&text) || is_expired(error);
@@ -43,7 +43,7 @@ impl TroubleLog {
         }
     }
 
-    /// The watch ended in the midst of a line.
+    /// The watch ended within a line.
     pub(super) fn torn(&mut self, watch: &WatchSpec) {
         if let Some(unsaid) = self.torn.line(self.now()) {
             let further_times = (unsaid > 0).then_some(unsaid);
@@ -53,7 +53,7 @@ impl TroubleLog {
         }
     }
 
-    /// It works again.
+    /// The watch works again.
     pub(super) fn recovered(&mut self, watch: &WatchSpec) {
         if self.known.take().is_some() {
             tracing::info!(%watch, "watching again");

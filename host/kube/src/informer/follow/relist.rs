@@ -1,4 +1,4 @@
-//! When an informer lists although its watch goes on.
+//! Decides when an informer lists although its watch works.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use crate::client::restores::Restores;
 use crate::informer::feed::Feed;
 use crate::informer::status::ListReason;
 
-/// Between two lists of one cache that are made for such a reason.
+/// The minimum time between two such lists of one cache.
 const RELIST_INTERVAL_MIN: Duration = Duration::from_secs(10);
 
-/// Completes when a list is to be made, and says why: somebody has asked for one, or the server was restored. The last
-/// one was taken over at `listed_at`.
+/// Completes with the reason when a list is due: a list was requested, or the server was restored. The last list was
+/// applied at `listed_at`.
 pub(super) async fn relist_due(feed: Arc<Feed>, restores: Restores, listed_at: Option<Instant>) -> ListReason {
     let mut states = restores.watch();
     let reason = tokio::select! {
         biased;
-        // The sender is in `restores`: this cannot fail.
+        // The sender is in `restores`, so this cannot fail.
         _ = states.wait_for(|state| !feed.store().follows(state.restored)) => ListReason::WentBack,
         () = feed.list_wanted() => ListReason::Asked,
     };

@@ -8,7 +8,7 @@ use windlass_core::object::compact::Version;
 use crate::informer::error::InformerError;
 use crate::informer::status::ListReason;
 
-/// An error, if the server is at a version before the cache's.
+/// Fails if the server's version is before the cache's.
 pub(super) fn not_before(server: &Version, cache: &Version) -> Result<(), InformerError> {
     if server.compare(cache) != Some(Ordering::Less) {
         return Ok(());
@@ -16,17 +16,17 @@ pub(super) fn not_before(server: &Version, cache: &Version) -> Result<(), Inform
     Err(InformerError::WentBack { server: server.clone(), cache: cache.clone() })
 }
 
-/// Five to ten minutes, as client-go asks: watches that began together do not end together.
+/// Five to ten minutes, as in client-go, so that watches that started together do not end together.
 pub(super) fn watch_seconds() -> u64 {
     windlass_world::random_range(300..600)
 }
 
-/// Whether the server's history no longer reaches back to where the watch would resume.
+/// Whether the server's history does not reach back to the version from which the watch would resume.
 pub(super) fn is_expired(error: &InformerError) -> bool {
     error.code() == Some(410)
 }
 
-/// Why a watch that ended so needs a new list. None: it was stopped for one.
+/// The reason for a new list after the end of a watch. Without a failure, the watch was stopped in order to list.
 pub(super) fn list_reason(failure: Option<&InformerError>) -> ListReason {
     match failure {
         None => ListReason::Asked,
@@ -39,8 +39,7 @@ pub(super) fn list_reason(failure: Option<&InformerError>) -> ListReason {
     }
 }
 
-/// Whether a watch that failed so may be asked for again from where it was. Anything else needs a new list, and perhaps
-/// a new look at what the server serves.
+/// Whether a watch with this failure can be resumed. Any other failure needs a new list, and perhaps discovery.
 pub(super) fn can_resume(error: &InformerError) -> bool {
     match error {
         InformerError::Watch(error) => error.code().is_none_or(is_passing),
@@ -49,12 +48,12 @@ pub(super) fn can_resume(error: &InformerError) -> bool {
     }
 }
 
-/// Too many requests, or the server's own trouble: it says nothing about the version.
+/// Too many requests, or a server error. It says nothing about the version.
 fn is_passing(code: u16) -> bool {
     code == 429 || code >= 500
 }
 
-/// Whether the server understood a request for a streaming list, and does not have them.
+/// Whether the server understood the request for a streaming list and does not support it.
 pub(super) fn is_refusal(error: &InformerError) -> bool {
     matches!(error, InformerError::Watch(error) if matches!(error.code(), Some(400 | 405 | 406 | 422)))
 }

@@ -1,4 +1,4 @@
-//! A list of the metadata of what the cache should hold, for where no probe can tell.
+//! Compares a cache with a list of metadata, for cases in which a probe cannot decide.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -15,7 +15,8 @@ use crate::informer::store::{Store, StoreScope};
 type ListedVersions = HashMap<ObjectKey, (Uid, Version)>;
 
 impl Prover<'_> {
-    /// Proves by a list that the cache equals, at once or soon. One at a time: host and server have most to do for it.
+    /// Proves freshness by a list that equals the cache, at once or soon. Only one runs at a time, because it is the
+    /// most expensive step for host and server.
     pub(super) async fn compare(&self, resource: &Resource) -> Result<Evidence, Trouble> {
         let _permit = self.informers.proofs().comparisons.acquire().await;
         let mut listed = ListedVersions::new();
@@ -32,7 +33,7 @@ impl Prover<'_> {
     }
 }
 
-/// Whether the cache holds the same states of the same objects at one moment.
+/// Whether the cache contains exactly the listed states of the listed objects at one moment.
 fn equals(store: &Store, listed: &ListedVersions) -> bool {
     let mut seen = Some(0);
     store.scan(StoreScope::All, None, |object| {

@@ -1,5 +1,5 @@
-//! A second watch from where the cache stands: the server tells it how far it has come although nothing has changed,
-//! which it tells the cache's own watch once a minute.
+//! Probes with a second watch from the cache's version. The server soon reports its progress on it even if nothing has
+//! changed, while on the cache's own watch it does so only once a minute.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -17,26 +17,26 @@ use crate::informer::listing::{self, From};
 use crate::informer::notice::{NextNotice, Notice};
 use crate::informer::parse::ObjectParser;
 
-/// The server marks how far it has come two seconds before it ends a watch.
+/// The server sends a progress bookmark two seconds before it ends a watch.
 const PROBE_WATCH_SECONDS: u64 = 3;
-/// For its answer to begin.
+/// The timeout for the beginning of the answer.
 const PROBE_START_TIMEOUT: Duration = Duration::from_secs(10);
-/// For all of its answer: its watch, and the way there and back.
+/// The timeout for the whole answer: the watch, and the network time.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(PROBE_WATCH_SECONDS + 5);
-/// The most events that a probe reads. A cache that lags by more needs time, or a list.
+/// The maximum number of events that a probe reads. A cache that lags by more needs time, or a list.
 const PROBE_EVENTS_MAX: usize = 10_000;
 
 /// The result of a probe.
 #[derive(Default)]
 struct Shown {
-    /// It was told how far the server has come, and that is the goal or beyond.
+    /// The server reported a version at or beyond the goal.
     reached: bool,
-    /// The last change that it was shown.
+    /// The last change that was delivered.
     last: Option<Version>,
 }
 
 impl Prover<'_> {
-    /// Proves by a probe that reaches the goal, if the cache has applied all that it showed.
+    /// Proves freshness by a probe that reaches the goal, if the cache has applied everything that the probe delivered.
     pub(super) async fn probe(&self, resource: &Resource) -> Result<Evidence, Trouble> {
         let _permit = self.informers.proofs().probes.acquire().await;
         let store = self.feed.store();
@@ -48,7 +48,8 @@ impl Prover<'_> {
         if !reached {
             return Err(Trouble::Found(Finding::Silent));
         }
-        // A cache at the version of the last change has applied those before as well: the server tells them in order.
+        // The server sends changes in order, so a cache at the version of the last change has applied the earlier ones
+        // as well.
         let has_all = || last.as_ref().is_none_or(|last| is_at(store.version().as_ref(), last));
         if self.catch_up(has_all).await && store.epoch() == *epoch {
             return Ok(Evidence::Probed);
@@ -94,7 +95,7 @@ impl Prover<'_> {
     }
 }
 
-/// The meaning of a watch's error for the cache.
+/// What a watch's error means for the cache.
 fn trouble(error: InformerError) -> Trouble {
     match error.code() {
         _ if error.is_ahead() => Trouble::Found(Finding::WentBack),

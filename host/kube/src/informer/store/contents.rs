@@ -1,4 +1,4 @@
-//! The contents of a store: objects by key, by name, by owner and by index, and how far they have come.
+//! The contents of a store: objects by key, name, owner and index, and their version.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -21,7 +21,7 @@ use crate::informer::conditions::{ConditionCounts, ConditionTally};
 use crate::informer::index::{DeclaredIndex, OwnerIndex};
 use crate::informer::pointer::PointerError;
 
-/// An object in the order of names.
+/// An object that is ordered by name.
 struct ByName(Object);
 
 impl Borrow<str> for ByName {
@@ -50,8 +50,8 @@ impl PartialEq for ByName {
 
 impl Eq for ByName {}
 
-/// Invariant: `names`, `owners`, `indexes` and `conditions` have exactly the objects of `objects`, and no namespace is
-/// empty.
+/// Invariant: `names`, `owners`, `indexes` and `conditions` contain exactly the objects of `objects`, and no namespace
+/// is empty.
 #[derive(Default)]
 pub(crate) struct Contents {
     /// Set by the first complete list.
@@ -59,7 +59,7 @@ pub(crate) struct Contents {
     hasher: DefaultHashBuilder,
     /// By key.
     objects: HashTable<Object>,
-    /// By namespace, which is empty for cluster-scoped objects, and name: in the order of keys.
+    /// By namespace (empty for cluster-scoped objects) and name, and thus sorted by key.
     names: BTreeMap<Arc<str>, BTreeSet<ByName>>,
     owners: OwnerIndex,
     indexes: HashMap<IndexSource, DeclaredIndex>,
@@ -69,9 +69,9 @@ pub(crate) struct Contents {
     /// The bytes that they would occupy with every text unpacked.
     whole_bytes: usize,
     version: Option<Version>,
-    /// When they came to that version.
+    /// When they reached that version.
     version_since: Option<Instant>,
-    /// When the list began that was last taken over.
+    /// When the last applied list began.
     listed: Option<Stamp>,
     /// See [`Store::era`](super::Store::era).
     era: Option<Stamp>,
@@ -88,7 +88,7 @@ impl Contents {
         self.objects.find(self.hasher.hash_one(key), |object| object.header.key == *key)
     }
 
-    /// Returns what was there before.
+    /// Returns the previous object.
     pub(crate) fn insert(&mut self, object: &Object) -> Option<Object> {
         let key = &object.header.key;
         let hash = |object: &Object| self.hasher.hash_one(&object.header.key);
@@ -132,7 +132,7 @@ impl Contents {
         self.whole_bytes = self.whole_bytes + whole(new) - whole(old);
     }
 
-    /// Builds an index, or notes one more user of it.
+    /// Builds an index, or adds a user of it.
     pub(crate) fn declare(&mut self, source: &IndexSource) -> Result<(), PointerError> {
         if let Some(index) = self.indexes.get_mut(source) {
             index.users += 1;
@@ -147,7 +147,7 @@ impl Contents {
         Ok(())
     }
 
-    /// Takes back one [`Contents::declare`].
+    /// Reverses one [`Contents::declare`].
     pub(crate) fn undeclare(&mut self, source: &IndexSource) {
         let Some(index) = self.indexes.get_mut(source) else { return };
         index.users -= 1;
@@ -156,7 +156,7 @@ impl Contents {
         }
     }
 
-    /// In the order of keys.
+    /// Sorted by key.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Object> {
         self.names.values().flatten().map(|ByName(object)| object)
     }
@@ -165,19 +165,19 @@ impl Contents {
         self.resource.is_some()
     }
 
-    /// Whether the server promises that versions of the resource compare as numbers.
+    /// Whether the server guarantees that versions of the resource can be compared as numbers.
     pub(crate) fn is_comparable(&self) -> bool {
         self.resource.as_ref().is_some_and(|resource| resource.comparable)
     }
 
-    /// The order of two versions, where the server promises one. None: nobody can tell, whatever the versions look
-    /// like, and the order in which the watch tells of them is all that there is.
+    /// The order of two versions, if the server guarantees one. `None` if not, whatever the versions look like; then
+    /// only the order of the watch's events is known.
     pub(crate) fn compare(&self, a: &Version, b: &Version) -> Option<Ordering> {
         a.compare(b).filter(|_| self.is_comparable())
     }
 
-    /// Notes where the contents come from, a list that began at `began`. One that is older than what was there, as
-    /// after a restored backup, begins an epoch. So does the first after the server was restored.
+    /// Records the source of the contents, a list that began at `began`. A list that is older than the contents, as
+    /// after a restored backup, begins an epoch. So does the first list after the server was restored.
     pub(crate) fn set_listed(&mut self, resource: Arc<Resource>, version: Version, began: Stamp, era: Option<Stamp>) {
         let before = self.version.as_ref().and_then(|before| version.compare(before));
         let is_older = resource.comparable && before == Some(Ordering::Less);
@@ -186,7 +186,7 @@ impl Contents {
         self.version_since = Some(Instant::now());
     }
 
-    /// The resource is not served any more: what it was before says nothing about what may come back.
+    /// The resource is not served any more. Its earlier state says nothing about what may come back.
     pub(crate) fn set_gone(&mut self) {
         self.epoch += u64::from(self.resource.is_some());
         (self.resource, self.version, self.listed, self.era) = (None, None, None, None);
@@ -243,7 +243,7 @@ impl Contents {
         self.conditions.counts()
     }
 
-    /// Makes everything again from the objects by key.
+    /// Rebuilds everything from the objects by key.
     pub(crate) fn rebuild(&mut self) {
         let objects = std::mem::take(&mut self.objects);
         self.names.clear();
@@ -258,20 +258,20 @@ impl Contents {
         }
     }
 
-    /// Forgets everything but which indexes there are.
+    /// Removes everything except the declared indexes.
     pub(crate) fn clear(&mut self) {
         self.objects = HashTable::new();
         self.rebuild();
         self.set_gone();
     }
 
-    /// Sums up anew what the objects occupy, as packing changes it.
+    /// Sums up the objects' sizes again, because packing changes them.
     pub(crate) fn weigh(&mut self) {
         self.bytes = self.objects.iter().map(Object::footprint).sum();
     }
 
-    /// Visits the objects of `scope` after the key `after`, in the order of keys, until `visit` breaks. False: there is
-    /// no such index.
+    /// Visits the objects of `scope` after the key `after`, sorted by key, until `visit` breaks. Returns false if there
+    /// is no such index.
     pub(super) fn scan(
         &self,
         scope: StoreScope<'_>,

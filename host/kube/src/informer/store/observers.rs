@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 use windlass_core::object::progress::{Advance, Observer};
 
-/// Those that are gone are dropped at the next change, or when another comes.
+/// Observers that are gone are removed at the next change, or when another one is added.
 #[derive(Default)]
 pub(super) struct Observers(Mutex<Vec<(usize, Weak<dyn Observer>)>>);
 
@@ -19,14 +19,14 @@ impl Observers {
         self.lock().is_empty()
     }
 
-    /// Only the store's one writer tells, so that every observer hears of the changes in their order.
+    /// Called only by the store's single writer, so that every observer receives the changes in order.
     pub(super) fn tell(&self, advance: Advance<'_>) {
         let present: Vec<_> = {
             let mut observers = self.lock();
             observers.retain(|(_, observer)| observer.strong_count() > 0);
             observers.iter().filter_map(|(token, observer)| Some((*token, observer.upgrade()?))).collect()
         };
-        // Not under the lock: one that begins to observe another cache, or ends here, must not wait for itself.
+        // Not under the lock, because an observer that registers elsewhere or ends here must not wait for itself.
         for (token, observer) in present {
             observer.advanced(token, advance);
         }

@@ -71,7 +71,7 @@ fn a_scan_continues_after_any_key() {
     assert!(after(StoreScope::Namespace("a"), &ObjectKey::namespaced("b", "0")).is_empty());
 }
 
-/// The simplest possible model: a set of (namespace, name, owner), changed at random beside the store.
+/// The simplest possible model: a set of (namespace, name, owner), changed at random together with the store.
 #[test]
 fn store_and_indexes_agree_with_a_model_under_random_changes() {
     let mut random = SmallRng::seed_from_u64(7);
