@@ -8,7 +8,6 @@ use windlass_core::retry::{Retries, RetryPolicy};
 /// The wait after a first failure. This and the next two values are those of client-go's reflectors
 /// (`tools/cache/reflector.go`, `NewReflectorWithOptions`).
 const RELIST_BACKOFF_MIN: Duration = Duration::from_millis(800);
-/// The longest wait.
 const RELIST_BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// Shortened by up to a half at random, so that many informers do not retry at the same time.
 const RELIST_BACKOFF: RetryPolicy = RetryPolicy::doubling(RELIST_BACKOFF_MIN, RELIST_BACKOFF_MAX).jitter(0.5, 1.0);

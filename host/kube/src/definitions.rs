@@ -42,56 +42,38 @@ pub enum DefinitionError {
     Unsound {
         /// Its name, as far as it has one.
         name: String,
-        /// The problem.
         problem: String,
     },
     /// The cluster has a different CRD that must not be replaced.
     #[error("the definition {name} is not installed: {refusal}")]
-    Refused {
-        /// Its name.
-        name: String,
-        /// The reason.
-        refusal: Refusal,
-    },
+    Refused { name: String, refusal: Refusal },
     /// Other managers have set fields to other values.
     #[error(
         "the definition {name} is not installed, because others manage fields that the manifest would change: {message}. \
          Bring the manifest and their definition together, or have them give it up"
     )]
     OtherManagers {
-        /// Its name.
         name: String,
         /// The server's message, which names the managers and fields.
         message: String,
     },
     /// Another CRD has the same kind or one of the names.
     #[error("the definition {name} is stored, but the server does not serve it: its names are not accepted: {message}")]
-    NamesTaken {
-        /// Its name.
-        name: String,
-        /// The server's message.
-        message: String,
-    },
+    NamesTaken { name: String, message: String },
     /// The server stored the CRD, but did not report within the limit that it is served.
     #[error("the definition {name} is stored, but was not established within {limit:?}: {message}")]
     NotEstablished {
-        /// Its name.
         name: String,
-        /// The time limit.
         limit: Duration,
         /// The last known state.
         message: String,
     },
     /// The CRD changed each time before it could be replaced.
     #[error("the definition {name} is not installed: it keeps changing; another client seems to write it")]
-    Contended {
-        /// Its name.
-        name: String,
-    },
+    Contended { name: String },
     /// Another replica may be installing it now.
     #[error("the definition {name} is left to another replica: {source}")]
     LeaseLost {
-        /// Its name.
         name: String,
         /// The lease that may belong to another replica.
         source: LeaseLost,
@@ -101,19 +83,12 @@ pub enum DefinitionError {
     Request {
         /// `get` or `patch`.
         verb: &'static str,
-        /// Its name.
         name: String,
-        /// The error.
         source: RequestError,
     },
     /// The server's answer cannot be parsed.
     #[error("the API server's answer about the definition {name} cannot be read: {source}")]
-    Malformed {
-        /// Its name.
-        name: String,
-        /// The error.
-        source: serde_json::Error,
-    },
+    Malformed { name: String, source: serde_json::Error },
 }
 
 /// The result of an installation.
@@ -123,7 +98,6 @@ pub enum Installed {
     Created,
     /// A different CRD of that name existed.
     Updated,
-    /// It existed already.
     Unchanged,
 }
 

@@ -1,8 +1,8 @@
-//! The Leases by which replicas share out plugins (ADR 12): read, written and watched. What is written, and when, is
-//! decided by `core::lease`; whoever runs an election calls this.
+//! Reads, writes and watches the Leases by which replicas divide the plugins among them (ADR 12). `core::lease` decides
+//! what to write and when; the code that runs an election calls this.
 //!
-//! Every write is over exactly the state that was seen, by its `resourceVersion`, or creates: two replicas never both
-//! succeed. Labels and annotations that others have put on a lease stay.
+//! Every write is locked by `resourceVersion` to exactly the state that was read, or creates the lease, so two replicas
+//! never both succeed. Labels and annotations that other clients have set on a lease are kept.
 
 mod notes;
 
@@ -27,11 +27,11 @@ use crate::client::request::{self, MUTATION_ANSWER_BYTES_MAX, Mutation, Query, R
 use crate::client::restores::Restores;
 use crate::events::{micro_time, timestamp};
 
-/// Which installation a lease belongs to.
+/// The label with the installation that a lease belongs to.
 const INSTANCE_LABEL: &str = "windlass.dev/instance";
-/// The label that tells the purpose of a lease: [`LeaseKind`].
+/// The label with the purpose of a lease: [`LeaseKind`].
 const KIND_LABEL: &str = "windlass.dev/lease";
-/// The annotation of a member's lease that says what the member can serve.
+/// The annotation of a member's lease with the plugins that the member can serve.
 const SERVES: &str = "windlass.dev/serves";
 const JSON: &str = "application/json";
 
@@ -40,11 +40,11 @@ pub use self::notes::Notes;
 /// The purpose of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseKind {
-    /// A replica says that it lives.
+    /// Shows that a replica is alive.
     Member,
     /// Its holder runs plugins.
     Plugins,
-    /// Nobody holds it: it says which files of plugins were rolled back.
+    /// It has no holder. Its annotations list the plugin files that were rolled back.
     Rejected,
 }
 
@@ -58,32 +58,16 @@ impl LeaseKind {
     }
 }
 
-/// Why a lease could not be read or written.
+/// The reason why a lease could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
     /// The server did not answer, or refused.
     #[error("cannot {verb} the lease {namespace}/{name}: {source}")]
-    Request {
-        /// The API verb.
-        verb: &'static str,
-        /// Its namespace.
-        namespace: Arc<str>,
-        /// Its name.
-        name: String,
-        /// The error.
-        source: RequestError,
-    },
-    /// The server's answer is no Lease.
+    Request { verb: &'static str, namespace: Arc<str>, name: String, source: RequestError },
+    /// The server's answer is not a Lease.
     #[error("the API server's answer about the lease {namespace}/{name} cannot be read: {source}")]
-    Malformed {
-        /// Its namespace.
-        namespace: Arc<str>,
-        /// Its name.
-        name: String,
-        /// The error.
-        source: serde_json::Error,
-    },
-    /// The role or the replica cannot be named in a request.
+    Malformed { namespace: Arc<str>, name: String, source: serde_json::Error },
+    /// The name of the role or the replica is not valid in a request.
     #[error("no request can be made: {0}")]
     Unnameable(String),
 }
@@ -92,12 +76,12 @@ pub enum LeaseError {
 #[derive(Clone)]
 pub struct Leases {
     client: Client,
-    /// The host, as the one that elects.
+    /// The host in its role in elections.
     role: Arc<Principal>,
     headers: HeaderMap,
     namespace: Arc<str>,
     instance: Arc<str>,
-    /// Hears what version each write has left.
+    /// Receives the version after each write.
     restores: Restores,
 }
 
@@ -117,11 +101,11 @@ struct LeaseSpec {
     acquire_time: Option<Arc<str>>,
 }
 
-/// The name and the state of a lease of which this is the text.
+/// Parses the name and the state of a lease.
 fn read(text: &str) -> Result<(LeaseVersion, LeaseRecord), serde_json::Error> {
     let Lease { mut metadata, spec } = serde_json::from_str(text)?;
     if let Some(metadata) = metadata.as_object_mut() {
-        // A cache does not keep them, so they must not tell one state from another.
+        // A cache does not keep `managedFields`, so they must not distinguish two states.
         metadata.remove("managedFields");
     }
     let record = LeaseRecord {
@@ -130,7 +114,7 @@ fn read(text: &str) -> Result<(LeaseVersion, LeaseRecord), serde_json::Error> {
         transitions: spec.lease_transitions.unwrap_or_default(),
         acquired: spec.acquire_time,
     };
-    // The whole of it, so that a write can keep what others have put there.
+    // All of the metadata, so that a write can keep what others have set.
     Ok((metadata.to_string().into(), record))
 }
 
@@ -154,13 +138,13 @@ impl Leases {
         Ok(Self { client, role, headers, namespace, instance, restores: Restores::default() })
     }
 
-    /// The same, which report to `restores` what their writes show of the server.
+    /// Reports to `restores` what writes reveal about the server.
     #[must_use]
     pub fn reporting_to(self, restores: &Restores) -> Self {
         Self { restores: restores.clone(), ..self }
     }
 
-    /// The watch of all of them.
+    /// The watch specification for all of them.
     #[must_use]
     pub fn watch(&self) -> WatchSpec {
         let kind = ObjectKind::new("coordination.k8s.io/v1", "Lease");
@@ -171,19 +155,18 @@ impl Leases {
         }
     }
 
-    /// The state that a watch has brought. None: it is no lease that can be read, which is as good as none.
+    /// The state in an event of a watch. `None` if it is not a valid lease, which counts as no lease.
     #[must_use]
     pub fn watched(text: &str) -> FoundLease {
         read(text).ok()
     }
 
-    /// The namespace in which they are.
     #[must_use]
     pub fn namespace(&self) -> &Arc<str> {
         &self.namespace
     }
 
-    /// The lease as it is.
+    /// Reads the current lease.
     pub async fn get(&self, name: &str, limit: Duration) -> Result<ElectionAnswer, LeaseError> {
         let (path, headers) = (self.path(Some(name)), self.headers.clone().into());
         match request::get_as(&self.client, &path, headers, MUTATION_ANSWER_BYTES_MAX, limit).await {
@@ -193,7 +176,7 @@ impl Leases {
         }
     }
 
-    /// Writes `record` over the state `over`, or creates the lease. `serves` is what a member says of itself.
+    /// Writes `record` over the state `over`, or creates the lease. `serves` is the value of the member's annotation.
     pub async fn write(
         &self,
         name: &str,
@@ -215,11 +198,11 @@ impl Leases {
         match self.send(verb, method, &path, name, body, limit).await {
             Ok(text) => {
                 let (version, LeaseRecord { acquired, .. }) = self.read(name, &text)?;
-                // Each of them changes the lease, by its `renewTime`, and so has a revision of its own.
+                // Each write changes the lease's `renewTime`, so each has its own revision.
                 self.restores.wrote_lease(name, began, &resource_version(&version));
                 Ok(ElectionAnswer::Written { version, acquired })
             }
-            // Changed, made by another, or gone.
+            // The lease was changed, created or deleted by another client.
             Err(error) if matches!(error.code(), Some(409 | 404)) && !is_namespace_missing(&error) => {
                 Ok(ElectionAnswer::Conflict)
             }
@@ -227,7 +210,7 @@ impl Leases {
         }
     }
 
-    /// Deletes the lease, if it is in the state `over`.
+    /// Deletes the lease if it is in the state `over`.
     pub async fn delete(&self, name: &str, over: &LeaseVersion, limit: Duration) -> Result<ElectionAnswer, LeaseError> {
         let metadata: Value = serde_json::from_str(over).unwrap_or_default();
         let preconditions = json!({"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]});
@@ -280,7 +263,7 @@ impl Leases {
         mutation.end_within(limit);
         let began = Instant::now();
         let result = request::mutate(&self.client, mutation, limit).await;
-        // Two a second for each lease: nobody wants to read them.
+        // At trace level, because there are two per second for each lease.
         tracing::trace!(
             target: "windlass::audit",
             role = "lease", replica = %self.role.replica, verb, object = %format_args!("{}/{name}", self.namespace),
@@ -312,7 +295,7 @@ impl Leases {
     }
 }
 
-/// A create answers 404 too when there is no such namespace, which no further look would show.
+/// A create also returns 404 if the namespace does not exist. Reading the lease again would not reveal that.
 fn is_namespace_missing(error: &RequestError) -> bool {
     let RequestError::Refused { status, .. } = error else { return false };
     status.code == 404 && status.details.as_ref().is_some_and(|details| details.kind == "namespaces")

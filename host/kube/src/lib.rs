@@ -1,13 +1,13 @@
-//! Windlass's edge to the Kubernetes API: everything that sends a request or keeps what the server answered.
+//! Windlass's edge to the Kubernetes API: everything that sends a request or keeps the server's answers.
 //!
 //! - [`connect`](client::connect) finds the cluster as kubectl does; [`Discovery`] maps kinds to resources.
-//! - [`Reachability`] tells whether the server answers, so that the host can pause while it does not.
-//! - [`Informers`] keep one list+watch and one [`Store`] per watch specification and tell subscribers what changes.
+//! - [`Reachability`] tracks whether the server answers, so that the host can pause while it does not.
+//! - [`Informers`] keep one list+watch and one [`Store`] per watch specification and send changes to subscribers.
 //! - [`Reader`], [`ApiPort`] and [`Recorder`] implement ports of `windlass_core::call::ports`; [`Writer`] is behind
 //!   `ApiPort`.
 //!
-//! No decision about reconciling is made here, and nothing here knows WebAssembly. Every mutation, events included,
-//! leaves through one function (`request::mutate`), so that nothing else can change the cluster (invariant 6).
+//! No decision about reconciling is made here, and nothing here depends on WebAssembly. Every mutation, including
+//! Events, is sent by one function (`request::mutate`), so that nothing else can change the cluster (invariant 6).
 
 mod backoff;
 pub mod client;

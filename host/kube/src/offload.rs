@@ -1,5 +1,5 @@
-//! Work on large texts, which takes up to tens of milliseconds: on threads apart, not on those that also run guests
-//! and follow watches. They are few, for the host as a whole and for each plugin.
+//! Runs work on large texts, which takes up to tens of milliseconds, on separate threads instead of those that run
+//! guests and watches. Their number is limited for the host as a whole and for each plugin.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use windlass_core::budget::shared_budget::{BudgetShare, Portion, SharedBudget, Wants};
 
-/// A larger text takes long to read.
+/// Larger texts are parsed on a separate thread.
 pub(crate) const READ_IN_PLACE_BYTES_MAX: usize = 64 << 10;
-/// Pieces of work that wait for the server in between and keep their threads meanwhile, of one plugin.
+/// The maximum number of one plugin's tasks that keep a thread while they wait for the server.
 const PLUGIN_WAITING_WORK_MAX: usize = 2;
-/// And of all together: who has one more leaves as many to others.
+/// The maximum number of such tasks of all plugins.
 const WAITING_WORK_MAX: u32 = 32;
-/// Texts that are read at a time, of one plugin. That waits for nobody.
+/// The maximum number of texts of one plugin that are parsed concurrently, without waiting for the server.
 const PLUGIN_TEXTS_READ_MAX: usize = 2;
-/// And of all together.
+/// The maximum number of texts of all plugins that are parsed concurrently.
 const TEXTS_READ_MAX: usize = 4;
 
-/// One plugin's part of the threads. Clones are the same part.
+/// One plugin's share of the threads. Clones are the same share.
 #[derive(Clone, Debug)]
 pub(crate) struct Offload {
     threads: SharedBudget,
@@ -27,7 +27,7 @@ pub(crate) struct Offload {
     reads: [Arc<Semaphore>; 2],
 }
 
-/// The right to a thread for a while.
+/// A permit to use a thread.
 #[derive(Debug)]
 pub(crate) struct Thread {
     _of_one: OwnedSemaphorePermit,
@@ -35,12 +35,12 @@ pub(crate) struct Thread {
 }
 
 impl Offload {
-    /// Of a host, and of its first plugin.
+    /// The share of a host's first plugin.
     pub(crate) fn new() -> Self {
         Self::part_of(SharedBudget::new(WAITING_WORK_MAX), Arc::new(Semaphore::new(TEXTS_READ_MAX)))
     }
 
-    /// Another plugin's, on the same host.
+    /// The share of another plugin of the same host.
     pub(crate) fn of_another(&self) -> Self {
         Self::part_of(self.threads.clone(), self.reads[1].clone())
     }
@@ -53,12 +53,12 @@ impl Offload {
 
     /// Waits for a thread.
     pub(crate) async fn thread(&self) -> Thread {
-        // First its own, so that who has used that up does not stand in the way of others.
+        // Acquires the plugin's own permit first, so that a plugin that has used up its share does not block others.
         let of_one = self.long.clone().acquire_owned().await.expect("never closed");
         Thread { _of_one: of_one, _of_all: self.of_threads.take(1, Wants::ToBegin).await }
     }
 
-    /// Reads `text`, on a thread apart if it is large.
+    /// Parses `text`, on a separate thread if it is large.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         text: String,
@@ -72,7 +72,7 @@ impl Offload {
             permits.push(reads.clone().acquire_owned().await.expect("never closed"));
         }
         let reading = spawn_blocking(move || {
-            // Until it is done, also if nobody waits for it any more.
+            // Held until the work is done, even if the caller stops waiting.
             let _permits = permits;
             read(&text)
         });
@@ -80,7 +80,7 @@ impl Offload {
             Ok(read) => read,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime ends, and with it whoever waits.
+                // The runtime is shutting down, and the caller with it.
                 Err(_) => std::future::pending().await,
             },
         }
@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// How many texts of so many plugins are read at a time.
+    /// How many texts of `plugins` plugins are parsed concurrently.
     async fn at_a_time(plugins: usize) -> usize {
         let (first, now, most) = (Offload::new(), AtomicUsize::new(0), AtomicUsize::new(0));
         let counted = Arc::new((now, most));

@@ -1,4 +1,4 @@
-//! The port of calls to the Kubernetes API. What calls ask of other servers is carried out elsewhere.
+//! The port of calls to the Kubernetes API. Requests to other servers are handled elsewhere.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::reader::live::LiveReader;
 use crate::reader::{Reader, claim};
 use crate::writer::Writer;
 
-/// Carries out what the calls of one controller ask of the API server. Clones share everything.
+/// Handles the requests of one controller's calls to the API server. Clones share everything.
 #[derive(Clone)]
 pub struct ApiPort {
     reader: Arc<Reader>,
@@ -20,7 +20,7 @@ pub struct ApiPort {
 }
 
 impl ApiPort {
-    /// Claims find their objects through `reader`.
+    /// Claims find their objects with `reader`.
     #[must_use]
     pub fn new(reader: Arc<Reader>, live: LiveReader, writer: Writer) -> Self {
         Self { reader, live, writer }

@@ -1,4 +1,4 @@
-//! Reads of a plugin from the stores of its declared watches; never a request.
+//! Reads for a plugin from the stores of its declared watches. Sends no requests.
 
 pub(crate) mod claim;
 pub(crate) mod live;
@@ -22,16 +22,15 @@ use crate::informer::pointer::PointerTree;
 use crate::informer::store::{Store, StoreScope};
 use crate::reader::overlaid::newer;
 
-/// A page of a cache's list ends with so many objects, or so many bytes: a guest has to hold all of it.
+/// The maximum number of objects per page of a cache's list. The size in bytes is limited too, because a guest has to
+/// hold a whole page.
 const CACHE_PAGE_OBJECTS_MAX: usize = 1_000;
 const CACHE_PAGE_BYTES_MAX: usize = 4 << 20;
 
-/// A declared watch, as a plugin may read it.
+/// A declared watch that a plugin may read.
 #[derive(Clone, Debug)]
 pub struct Readable {
-    /// The watch.
     pub spec: WatchSpec,
-    /// Its objects.
     pub store: Store,
     /// The declared indexes by their names.
     pub indexes: Vec<(Arc<str>, IndexSource)>,
@@ -40,12 +39,12 @@ pub struct Readable {
 /// The cache reads of one plugin.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    /// Those that keep most of an object first: of two equally new states the first is read.
+    /// Watches that keep most of an object come first, so that their copy is used if several have the same state.
     watches: Vec<Readable>,
 }
 
 impl Reader {
-    /// Reads from the stores of the plugin's declared watches, and from no others.
+    /// A reader for the stores of the plugin's declared watches, and no others.
     #[must_use]
     pub fn new(mut watches: Vec<Readable>) -> Self {
         watches.sort_by_key(|watch| match &watch.spec.projection {
@@ -56,7 +55,7 @@ impl Reader {
         Self { watches }
     }
 
-    /// The watches that may show objects of `kind` in `namespace`; None there means anywhere.
+    /// The watches that may show objects of `kind` in `namespace`; `None` means in any.
     pub(crate) fn covering(
         &self,
         subject: &Subject,
@@ -82,8 +81,8 @@ impl Reader {
     }
 }
 
-/// The subject of the index `name` of `watches`. All of them must have it, or the answer would lack what only the
-/// others show.
+/// The source of the index `name` of `watches`. All of them must declare it, because otherwise the answer would lack
+/// objects that only the others show.
 fn declared_index<'a>(
     watches: &[&'a Readable],
     subject: &Subject,
@@ -112,10 +111,11 @@ impl Reads for Reader {
         let resource = resource_of(&of_kind, &mut subject, &target.kind)?;
         let mut key = target.key.clone();
         if resource.namespaced && key.namespace.is_none() {
-            // Beside the primary, as for writes.
+            // In the primary's namespace, as for writes.
             key.namespace.clone_from(&call.primary_key.namespace);
         }
-        // Before the watches: where a policy has narrowed them to namespaces, what lies elsewhere is denied.
+        // Checked before the watches: if a policy has narrowed them to some namespaces, objects elsewhere are denied,
+        // not missing.
         subject.check_grant(&call.principal, &resource.access(subject.verb, "", Some(&key)))?;
         let watches = self.covering(&subject, &target.kind, key.namespace.as_deref())?;
         let projection = projection(&subject, fields)?;
@@ -167,10 +167,9 @@ impl Reads for Reader {
             merged.is_some()
         };
         if !is_complete {
-            // As when the plugin was suspended while this call ran. It must not conclude that there is nothing.
-            return Err(
-                subject.unavailable(format!("the cache or the index of {} has gone with its watch", query.kind))
-            );
+            // For example because the plugin was suspended while this call ran. It must not conclude that there are no
+            // objects.
+            return Err(subject.unavailable(format!("the cache or the index of {} is gone with its watch", query.kind)));
         }
         if !page.is_full() {
             let shown = own.filter_map(|(_, shown)| shown.as_ref()).filter(|shown| filter.finds(shown));
@@ -181,7 +180,7 @@ impl Reads for Reader {
 }
 
 impl Reader {
-    /// Some rule must allow the whole collection, or the whole namespace that is asked for or watched.
+    /// Some rule must allow the whole collection, or the whole namespace that is requested or watched.
     fn check_list_grant(
         &self,
         call: &CallContext,
@@ -202,12 +201,12 @@ impl Reader {
     }
 }
 
-/// How a grant's decision is asked about all objects of a namespace: no rule that lists names allows the empty one.
+/// The key for asking grants about all objects of a namespace. A rule that lists names never allows an empty name.
 pub(crate) fn whole_namespace(namespace: Arc<str>) -> ObjectKey {
     ObjectKey::namespaced(namespace, "")
 }
 
-/// The resource of the watches. Their stores have it once they have synced, before which nothing can be said about an
+/// The resource of the watches. Their stores know it once they have synced; before that, nothing is known about any
 /// object.
 pub(crate) fn resource_of(
     watches: &[&Readable],
@@ -233,7 +232,7 @@ fn project(subject: &Subject, object: &Object, projection: Option<&PointerTree>)
     text.map(Arc::from).map_err(|error| subject.refuse(ApiReason::ServerError, format!("a cached object: {error}")))
 }
 
-/// None: a store lacks the index, or has been emptied.
+/// `None` if a store lacks the index, or was emptied.
 fn merged(
     watches: &[&Readable],
     scope: StoreScope<'_>,
@@ -258,16 +257,16 @@ fn merged(
     Some(objects)
 }
 
-/// Which objects a list is about.
+/// The objects that a list selects.
 struct Filter<'a> {
     namespace: Option<&'a str>,
     selector: Selector,
-    /// The UID of the primary, if only what it controls is wanted.
+    /// The UID of the primary, to list only objects that it controls.
     owner: Option<Arc<str>>,
-    /// An index and the value looked for.
+    /// An index and the value to look up.
     index: Option<(&'a IndexSource, &'a str)>,
     after: Option<ObjectKey>,
-    /// Grants may keep objects from the plugin even within a list of all namespaces.
+    /// Even in a granted list of all namespaces, some objects may be hidden from the plugin.
     grants: Arc<Grants>,
 }
 
@@ -301,7 +300,7 @@ impl<'a> Filter<'a> {
         }
     }
 
-    /// Whether an object that no scan has found would be found by one.
+    /// Whether a scan would find this object.
     fn finds(&self, object: &Object) -> bool {
         self.index.is_none_or(|(source, value)| index::has_value(source, object, value))
     }
@@ -348,7 +347,7 @@ impl<'a> PageBuilder<'a> {
         })
     }
 
-    /// Breaks at the first object that no longer fits, which begins the next page.
+    /// Breaks at the first object that does not fit; it begins the next page.
     fn add(&mut self, object: &Object) -> ControlFlow<()> {
         if self.items.len() == self.most_objects {
             self.more = true;
@@ -371,7 +370,7 @@ impl<'a> PageBuilder<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Whether the page has ended before the objects did.
+    /// Whether the page ended before the objects did.
     fn is_full(&self) -> bool {
         self.more || self.error.is_some()
     }
@@ -386,7 +385,7 @@ impl<'a> PageBuilder<'a> {
 }
 
 /// A page token is the key after which the next page begins: `namespace/name`, or `/name` without a namespace. Neither
-/// can hold a slash.
+/// part can contain a slash.
 fn write_token(key: &ObjectKey) -> String {
     format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name)
 }

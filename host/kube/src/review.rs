@@ -1,7 +1,7 @@
-//! Asks the API server whether a service account may watch something: before a watch is read on its behalf.
+//! Asks the API server whether a service account may watch a resource, before a watch is read on the account's behalf.
 //!
-//! The question is asked under a system role. What follows from the answer is decided by whoever asks, who keeps the
-//! last answer when there is none.
+//! The question is asked under a system role. The caller decides what follows, and keeps the last answer if there is no
+//! new one.
 
 use kube::Client;
 use serde::Deserialize;
@@ -15,14 +15,14 @@ use crate::discovery::Resource;
 /// The verbs that a watch needs.
 const VERBS: [&str; 2] = ["list", "watch"];
 
-/// The answer of the cluster's authorization.
+/// The answer of the cluster's authorizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReviewVerdict {
-    /// It may do all that was asked about.
+    /// The account may use all verbs.
     Allowed,
-    /// It may not.
+    /// The account may not.
     Denied {
-        /// The first verb that it may not.
+        /// The first verb that is denied.
         verb: &'static str,
         /// The server's reason, which may be empty.
         reason: String,
@@ -38,8 +38,8 @@ struct Status {
     evaluation_error: String,
 }
 
-/// Whether `account` may list and watch `resource` in `namespace`, or all of it. Asked in the name of `role`, which
-/// needs the right to create `SubjectAccessReview`s.
+/// Whether `account` may list and watch `resource` in `namespace`, or in all namespaces. Asked in the name of `role`,
+/// which needs the right to create `SubjectAccessReview`s.
 pub async fn may_watch(
     client: &Client,
     role: &Principal,
@@ -69,7 +69,7 @@ pub async fn may_watch(
     Ok(ReviewVerdict::Allowed)
 }
 
-/// The account comes with its groups: rules may be about those.
+/// Includes the account's groups, because rules may refer to them.
 fn spec(account: &ServiceAccount, resource: &Resource, namespace: Option<&str>, verb: &str) -> Value {
     json!({
         "user": account.user(),

@@ -1,4 +1,4 @@
-//! Values of Secrets, for the host's own use: it reads them with its own rights, whatever plugins are granted.
+//! Reads values of Secrets for the host's own use, with the host's rights, whatever plugins are granted.
 
 use std::collections::BTreeMap;
 
@@ -9,47 +9,21 @@ use windlass_core::secret::confidential::Confidential;
 
 use crate::client::request::{self, READ_TIMEOUT, RequestError};
 
-/// Why a value of a Secret cannot be had. No case holds anything of the Secret's.
+/// The reason why a value of a Secret is not available. No variant contains data of the Secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// It does not exist, or the host may not read it, or the server does not answer.
+    /// The Secret does not exist, the host may not read it, or the server does not answer.
     #[error("the Secret {namespace}/{name} cannot be read: {source}")]
-    Request {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// Why.
-        source: RequestError,
-    },
-    /// It has no such key.
+    Request { namespace: String, name: String, source: RequestError },
+    /// The Secret has no such key.
     #[error("the Secret {namespace}/{name} has no key {key:?}")]
-    NoKey {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// The key that was looked for.
-        key: String,
-    },
-    /// The value is no text.
+    NoKey { namespace: String, name: String, key: String },
+    /// The value is not text.
     #[error("the value of {key:?} in the Secret {namespace}/{name} is not UTF-8 text")]
-    NotText {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// Which.
-        key: String,
-    },
-    /// The server's answer is no Secret.
+    NotText { namespace: String, name: String, key: String },
+    /// The server's answer is not a Secret.
     #[error("what the API server answers about the Secret {namespace}/{name} is no Secret")]
-    Malformed {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-    },
+    Malformed { namespace: String, name: String },
 }
 
 /// Reads Secrets, each time from the API server. Nothing is cached.
@@ -59,7 +33,6 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Reads through `client`.
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client }
@@ -81,7 +54,7 @@ impl Secrets {
             Ok(text) => text,
             Err(source) => return Err(SecretError::Request { namespace, name, source }),
         };
-        // What serde says of it may quote it.
+        // The error of serde may quote it.
         let Ok(Data { mut data }) = serde_json::from_str(&text) else {
             return Err(SecretError::Malformed { namespace, name });
         };

@@ -1,9 +1,9 @@
-//! Looks over the whole cluster for what plugins have left on it: objects with a finalizer of this project, and
-//! children of composite plugins.
+//! Searches the whole cluster for objects of plugins: objects with a finalizer of this project, and children of
+//! composite plugins.
 //!
-//! One list a kind, of metadata only, a page at a time; where a kind is named and not served, the server is asked again
-//! what it serves. What cannot be listed is named, not skipped in silence. For people, who ask for it, and for a host
-//! that tells them once; nothing is reconciled by it.
+//! There is one list of metadata per kind, page by page. If a listed kind is not served, the server is asked again for
+//! its kinds. Kinds that cannot be listed are reported. The result is for people who ask for it, and for a host that
+//! reports such objects once; it is not used for reconciling.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -23,35 +23,35 @@ pub use crate::discovery::SweepError;
 use crate::discovery::{Discovery, Resource};
 use crate::informer::listing::{PageEnd, PageSize};
 
-/// How long one page of a list may take, as an informer's.
+/// The timeout for one page of a list, as for informers.
 const LIST_PAGE_TIMEOUT: Duration = Duration::from_mins(1);
-/// Kinds that are listed at the same time.
+/// The number of kinds that are listed concurrently.
 const CONCURRENT_KINDS_MAX: usize = 8;
-/// Objects of one kind that a gentle sweep keeps.
+/// The maximum number of objects per kind that a gentle sweep keeps.
 const GENTLE_OBJECTS_MAX: usize = 10_000;
-/// How often a list is begun anew whose pages took longer than the server keeps a version.
+/// The maximum number of attempts for a list whose pages take longer than the server keeps a version.
 const LIST_ATTEMPTS_MAX: usize = 3;
-/// How often the server is asked for its kinds while it does not serve one that it has named: that was deleted
-/// meanwhile, and is soon named no longer; or it is served in another version.
+/// The maximum number of times that the server is asked for its kinds while it does not serve one that it has listed.
+/// Such a kind was deleted in the meantime and will soon not be listed, or it is now served in another version.
 const KIND_ROUNDS_MAX: usize = 4;
-/// The server takes a moment to take a kind out of what it says that it serves.
+/// The pause before the next round. The server needs a moment to remove a deleted kind from its list.
 const KIND_ROUNDS_INTERVAL: Duration = Duration::from_millis(500);
 const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=1,application/json";
 
-/// The mark that is looked for.
+/// What to search for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sought {
     /// Objects with a finalizer of this project.
     Finalizers,
-    /// Objects with the label that composite plugins' hosts put on what they create.
+    /// Objects with the label that the hosts of composite plugins set on the objects that they create.
     Children {
-        /// Only of this plugin. None: of all.
+        /// Only those of this plugin. `None` for all.
         plugin: Option<String>,
     },
 }
 
 impl Sought {
-    /// The verb that removes the mark, or the object. Kinds without the verb are not looked at.
+    /// The verb that removes the finalizer or the object. Kinds without that verb are skipped.
     fn verb(&self) -> &'static str {
         match self {
             Self::Finalizers => "patch",
@@ -67,8 +67,8 @@ impl Sought {
         }
     }
 
-    /// A text that each such object contains. Hardly any listed object has it, and looking for it is quicker than
-    /// reading the object.
+    /// A text that each such object contains. Hardly any object contains it, and searching for it is faster than
+    /// parsing the object.
     fn text(&self) -> &'static str {
         match self {
             Self::Finalizers => finalizer::PREFIX,
@@ -77,60 +77,52 @@ impl Sought {
     }
 }
 
-/// An object that carries something of this project.
+/// An object that was found.
 #[derive(Clone, Debug)]
 pub struct Carrier {
-    /// Its kind.
     pub resource: Arc<Resource>,
     /// Its namespace and name.
     pub key: ObjectKey,
-    /// Its incarnation.
     pub uid: String,
-    /// Its version.
     pub version: String,
-    /// Whether it waits for its finalizers.
+    /// Whether it is being deleted and waits for its finalizers.
     pub deleting: bool,
-    /// All its finalizers, in its order.
+    /// All its finalizers, in order.
     pub finalizers: Vec<String>,
-    /// The composite plugin whose host has created it, as its label says.
+    /// The composite plugin whose host created it, according to its label.
     pub created_by: Option<String>,
-    /// Its controller.
     pub controller: Option<Parent>,
 }
 
 /// The controller of an object, as its owner reference names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parent {
-    /// Its kind.
     pub kind: ObjectKind,
-    /// Its name.
     pub name: String,
-    /// Its incarnation.
     pub uid: String,
 }
 
-/// The result of a sweep.
 #[derive(Debug, Default)]
 pub struct Swept {
     /// Sorted by kind, namespace and name.
     pub carriers: Vec<Carrier>,
-    /// Kinds that could not be looked at, and why.
+    /// Kinds that could not be searched, with the reason.
     pub unseen: Vec<(String, SweepError)>,
 }
 
-/// Where to look.
+/// Where to search.
 #[derive(Clone, Debug, Default)]
 pub struct SweepScope {
-    /// Only in this namespace, and at kinds without namespaces. None: everywhere.
+    /// Only this namespace and cluster-scoped kinds. `None` for everything.
     pub namespace: Option<String>,
-    /// Only at these kinds: `WebApp`, `webapps` or `webapps.apps.kubedojo.io`. Empty: at all.
+    /// Only these kinds: `WebApp`, `webapps` or `webapps.apps.kubedojo.io`. Empty for all.
     pub kinds: Vec<String>,
-    /// Nobody waits for it: one kind after the other, and not more than 10,000 objects of each.
+    /// For a background search: one kind after the other, and at most 10,000 objects of each.
     pub gently: bool,
 }
 
 impl SweepScope {
-    /// Whether it is of one of the kinds.
+    /// Whether the resource is one of the kinds.
     #[must_use]
     pub fn includes(&self, resource: &Resource) -> bool {
         let full = windlass_core::rights::grants::resource_name(resource.group(), &resource.plural, "");
@@ -140,8 +132,8 @@ impl SweepScope {
     }
 }
 
-/// Finds all objects within `scope` that are `sought` and `wanted`. A kind that goes meanwhile has none. An error means
-/// that the server's kinds are not known.
+/// Finds all objects within `scope` that are `sought` and `wanted`. A kind that is deleted in the meantime has none. An
+/// error means that the server's kinds are not known.
 pub async fn sweep(
     discovery: &Discovery,
     scope: &SweepScope,
@@ -158,7 +150,7 @@ pub async fn sweep(
         }
         tokio::time::sleep(KIND_ROUNDS_INTERVAL).await;
         let Ok(Swept { carriers, unseen }) = look(discovery, scope, sought, &mut seen).await else {
-            // What has been found is found, and this is what is not known.
+            // Keeps what was found, and reports what is not known.
             swept.unseen.extend(missing);
             break;
         };
@@ -170,8 +162,8 @@ pub async fn sweep(
     Ok(swept)
 }
 
-/// Looks once at every kind that has not been `seen`, by group and name; a group-version of which nothing is known has
-/// no name. What is not served may be seen another time.
+/// Searches every kind once that is not in `seen`, by group and name. A group-version about which nothing is known has
+/// no name. A kind that is not served is searched again in the next round.
 async fn look(
     discovery: &Discovery,
     scope: &SweepScope,
@@ -207,8 +199,8 @@ async fn look(
     Ok(looked)
 }
 
-/// The object as it is now. None: it has gone, or is another one of the name. A server that no longer serves its kind
-/// has not said that.
+/// The current object. `None` if it is gone, or another object has its name. If the server no longer serves the kind,
+/// that is an error.
 pub async fn look_again(discovery: &Discovery, carrier: &Carrier) -> Result<Option<Carrier>, SweepError> {
     let object = ObjectRef { kind: carrier.resource.kind.clone(), key: carrier.key.clone(), uid: None };
     let subject = Subject { verb: "get", resource: carrier.resource.plural.clone(), object: Some(object) };

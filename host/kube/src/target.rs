@@ -1,7 +1,7 @@
-//! Which resource a plugin's request is about, and whether the plugin may ask for it. Writes and live reads share it,
-//! so that neither reaches what the other refuses.
+//! Finds the resource of a plugin's request and checks the grants. Writes and live reads share this, so that neither
+//! can access what the other refuses.
 //!
-//! The order is what keeps a hostile plugin from asking the server on somebody else's rights: first the group, then
+//! The order keeps a hostile plugin from making the server answer for requests without rights: first the group, then
 //! discovery, then the namespace and the path, then the grant.
 
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use windlass_core::rights::grants::{Access, resource_name};
 use crate::client::api_error::Subject;
 use crate::discovery::{Discovery, DiscoveryError, Resource};
 
-/// An object to which a call may do what it asked for.
+/// An object on which a call may do what it requested.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) resource: Arc<Resource>,
     pub(crate) key: ObjectKey,
 }
 
-/// Judges `failure`, the server's answer about `subresource` of `resource`: if it says that something does not exist,
-/// what discovery knows of the kind is doubted. kube-apiserver answers for a subresource that a definition lacks as if
-/// the object were missing (`apiextensions-apiserver/pkg/apiserver/customresource_handler.go`), so the object is
-/// believed to be missing only if the subresource is still served.
+/// Interprets `failure`, the server's answer about `subresource` of `resource`. If it says that something does not
+/// exist, discovery's knowledge of the kind is invalidated. If a CRD lacks the subresource, kube-apiserver answers as
+/// if the object was missing (`apiextensions-apiserver/pkg/apiserver/customresource_handler.go`). So the object is only
+/// believed to be missing if the subresource is still served.
 pub(crate) async fn judged(
     failure: ApiError,
     discovery: &Discovery,
@@ -45,7 +45,7 @@ pub(crate) async fn judged(
         Ok(now) if now.serves(subresource) => failure,
         Ok(_) => subject.not_served(&no_subresource(subresource, &resource.kind)),
         Err(error @ DiscoveryError::NotServed { .. }) => subject.not_served(&format!("{}; {error}", failure.message)),
-        // The key is tried again, and that counts against nobody.
+        // The key is retried, and the retry is not counted.
         Err(error) => subject.unavailable(format!("{}; {error}", failure.message)),
     }
 }
@@ -56,7 +56,8 @@ fn no_subresource(subresource: &str, kind: &ObjectKind) -> String {
     )
 }
 
-/// Resolves a plugin's request: who asks for what, and what an error about it must say, which becomes more on the way.
+/// Resolves a plugin's request. Contains the principal and the subject for errors, which becomes more precise on the
+/// way.
 pub(crate) struct Resolver<'a> {
     pub(crate) discovery: &'a Discovery,
     pub(crate) call: &'a CallContext,
@@ -64,8 +65,8 @@ pub(crate) struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// Finds the resource of `reference`, settles its namespace and asks the grants; an empty `subresource` is the
-    /// object itself.
+    /// Finds the resource of `reference`, determines its namespace and checks the grants. `subresource` is empty for
+    /// the object itself.
     pub(crate) async fn object(self, mut reference: ObjectRef, subresource: &str) -> Result<Target, ApiError> {
         self.subject.object = Some(reference.clone());
         let namespace = reference.key.namespace.as_ref().or(self.call.primary_key.namespace.as_ref());
@@ -82,8 +83,8 @@ impl Resolver<'_> {
         Ok(Target { resource, key: reference.key })
     }
 
-    /// Finds the resource of `kind` and asks the grants about its collection in `namespace`, or beside the primary.
-    /// With a `name`, only the object of that name is meant; without, the key has none.
+    /// Finds the resource of `kind`, and checks the grants for its collection in `namespace`, or else in the primary's
+    /// namespace. With a `name`, only the object of that name is meant; without, the key has no name.
     pub(crate) async fn collection_beside(
         self,
         kind: &ObjectKind,
@@ -99,14 +100,14 @@ impl Resolver<'_> {
         let key = reference.key;
         key.namespace.as_ref().map_or(Ok(()), |namespace| self.check_segment("namespace", namespace))?;
         name.map_or(Ok(()), |name| self.check_segment("name", name))?;
-        // No rule that lists names allows the empty one.
+        // A rule that lists names never allows an empty name.
         let access = resource.access(self.subject.verb, "", (resource.namespaced || name.is_some()).then_some(&key));
         self.subject.check_grant(&self.call.principal, &access)?;
         Ok(Target { resource, key })
     }
 
-    /// Finds the resource of `kind` and asks the grants about its collection in `namespace`, or about all of it. With a
-    /// `name`, only the object of that name is meant.
+    /// Finds the resource of `kind`, and checks the grants for its collection in `namespace`, or in all namespaces.
+    /// With a `name`, only the object of that name is meant.
     pub(crate) async fn collection(
         self,
         kind: &ObjectKind,
@@ -120,7 +121,7 @@ impl Resolver<'_> {
         }
         namespace.map_or(Ok(()), |namespace| self.check_segment("namespace", namespace))?;
         name.map_or(Ok(()), |name| self.check_segment("name", name))?;
-        // No rule that lists names allows the empty one.
+        // A rule that lists names never allows an empty name.
         let key = ObjectKey { namespace: namespace.cloned(), name: name.unwrap_or_default().into() };
         let is_everywhere = namespace.is_none() && (resource.namespaced || name.is_none());
         let access = resource.access(self.subject.verb, "", (!is_everywhere).then_some(&key));
@@ -128,7 +129,7 @@ impl Resolver<'_> {
         Ok(resource)
     }
 
-    /// The resource of `kind`; `subresource` and `namespace` are for what a denial says.
+    /// The resource of `kind`. `subresource` and `namespace` are used in denials.
     async fn resource(
         &self,
         kind: &ObjectKind,
@@ -136,14 +137,14 @@ impl Resolver<'_> {
         namespace: Option<&Arc<str>>,
     ) -> Result<Arc<Resource>, ApiError> {
         if !self.call.principal.grants().concern_group(kind.group()) {
-            // Before the server is asked: a plugin may invent as many kinds as it likes.
+            // Before the server is asked, because a plugin may invent any number of kinds.
             self.check_ungranted_group(kind, subresource, namespace)?;
         }
         self.discovery.resolve_with(kind, subresource).await.map_err(|error| self.undiscovered(&error))
     }
 
-    /// Refuses a kind of a group that no rule is about. The server is not asked for its resource, so the rule that
-    /// would be needed names a guess.
+    /// Refuses a kind of a group that no rule names. The server is not asked for its resource, so the missing rule
+    /// contains a guess.
     fn check_ungranted_group(
         &self,
         kind: &ObjectKind,
@@ -166,13 +167,13 @@ impl Resolver<'_> {
             key: key.as_ref(),
         };
         principal.check(&access).map_err(|denial| {
-            let guessed = format!("no rule is about the group of {kind}, so {resource:?} is guessed from the kind");
+            let guessed = format!("no rule names the group of {kind}, so {resource:?} is guessed from the kind");
             let message = format!("the plugin {} may not: {guessed}; {denial}", principal.plugin);
             self.subject.refuse(ApiReason::NotGranted, message)
         })
     }
 
-    /// Names from a body end in the path as well. Grants are asked about the key, so the path must not lead elsewhere,
+    /// Names from a body become part of the path. Grants are checked for the key, so the path must not lead elsewhere,
     /// not even at a proxy before the server (ADR 34).
     fn check_path(&self, key: &ObjectKey) -> Result<(), ApiError> {
         self.check_segment("name", &key.name)?;
@@ -186,14 +187,15 @@ impl Resolver<'_> {
         }
     }
 
-    /// A namespaced object without a namespace is meant beside the primary: where else could it be owned?
+    /// A namespaced object without a namespace gets the primary's namespace, the only one in which the primary could
+    /// own it.
     fn settle_namespace(&self, reference: &mut ObjectRef, resource: &Resource) -> Result<(), ApiError> {
         match (resource.namespaced, &reference.key.namespace) {
             (true, None) => match &self.call.primary_key.namespace {
                 Some(namespace) => reference.key.namespace = Some(Arc::clone(namespace)),
                 None => {
                     return Err(self.invalid(format!(
-                        "{} is namespaced and no namespace is named; the primary is cluster-scoped and has none to take",
+                        "{} is namespaced, but no namespace is given, and the primary is cluster-scoped, so there is no default",
                         resource.kind
                     )));
                 }
@@ -205,7 +207,7 @@ impl Resolver<'_> {
     }
 
     fn not_namespaced(&self, resource: &Resource, namespace: &str) -> ApiError {
-        self.invalid(format!("{} is cluster-scoped, but the namespace {namespace} is named", resource.kind))
+        self.invalid(format!("{} is cluster-scoped, but the namespace {namespace} is given", resource.kind))
     }
 
     fn undiscovered(&self, error: &DiscoveryError) -> ApiError {

@@ -1,7 +1,7 @@
-//! Asks the API server whose a bearer token is, and what its user may do at a path: for the host's own admin address,
-//! which trusts whom the cluster trusts.
+//! Asks the API server for the user of a bearer token, and whether the user may access a path. For the host's own admin
+//! address, which trusts the cluster's users.
 //!
-//! Both questions are asked under a system role. Answers are kept, and refusals told, by whoever asks.
+//! Both questions are asked under a system role. The caller caches answers and logs refusals.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use windlass_core::rights::principal::Principal;
 use crate::client::headers;
 use crate::client::review::{Review, ReviewError, create};
 
-/// Somebody waits for the answer, a monitoring system mostly for ten seconds.
+/// A client waits for the answer; a monitoring system usually waits ten seconds.
 const TOKEN_REVIEW_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Advice for the operator of a host that may not create these reviews.
@@ -25,14 +25,13 @@ const ADVICE_IF_REFUSED: &str = ". Grant the host's account what `windlass rbac 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct TokenUser {
-    /// Its name, such as `system:serviceaccount:monitoring:prometheus`.
+    /// The name, such as `system:serviceaccount:monitoring:prometheus`.
     #[serde(rename(serialize = "user"))]
     pub username: String,
-    /// Tells two users of one name apart, over time.
+    /// Distinguishes two users of the same name over time.
     pub uid: String,
-    /// Its groups.
     pub groups: Vec<String>,
-    /// Further things that its authenticator has said of it, which an authorizer may go by.
+    /// Additional data from the authenticator, which an authorizer may use.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
@@ -49,7 +48,7 @@ struct AccessStatus {
     allowed: bool,
 }
 
-/// The user of `token`. None: the cluster does not know the token, or it has expired. Asked in the name of `role`,
+/// The user of `token`. `None` if the cluster does not know the token, or it has expired. Asked in the name of `role`,
 /// which needs the right to create `TokenReview`s.
 pub async fn whose_token(client: &Client, role: &Principal, token: &str) -> Result<Option<TokenUser>, ReviewError> {
     let question = "whose a token is".to_owned();
@@ -57,11 +56,11 @@ pub async fn whose_token(client: &Client, role: &Principal, token: &str) -> Resu
     Ok(status.authenticated.then_some(status.user))
 }
 
-/// Whether `user` may do `verb` at `path`, which is no resource of the API server: by `nonResourceURLs` of a
+/// Whether `user` may use `verb` on `path`, which is not a resource of the API server: by `nonResourceURLs` of a
 /// `ClusterRole`. As for the API server itself, the verb is the request's method in lower case. Asked in the name of
 /// `role`, which needs the right to create `SubjectAccessReview`s.
 ///
-/// If the cluster cannot evaluate all of its rules, those count that it could: no rule of RBAC denies.
+/// If the cluster could not evaluate all of its rules, the evaluated ones count, because RBAC rules never deny.
 pub async fn may_access(
     client: &Client,
     role: &Principal,

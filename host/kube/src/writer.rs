@@ -1,8 +1,8 @@
 //! Mutations of the API in a plugin's name (invariant 6).
 //!
 //! A write is planned (`plan`), sent once, and ends *committed*, *refused* or with an unknown outcome (`carry_out`). It
-//! runs as a task of its own: whoever waits for it may stop waiting, but a request that was sent is never cut off, and
-//! one whose outcome is unknown holds the call's key until it has settled (`settling`, ADR 5).
+//! runs as a separate task: the caller may stop waiting, but a request that was sent is never cancelled, and one with
+//! an unknown outcome holds the call's key until it has settled (`settling`, ADR 5).
 
 pub(crate) mod answer;
 pub(crate) mod audit;
@@ -48,11 +48,10 @@ use crate::writer::budget::WriteBudget;
 use crate::writer::expecting::Expecting;
 use crate::writer::skip::{Followed, Skips};
 
-/// Is told of each write of a plugin's own that the server has carried out: which object, and which version of it is
-/// there now, if one is.
+/// Called for each committed write of the plugin itself, with the object and its new version, if it still exists.
 pub type Committed = Arc<dyn Fn(&CallContext, &ObjectRef, Option<&Version>) + Send + Sync>;
 
-/// Is told of each write that a read-only host has withheld, and answers whether that is news.
+/// Called for each write that a read-only host has withheld. Returns whether it is new.
 pub type Withheld = Arc<dyn Fn(&CallContext, &WithheldWrite) -> bool + Send + Sync>;
 
 /// Carries out the writes of plugins. Clones share everything.
@@ -63,30 +62,30 @@ pub struct Writer {
     runtime: Handle,
     read_only: bool,
     counts: Arc<Counts>,
-    /// None: every write is sent.
+    /// `None` to send every write.
     skips: Option<Arc<Skips>>,
-    /// Kinds of which even what changes nothing is sent.
+    /// Kinds whose writes are sent even if they change nothing.
     always_sent: Arc<HashSet<ObjectKind>>,
-    /// None: nobody waits for what a write has done.
+    /// `None` if no gate waits for the effects of writes.
     expecting: Option<Expecting>,
-    /// None: a plugin may write as often as it likes.
+    /// `None` if the plugin may write without limit.
     budget: Option<WriteBudget>,
-    /// For writes with large bodies and large answers, of one plugin or of one that has no budget.
+    /// For writes with large bodies and large answers, of one plugin or of one without a budget.
     offload: Offload,
-    /// None: nobody wants to know.
+    /// `None` if committed writes are not reported.
     committed: Option<Committed>,
-    /// None: everything is news.
+    /// `None` to treat every withheld write as new.
     withheld: Option<Withheld>,
-    /// The caches that calls go by.
+    /// The caches that calls are based on.
     trust: CacheTrust,
 }
 
 impl Writer {
-    /// A writer whose tasks run on the tokio runtime that this is called on.
+    /// A writer whose tasks run on the current tokio runtime.
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime.
+    /// Panics outside of a tokio runtime.
     #[must_use]
     pub fn new(client: Client, discovery: Discovery) -> Self {
         Self {
@@ -106,67 +105,67 @@ impl Writer {
         }
     }
 
-    /// The same, which only tries every mutation if `read_only` (`--read-only`): it sends dry runs, and tells what they
-    /// would have done.
+    /// If `read_only` (`--read-only`), sends only dry runs of mutations, and reports what they would have done.
     #[must_use]
     pub fn read_only(self, read_only: bool) -> Self {
         Self { read_only, ..self }
     }
 
-    /// The same for the calls of one controller, whose watches these are: what provably changes nothing is not sent.
+    /// A writer for the calls of one controller with these watches. It does not send writes that provably change
+    /// nothing.
     #[must_use]
     pub fn of_controller(&self, followed: Vec<Followed>) -> Self {
         Self { skips: Some(Arc::new(Skips::new(followed))), ..self.clone() }
     }
 
-    /// The same, which sends every write of these kinds, so that webhooks see it even if it changes nothing.
+    /// Sends every write of these kinds, so that webhooks see it even if it changes nothing.
     #[must_use]
     pub fn always_sending(&self, kinds: impl IntoIterator<Item = ObjectKind>) -> Self {
         Self { always_sent: Arc::new(kinds.into_iter().collect()), ..self.clone() }
     }
 
-    /// The same, which has the keys of a controller wait until its caches show what they have written.
+    /// Makes the keys of a controller wait until its caches show their writes.
     #[must_use]
     pub fn expecting(&self, expecting: Expecting) -> Self {
         Self { expecting: Some(expecting), ..self.clone() }
     }
 
-    /// The same, which sends nothing after a restore of the server until the caches have been listed anew: what a call
-    /// read before may never have been.
+    /// Sends nothing after a restore of the server until the caches have been listed again, because the state that a
+    /// call read before may not exist any more.
     #[must_use]
     pub fn trusting(&self, trust: CacheTrust) -> Self {
         Self { trust, ..self.clone() }
     }
 
-    /// The same, whose plugin waits when it writes more often than `budget` allows.
+    /// Makes the plugin wait if it writes more often than `budget` allows.
     #[must_use]
     pub fn within(&self, budget: WriteBudget) -> Self {
         let offload = budget.offload(|| self.offload.of_another());
         Self { budget: Some(budget), offload, ..self.clone() }
     }
 
-    /// The same, which tells `committed` of each write.
+    /// Reports each committed write to `committed`.
     #[must_use]
     pub fn telling(&self, committed: Committed) -> Self {
         Self { committed: Some(committed), ..self.clone() }
     }
 
-    /// The same, which tells `withheld` of each write that it withholds.
+    /// Reports each withheld write to `withheld`.
     #[must_use]
     pub fn withholding(&self, withheld: Withheld) -> Self {
         Self { withheld: Some(withheld), ..self.clone() }
     }
 
-    /// How many mutations ended in this way, of all plugins together.
+    /// The number of mutations of all plugins that ended with this outcome.
     #[must_use]
     pub fn count(&self, outcome: WriteOutcome) -> u64 {
         self.counts.get(outcome)
     }
 
-    /// Carries `operation` out where that keeps nobody waiting. None: the host has panicked over it.
+    /// Carries out `operation` if that blocks nothing. `None` if the host has panicked over it.
     ///
-    /// What waits until it can be paid for has no thread meanwhile, and is planned anew: what the plugin may do, and
-    /// what would change, is no longer sure then.
+    /// A write that waits for the budget holds no thread meanwhile, and is planned again afterwards, because the
+    /// plugin's rights and the effect of the write may have changed.
     async fn begin(
         &self,
         call: &Arc<CallContext>,
@@ -195,7 +194,7 @@ impl Writer {
         }
     }
 
-    /// The same as [`Self::carry_out`], on a thread apart.
+    /// As [`Self::carry_out`], on a separate thread.
     async fn carry_out_offloaded(
         &self,
         call: &Arc<CallContext>,
@@ -221,9 +220,9 @@ impl Writer {
 }
 
 impl Writer {
-    /// Carries `operation` out in a task of its own, which goes on if nobody waits any more (ADR 5), and returns the
-    /// new object. The answer is `None` only for a delete that left nothing. The task begins here: what would change
-    /// nothing is done then, wakes nobody, and is in the processor time of the call.
+    /// Carries out `operation` in a separate task, which continues if the caller stops waiting (ADR 5), and returns the
+    /// new object. The answer is `None` only for a delete that left nothing. The task starts here: a write that would
+    /// change nothing completes at once, without waking another task, and its CPU time counts towards the call's.
     #[must_use]
     pub fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
         let subject = Subject { verb: operation.verb(), resource: String::new(), object: None };
@@ -233,9 +232,9 @@ impl Writer {
             let Some((ended, answer)) = writer.begin(&call, operation, asker).await else { return };
             let Ended { written, unsettled } = ended;
             let Some((unsettled, interest)) = unsettled else {
-                // First: whoever is answered finds the call settled.
+                // This comes first, so that the call has settled when the caller gets the answer.
                 drop(call);
-                // Whoever asked may have stopped waiting.
+                // The caller may have stopped waiting.
                 let _ = answer.send(written);
                 return;
             };
@@ -258,8 +257,8 @@ impl Writer {
         })
     }
 
-    /// Carries `operations` out concurrently, slowly at first and faster while they succeed. The results have their
-    /// order. If its caller stops waiting, what has not been sent stops too; what has been sent goes on.
+    /// Carries out `operations` concurrently, slowly at first and faster while they succeed. The results are in the
+    /// same order. If the caller stops waiting, unsent operations are dropped, and sent ones continue.
     #[must_use]
     pub fn batch(&self, call: Arc<CallContext>, operations: Vec<Operation>) -> BoxFuture<'static, Vec<Written>> {
         let writer = self.clone();

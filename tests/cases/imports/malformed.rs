@@ -44,18 +44,18 @@ async fn bodies_that_are_no_objects_of_their_kind(kind: Kind) -> anyhow::Result<
         (json!([]), "the body is not a JSON object"),
         (json!(7), "the body is not a JSON object"),
         (json!(null), "the body is not a JSON object"),
-        (json!("{\"kind\":\"A\",\"kind\":\"B\"}"), "\"kind\" stands twice"),
+        (json!("{\"kind\":\"A\",\"kind\":\"B\"}"), "\"kind\" appears twice"),
         (json!({}), "apiVersion is missing"),
         (json!({"apiVersion": "v1", "metadata": {"name": "a"}}), "kind is missing"),
         (json!({"kind": "ConfigMap", "metadata": {"name": "a"}}), "apiVersion is missing"),
         (
             json!({"apiVersion": 1, "kind": "ConfigMap", "metadata": {"name": "a"}}),
-            "apiVersion is missing or no string",
+            "apiVersion is missing or not a string",
         ),
         (json!({"apiVersion": "v1", "kind": "ConfigMap"}), "metadata.name is missing"),
         (
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": 7}}),
-            "metadata.name is missing or no string",
+            "metadata.name is missing or not a string",
         ),
         (json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": 7}), "the body is not a JSON object"),
     ];
@@ -88,7 +88,7 @@ async fn names_that_lead_elsewhere(kind: Kind) -> anyhow::Result<()> {
     cases.push((
         write("create", &namespaced),
         "invalid",
-        "v1 Namespace is cluster-scoped, but the namespace default is named",
+        "v1 Namespace is cluster-scoped, but the namespace default is given",
     ));
     namespaced = json!({"apiVersion": "v1", "kind": "Namespace", "name": "a", "namespace": "default"});
     cases.push((json!({"call": "writes.delete", "target": namespaced}), "invalid", "cluster-scoped"));

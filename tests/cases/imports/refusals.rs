@@ -153,7 +153,7 @@ async fn what_the_plugin_is_not_granted(kind: Kind) -> anyhow::Result<()> {
         (2, "patch", "secrets", "allows it to patch secrets"),
         (3, "delete", "services", "allows it to delete services"),
         // Of a group that no rule is about, the server is not even asked what there is.
-        (4, "create", "", "no rule is about the group of batch/v1 Job"),
+        (4, "create", "", "no rule names the group of batch/v1 Job"),
         (5, "create", "configmaps", "create configmaps default/a is outside the namespace"),
         (6, "patch", "configmaps", "patch configmaps default/a is outside the namespace"),
         (7, "delete", "configmaps", "delete configmaps default/a is outside the namespace"),

@@ -1,5 +1,4 @@
-//! The cases that are measured, each in a process of its own. A case prints its figures, a name and a number on each
-//! line.
+//! The measured cases, each in a separate process. A case prints its figures, one name and number per line.
 
 use std::hint::black_box;
 use std::io::Write as _;
@@ -18,19 +17,19 @@ use crate::process::{self, Memory};
 
 const ROUNDS: usize = 5;
 const LOOKUPS: usize = 1_000_000;
-/// Instead of the host's minutes; longer than it takes to pack 100,000 objects.
+/// Replaces the minutes that the host uses. Longer than it takes to pack 100,000 objects.
 const COLD_AFTER: Duration = Duration::from_secs(10);
 
-/// Which cache a process has.
+/// The cache of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Case {
-    /// Connected, with an informer over no objects: what the others are counted beyond.
+    /// A connection with an informer without objects, as the baseline for the others.
     Empty,
     /// Whole objects.
     Full,
-    /// Only their metadata, on the wire too.
+    /// Only their metadata, also on the wire.
     Metadata,
-    /// Whole objects that have not been read for long.
+    /// Whole objects that have not been read for a long time.
     Cold,
 }
 
@@ -52,18 +51,18 @@ impl Case {
         }
     }
 
-    /// Metadata are hardly ever read: they count as the host keeps them after a while.
+    /// Metadata are hardly ever read, so they are measured in the packed state that the host keeps them in.
     fn is_cold(self) -> bool {
         matches!(self, Self::Metadata | Self::Cold)
     }
 
-    /// The number of objects that are read while it is measured, which must not be unpacked for that.
+    /// The number of objects that are read during the measurement. They must not be unpacked by that.
     fn lookups(self) -> usize {
         if self.is_cold() { LOOKUPS / 50 } else { LOOKUPS }
     }
 }
 
-/// Waits until a whole round of packing has changed nothing more.
+/// Waits until a complete round of packing has changed nothing more.
 fn cool(store: &Store) {
     let mut before = 0;
     while before != store.bytes() {
@@ -72,7 +71,7 @@ fn cool(store: &Store) {
     }
 }
 
-/// Fills a cache of `count` objects from the server on `port` and says what that cost.
+/// Fills a cache of `count` objects from the server on `port`, and prints the cost.
 pub(crate) fn run(case: Case, port: u16, lists: &str, count: usize) {
     let runtime = crate::runtime();
     let spec = case.spec();
@@ -106,7 +105,7 @@ pub(crate) fn run(case: Case, port: u16, lists: &str, count: usize) {
             print("owned", each(LOOKUPS / 10, &owners.iter().cycle(), |uid| store.owned_by(uid)).as_nanos());
         }
     }
-    // The store is what is measured: it and its informer must live until here.
+    // The store is what is measured, so it and its informer must live until here.
     drop((store, informers));
 }
 
@@ -122,7 +121,7 @@ async fn client(port: u16) -> kube::Client {
     connect(&options).await.expect("a client").client
 }
 
-/// Completes when the store is complete and a subscriber has taken all its events, which it drops, as a feeder does.
+/// Completes when the store is complete and a subscriber has received all its events, which it drops, as a feeder does.
 pub(crate) async fn fill(informers: &Informers, spec: WatchSpec, count: usize) -> Store {
     let subscription = informers.subscribe(spec);
     let store = subscription.store().clone();
@@ -162,7 +161,7 @@ fn questions(store: &Store) -> (Vec<ObjectKey>, Vec<String>) {
     (keys.iter().map(key).collect(), owners)
 }
 
-/// The median over rounds of what one question takes, its answer's drop included.
+/// The median, over several rounds, of the time for one question, including dropping its answer.
 fn each<Q, A>(count: usize, questions: &(impl Iterator<Item = Q> + Clone), ask: impl Fn(Q) -> A) -> Duration {
     let mut rounds: Vec<_> = (0..ROUNDS)
         .map(|_| {

@@ -1,5 +1,5 @@
-//! Pods as a real cluster has them: Deployments' Pods of which most words repeat and every name, UID, address, time and
-//! digest is its own, so that they compress and share no better than real ones.
+//! Pods as in a real cluster: Pods of Deployments in which most words repeat, but every name, UID, address, time and
+//! digest is unique, so that they compress and share no better than real ones.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use rand::{RngExt as _, SeedableRng as _};
 const NAMESPACES: usize = 100;
 const NODES: u32 = 300;
 const PODS_OF_AN_OWNER: usize = 10;
-/// 2026-06-01; Pods are up to 90 days older.
+/// 2026-06-01. Pods are up to 90 days older.
 const NEWEST: i64 = 1_780_272_000;
 const NINETY_DAYS: i64 = 90 * 86_400;
-/// All versions of Pods are below this.
+/// The versions of all Pods are lower than this.
 pub(crate) const LIST_VERSION: u64 = 90_000_000;
 
 const WORDS: &str = "account alert audit auth badge basket batch billing booking broker cache campaign cart catalog \
@@ -27,7 +27,7 @@ const VARIABLES: &str = "DATABASE_URL REDIS_ADDR KAFKA_BROKERS LOG_LEVEL OTEL_EX
     HTTP_TIMEOUT_MS MAX_CONNECTIONS FEATURE_FLAGS SENTRY_DSN JAVA_TOOL_OPTIONS GOMEMLIMIT CACHE_TTL_SECONDS \
     UPSTREAM_URL OAUTH_CLIENT_ID METRICS_PREFIX SHARD_COUNT RETRY_LIMIT REGION QUEUE_NAME";
 
-/// Placeholders are in angle brackets, which Go never leaves in JSON.
+/// Placeholders are in angle brackets, which Go never leaves unescaped in JSON.
 const POD: &str = r#"{"metadata":{"name":"<name>","generateName":"<rs>-","namespace":"<namespace>","uid":"<uid>",
 "resourceVersion":"<version>","generation":1,"creationTimestamp":"<created>","labels":{"app.kubernetes.io/instance":"<app>",
 "app.kubernetes.io/name":"<app>","app.kubernetes.io/version":"<tag>","pod-template-hash":"<hash>","team":"<team>"},
@@ -66,16 +66,16 @@ const FIELDS: &str = r#"[{"manager":"kube-controller-manager","operation":"Updat
 "f:lastProbeTime":{},"f:status":{},"f:type":{}}},"f:containerStatuses":{},"f:hostIP":{},"f:hostIPs":{},"f:phase":{},"f:podIP":{},
 "f:podIPs":{},"f:startTime":{}}},"subresource":"status"}]"#;
 
-/// A Pod as an item of a list, which has no `apiVersion` and no `kind`.
+/// A Pod as an item of a list, without `apiVersion` and `kind`.
 pub(crate) struct Pod {
-    /// Namespace and name as in etcd's key, `namespace/name`.
+    /// `namespace/name`, as in etcd's key.
     pub(crate) key: String,
     pub(crate) json: String,
     /// The length of the value of `managedFields`.
     pub(crate) managed_fields: usize,
 }
 
-/// `count` Pods in the order of etcd's keys, the same ones for the same `seed`.
+/// `count` Pods in the order of etcd's keys. The same `seed` leads to the same Pods.
 pub(crate) fn pods(count: usize, seed: u64) -> Vec<Pod> {
     let mut random = SmallRng::seed_from_u64(seed);
     let random = &mut random;
@@ -94,7 +94,7 @@ pub(crate) fn pods(count: usize, seed: u64) -> Vec<Pod> {
     pods
 }
 
-/// A `ReplicaSet`: what its Pods share is filled in.
+/// A `ReplicaSet` with the values that its Pods share.
 struct Owner {
     name: String,
     pod: String,
@@ -208,7 +208,7 @@ fn args(random: &mut SmallRng, port: &str) -> String {
     text
 }
 
-/// `template` with the placeholders that `values` has; the others stay.
+/// `template` with the placeholders in `values` filled in. Other placeholders stay.
 fn fill(template: &str, values: &[(&str, String)]) -> String {
     let mut text = String::with_capacity(template.len() * 3 / 2);
     let mut rest = template;
@@ -238,7 +238,7 @@ fn of_alphabet(random: &mut SmallRng, alphabet: &[u8], length: usize) -> String 
     (0..length).map(|_| char::from(alphabet[random.random_range(0..alphabet.len())])).collect()
 }
 
-/// As `k8s.io/apimachinery/pkg/util/rand` makes them.
+/// A suffix as made by `k8s.io/apimachinery/pkg/util/rand`.
 fn suffix(random: &mut SmallRng, length: usize) -> String {
     of_alphabet(random, b"bcdfghjklmnpqrstvwxz2456789", length)
 }

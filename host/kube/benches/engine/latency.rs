@@ -1,6 +1,6 @@
-//! From a watch event to the worker that has its key: parsing, the store and its indexes, the subscriber's feed, the
-//! queue, and every wake-up between. The server is in the client, without sockets: the time begins when a line of the
-//! watch is complete.
+//! Measures the time from a watch event to the worker that gets its key: parsing, the store and its indexes, the
+//! subscriber's feed, the queue, and every wake-up in between. The server is in the client, without sockets. The time
+//! begins when a line of the watch is complete.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -26,9 +26,9 @@ use crate::cases::print;
 use crate::corpus::{self, LIST_VERSION, Pod};
 use crate::server::Api;
 
-/// Between two events: few enough that none waits for another.
+/// The time between two events, long enough that none waits for another.
 const EVENT_INTERVAL: Duration = Duration::from_micros(500);
-/// For an event to be through before its Pod's turn comes again.
+/// The time that an event may take. It must be processed before the same Pod changes again.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 struct WallClock(Instant);
@@ -47,7 +47,7 @@ impl Clock for WallClock {
 struct Sent {
     start: Instant,
     at: Vec<AtomicU64>,
-    /// From a key to its place in `at`.
+    /// The place in `at` of each key.
     places: HashMap<ObjectKey, usize>,
 }
 
@@ -57,8 +57,8 @@ impl Sent {
     }
 }
 
-/// Changes `events` of `count` Pods one by one and says how long it took until a worker had the key: on `threads` of
-/// the host's runtime, to which another thread hands the lines, or all of it on one thread, so that none has to be
+/// Changes `events` of `count` Pods one by one, and prints how long it took until a worker had the key. With `threads`,
+/// another thread passes the lines to the host's runtime; otherwise one thread does everything, so that none has to be
 /// woken.
 pub(crate) fn run(count: usize, events: usize, threads: &str) {
     let pods = corpus::pods(count, crate::SEED);
@@ -118,7 +118,7 @@ fn one_thread() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
-/// Sends a change of one Pod after another, in random order, and notes the times.
+/// Sends changes of random Pods one after another, and records the times.
 async fn send<F: Future<Output = ()>>(
     api: &Api,
     pods: &[Pod],
@@ -157,7 +157,7 @@ fn in_process(api: &Arc<Api>) -> kube::Client {
     kube::Client::new(service, "default")
 }
 
-/// As the host's feeder: the object is its own primary.
+/// As in the host's feeder, where the object is its own primary.
 async fn feed(mut subscription: Subscription, queue: Queue<ObjectKey>) {
     while let Some(event) = subscription.next().await {
         match event {

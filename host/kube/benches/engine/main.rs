@@ -1,8 +1,8 @@
-//! Measures the cost of a cached object, and how fast it is found: `make bench`; docs/benchmarks.md has recorded
+//! Measures the cost of a cached object, and how fast it is found: `make bench`. docs/benchmarks.md has recorded
 //! results.
 //!
-//! Each figure comes from a process of its own, started from this binary, that knows the API server only by HTTP; the
-//! server is another such process. A figure is the median of several runs. `--quick` measures with 10,000 Pods only,
+//! Each figure comes from a separate process of this binary that accesses the API server only by HTTP; the server is
+//! another such process. A figure is the median of several runs. `--quick` measures with 10,000 Pods only,
 //! `--streaming` lets the server offer streaming lists.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
@@ -22,7 +22,7 @@ use crate::cases::Case;
 const SEED: u64 = 20_261_121;
 const RUNS: usize = 3;
 
-/// As the host's.
+/// Like the host's runtime.
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime")
 }
@@ -71,7 +71,7 @@ fn measure(quick: bool, streaming: bool) {
         }
         drop(server);
         let events = if quick { 10_000 } else { 100_000 };
-        // Waiting for its turn on a shared core is most of it, so only one run: a median would flatter.
+        // Most of this is waiting for a turn on a shared core, so there is only one run: a median would look too good.
         for (threads, bar) in [("one", "p99 < 50 us"), ("many", "")] {
             let times = figures(&["--latency", &count.to_string(), &events.to_string(), threads]);
             let of = |name: &str| format!("{:.0}", times[name] / 1e3);
@@ -140,7 +140,7 @@ fn figures(arguments: &[&str]) -> Figures {
 struct Server {
     process: Child,
     port: String,
-    /// How it lets itself be listed.
+    /// How the server supports lists.
     lists: &'static str,
     wire: usize,
     managed_fields: usize,
@@ -175,7 +175,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It ends by itself when its stdin closes, should this process be killed.
+        // If this process is killed, the server ends by itself when its stdin is closed.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

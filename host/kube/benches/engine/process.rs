@@ -1,4 +1,4 @@
-//! The costs of this process, as Linux reports them.
+//! The resource usage of this process, as reported by Linux.
 
 use std::fs;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use std::time::Duration;
 pub(crate) struct Memory {
     pub(crate) resident: u64,
     pub(crate) anonymous: u64,
-    /// The most that was ever resident.
+    /// The maximum resident size.
     pub(crate) peak: u64,
 }
 
-/// The memory now. The sizes of `smaps_rollup` are counted; those of `statm` are estimates.
+/// The current memory. The sizes in `smaps_rollup` are exact; those in `statm` are estimates.
 pub(crate) fn memory() -> Memory {
     let rollup = fs::read_to_string("/proc/self/smaps_rollup").expect("Linux");
     let status = fs::read_to_string("/proc/self/status").expect("Linux");
@@ -42,7 +42,7 @@ pub(crate) fn settled() -> Memory {
     last
 }
 
-/// The CPU time of all threads, in user space and in the kernel; Linux counts in hundredths of a second.
+/// The CPU time of all threads, in user space and in the kernel. Linux counts in hundredths of a second.
 pub(crate) fn cpu() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").expect("Linux");
     let (_, fields) = stat.rsplit_once(')').expect("a name in parentheses");

@@ -1,5 +1,5 @@
-//! An API server that has nothing but Pods and answers as fast as it can: what it costs must not hide what the informer
-//! costs. It runs as a process of its own, or within the client where a socket would blur a latency.
+//! An API server that serves only Pods, as fast as possible, so that its cost does not hide the informer's. It runs as
+//! a separate process, or within the client if a socket would distort a latency.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -20,24 +20,24 @@ use tokio::sync::mpsc;
 
 use crate::corpus::{self, LIST_VERSION, Pod};
 
-/// How many initial events make one piece of a streaming list.
+/// The number of initial events in one chunk of a streaming list.
 const PIECE_EVENTS: usize = 100;
 
 pub(crate) type Body = StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>;
 
-/// The server's state: the Pods, and who watches them.
+/// The server's state: the Pods and the watches.
 pub(crate) struct Api {
     pods: Rendered,
     metadata: Rendered,
-    /// Whether the server has streaming lists (`sendInitialEvents`).
+    /// Whether the server supports streaming lists (`sendInitialEvents`).
     streaming: bool,
     watchers: Mutex<Vec<mpsc::UnboundedSender<Bytes>>>,
 }
 
-/// Items of a list, with commas between them.
+/// Items of a list, separated by commas.
 struct Rendered {
     text: Bytes,
-    /// Where each item ends.
+    /// The end of each item.
     ends: Vec<usize>,
     kind: &'static str,
     api_version: &'static str,
@@ -57,7 +57,7 @@ impl Rendered {
         Self { text: text.into(), ends, kind, api_version }
     }
 
-    /// The items from `first` to before `end`, with commas between them.
+    /// The items from `first` to before `end`, separated by commas.
     fn slice(&self, first: usize, end: usize) -> Bytes {
         if first == end {
             return Bytes::new();
@@ -118,17 +118,18 @@ impl Api {
         }
     }
 
-    /// Sends a line to all who watch.
+    /// Sends a line to all watches.
     pub(crate) fn emit(&self, line: &Bytes) {
         self.watchers.lock().expect("no panic").retain(|watcher| watcher.send(line.clone()).is_ok());
     }
 
-    /// Whether anybody watches.
+    /// Whether there is a watch.
     pub(crate) fn is_watched(&self) -> bool {
         !self.watchers.lock().expect("no panic").is_empty()
     }
 
-    /// Answers as far as the informer asks. Every namespace is empty, so that a Pod is listed from all namespaces only.
+    /// Answers the requests that the informer makes. Every namespace is empty, so Pods are only found in lists of all
+    /// namespaces.
     pub(crate) fn answer<B>(self: &Arc<Self>, request: &Request<B>) -> Response<Body> {
         let query = request.uri().query().unwrap_or_default();
         let parameter = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
@@ -154,7 +155,7 @@ impl Api {
         response.body(body).expect("a response")
     }
 
-    /// A watch; `initial` objects come first.
+    /// A watch that begins with `initial` objects.
     fn watch(self: &Arc<Self>, only_metadata: bool, initial: Option<usize>) -> Body {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.watchers.lock().expect("no panic").push(sender);
@@ -185,8 +186,8 @@ fn text(text: &'static str) -> Body {
     body(stream::iter([Bytes::from_static(text.as_bytes())]))
 }
 
-/// Serves `count` Pods until stdin closes. Prints one line: the port, the mean size of a Pod on the wire and that of
-/// its `managedFields`.
+/// Serves `count` Pods until stdin is closed. Prints one line: the port, and the average sizes of a Pod on the wire and
+/// of its `managedFields`.
 pub(crate) fn serve(count: usize, streaming: bool) {
     let pods = corpus::pods(count, crate::SEED);
     let mean = |size: fn(&Pod) -> usize| pods.iter().map(size).sum::<usize>() / pods.len();
@@ -210,7 +211,7 @@ pub(crate) fn serve(count: usize, streaming: bool) {
                 async { Ok::<_, Infallible>(answer) }
             });
             tokio::spawn(async move {
-                // A client that goes away ends its connection as it likes.
+                // The client may end its connection in any way.
                 let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(socket), service).await;
             });
         }

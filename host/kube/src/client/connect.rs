@@ -49,7 +49,6 @@ pub struct Connection {
     pub restores: Restores,
     /// Reports how each request ends, including those of [`Connection::another_client`].
     pub requests: RequestObserver,
-    /// The server's URL.
     pub server: String,
     /// The namespace for commands that name none.
     pub default_namespace: String,
@@ -63,7 +62,6 @@ pub struct Connection {
 enum Origin {
     /// Over the network, with this configuration.
     Configured(Arc<Config>),
-    /// In this process.
     InProcess,
 }
 
@@ -150,12 +148,7 @@ pub enum ConnectError {
     },
     /// A kubeconfig file cannot be read or is invalid.
     #[error("the kubeconfig {} cannot be used: {source}", path.display())]
-    Kubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// The error.
-        source: Box<KubeconfigError>,
-    },
+    Kubeconfig { path: PathBuf, source: Box<KubeconfigError> },
     /// None of the files has the context, or no context is chosen.
     #[error("{}. Known contexts in {origin}: {known}. Choose one with --context", match context {
         Some(context) => format!("there is no context {context:?}"),
@@ -164,7 +157,6 @@ pub enum ConnectError {
     Context {
         /// The requested context. `None` for the current one.
         context: Option<String>,
-        /// The files.
         origin: String,
         /// The contexts in them.
         known: String,
@@ -177,10 +169,7 @@ pub enum ConnectError {
     },
     /// The service account of the Pod cannot be used.
     #[error("the in-cluster service account cannot be used: {source}. Is automountServiceAccountToken off?")]
-    InCluster {
-        /// Why not.
-        source: Box<InClusterError>,
-    },
+    InCluster { source: Box<InClusterError> },
     /// No client can be created from the configuration.
     #[error("no client can be made from {origin}: {}", chained(source))]
     Client {
@@ -192,11 +181,9 @@ pub enum ConnectError {
     /// The server does not answer.
     #[error("{server} ({origin}) does not answer as an API server: {source}. {}", advice(source))]
     Unreachable {
-        /// The server's URL.
         server: String,
         /// Where the configuration came from.
         origin: String,
-        /// The error.
         source: RequestError,
     },
     /// Another server than an API server answers.
@@ -204,7 +191,6 @@ pub enum ConnectError {
         "{server} ({origin}) is not a Kubernetes API server: its /version is not a version. Check the server's URL"
     )]
     NotKubernetes {
-        /// The server's URL.
         server: String,
         /// Where the configuration came from.
         origin: String,

@@ -8,7 +8,6 @@ use http::{Method, StatusCode};
 /// A request to the API server that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedRequest<'a> {
-    /// Its method.
     pub method: &'a Method,
     /// The status of the answer. `None` if there was no answer.
     pub code: Option<StatusCode>,

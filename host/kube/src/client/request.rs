@@ -61,16 +61,10 @@ pub enum RequestError {
     },
     /// The request was not sent: no connection or no credentials.
     #[error("the API server could not be reached: {}", chained(source))]
-    NotSent {
-        /// The cause.
-        source: Box<kube::Error>,
-    },
+    NotSent { source: Box<kube::Error> },
     /// The connection broke after the request was sent, or may have been.
     #[error("the connection to the API server broke: {}", chained(source))]
-    Broken {
-        /// The cause.
-        source: Box<kube::Error>,
-    },
+    Broken { source: Box<kube::Error> },
     /// There was no complete answer in time.
     #[error("the API server did not answer within {after:?}")]
     TimedOut {

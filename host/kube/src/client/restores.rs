@@ -59,7 +59,6 @@ impl Restores {
         self.shared.compares_leases.store(compare, Ordering::Relaxed);
     }
 
-    /// The current state.
     #[must_use]
     pub fn state(&self) -> RestoreState {
         *self.shared.state.borrow()

@@ -28,7 +28,6 @@ pub enum ReviewError {
         kind: &'static str,
         /// The question, such as `whether prod/watcher may list pods`.
         question: String,
-        /// The error.
         source: RequestError,
         /// Advice for the operator, as additional sentences. May be empty.
         advice: &'static str,
@@ -38,19 +37,12 @@ pub enum ReviewError {
     Malformed {
         /// The kind of the review.
         kind: &'static str,
-        /// The question.
         question: String,
-        /// The error.
         source: serde_json::Error,
     },
     /// No authorizer allowed the request, but not all of them could be asked.
     #[error("the API server cannot tell {question}: {message}")]
-    Undecided {
-        /// The question.
-        question: String,
-        /// The server's message.
-        message: String,
-    },
+    Undecided { question: String, message: String },
     /// The name of the user or the role is not valid in a header.
     #[error("no request can be made: {0}")]
     Unnameable(String),

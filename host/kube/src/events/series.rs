@@ -44,14 +44,12 @@ pub(crate) enum Action {
     },
     /// Update the count of the Event with this name.
     Count {
-        /// The Event's name.
         name: String,
         /// At least 2.
         count: u32,
     },
 }
 
-/// The recent events.
 #[derive(Debug, Default)]
 pub(crate) struct Correlator {
     series: Bounded<SeriesKey, Series>,

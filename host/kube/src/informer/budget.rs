@@ -26,14 +26,12 @@ struct Excesses {
 /// A watch that needed more memory than was available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excess {
-    /// The watch.
     pub watch: WatchSpec,
     /// The bytes that it needed when it was stopped. This is a lower bound, because the rest of a list is not read.
     pub needed: usize,
     /// The bytes that all caches of the plugin together would have needed then. Equals `needed` if the limit of a
     /// single cache was exceeded.
     pub total: usize,
-    /// The exceeded limit.
     pub limit: usize,
     /// The kind of the limit.
     pub scope: BudgetScope,

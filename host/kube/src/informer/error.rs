@@ -22,14 +22,10 @@ pub enum InformerError {
     Discovery(#[from] DiscoveryError),
     /// The server cannot list or watch the resource.
     #[error("the API server cannot list and watch {}: it is not a stored resource", resource.plural)]
-    NotWatchable {
-        /// The resource.
-        resource: Arc<Resource>,
-    },
+    NotWatchable { resource: Arc<Resource> },
     /// The projection is invalid.
     #[error(transparent)]
     Pointer(#[from] PointerError),
-    /// The list failed.
     #[error("the list failed: {0}")]
     List(#[source] RequestError),
     /// The server ended a list before it was complete.
@@ -40,14 +36,7 @@ pub enum InformerError {
     Watch(#[source] RequestError),
     /// The server ended the watch with an error event. The code is 410 if its history does not reach back far enough.
     #[error("the watch ended with an error: {code} {reason}: {message}")]
-    Ended {
-        /// The HTTP status.
-        code: u16,
-        /// The server's reason.
-        reason: String,
-        /// The server's message.
-        message: String,
-    },
+    Ended { code: u16, reason: String, message: String },
     /// The server ended the watch right after its start.
     #[error("the API server ended the watch within {within:?} and told nothing")]
     TooShort {
@@ -65,27 +54,16 @@ pub enum InformerError {
     Malformed {
         /// A list or an event.
         what: &'static str,
-        /// The error.
         source: ParseError,
     },
     /// The watch went back in time, so its events cannot be trusted.
     #[error("the watch told of {key} at version {version} after later versions")]
-    Disordered {
-        /// The object.
-        key: ObjectKey,
-        /// Its version.
-        version: Version,
-    },
+    Disordered { key: ObjectKey, version: Version },
     /// The server has gone back to before the cache's version, as after a restored backup.
     #[error(
         "the API server is at version {server}, before the cache's {cache}: it went back, as after a restored backup"
     )]
-    WentBack {
-        /// The server's version.
-        server: Version,
-        /// The cache's version.
-        cache: Version,
-    },
+    WentBack { server: Version, cache: Version },
     /// No subscriber has budget for the cache: see [`Budget::exceeded`](crate::Budget::exceeded).
     #[error("the cache is larger than any of its subscribers may have")]
     OverBudget(OverBudget),

@@ -81,7 +81,6 @@ struct Subscriber {
     options: SubscribeOptions,
 }
 
-/// A complete list.
 pub(crate) struct CompleteList {
     pub(crate) objects: Vec<Object>,
     pub(crate) version: Version,
@@ -121,7 +120,6 @@ impl FeedState {
         }
     }
 
-    /// Removes a subscriber.
     fn remove(&mut self, id: u64, spec: &WatchSpec) {
         let Some(options) = self.stop(id) else { return };
         if let Some(budget) = &options.budget {
@@ -274,7 +272,6 @@ impl Feed {
         self.store.is_late(object)
     }
 
-    /// The current figures.
     pub(crate) fn figures(&self, restored: Option<Stamp>) -> InformerFigures {
         let (watch, status) = (self.spec.clone(), self.status.borrow().clone());
         let unproven = !self.store.follows(restored);

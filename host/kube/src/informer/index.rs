@@ -143,7 +143,6 @@ impl DeclaredIndex {
         Cow::Owned(found)
     }
 
-    /// Removes all objects.
     pub(crate) fn clear(&mut self) {
         self.groups = IndexGroups::default();
         self.selectors.clear();

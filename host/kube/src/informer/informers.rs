@@ -40,7 +40,6 @@ pub struct Informers {
     _stop: Arc<DropGuard>,
 }
 
-/// The running informers.
 pub(crate) struct InformersInner {
     client: Client,
     discovery: Discovery,

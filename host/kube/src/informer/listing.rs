@@ -101,7 +101,6 @@ pub(super) fn query(spec: &WatchSpec) -> Query {
 
 /// Where a watch begins.
 pub(crate) enum From<'a> {
-    /// After this version.
     Version(&'a Version),
     /// With every object that exists now, as of a quorum read.
     Everything,

@@ -58,7 +58,6 @@ pub enum ListReason {
 }
 
 impl ListReason {
-    /// All of them.
     pub const ALL: [Self; 6] =
         [Self::First, Self::Asked, Self::Expired, Self::Refused, Self::WentBack, Self::Distrusted];
 
@@ -79,7 +78,6 @@ impl ListReason {
 /// The figures of one cache.
 #[derive(Clone, Debug)]
 pub struct InformerFigures {
-    /// The watch.
     pub watch: WatchSpec,
     /// The number of objects.
     pub objects: usize,
@@ -94,7 +92,6 @@ pub struct InformerFigures {
     pub silence: Option<Duration>,
 }
 
-/// Options of informers.
 #[derive(Clone, Debug)]
 pub struct InformerOptions {
     /// Whether to request lists as the beginning of a watch, if the server supports that (KEP-3157).

@@ -1,5 +1,5 @@
-//! The notes that an installation's replicas keep for each other, and for the next ones, in the annotations of a lease
-//! that nobody holds.
+//! The notes that the replicas of an installation leave for each other, and for later replicas, in the annotations of a
+//! lease without a holder.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use windlass_core::life::lease::{ElectionAnswer, FoundLease, LeaseRecord};
 
 use super::{LeaseError, LeaseKind, Leases, SERVES};
 
-/// How often another may come first.
+/// The maximum number of attempts when other writers come first.
 const NOTE_ATTEMPTS_MAX: usize = 8;
 
 /// Annotations by their names.
 pub type Notes = BTreeMap<String, String>;
 
 impl Leases {
-    /// The annotations of a lease that a watch or a look has found.
+    /// The annotations of a lease.
     #[must_use]
     pub fn notes(found: &FoundLease) -> Notes {
         let metadata: Value =
@@ -25,15 +25,15 @@ impl Leases {
         annotations.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
     }
 
-    /// The plugins that a member can serve, as its lease that was found says. None: it does not say.
+    /// The plugins that a member can serve, according to its lease. `None` if it does not say.
     #[must_use]
     pub fn serves(found: &FoundLease) -> Option<String> {
         Self::notes(found).remove(SERVES)
     }
 
-    /// Makes of the annotation `note` of the lease `name` what `change` makes of what it is at that moment, whoever
-    /// else writes it; None: it is not there. The lease is made if need be. False: others wrote it each time that this
-    /// was about to.
+    /// Changes the annotation `note` of the lease `name`. `change` maps the current value to the new one; `None` means
+    /// that there is no annotation. Creates the lease if necessary. Returns false if other writers came first in every
+    /// attempt.
     pub async fn note(
         &self,
         name: &str,
@@ -52,7 +52,7 @@ impl Leases {
             let Some((version, record)) = found else {
                 let nobody =
                     LeaseRecord { holder: "".into(), duration: Duration::from_secs(1), transitions: 0, acquired: None };
-                // What it is to say is written over that.
+                // The annotation is then written over the new lease.
                 self.write(name, LeaseKind::Rejected, None, &nobody, None, limit).await?;
                 continue;
             };
@@ -69,7 +69,7 @@ impl Leases {
     }
 }
 
-/// Sets the annotation `note` in this metadata, or takes it away.
+/// Sets or removes the annotation `note` in this metadata.
 pub(super) fn put(metadata: &mut Value, note: &str, value: Option<&str>) {
     if !metadata["annotations"].is_object() {
         metadata["annotations"] = json!({});

@@ -1,8 +1,8 @@
-//! Claims: a primary adopts the orphans that a selector matches, and releases what it has that no longer matches.
+//! Claims: a primary adopts the orphans that a selector matches, and releases the objects that do not match any more.
 //!
-//! What is done about each object is decided in `core::owner`, on what the cache shows; the patches go the way of all
-//! of the plugin's writes. Each is for one incarnation at one version: who loses a race gets a conflict, and decides
-//! anew.
+//! `core::owner` decides about each object, based on the cache; the patches are sent like all of the plugin's writes.
+//! Each patch is locked to one UID and version. If another client wins a race, the patch fails with a conflict, and the
+//! claim is decided again.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -26,10 +26,10 @@ use crate::informer::store::StoreScope;
 use crate::reader::overlaid::newer;
 use crate::reader::{Readable, Reader, resource_of, whole_namespace};
 
-/// How many patches are asked for at a time. A call that is cancelled starts no more.
+/// The number of concurrent patches. A cancelled call sends no further ones.
 const CONCURRENT_CLAIMS_MAX: usize = 100;
 
-/// Carries `claim` out: finds objects through `reader`, and asks `port` about the primary and for the patches.
+/// Carries out `claim`: finds objects with `reader`, and uses `port` to read the primary and to send the patches.
 pub(crate) async fn carry_out(
     reader: &Reader,
     port: &dyn Port,
@@ -44,7 +44,6 @@ pub(crate) async fn carry_out(
     if claim.errors.is_empty() { Ok(claimed) } else { Err(claim.errors) }
 }
 
-/// One claim.
 struct Claim {
     call: Arc<CallContext>,
     kind: ObjectKind,
@@ -52,13 +51,13 @@ struct Claim {
     errors: Vec<ApiError>,
 }
 
-/// The step to take about an object that is not to stay as it is.
+/// The step to take for an object that must change.
 struct ClaimAction {
     object: Object,
     adopt: bool,
 }
 
-/// The owners of an object, as they stand there.
+/// The owners of an object, unparsed.
 #[derive(Deserialize)]
 struct Owned {
     metadata: OwnedMetadata,
@@ -72,7 +71,7 @@ struct OwnedMetadata {
 }
 
 impl Claim {
-    /// The steps to take, as the caches and this call's own writes show them.
+    /// The steps to take, according to the caches and this call's own writes.
     fn steps(&mut self, reader: &Reader, selector: &str) -> Result<Vec<ClaimAction>, ApiError> {
         if selector.trim().is_empty() {
             return Err(self.invalid("an empty selector would adopt every orphan of the kind: name labels".to_owned()));
@@ -108,12 +107,13 @@ impl Claim {
         Ok(steps)
     }
 
-    /// An object that a watch's selector hides once its labels change could never be released, and orphans may be
+    /// If a watch's selector hides an object when its labels change, the object could never be released. Orphans may be
     /// hidden already.
     fn check_narrowed(&self, watches: &[&Readable]) -> Result<(), ApiError> {
         let is_namespaced = self.call.primary_key.namespace.is_some();
         let is_narrow = |spec: &WatchSpec| spec.label_selector.is_some() || spec.field_selector.is_some();
-        // Each covers the primary's namespace, if that has one; else each must be covered by one that hides nothing.
+        // If the primary is namespaced, each of the watches covers its namespace. Otherwise, each of them needs one
+        // that hides nothing and covers everything.
         let sees_all = |spec: &WatchSpec| {
             let mut wide = watches.iter().map(|watch| &watch.spec).filter(|other| !is_narrow(other));
             wide.any(|other| is_namespaced || other.namespace.is_none() || other.namespace == spec.namespace)
@@ -126,7 +126,7 @@ impl Claim {
         Err(self.subject.refuse(ApiReason::NotWatched, message))
     }
 
-    /// A claim shows which objects there are, so it takes what a list takes.
+    /// A claim reveals which objects exist, so it needs the same rights as a list.
     fn check_list_grant(
         &self,
         watches: &[&Readable],
@@ -144,7 +144,7 @@ impl Claim {
         })
     }
 
-    /// The writer would refuse the patch all the same; asked here, a refusal costs no request.
+    /// The writer would refuse the patch as well, but a refusal here costs no request.
     fn check_adoption(&self, resource: &Resource, object: &Object) -> Result<(), ApiError> {
         let target = Some(self.reference(object));
         let subject = Subject { verb: "patch", object: target, ..self.subject.clone() };
@@ -152,7 +152,7 @@ impl Claim {
         subject.check_new_owner(&self.call.principal, &deletion, &"the primary")
     }
 
-    /// The objects that a claim may have to do with, each in its latest known state.
+    /// The objects that a claim may concern, each in its latest known state.
     fn candidates(
         &self,
         watches: &[&Readable],
@@ -176,20 +176,20 @@ impl Claim {
                 ControlFlow::Continue(())
             });
             if !is_complete {
-                return Err(self.subject.unavailable(format!("the cache of {} has gone with its watch", self.kind)));
+                return Err(self.subject.unavailable(format!("the cache of {} is gone with its watch", self.kind)));
             }
         }
         for (key, known) in self.call.overlay.of_kind(&self.kind) {
             match known.left {
                 Some(WrittenState::State(_, object)) => {
-                    // Where versions do not tell, what the call has been answered is the later.
+                    // If versions cannot be compared, the state that the call was answered is the later one.
                     let latest = match found.remove(&key) {
                         Some(cached) => newer(object, cached, is_comparable),
                         None => object,
                     };
                     found.insert(key, latest);
                 }
-                // A state that is too large to be kept is not known well enough to decide on.
+                // A state that was too large to keep is not known well enough for a decision.
                 Some(WrittenState::Nothing(_) | WrittenState::Unkept(_)) => drop(found.remove(&key)),
                 None => {}
             }
@@ -229,8 +229,9 @@ impl Claim {
         claimed
     }
 
-    /// Asks the server, not the cache, whether the primary may still adopt: one that was deleted and made anew under
-    /// its name must not, or the garbage collector would delete what the old one has adopted.
+    /// Asks the server, not the cache, whether the primary may still adopt. A primary that was deleted and recreated
+    /// under the same name must not adopt, because the garbage collector would delete the objects that its predecessor
+    /// adopted.
     async fn may_adopt(&self, port: &dyn Port) -> Result<(), ApiError> {
         let primary = self.call.primary_ref();
         let asked = LiveGet::whole(ObjectRef { uid: None, ..primary.clone() });
@@ -250,8 +251,8 @@ impl Claim {
         Ok(())
     }
 
-    /// The patch that adopts or releases an object. It carries the whole list of owners, so it is for this version
-    /// only.
+    /// The patch that adopts or releases an object. It contains the whole list of owners, so it is locked to this
+    /// version.
     fn patch(&self, step: &ClaimAction) -> Result<Operation, ApiError> {
         let header = &step.object.header;
         let target = self.reference(&step.object);
@@ -283,7 +284,7 @@ impl Claim {
         ObjectRef { kind: self.kind.clone(), key: header.key.clone(), uid: Some(header.uid.text()) }
     }
 
-    /// There is nothing left to do for the key: said about the primary, so that the key is forgotten.
+    /// An error which says that the primary is gone, so that the key is forgotten.
     fn primary_gone(&self, why: &str) -> ApiError {
         let subject = Subject { object: Some(self.call.primary_ref()), ..self.subject.clone() };
         subject.refuse(ApiReason::NotFound, format!("the primary is gone, so it can adopt nothing: {why}"))
@@ -303,7 +304,7 @@ fn keep_newer(found: &mut BTreeMap<ObjectKey, Object>, object: Object, is_compar
     found.insert(key, object);
 }
 
-/// An object that has gone needs neither; and one of which another incarnation has the name need not be released.
+/// An object that is gone needs neither step, and an object with another UID need not be released.
 fn is_settled(error: &ApiError, step: &ClaimAction) -> bool {
     let is_another = error.reason == ApiReason::Conflict && error.code == 422;
     error.is_object_missing() || (is_another && !step.adopt)

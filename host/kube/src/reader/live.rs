@@ -1,7 +1,7 @@
-//! Reads of a plugin from the API server itself: quorum reads, each a request, and so within a budget.
+//! Reads for a plugin from the API server itself. These are quorum reads; each is a request and is limited by a budget.
 //!
-//! What a call has written itself it sees because the server has it; nothing is laid over these reads. What of an
-//! object is returned is in `view`, the logs of Pods are in `log`.
+//! The server's answers include the call's own writes, so no overlay is needed. `view` selects the returned parts of an
+//! object, and `log` reads the logs of Pods.
 
 mod log;
 mod view;
@@ -33,17 +33,15 @@ use crate::offload::Offload;
 use crate::reader::live::view::Cut;
 use crate::target::{Resolver, Target, judged};
 
-/// How many objects a page may hold; the server is asked for no more, whatever the plugin asks for.
+/// The maximum number of objects per page. The server is asked for at most as many, whatever the plugin requests.
 const LIVE_PAGE_OBJECTS_MAX: u32 = 500;
-/// The answer of a list, `managedFields` included, which guests do not get.
+/// The maximum size of a list's answer, including `managedFields`, which guests do not receive.
 const LIVE_PAGE_BYTES_MAX: usize = 16 << 20;
 
-/// How often a plugin may read live, over all its calls.
+/// The rate limit for live reads of one plugin, over all its calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveBudget {
-    /// In the long run.
     pub per_second: u32,
-    /// At once.
     pub burst: u32,
 }
 
@@ -62,20 +60,19 @@ struct LiveReaderInner {
     discovery: Discovery,
     budget: LiveBudget,
     bucket: Mutex<TokenBucket>,
-    /// The moment from which the bucket's moments are counted.
+    /// The start of the clock for the bucket.
     origin: Instant,
-    /// For large answers.
     offload: Offload,
 }
 
 impl LiveReader {
-    /// The reads of a plugin that has read nothing yet.
+    /// The live reads of a new plugin.
     #[must_use]
     pub fn new(client: Client, discovery: Discovery, budget: LiveBudget) -> Self {
         Self::reading(client, discovery, budget, Offload::new())
     }
 
-    /// The reads of another plugin, with a budget of its own.
+    /// The live reads of another plugin, with its own budget.
     #[must_use]
     pub fn for_another(&self) -> Self {
         Self::reading(self.0.client.clone(), self.0.discovery.clone(), self.0.budget, self.0.offload.of_another())
@@ -141,7 +138,7 @@ impl LiveReaderInner {
         parameters.add_some("fieldSelector", query.field_selector.as_deref());
         parameters.add("limit", &query.limit.min(LIVE_PAGE_OBJECTS_MAX).to_string());
         parameters.add_some("continue", query.page_token.as_deref());
-        // No version is asked for, so that the server answers with the newest.
+        // No version is requested, so the server answers with the newest.
         let uri = parameters.onto(&resource.collection(query.namespace.as_deref()));
         match self.ask(call, &subject, &uri, cut.form_of_list(), LIVE_PAGE_BYTES_MAX).await? {
             Ok(text) => {
@@ -159,7 +156,8 @@ impl LiveReaderInner {
         }
     }
 
-    /// Asks no grant: every user of a cluster may ask what it serves. A plugin that invents kinds spends its budget.
+    /// Needs no grant, because every user of a cluster may ask which kinds it serves. A plugin that invents kinds uses
+    /// up its budget.
     async fn served(&self, kind: &ObjectKind) -> Result<Option<ServedKind>, ApiError> {
         let subject = Subject { verb: "served", resource: String::new(), object: None };
         self.pay(&subject)?;
@@ -189,7 +187,7 @@ impl LiveReaderInner {
         })
     }
 
-    /// Asks in the call's name. The outer error is of a request that cannot be made.
+    /// Sends a request in the call's name. The outer error is about a request that cannot be built.
     async fn ask(
         &self,
         call: &CallContext,
@@ -214,8 +212,8 @@ impl LiveReaderInner {
     }
 }
 
-/// All that can be wrong with a query before anybody is asked. The name of the only object that it can match, if it
-/// names one.
+/// Checks everything about a query that can be checked without the server. Returns the name of the only object that it
+/// can match, if there is one.
 fn check<'a>(subject: &Subject, query: &'a LiveQuery) -> Result<Option<Cow<'a, str>>, ApiError> {
     let invalid = |message: String| subject.refuse(ApiReason::Invalid, message);
     if query.limit == 0 {

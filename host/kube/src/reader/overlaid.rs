@@ -1,9 +1,9 @@
-//! The caches as a call sees them: the objects that its own writes returned are laid over them. For `reader`.
+//! The caches as a call sees them: overlaid with the objects that its own writes returned. Used by `reader`.
 //!
-//! A watch that has caught up with a write shows its object itself. Until then the object appears as the watch would
-//! show it, projection and selectors applied. Where that cannot be told, it appears like an object that no watch shows,
-//! and never in its stale state: when it was written in another version of its kind, when it was too large to be kept,
-//! and when only the server can evaluate the watch's field selector.
+//! A watch that has caught up with a write shows the object itself. Until then, the object appears as the watch would
+//! show it, with its projection and selectors applied. If that cannot be determined, the object appears as if no watch
+//! showed it, and never in its stale state. This is the case if it was written in another version of its kind, if it
+//! was too large to keep, or if only the server can evaluate the watch's field selector.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::informer::pointer::PointerTree;
 use crate::informer::store::NotSynced;
 use crate::reader::Readable;
 
-/// Objects that the call has written, as `watches` together show them; None: they do not.
+/// Objects that the call has written, as `watches` together show them. `None` if they do not show them.
 pub(crate) type Own = BTreeMap<ObjectKey, Option<Object>>;
 
 /// The object `key` as `watches` together show it.
@@ -40,7 +40,7 @@ pub(crate) fn own(watches: &[&Readable], call: &CallContext, kind: &ObjectKind) 
     told.map(|(key, known)| Ok((key.clone(), shown(watches, &key, Some(&known))?))).collect()
 }
 
-/// The later of two states of an object that several watches show; `a`, if versions do not compare.
+/// The later of two states of an object that several watches show; `a` if versions cannot be compared.
 pub(crate) fn newer(a: Object, b: Object, is_comparable: bool) -> Object {
     match a.header.version.compare(&b.header.version) {
         Some(Ordering::Less) if is_comparable => b,
@@ -65,7 +65,7 @@ fn shown_by(watch: &Readable, key: &ObjectKey, known: Option<&Known>) -> Result<
     }
     Ok(match known.and_then(|known| known.left.as_ref()) {
         None => watch.store.find(key)?,
-        // Which of two incarnations of a name is the later one, UIDs do not tell.
+        // UIDs do not tell which of two objects of one name is the later one.
         Some(WrittenState::Nothing(_)) => None,
         Some(WrittenState::Unkept(version)) => match cached(watch, key, version, is_dry_run)? {
             Cached::New(cached) => cached,
@@ -79,18 +79,18 @@ fn shown_by(watch: &Readable, key: &ObjectKey, known: Option<&Known>) -> Result<
     })
 }
 
-/// The store's view of an object that the call has written.
+/// A store's state of an object that the call has written.
 enum Cached {
-    /// It has caught up with the write. None: it has no such object now.
+    /// The store has caught up with the write. `None` if it has no such object now.
     New(Option<Object>),
     /// A state before the write, or none.
     Stale,
 }
 
-/// The store's view of the object, compared with the state of `version` that a write has left. The answer to a dry run
-/// has the version that it builds on, so the store is past it with a later version of the object only.
+/// Compares the store's state of the object with `version`, the version after a write. The answer to a dry run has the
+/// version on which it is based, so only a later version of the object shows that the store is past it.
 fn cached(watch: &Readable, key: &ObjectKey, version: &Version, is_dry_run: bool) -> Result<Cached, NotSynced> {
-    // Where versions do not compare, only this very state is known to be the write's.
+    // If versions cannot be compared, only exactly this version is known to be the write's.
     let order = |other: &Version| other.compare(version).filter(|_| watch.store.is_comparable());
     let reaches = |other: &Version| {
         if is_dry_run {
@@ -99,7 +99,7 @@ fn cached(watch: &Readable, key: &ObjectKey, version: &Version, is_dry_run: bool
             order(other).map_or(other == version, Ordering::is_ge)
         }
     };
-    // Asked before the object is read: in the other order, both might miss what comes between.
+    // Checked before the object is read. In the other order, a change in between might be missed by both.
     let is_past = !is_dry_run && watch.store.version().is_some_and(|applied| reaches(&applied));
     let object = watch.store.find(key)?;
     Ok(if is_past || object.as_ref().is_some_and(|object| reaches(&object.header.version)) {
@@ -109,7 +109,7 @@ fn cached(watch: &Readable, key: &ObjectKey, version: &Version, is_dry_run: bool
     })
 }
 
-/// The part of `object` that a watch of `spec` keeps. None: nothing, or nobody here knows.
+/// The part of `object` that a watch of `spec` keeps. `None` if there is none, or if only the server knows.
 fn would_show(spec: &WatchSpec, object: &Object) -> Option<Object> {
     let header = &object.header;
     let is_near = spec.namespace.is_none() || spec.namespace == header.key.namespace;

@@ -1,4 +1,4 @@
-//! Reads the answer to a mutation: the object's new state, for the plugin and for the call's overlay.
+//! Parses the answer to a mutation: the object's new state, for the plugin and for the call's overlay.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use windlass_core::object::{Object, ObjectKind};
 use crate::informer::parse::{self, ObjectParser, ParseError};
 use crate::writer::plan::{How, Plan};
 
-/// The state that a committed mutation has left.
+/// The result of a committed mutation.
 #[derive(Debug)]
 pub(crate) enum Answered {
     /// The whole object, as a watch would show it.
     Whole(Object),
-    /// Something else: a `Scale`, a `TokenRequest`, the `Status` of an eviction.
+    /// Something else, such as a `Scale`, a `TokenRequest`, or the `Status` of an eviction.
     Other(Arc<str>),
-    /// Nothing: it has gone. The incarnation that it was, if the server named it.
+    /// The object is gone. Contains its UID if the server returned it.
     Gone {
         uid: Option<String>,
-        /// The last state, where the server sent one.
+        /// The last state, if the server returned it.
         last: Option<Arc<str>>,
     },
 }
@@ -62,7 +62,7 @@ struct Details<'a> {
     uid: Option<Cow<'a, str>>,
 }
 
-/// Whether a namespace has content, which holds it beside the finalizers of its metadata.
+/// Whether a namespace has content, which keeps it alive just as the finalizers in its metadata do.
 fn has_content(top: &AnswerObject<'_>) -> bool {
     #[derive(Deserialize)]
     struct AnswerSpec<'a> {
@@ -76,7 +76,7 @@ fn has_content(top: &AnswerObject<'_>) -> bool {
 }
 
 impl AnswerMetadata<'_> {
-    /// Whether nothing holds the object any more: the server has removed it with this answer.
+    /// Whether nothing keeps the object alive any more, so that the server has removed it with this answer.
     fn has_gone(&self) -> bool {
         let waits =
             self.deletion_grace_period_seconds != Some(0) || self.finalizers.as_ref().is_some_and(|it| !it.is_empty());
@@ -84,12 +84,12 @@ impl AnswerMetadata<'_> {
     }
 }
 
-/// Reads the answer to `plan`, which the server carried out.
+/// Parses the answer to the committed `plan`.
 pub(crate) fn read(plan: &Plan, text: &str) -> Result<Answered, ParseError> {
     if plan.is_unstored() {
         return parse::clean(text, &plan.resource.kind).map(Answered::Other);
     }
-    // Nearly every answer is one, and is read once only.
+    // Nearly every answer is a whole object, and is parsed only once.
     if plan.how != How::Delete
         && let Some(object) = parser(&plan.resource.kind).living(text, &plan.key.name)?
     {
@@ -103,7 +103,7 @@ pub(crate) fn read(plan: &Plan, text: &str) -> Result<Answered, ParseError> {
     let has_content = has_content(&top);
     let is_whole = is_of(&top, &plan.resource.kind, &plan.subresource);
     let metadata = top.metadata.unwrap_or_default();
-    // What a delete leaves, and what a server without `deletionGracePeriodSeconds` says of it.
+    // The remains of a delete, which a server without `deletionGracePeriodSeconds` returns as well.
     let is_deleted = plan.how == How::Delete && metadata.deletion_timestamp.is_none();
     let is_named = metadata.name.as_deref() == Some(&*plan.key.name);
     if is_deleted || (is_whole && is_named && !has_content && metadata.has_gone()) {
@@ -134,7 +134,7 @@ fn is_of(top: &AnswerObject<'_>, kind: &ObjectKind, subresource: &str) -> bool {
 }
 
 impl Answered {
-    /// Shows it to the reads of the same call.
+    /// Makes the object visible to later reads of the same call.
     pub(crate) fn lay(&self, plan: &Plan, overlay: &Overlay) {
         let (kind, key) = (&plan.resource.kind, plan.key.clone());
         match self {

@@ -1,5 +1,6 @@
-//! One line a mutation, at debug level, as the host tells of calls: who did what to which object, for whom, and how it
-//! ended; and the counts of the same. Of what a read-only host withholds, the line says what it would have done.
+//! Logs one line per mutation at debug level, like the lines about calls: the principal, the object, the call, and the
+//! outcome. Also counts the outcomes. For a write that a read-only host withholds, the line contains the intended
+//! change.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,29 +13,28 @@ use windlass_core::write::settle::Settlement;
 use crate::client::api_error::{Fate, Subject};
 use crate::client::request::{MutationAnswer, RequestError};
 
-/// How a mutation ended.
+/// The outcome of a mutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WriteOutcome {
-    /// The server carried it out.
+    /// The server committed it.
     Committed,
     /// The server refused it.
     Refused,
-    /// It never left the host: the server could not be reached.
+    /// It was not sent, because the server could not be reached.
     NotSent,
-    /// It was sent, and what became of it is not known yet.
+    /// It was sent, and its outcome is not known yet.
     Unknown,
-    /// It was provably not needed, and not sent.
+    /// It was provably unnecessary and was not sent.
     Skipped,
-    /// The host is read-only: at most a dry run was sent.
+    /// The host is read-only, so at most a dry run was sent.
     Withheld,
 }
 
 impl WriteOutcome {
-    /// Each of them.
     pub const ALL: [Self; 6] =
         [Self::Committed, Self::Refused, Self::NotSent, Self::Unknown, Self::Skipped, Self::Withheld];
 
-    /// The label of metrics, and the word in the audit log.
+    /// The metric label, and the word in the audit log.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl WriteOutcome {
         }
     }
 
-    /// That of a request which has failed.
+    /// The outcome of a failed request.
     pub(crate) fn of_failure(error: &RequestError, fate: Fate) -> Self {
         match (error, fate) {
             (RequestError::NotSent { .. }, _) => Self::NotSent,
@@ -57,7 +57,7 @@ impl WriteOutcome {
     }
 }
 
-/// How many mutations ended in which way.
+/// The number of mutations by outcome.
 #[derive(Debug, Default)]
 pub(crate) struct Counts([AtomicU64; WriteOutcome::ALL.len()]);
 
@@ -71,7 +71,7 @@ impl Counts {
     }
 }
 
-/// A line at this level about the subject of an [`Audit`], with these fields and this message.
+/// Logs a line at this level about the subject of an [`Audit`], with these fields and this message.
 macro_rules! line {
     ($level:ident, $audit:expr, $took:expr, $($rest:tt)*) => {{
         let Audit { call, subject, dry_run, .. } = *$audit;
@@ -102,7 +102,6 @@ pub(crate) struct Audit<'a> {
 }
 
 impl Audit<'_> {
-    /// Writes how it ended.
     pub(crate) fn ended(&self, outcome: WriteOutcome, code: Option<u16>, took: Duration) {
         self.counts.count(outcome);
         let (name, settled) = (outcome.as_str(), None::<&str>);
@@ -113,13 +112,13 @@ impl Audit<'_> {
         }
     }
 
-    /// Writes how one that was unknown has settled.
+    /// Logs how a mutation with an unknown outcome has settled.
     pub(crate) fn settled(&self, settlement: Settlement, took: Duration) {
         let (code, outcome, settled) = (None::<u16>, WriteOutcome::Unknown.as_str(), settlement.as_str());
         line!(info, self, took, code, outcome, settled, "mutation settled");
     }
 
-    /// Writes what one would have done that a read-only host has withheld; at trace level, if that is no news.
+    /// Logs the intended change of a withheld mutation; at trace level if it is not new.
     pub(crate) fn withheld(&self, write: &WithheldWrite, is_news: bool, code: Option<u16>, took: Duration) {
         self.counts.count(WriteOutcome::Withheld);
         let outcome = WriteOutcome::Withheld.as_str();
@@ -133,7 +132,7 @@ impl Audit<'_> {
     }
 }
 
-/// The HTTP status of an answer, if there was one.
+/// The HTTP status of the answer, if there was one.
 pub(crate) fn code(result: &Result<MutationAnswer, RequestError>) -> Option<u16> {
     match result {
         Ok(answer) => Some(answer.code),

@@ -1,5 +1,5 @@
-//! The body of a write, taken apart no further than its metadata, or than the operations of a JSON patch. Everything
-//! else goes to the server byte for byte.
+//! The body of a write. Only its metadata, or the operations of a JSON patch, are parsed. Everything else is sent to
+//! the server byte for byte.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,12 +10,12 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use windlass_core::object::ObjectKind;
 
-/// Why a body cannot be sent.
+/// The reason why a body cannot be sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
     #[error("the body is not a JSON object: {0}")]
     Json(#[from] serde_json::Error),
-    #[error("{field} is missing or no string")]
+    #[error("{field} is missing or not a string")]
     Missing { field: &'static str },
     #[error("metadata.resourceVersion is {body:?}, but the write is to be locked to {option:?}")]
     TwoVersions { body: String, option: String },
@@ -25,8 +25,8 @@ pub(crate) enum BodyError {
     OtherController(String),
 }
 
-/// The fields of a JSON object, their values unread. Refuses duplicates, which the server would, too, had they not been
-/// lost here.
+/// The fields of a JSON object with unparsed values. Refuses duplicates, which the server would refuse too, but which
+/// would be lost here.
 #[derive(Debug, Default)]
 struct Fields(BTreeMap<String, Box<RawValue>>);
 
@@ -44,7 +44,7 @@ impl<'de> Deserialize<'de> for Fields {
                 let mut fields = BTreeMap::new();
                 while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
                     if fields.contains_key(&name) {
-                        return Err(A::Error::custom(format!("the field {name:?} stands twice")));
+                        return Err(A::Error::custom(format!("the field {name:?} appears twice")));
                     }
                     fields.insert(name, value);
                 }
@@ -56,7 +56,7 @@ impl<'de> Deserialize<'de> for Fields {
 }
 
 impl Fields {
-    /// A field that is a string and not empty.
+    /// A field that is a non-empty string.
     fn text(&self, name: &str) -> Option<String> {
         let text: String = serde_json::from_str(self.0.get(name)?.get()).ok()?;
         (!text.is_empty()).then_some(text)
@@ -68,7 +68,7 @@ impl Fields {
     }
 }
 
-/// An object, or a patch in the form of one.
+/// An object, or a patch in the form of an object.
 #[derive(Debug)]
 pub(crate) struct Body {
     top: Fields,
@@ -118,7 +118,7 @@ impl Body {
         self.metadata.set("namespace", &namespace.into())
     }
 
-    /// The optimistic lock.
+    /// Locks the write to a version.
     pub(crate) fn lock_version(&mut self, version: &str) -> Result<(), BodyError> {
         match self.metadata.text("resourceVersion") {
             Some(body) if body != version => Err(BodyError::TwoVersions { body, option: version.to_owned() }),
@@ -126,7 +126,7 @@ impl Body {
         }
     }
 
-    /// Makes the server refuse the write if the name belongs to another incarnation.
+    /// Makes the server refuse the write if the name belongs to an object with another UID.
     pub(crate) fn lock_uid(&mut self, uid: &str) -> Result<(), BodyError> {
         match self.metadata.text("uid") {
             Some(body) if body != uid => Err(BodyError::TwoUids { body, option: uid.to_owned() }),
@@ -134,7 +134,7 @@ impl Body {
         }
     }
 
-    /// Makes the owner of `reference` the controller, beside the owners that the body names.
+    /// Makes the owner in `reference` the controller, in addition to the owners that the body names.
     pub(crate) fn set_controller(&mut self, reference: Value) -> Result<(), BodyError> {
         let mut owners: Vec<Value> = match self.metadata.0.get("ownerReferences") {
             Some(owners) => serde_json::from_str::<Option<_>>(owners.get())?.unwrap_or_default(),
@@ -158,7 +158,7 @@ impl Body {
     }
 }
 
-/// A JSON patch, of which each operation goes to the server byte for byte.
+/// A JSON patch. Each of its operations is sent to the server byte for byte.
 #[derive(Debug)]
 pub(crate) struct JsonPatch(Vec<Box<RawValue>>);
 
@@ -180,8 +180,9 @@ impl JsonPatch {
         (!set.value.is_empty()).then_some(set.value)
     }
 
-    /// Has the patch end by replacing the text at `path`. As a lock this is better than a test: a failed test would be
-    /// `Invalid` like any other, but a changed version is a conflict, and a changed uid says so in its cause.
+    /// Appends an operation that replaces the text at `path`. This is a better lock than a test operation: a failed
+    /// test would be `Invalid` like any other, but a changed version is a conflict, and a changed UID is named as the
+    /// cause.
     pub(crate) fn replace(&mut self, path: &str, value: &str) -> Result<(), BodyError> {
         let operation = json!({"op": "replace", "path": path, "value": value});
         self.0.push(serde_json::value::to_raw_value(&operation)?);

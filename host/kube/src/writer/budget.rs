@@ -1,7 +1,8 @@
-//! How often a plugin may write, over all its calls: a write beyond that waits for its turn, so that a flood slows down
-//! the plugin that makes it, and nobody else.
+//! Limits the rate of a plugin's writes, over all its calls. A write beyond the limit waits, so that a flood slows down
+//! only the plugin that causes it.
 //!
-//! Only what is really sent is paid for: a write that would change nothing is free. Who stops waiting has sent nothing.
+//! Only writes that are sent are charged; a write that would change nothing is free. A write whose caller stops waiting
+//! is not sent.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -17,17 +18,17 @@ use windlass_core::rights::principal::Role;
 
 use crate::offload::Offload;
 
-/// How soon the log says again that writes wait.
+/// The minimum time between two log lines about waiting writes.
 const WAIT_REPORT_INTERVAL: Duration = Duration::from_mins(10);
 
-/// How often a plugin may write, over all its calls.
+/// The rate limit of a plugin's writes, over all its calls.
 ///
-/// The server has its own priority and fairness. This is for a plugin that runs away, and must not be felt at a start.
+/// The server has its own priority and fairness. This limit is meant for a runaway plugin and should not be noticed at
+/// a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteRate {
-    /// In the long run. 0: as often as it likes.
+    /// The sustained rate. 0 for no limit.
     pub per_second: u32,
-    /// At once.
     pub burst: u32,
 }
 
@@ -45,9 +46,9 @@ pub struct WriteBudget(Arc<WriteBudgetInner>);
 struct WriteBudgetInner {
     rate: WriteRate,
     tokens: Mutex<Tokens>,
-    /// Held by the one that waits for the next token. The others wait for it, in the order in which they came.
+    /// Held by the waiter for the next token. The other waiters queue for it in order.
     queue: tokio::sync::Mutex<()>,
-    /// The moment from which the bucket's moments are counted.
+    /// The start of the clock for the bucket.
     origin: Instant,
     waited: AtomicU64,
     reports: Mutex<Repeats>,
@@ -58,11 +59,11 @@ struct WriteBudgetInner {
 #[derive(Debug)]
 struct Tokens {
     bucket: TokenBucket,
-    /// Those who wait for one. Nobody passes them.
+    /// The number of waiters, which later writes must not overtake.
     waiting: usize,
 }
 
-/// Somebody who waits.
+/// A waiter, counted while it exists.
 struct BudgetWaiter<'a>(&'a WriteBudgetInner);
 
 impl<'a> BudgetWaiter<'a> {
@@ -88,21 +89,21 @@ impl WriteBudgetInner {
     }
 }
 
-/// Nobody waits for the request any more, as when its call is over.
+/// The caller does not wait for the request any more, for example because its call has ended.
 #[derive(Debug)]
 pub(crate) struct Abandoned;
 
-/// The budget that is to pay for what `call` sends: not for what the host does for it.
+/// The budget for requests of `call`. `None` for requests that the host makes for the plugin.
 fn of_call<'a>(budget: Option<&'a WriteBudget>, call: &CallContext) -> Option<&'a WriteBudget> {
     budget.filter(|_| call.principal.role == Role::Plugin)
 }
 
-/// Pays for one request of `call`, if that can be done now.
+/// Pays for one request of `call`, if that is possible now.
 pub(crate) fn try_pay(budget: Option<&WriteBudget>, call: &CallContext) -> bool {
     of_call(budget, call).is_none_or(WriteBudget::try_pay)
 }
 
-/// Pays for one request of `call` as soon as that can be done, if `asker` still wants to know then.
+/// Pays for one request of `call` as soon as possible, unless `asker` stops waiting before.
 pub(crate) async fn pay<T>(
     budget: Option<&WriteBudget>,
     call: &CallContext,
@@ -117,7 +118,7 @@ pub(crate) async fn pay<T>(
 }
 
 impl WriteBudget {
-    /// That of a plugin which has written nothing yet.
+    /// The budget of a plugin that has not written yet.
     #[must_use]
     pub fn new(rate: WriteRate) -> Self {
         let bucket = TokenBucket::new(rate.per_second, rate.burst);
@@ -127,13 +128,13 @@ impl WriteBudget {
         Self(Arc::new(WriteBudgetInner { rate, tokens, queue, origin: Instant::now(), waited, reports, offload }))
     }
 
-    /// How many writes have had to wait.
+    /// The number of writes that had to wait.
     #[must_use]
     pub fn waited(&self) -> u64 {
         self.0.waited.load(Ordering::Relaxed)
     }
 
-    /// Pays for one write, if that can be done now and nobody waits.
+    /// Pays for one write, if that is possible now and no other write waits.
     fn try_pay(&self) -> bool {
         if self.0.rate.per_second == 0 {
             return true;
@@ -143,12 +144,12 @@ impl WriteBudget {
         tokens.waiting == 0 && tokens.bucket.try_take(now).is_ok()
     }
 
-    /// Where its writes take place that take long; it is as `new` makes it.
+    /// The threads for the plugin's long writes, created by `new` if necessary.
     pub(crate) fn offload(&self, new: impl FnOnce() -> Offload) -> Offload {
         self.0.offload.get_or_init(new).clone()
     }
 
-    /// Waits until a write can be paid for, and pays. Who stops waiting has paid nothing.
+    /// Waits until a write can be paid for, and pays. Cancelling the wait pays nothing.
     async fn pay(&self, plugin: &str) {
         let _waiting = BudgetWaiter::of(&self.0);
         self.0.waited.fetch_add(1, Ordering::Relaxed);

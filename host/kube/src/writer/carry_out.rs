@@ -1,4 +1,4 @@
-//! One write on its way: what is sent for it, and what follows from how that ended.
+//! Carries out one write: sends its requests, and decides what follows from their results.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,16 +26,16 @@ use crate::writer::plan::{Plan, plan};
 use crate::writer::settling::{Sent, Unsettled};
 use crate::writer::skip::StateBefore;
 
-/// How many names are tried for one `generateName`.
+/// The maximum number of names that are tried for one `generateName`.
 const GENERATED_NAMES_MAX: usize = 8;
-/// How often a write that the host itself has locked to a version is judged anew, because the object has changed
-/// meanwhile.
+/// The maximum number of judgements of a write that the host itself locked to a version. It is judged again if the
+/// object has changed in the meantime.
 const JUDGEMENTS_MAX: usize = 5;
 
-/// How a write ended for now.
+/// The result of a write.
 pub(super) struct Ended {
     pub(super) written: Written,
-    /// The write whose outcome is not known yet, and what is to be seen of it.
+    /// The write, if its outcome is not known yet, and what the caches should show of it.
     pub(super) unsettled: Option<(Unsettled, Option<Interest>)>,
 }
 
@@ -45,25 +45,25 @@ impl From<ApiError> for Ended {
     }
 }
 
-/// How far a write has come.
+/// The progress of a write.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each answers a question of its own, in any combination")]
 pub(super) struct Progress {
-    /// It is on a thread apart.
+    /// It runs on a separate thread.
     pub(super) offloaded: bool,
-    /// It has left the thread on which it began, where nothing is to be sent: that is the guest's.
+    /// It has left the thread on which it began. That thread is the guest's, and nothing may be sent from it.
     pub(super) away: bool,
     /// Its next request is paid for.
     pub(super) paid: bool,
-    /// Tries that are left.
+    /// The number of remaining attempts.
     pub(super) names: usize,
     pub(super) judgements: usize,
-    /// The host is read-only, so it is a dry run now.
+    /// The host is read-only, so the write has become a dry run.
     pub(super) withheld: bool,
 }
 
 impl Progress {
-    /// Of `operation`, which begins.
+    /// The progress of an `operation` that begins.
     pub(super) fn of(operation: &Operation, withheld: bool) -> Self {
         let offloaded = operation.body_bytes() > READ_IN_PLACE_BYTES_MAX;
         Self {
@@ -77,13 +77,13 @@ impl Progress {
     }
 }
 
-/// How far a write has come.
+/// The state in which a step of a write ends.
 #[expect(clippy::large_enum_variant, reason = "nearly every write ends at once, and none is kept as this")]
 pub(super) enum Stage {
     Ended(Ended),
-    /// It is compared with what is large, which is to be done apart.
+    /// It must be compared with a large text, which has to happen on a separate thread.
     TakesLong(Progress),
-    /// It would be sent, and has to wait until it can be paid for.
+    /// It should be sent, but must wait for the budget.
     Unpaid(Subject, Progress),
 }
 
@@ -94,7 +94,7 @@ impl<T: Into<Ended>> From<T> for Stage {
 }
 
 impl Writer {
-    /// Carries `operation` out, which has come so far.
+    /// Carries out `operation` from this progress on.
     pub(super) async fn carry_out(&self, call: &CallContext, operation: &Operation, mut progress: Progress) -> Stage {
         let mut conflict: Option<(Lock, Ended)> = None;
         loop {
@@ -131,7 +131,7 @@ impl Writer {
             if let Some((conflict, ended)) = conflict.take()
                 && conflict == lock
             {
-                // The object still has the version to which the write was locked: the conflict is about something else.
+                // The object still has the version to which the write was locked, so the conflict has another cause.
                 return Stage::Ended(ended);
             }
             let is_generated = plan.generated;
@@ -155,9 +155,9 @@ impl Writer {
         }
     }
 
-    /// Tells of what the server has carried out.
+    /// Reports a committed write.
     fn tell(&self, call: &CallContext, plan: &Plan, answered: &Answered) {
-        // A token that was asked for changes no object, neither does a review.
+        // A token request changes no object, and neither does a review.
         let is_idle = plan.dry_run || plan.is_unstored() || &*plan.subresource == "token";
         let is_change = !is_idle && call.principal.role == Role::Plugin;
         if let Some(committed) = self.committed.as_ref().filter(|_| is_change) {
@@ -170,7 +170,7 @@ impl Writer {
         }
     }
 
-    /// How long the server has for `plan`, if it may be sent.
+    /// The time that the server has for `plan`, if it may be sent.
     pub(super) fn may_send(&self, call: &CallContext, plan: &Plan) -> Result<Duration, ApiError> {
         self.may_start(call).map_err(|(reason, why)| {
             self.audit(call, plan).ended(WriteOutcome::NotSent, None, Duration::ZERO);
@@ -178,11 +178,10 @@ impl Writer {
         })
     }
 
-    /// How long the server has for a write of `call`, or why none may be sent.
+    /// The time that the server has for a write of `call`, or the reason why none may be sent.
     pub(super) fn may_start(&self, call: &CallContext) -> Result<Duration, (ApiReason, String)> {
         if !self.trust.is_given_since(call.overlay.began()) {
-            let why =
-                "not sent: the API server was restored, or may have been, and what this call has read may be undone";
+            let why = "not sent: the API server was restored, or may have been, so the state that this call has read may not exist any more";
             let why = why.to_owned();
             return Err((ApiReason::Conflict, why));
         }
@@ -193,10 +192,10 @@ impl Writer {
         if plan.withheld {
             return self.withhold(call, plan, before).await;
         }
-        // Before it is sent: its event may come before its answer.
+        // Before the request is sent, because its event may come before its answer.
         let interest = self.expecting.as_ref().and_then(|expecting| expecting.open(call, &plan));
         let at = Instant::now();
-        // The last question: whatever was asked before took time, in which the lease may have ended.
+        // Checked last, because earlier steps took time, in which the lease may have ended.
         let limit = match self.may_send(call, &plan) {
             Ok(limit) => limit,
             Err(lost) => {
@@ -252,12 +251,12 @@ impl Writer {
         }
     }
 
-    /// The server's refusal of `plan`, once it is clear what does not exist, if anything does not.
+    /// The server's refusal of `plan`, after determining what does not exist, if anything.
     pub(super) async fn judged(&self, plan: &Plan, failure: ApiError) -> ApiError {
         judged(failure, &self.discovery, &plan.subject, &plan.resource, &plan.subresource).await
     }
 
-    /// Has the key wait for what the server has carried out.
+    /// Makes the key wait for the effect of a committed write.
     fn expect(&self, interest: Option<Interest>, plan: &Plan, code: u16, answered: &Answered) {
         if let (Some(expecting), Some(interest)) = (&self.expecting, interest) {
             let effect = expecting.effect(&interest, plan, code, answered);
@@ -265,8 +264,8 @@ impl Writer {
         }
     }
 
-    /// Keeps the call from ending until the write can no longer be carried out. That is a part of the call's trace,
-    /// which ends later than the call then.
+    /// Keeps the call from ending until the write can no longer take effect. This is part of the call's trace, which
+    /// then ends later than the call.
     pub(super) async fn settle(&self, call: &Arc<CallContext>, unsettled: Unsettled, interest: Option<Interest>) {
         let began = Instant::now();
         let plan = unsettled.plan();
@@ -289,7 +288,8 @@ impl Writer {
                 interest.ended(&effect);
             }
             (Settlement::NotCommitted, .., interest) => end(interest, &Effect::Nothing),
-            // What it may have done is to be in the caches before the key runs: they have to prove that they are fresh.
+            // The possible effects must be in the caches before the key runs, so the caches have to prove that they are
+            // fresh.
             (Settlement::Committed | Settlement::Superseded | Settlement::Expired, .., interest) => {
                 end(interest, &Effect::Unknown);
             }
@@ -304,7 +304,7 @@ impl Writer {
     }
 }
 
-/// The answer for the plugin to a write that the server carried out. The call's later reads see it.
+/// The plugin's answer to a committed write. The call's later reads see the new object.
 fn committed(call: &CallContext, plan: &Plan, answered: Answered) -> Option<Arc<str>> {
     if !plan.dry_run && !plan.is_unstored() {
         answered.lay(plan, &call.overlay);

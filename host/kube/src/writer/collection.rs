@@ -1,8 +1,8 @@
-//! Deletions of collections: one request, which deletes one object after the other.
+//! Deletions of collections: one request, for which the server deletes one object after the other.
 //!
-//! Nobody knows beforehand which they are. The server names them in its answer, as they were before. An error may come
-//! when some are deleted already; then, and where the server does not name them, the caches of the kind have to prove
-//! that they are fresh before the key runs again (ADR 10, ADR 11).
+//! The objects are not known in advance. The server returns them in its answer, in their state before. If an error
+//! comes, some may have been deleted already. In that case, and if the server does not return the objects, the caches
+//! of the kind have to prove that they are fresh before the key runs again (ADR 10, ADR 11).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -54,16 +54,16 @@ struct Deletion {
     namespace: Option<Arc<str>>,
     labels: Selector,
     propagation: Propagation,
-    /// The server will change nothing.
+    /// Whether the server will change nothing.
     dry_run: bool,
-    /// It is a dry run only because the host is read-only: the call takes it for carried out.
+    /// Whether it is a dry run only because the host is read-only. The call then treats it as committed.
     withheld: bool,
 }
 
-/// How a deletion ended for now.
+/// The result of a deletion.
 struct EndedCollection {
     deleted: Deleted,
-    /// Until when the server may go on with it, and who waits for what it does.
+    /// Until when the server may continue with it, and the interest in its effects.
     unsettled: Option<(Instant, Option<CollectionInterest>)>,
 }
 
@@ -74,8 +74,8 @@ impl From<ApiError> for EndedCollection {
 }
 
 impl Writer {
-    /// Deletes the objects of `collection`, and names those that the server says were among them; `None` if it does not
-    /// say. As with [`Writer::write`], who stops waiting abandons the answer only.
+    /// Deletes the objects of `collection`, and returns those that the server lists as deleted; `None` if it lists
+    /// none. As with [`Writer::write`], a caller that stops waiting only abandons the answer.
     #[must_use]
     pub fn delete_collection(
         &self,
@@ -92,7 +92,7 @@ impl Writer {
                 return;
             };
             let Some((over, interest)) = unsettled else {
-                // First: whoever is answered finds the call settled.
+                // This comes first, so that the call has settled when the caller gets the answer.
                 drop(call);
                 let _ = asker.send(deleted);
                 return;
@@ -117,7 +117,7 @@ impl Writer {
         })
     }
 
-    /// None: nobody waits for it any more, and nothing was sent.
+    /// `None` if the caller stopped waiting and nothing was sent.
     async fn delete_all(
         &self,
         call: &CallContext,
@@ -130,7 +130,7 @@ impl Writer {
         let mut planned = self.plan_deletion(call, collection, &options).await;
         if planned.is_ok() && !budget::try_pay(self.budget.as_ref(), call) {
             budget::pay(self.budget.as_ref(), call, &mut asker).await.ok()?;
-            // What the plugin may do is no longer sure.
+            // The plugin's rights may have changed.
             planned = self.plan_deletion(call, collection, &options).await;
         }
         let ended = match planned {
@@ -179,7 +179,7 @@ impl Writer {
             return refusal::read_only(&deletion.subject, &write, &why).into();
         }
         let Deletion { resource, namespace, labels, dry_run, .. } = &deletion;
-        // Before it is sent: its events may come before its answer.
+        // Before the request is sent, because its events may come before its answer.
         let interest = self.expecting.as_ref().filter(|_| !dry_run);
         let interest =
             interest.and_then(|expecting| expecting.open_collection(call, &resource.kind, namespace.as_ref(), labels));
@@ -202,7 +202,7 @@ impl Writer {
                 let found = self.offload.read(text, move |text| named_in(text, &kind)).await;
                 self.carried_out(call, &deletion, found.ok().flatten(), (interest, code, took))
             }
-            // It was carried out all the same.
+            // It was committed nevertheless.
             Err(RequestError::TooLarge { .. } | RequestError::NotText(_)) => {
                 self.carried_out(call, &deletion, None, (interest, code, took))
             }
@@ -215,7 +215,8 @@ impl Writer {
                         None
                     }
                     (Fate::Unknown(Ending::Silent), _) => Some((sent.over(), interest)),
-                    // Some may be deleted: the server refuses one object after it has deleted another.
+                    // Some objects may have been deleted, because the server may refuse one object after it has deleted
+                    // another.
                     (Fate::Refused | Fate::Unknown(Ending::Answered), _) => {
                         end(interest, CollectionInterest::unknown);
                         None
@@ -227,7 +228,7 @@ impl Writer {
         }
     }
 
-    /// The server has deleted the objects that it has `found`, or not said which.
+    /// The server has deleted the objects in `found`, or did not list them.
     fn carried_out(
         &self,
         call: &CallContext,
@@ -270,11 +271,11 @@ impl Writer {
 }
 
 impl Deletion {
-    /// Shows the call's later reads that `object`, as it was before, is deleted.
+    /// Shows to the call's later reads that `object`, given in its state before, is deleted.
     fn lay(&self, call: &CallContext, object: &Object) {
         let (kind, key) = (&self.resource.kind, &object.header.key);
         if self.waits(object) {
-            // How it is while it waits, the server does not say.
+            // The server does not return the state of an object that waits for its deletion.
             call.overlay.doubt(kind, key.clone());
         } else {
             call.overlay.gone(kind, key.clone(), Some(object.header.uid.clone()));
@@ -284,15 +285,15 @@ impl Deletion {
         }
     }
 
-    /// Whether a deleted `object` may be there still: other propagations are finalizers, and Pods end in their own
-    /// time.
+    /// Whether a deleted `object` may still exist: other propagation policies set finalizers, and Pods end after a
+    /// grace period.
     fn waits(&self, object: &Object) -> bool {
         let kind = &self.resource.kind;
         let is_pod = &*kind.api_version == "v1" && &*kind.kind == "Pod";
         is_pod || self.propagation != Propagation::Background || !finalizer::in_text(&object.glance()).is_empty()
     }
 
-    /// All objects that it is about, as one.
+    /// A reference that stands for all objects of the collection.
     fn any(&self) -> ObjectRef {
         let key = ObjectKey { namespace: self.namespace.clone(), name: "*".into() };
         ObjectRef { kind: self.resource.kind.clone(), key, uid: None }
@@ -310,8 +311,8 @@ impl Deletion {
     }
 }
 
-/// All that can be wrong before anybody is asked. The label selector, and the name of the only object that can be
-/// meant, if there is one.
+/// Checks everything that can be checked without the server. Returns the label selector, and the name of the only
+/// object that can match, if there is one.
 fn check<'a>(
     subject: &Subject,
     collection: &'a Collection,
@@ -324,9 +325,7 @@ fn check<'a>(
     let name = field_selector::only_name(fields).map_err(|error| invalid(error.to_string()))?;
     if !collection.all && labels.is_empty() && field_selector::is_empty(fields) {
         let kind = &collection.kind;
-        return Err(invalid(format!(
-            "without a selector every {kind} would be deleted: select, or say that all are meant"
-        )));
+        return Err(invalid(format!("without a selector every {kind} would be deleted: set a selector, or set `all`")));
     }
     if options.resource_version.is_some() {
         return Err(invalid("a collection cannot be locked to a resource version: each object has its own".to_owned()));
@@ -334,7 +333,7 @@ fn check<'a>(
     Ok((labels, name))
 }
 
-/// The objects that an answer names. None: it is no list.
+/// The objects in an answer. `None` if it is not a list.
 fn named_in(text: &str, kind: &ObjectKind) -> Result<Option<Vec<Object>>, ParseError> {
     #[derive(Deserialize)]
     struct Found<'a> {

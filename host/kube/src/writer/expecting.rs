@@ -1,7 +1,7 @@
-//! Tells the gate of a controller what each of its writes has left, and where that can be seen (ADR 10). For `writer`.
+//! Reports to a controller's gate the effect of each write, and the caches that can show it (ADR 10). Used by `writer`.
 //!
-//! Which caches may show an object is decided here, as selectors are; when one has shown it, in `core::expectations`.
-//! The deletion of a collection is `collection`'s.
+//! This module decides which caches may show an object, based on their selectors. `core::expectations` decides when a
+//! cache has shown it. For deletions of collections, see `collection`.
 
 mod collection;
 
@@ -32,7 +32,7 @@ pub struct Expecting {
     watches: Arc<[Watch]>,
 }
 
-/// A watch's view of objects.
+/// The selection of a watch.
 #[derive(Debug)]
 struct Watch {
     spec: WatchSpec,
@@ -47,7 +47,7 @@ impl fmt::Debug for Expecting {
 }
 
 impl Expecting {
-    /// The caches of `readable`, as a gate takes them.
+    /// The caches of `readable`, in the form that a gate takes.
     #[must_use]
     pub fn caches(readable: &[Readable]) -> Vec<Cache> {
         let cache = |readable: &Readable| Cache {
@@ -57,7 +57,7 @@ impl Expecting {
         readable.iter().map(cache).collect()
     }
 
-    /// Tells `gate`, which has the caches of `readable`.
+    /// Reports to `gate`, which has the caches of `readable`.
     #[must_use]
     pub fn new(gate: Arc<Gate>, readable: &[Readable]) -> Self {
         let watch = |Readable { spec, store, .. }: &Readable| {
@@ -67,7 +67,7 @@ impl Expecting {
         Self { gate, watches: readable.iter().map(watch).collect() }
     }
 
-    /// To be called before `plan` is sent. None: no cache can show what it does.
+    /// Call it before `plan` is sent. `None` if no cache can show its effect.
     pub(crate) fn open(&self, call: &CallContext, plan: &Plan) -> Option<Interest> {
         if plan.dry_run || plan.is_unstored() {
             return None;
@@ -78,7 +78,7 @@ impl Expecting {
         self.gate.open(&call.primary_key, &plan.key, caches)
     }
 
-    /// The effect of `plan`, as its answer shows it.
+    /// The effect of `plan` according to its answer.
     pub(crate) fn effect(&self, interest: &Interest, plan: &Plan, code: u16, answered: &Answered) -> Effect {
         let kind = &plan.resource.kind;
         match answered {
@@ -91,7 +91,8 @@ impl Expecting {
                     shown: shown.collect(),
                 }
             }
-            // What no delete has removed was terminating before, and this write has taken what held it.
+            // If the object is gone without a delete, it was terminating, and this write has removed what kept it
+            // alive.
             Answered::Gone { uid, .. } => {
                 Effect::Removed { uid: uid.as_deref().map(Into::into), for_good: plan.how != How::Delete }
             }
@@ -99,20 +100,21 @@ impl Expecting {
         }
     }
 
-    /// The effect, from an answer that is not the object.
+    /// The effect according to an answer that is not the object.
     fn other(&self, interest: &Interest, plan: &Plan, text: &str) -> Effect {
         let ObjectMeta { name, uid, resource_version } = of::<Named>(text).metadata;
         let is_named = name.as_deref() == Some(&*plan.key.name);
         let uid = uid.filter(|uid| is_named && !uid.is_empty());
         match (&*plan.subresource, uid, resource_version) {
-            // It changes nothing: the token is all.
+            // A token request changes nothing in the object.
             ("token", ..) => Effect::Nothing,
             ("eviction", ..) => evicted(&plan.mutation.body),
             (_, uid, _) if plan.how == How::Delete => {
                 Effect::Removed { uid: uid.as_deref().map(Into::into), for_good: false }
             }
             (_, Some(uid), Some(version)) => {
-                // A scale and its like: without the object's labels, a watch that selects by them may show it or not.
+                // For a scale and the like, the object's labels are not known, so a watch with a label selector may or
+                // may not show it.
                 let shown = interest.caches().iter().map(|token| self.watches[*token].shows_other());
                 let (uid, version) = (uid.as_str().into(), version.as_str().into());
                 Effect::Left { uid, version, is_new: false, shown: shown.collect() }
@@ -121,7 +123,7 @@ impl Expecting {
         }
     }
 
-    /// The effect of a write whose answer was lost, and whose object was found as the write has left it.
+    /// The effect of a write whose answer was lost, but whose object was found in the resulting state.
     pub(crate) fn found(&self, interest: &Interest, plan: &Plan, object: &Object) -> Effect {
         let code = if plan.creates() { http::StatusCode::CREATED } else { http::StatusCode::OK };
         self.effect(interest, plan, code.as_u16(), &Answered::Whole(object.clone()))
@@ -129,37 +131,38 @@ impl Expecting {
 }
 
 impl Watch {
-    /// Whether an object of this name may be shown. Of whatever version its kind is written: it is the same object.
+    /// Whether the watch may show an object of this name. The version of its kind does not matter, because it is the
+    /// same object.
     fn may_show(&self, kind: &ObjectKind, key: &ObjectKey) -> bool {
         let name = self.spec.field_selector.as_deref().and_then(|selector| field_selector::only_name(selector).ok()?);
         self.may_show_in(kind, key.namespace.as_ref()) && name.is_none_or(|name| *name == *key.name)
     }
 
-    /// Whether some object of this kind and namespace may be shown.
+    /// Whether the watch may show any object of this kind and namespace.
     fn may_show_in(&self, kind: &ObjectKind, namespace: Option<&Arc<str>>) -> bool {
         let is_of_kind = self.spec.kind.kind == kind.kind && self.spec.kind.group() == kind.group();
         is_of_kind && (self.spec.namespace.is_none() || self.spec.namespace.as_ref() == namespace)
     }
 
-    /// Whether `object`, which was answered as of `kind`, is shown.
+    /// Whether the watch shows `object`, which was returned as `kind`.
     fn shows(&self, kind: &ObjectKind, object: &Object) -> Shown {
         if self.labels.as_ref().is_some_and(|labels| !labels.matches(&object.header.labels)) {
             return Shown::No;
         }
         let Some(selector) = self.spec.field_selector.as_deref() else {
-            // A selector that cannot be read here the server may read.
+            // The server may be able to parse a selector that cannot be parsed here.
             let is_read = self.labels.is_some() == self.spec.label_selector.is_some();
             return if is_read { Shown::Yes } else { Shown::Perhaps };
         };
         match field_selector::admits(selector, object) {
             Some(false) if *kind == self.spec.kind => Shown::No,
             Some(true) if *kind == self.spec.kind => Shown::Yes,
-            // Another version may have its fields elsewhere.
+            // In another API version, the fields may be elsewhere.
             _ => Shown::Perhaps,
         }
     }
 
-    /// Whether an object is shown of which only incarnation and version are known.
+    /// Whether the watch shows an object of which only the UID and the version are known.
     fn shows_other(&self) -> Shown {
         let is_filtered = self.spec.label_selector.is_some() || self.spec.field_selector.is_some();
         if is_filtered { Shown::No } else { Shown::Yes }
@@ -180,7 +183,7 @@ struct ObjectMeta {
     resource_version: Option<String>,
 }
 
-/// An eviction, as far as it says which incarnation it is for, and whether it is meant.
+/// The UID precondition of an eviction, and whether it is a dry run.
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct Eviction {
@@ -200,7 +203,7 @@ struct Preconditions {
     uid: Option<String>,
 }
 
-/// The effect of an eviction that the server carried out. Its answer does not say which Pod it was.
+/// The effect of a committed eviction. Its answer does not say which Pod it was.
 fn evicted(body: &[u8]) -> Effect {
     let DeleteOptions { preconditions, dry_run } =
         std::str::from_utf8(body).map(of::<Eviction>).unwrap_or_default().delete_options;
@@ -211,7 +214,7 @@ fn evicted(body: &[u8]) -> Effect {
     Effect::Removed { uid: uid.as_deref().map(Into::into), for_good: false }
 }
 
-/// Reads as much of `text` as can be read; the rest is unknown, which is waited for longest.
+/// Parses as much of `text` as possible. The rest counts as unknown, for which the key waits longest.
 fn of<'a, T: Deserialize<'a> + Default>(text: &'a str) -> T {
     serde_json::from_str(text).unwrap_or_default()
 }

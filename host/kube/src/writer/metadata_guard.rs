@@ -1,13 +1,13 @@
-//! Judges what a plugin's own writes do to metadata on which an object's life depends.
+//! Checks what a plugin's own writes do to metadata on which an object's life depends.
 //!
-//! The finalizers that they add or remove (ADR 8): the plugin's own is the host's to keep, and others are other
-//! controllers', unless the grants name them. The owners that they add to an object that exists: the garbage collector
-//! deletes an object whose owners are gone, so adding one, the primary included, takes the right to delete. The API
-//! server's admission plugin `OwnerReferencesPermissionEnforcement` asks for the same
-//! (`plugin/pkg/admission/gc/gc_admission.go`). What a body does is told in `core::finalizer` and `core::owner`; here
-//! is found out what there was before, where that matters, and the grants are asked.
+//! These are finalizers that a write adds or removes (ADR 8): the host maintains the plugin's own finalizer, and others
+//! belong to other controllers, unless the grants name them. They are also owners that a write adds to an existing
+//! object: the garbage collector deletes an object whose owners are gone, so adding an owner, even the primary,
+//! requires the right to delete the object. The API server's admission plugin `OwnerReferencesPermissionEnforcement`
+//! has the same rule (`plugin/pkg/admission/gc/gc_admission.go`). `core::finalizer` and `core::owner` parse the body;
+//! this module determines the state before, where that matters, and checks the grants.
 //!
-//! Not for what the host itself writes in a system role.
+//! Not used for the host's own writes in a system role.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,50 +34,50 @@ use crate::writer::body::{Body, BodyError, JsonPatch};
 use crate::writer::plan::{How, Plan};
 use crate::writer::skip::Skips;
 
-/// How long the server may take to show the object as it is before a write.
+/// The time that the server may take to return the object's state before a write.
 const STATE_READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where the state before a write is known from.
+/// The sources of an object's state before a write.
 pub(crate) struct MetadataGuard<'a> {
     pub(crate) client: &'a Client,
     /// The caches of the controller.
     pub(crate) skips: Option<&'a Arc<Skips>>,
-    /// For objects that are large.
+    /// For large objects.
     pub(crate) offload: &'a Offload,
 }
 
-/// How a write may go.
+/// How a write must be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Lock {
-    /// As the plugin wants it.
+    /// As the plugin requested.
     Unchanged,
-    /// Only at this version, which was judged and for which the plugin did not ask. Judge it again if the object has
-    /// another version by now.
+    /// Locked to this version, which was judged although the plugin did not request it. If the object has another
+    /// version by then, it must be judged again.
     Judged(String),
 }
 
-/// The finalizers and owners that a write touches, as far as its body tells.
+/// The finalizers and owners that a write touches, according to its body.
 struct Touched {
     finalizers: Touch,
-    /// The owners that it names, or none if it may delete the object.
+    /// The owners in the body. Empty if the plugin may delete the object.
     owners: AddedOwners,
 }
 
-/// The object before the write.
+/// The object's state before the write.
 struct Before {
     finalizers: Vec<String>,
     owners: Arc<[OwnerReference]>,
     version: String,
 }
 
-/// The answer of the server about an object.
+/// The server's answer about an object.
 enum Live {
     Found(Before),
-    /// It has no such object, as this error says.
+    /// The object does not exist, according to this error.
     Missing(ApiError),
 }
 
-/// The part of a body in which the write is locked to a version.
+/// The part of a body that locks the write to a version.
 enum Lockable {
     Object(Body),
     Operations(JsonPatch),
@@ -85,7 +85,7 @@ enum Lockable {
 
 impl Before {
     fn of(object: &Object) -> Self {
-        // Not what the plugin has read: it does not count as reading.
+        // The host's own look at the object does not count as a read of the plugin.
         let finalizers = finalizer::in_text(&object.glance());
         let header = &object.header;
         Self { finalizers, owners: header.owners.clone(), version: header.version.to_string() }
@@ -104,20 +104,21 @@ impl Touched {
         matches!(self.finalizers, Touch::Only(_)) || names_owners
     }
 
-    /// Whether all that matters of the object before the write is that it had the owners which the write names, and
-    /// `before` has these. Then a late cache is good enough, if the write is locked to the version that it shows.
+    /// Whether the only relevant fact about the state before is that the object had the owners in the body, and
+    /// `before` has them. Then a late cache is good enough, if the write is locked to the version that it shows.
     fn keeps_owners(&self, before: &Before) -> bool {
         !matches!(self.finalizers, Touch::Only(_)) && self.added(Some(before)).is_none()
     }
 
-    /// The owners that the object gets by the write. One that the write creates gets none: nothing goes that was there.
+    /// The owners that the write adds to an existing object. If the write creates the object, there are none, because
+    /// no existing object could be deleted.
     fn added(&self, before: Option<&Before>) -> AddedOwners {
         let is_known =
             |owner: &owner::NamedOwner| before.is_none_or(|before| before.owners.iter().any(|known| owner.is(known)));
         self.owners.clone().without(is_known)
     }
 
-    /// Asks the grants. `before` is `None` if the write creates the object, or if it does not matter.
+    /// Checks the grants. `before` is `None` if the write creates the object, or if its state does not matter.
     fn check(&self, call: &CallContext, plan: &Plan, before: Option<&Before>) -> Result<(), ApiError> {
         match &self.finalizers {
             Touch::Nothing => {}
@@ -167,11 +168,11 @@ impl Lockable {
 }
 
 impl MetadataGuard<'_> {
-    /// Refuses `plan` if it adds or removes finalizers, or adds owners, that the call may not.
+    /// Refuses `plan` if it adds or removes finalizers, or adds owners, without the rights.
     ///
-    /// A write for which the state before matters is sent for the version only that was judged: else a finalizer that
-    /// somebody adds meanwhile would go, or an object that somebody makes anew would get an owner. `may_be_late` says
-    /// that caches may be asked: not after a conflict.
+    /// A write that depends on the state before is sent only for the version that was judged. Otherwise it could remove
+    /// a finalizer that was added in the meantime, or add an owner to an object that was recreated. `may_be_late`
+    /// allows the use of caches; after a conflict, they must not be used.
     pub(crate) async fn judge(&self, call: &CallContext, plan: &mut Plan, may_be_late: bool) -> Result<Lock, ApiError> {
         if call.principal.role != Role::Plugin {
             return Ok(Lock::Unchanged);
@@ -202,7 +203,7 @@ impl MetadataGuard<'_> {
             return self.judge_newest(call, plan, touched, parsed, false).await;
         }
         if matches!(parsed, Lockable::Operations(_)) {
-            // Whatever other operations make of the version, the last one sets it.
+            // Other operations may set the version too, but the last one counts.
             lock(plan, parsed, version)?;
         }
         let before = match self.known(call, plan, version) {
@@ -210,7 +211,7 @@ impl MetadataGuard<'_> {
             None => self.live(call, plan).await?,
         };
         match before {
-            // The server will refuse it: it is about a state that is no more.
+            // The server will refuse the write, because it is for an outdated state.
             Live::Found(before) if before.version != version => {}
             Live::Found(before) => touched.check(call, plan, Some(&before))?,
             Live::Missing(error) => Self::judge_missing(call, plan, touched, error)?,
@@ -218,7 +219,7 @@ impl MetadataGuard<'_> {
         Ok(Lock::Unchanged)
     }
 
-    /// Judges a write of whatever version the object has, and locks it to that.
+    /// Judges a write for the object's current version, and locks it to that.
     async fn judge_newest(
         &self,
         call: &CallContext,
@@ -241,10 +242,10 @@ impl MetadataGuard<'_> {
         }
     }
 
-    /// Judges a write of an object that is `missing`: an apply or an update may create it.
+    /// Judges a write of an object that is `missing`. An apply or an update may create it.
     fn judge_missing(call: &CallContext, plan: &Plan, touched: &Touched, missing: ApiError) -> Result<(), ApiError> {
         match plan.how {
-            // It is not sent: it could reach an object that somebody creates meanwhile.
+            // It is not sent, because another client may create the object in the meantime.
             How::Patch(_) => return Err(missing),
             How::Update if plan.subresource.is_empty() => {
                 let access = plan.resource.access("create", "", Some(&plan.key));
@@ -255,20 +256,20 @@ impl MetadataGuard<'_> {
         touched.check(call, plan, None)
     }
 
-    /// The object at `version`, if this call or a cache knows that very state.
+    /// The object at `version`, if this call or a cache has exactly that state.
     fn known(&self, call: &CallContext, plan: &Plan, version: &str) -> Option<Before> {
         let cached = self.skips.and_then(|skips| skips.cached(&plan.resource.kind, &plan.key, Some(version)));
         let own = own_state(call, plan).filter(|own| own.header.version.to_string() == version);
         Some(Before::of(&own.or(cached)?))
     }
 
-    /// The object as this call has left it, or as a cache shows it. That may be late.
+    /// The object as this call has left it, or as a cache shows it. The cache may be late.
     fn newest(&self, call: &CallContext, plan: &Plan) -> Option<Before> {
         let cached = self.skips.and_then(|skips| skips.cached(&plan.resource.kind, &plan.key, None));
         Some(Before::of(&own_state(call, plan).or(cached)?))
     }
 
-    /// The object as the server has it now.
+    /// The server's current object.
     async fn live(&self, call: &CallContext, plan: &Plan) -> Result<Live, ApiError> {
         let headers = headers::of_call(call);
         let headers = headers.map_err(|error| plan.subject.refuse(ApiReason::Invalid, error.to_string()))?;
@@ -293,7 +294,7 @@ impl MetadataGuard<'_> {
     }
 }
 
-/// The state in which this call's own writes have left the object, as far as the server has that state.
+/// The state in which this call's own writes have left the object, if the server has that state.
 fn own_state(call: &CallContext, plan: &Plan) -> Option<Object> {
     let known = call.overlay.get(&plan.resource.kind, &plan.key).filter(|known| !known.is_dry_run)?;
     match known.left? {
@@ -312,20 +313,20 @@ fn unsound(plan: &Plan, error: &BodyError) -> ApiError {
     plan.subject.refuse(ApiReason::Invalid, error.to_string())
 }
 
-/// Whether the server takes the version for no other than this text: `0` is none to it, and `007` is `7`.
+/// Whether only this text denotes the version for the server: to the server, `0` means no version, and `007` means `7`.
 fn is_plain(version: &str) -> bool {
     !version.starts_with('0') && version.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The form in which the body of `plan` touches finalizers and owners. None: it touches none.
+/// How the body of `plan` touches finalizers and owners. `None` if it does not.
 fn form(plan: &Plan, body: &str) -> Option<MutationForm> {
     let is_itself = plan.subresource.is_empty();
     match plan.how {
         How::Delete => None,
-        // An eviction, a binding, a token.
+        // An eviction, a binding or a token request.
         How::Create => is_itself.then_some(MutationForm::New),
         How::Update => (is_itself || replaces_object(plan, body)).then_some(MutationForm::Replacement),
-        // A scale has none, so a patch of it does not speak of them.
+        // A scale has no such metadata, so a patch of it does not touch them.
         How::Apply => Some(MutationForm::Applied),
         How::Patch(PatchType::Merge) => Some(MutationForm::Merge),
         How::Patch(PatchType::Strategic) => Some(MutationForm::Strategic),
@@ -333,8 +334,8 @@ fn form(plan: &Plan, body: &str) -> Option<MutationForm> {
     }
 }
 
-/// Whether an update of a subresource replaces the metadata of the object, as the status of a built-in kind may. That
-/// of a custom resource never does, so plugins may leave them out there.
+/// Whether an update of a subresource replaces the metadata of the object, as an update of a built-in kind's status
+/// may. An update of a custom resource's status never does, so plugins may omit the metadata there.
 fn replaces_object(plan: &Plan, body: &str) -> bool {
     let group = plan.resource.group();
     let is_built_in = !group.contains('.') || group.ends_with(".k8s.io");

@@ -1,5 +1,5 @@
-//! From an [`Operation`] to the request that carries it out, with all that can be refused without asking the server
-//! refused here: malformed bodies, unknown kinds, wrong scopes, missing grants, owners that cannot own.
+//! Plans the request for an [`Operation`]. Everything that can be refused without asking the server is refused here:
+//! malformed bodies, unknown kinds, wrong scopes, missing grants, impossible owners.
 
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ const MERGE: &str = "application/merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-/// The API server's own: no vowels, so that no words come about, and no characters that look alike.
+/// The API server's alphabet: without vowels, so that no words result, and without characters that look alike.
 const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-/// The random characters of a generated name (`apiserver/pkg/storage/names/generate.go`, `randomLength`).
+/// The number of random characters in a generated name (`apiserver/pkg/storage/names/generate.go`, `randomLength`).
 pub(super) const RANDOM_LENGTH: usize = 5;
-/// The part of a prefix that a generated name keeps: it has 63 characters at most, as many names may have no more.
+/// The part of the prefix that a generated name keeps, so that it has at most 63 characters, the limit for many names.
 const NAME_PREFIX_KEPT_BYTES_MAX: usize = 63 - RANDOM_LENGTH;
 
 /// A mutation that may be sent.
@@ -38,22 +38,21 @@ pub(crate) struct Plan {
     pub(crate) subject: Subject,
     pub(crate) mutation: Mutation,
     pub(crate) how: How,
-    /// The resource that is written to.
     pub(crate) resource: Arc<Resource>,
     pub(crate) key: ObjectKey,
-    /// Empty: the object itself.
+    /// Empty for the object itself.
     pub(crate) subresource: Arc<str>,
-    /// The field manager in whose name it is written.
+    /// The field manager of the write.
     pub(crate) manager: String,
-    /// The host chose the name: should it be taken, another one will do.
+    /// The host generated the name. If it is taken, another one is tried.
     pub(crate) generated: bool,
-    /// For the audit: the server will change nothing.
+    /// Whether the server will change nothing.
     pub(crate) dry_run: bool,
-    /// It is a dry run only because the host is read-only: the call takes it for carried out.
+    /// Whether it is a dry run only because the host is read-only. The call then treats it as committed.
     pub(crate) withheld: bool,
 }
 
-/// Plans `operation` for `call`. Asks discovery, and nothing else.
+/// Plans `operation` for `call`. Uses discovery only.
 pub(crate) async fn plan(discovery: &Discovery, call: &CallContext, operation: &Operation) -> Result<Plan, ApiError> {
     let subject = Subject { verb: operation.verb(), resource: String::new(), object: None };
     let planner = Planner { discovery, call, subject };
@@ -68,7 +67,6 @@ pub(crate) async fn plan(discovery: &Discovery, call: &CallContext, operation: &
     }
 }
 
-/// The operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     Create,
@@ -78,7 +76,6 @@ pub(crate) enum How {
     Delete,
 }
 
-/// The request for it.
 struct Wire {
     method: Method,
     uri: String,
@@ -87,13 +84,13 @@ struct Wire {
 }
 
 impl Plan {
-    /// Whether it creates an object, and not a subresource of one.
+    /// Whether it creates an object, and not a subresource.
     pub(crate) fn creates(&self) -> bool {
         self.how == How::Create && self.subresource.is_empty()
     }
 
-    /// Whether it creates what nobody can read again: its answer is all that comes of it, so nothing is settled,
-    /// expected or laid over reads.
+    /// Whether it creates something that is not stored. Its answer is the only result, so nothing is settled, expected
+    /// or added to the overlay.
     pub(crate) fn is_unstored(&self) -> bool {
         self.creates() && !self.resource.is_stored()
     }
@@ -118,7 +115,7 @@ impl Planner<'_> {
         };
         let is_locked = body.uid().is_some() || body.version().is_some() || options.resource_version.is_some();
         if how != How::Create && options.subresource.is_none() && !is_locked {
-            // It creates what is not there, or may; the server, too, would ask about whoever asks.
+            // The write may create the object if it does not exist. The server checks the same right.
             let access = target.resource.access("create", "", Some(&target.key));
             self.subject.check_grant(&self.call.principal, &access)?;
         }
@@ -155,7 +152,7 @@ impl Planner<'_> {
         Ok(Plan { generated, manager, dry_run: options.dry_run, ..plan })
     }
 
-    /// Which object `body` is about: that which it names, or the parent of the subresource.
+    /// The object that `body` is about: the one that it names, or the parent of the subresource.
     fn written(&self, body: &mut Body, options: &WriteOptions) -> Result<ObjectRef, ApiError> {
         let kind = self.sound(body.kind())?;
         if let Some(parent) = parent_of(options) {
@@ -227,13 +224,13 @@ impl Planner<'_> {
         })
     }
 
-    /// Finds the resource, settles the namespace and asks the grants.
+    /// Finds the resource, determines the namespace and checks the grants.
     async fn target(&mut self, reference: ObjectRef, options: &WriteOptions) -> Result<Target, ApiError> {
         let resolver = Resolver { discovery: self.discovery, call: self.call, subject: &mut self.subject };
         resolver.object(reference, name_of(options)).await
     }
 
-    /// The same for an object that has no name, which only what is not stored may lack.
+    /// As [`Self::target`], for an object without a name, which only kinds that are not stored may lack.
     async fn unnamed(&mut self, body: &Body) -> Result<Target, ApiError> {
         let (kind, namespace) = (self.sound(body.kind())?, body.namespace().map(Arc::from));
         let resolver = Resolver { discovery: self.discovery, call: self.call, subject: &mut self.subject };
@@ -248,8 +245,8 @@ impl Planner<'_> {
         self.call.principal.field_manager_with(options.manager_suffix.as_deref())
     }
 
-    /// Replaces `generateName` by a name, where there is none. The host does so itself because a create whose answer is
-    /// lost can then be looked up.
+    /// Replaces `generateName` by a name, if there is none. The host generates it so that it can look up the object of
+    /// a create whose answer is lost.
     fn generate_name(&self, body: &mut Body) -> Result<bool, ApiError> {
         let (None, Some(prefix)) = (body.name(), body.generate_name()) else { return Ok(false) };
         let kept: String = prefix.chars().take(NAME_PREFIX_KEPT_BYTES_MAX).collect();
@@ -260,7 +257,7 @@ impl Planner<'_> {
         Ok(true)
     }
 
-    /// The body of a subresource is about the parent, whatever kind it is of.
+    /// The body of a subresource must agree with the parent, whatever its kind is.
     fn agree_with_parent(&self, body: &mut Body, parent: &ObjectRef, options: &WriteOptions) -> Result<(), ApiError> {
         match body.name() {
             Some(name) if *name != *parent.key.name => {
@@ -271,7 +268,7 @@ impl Planner<'_> {
         }
         match &parent.uid {
             Some(_) if name_of(options) == "eviction" => Err(self.invalid(
-                "the server tests no uid of an eviction's parent: set deleteOptions.preconditions.uid in the body instead",
+                "the server does not check the uid of an eviction's parent: set deleteOptions.preconditions.uid in the body instead",
             )),
             Some(uid) => self.sound(body.lock_uid(uid)),
             None => Ok(()),
@@ -287,7 +284,7 @@ impl Planner<'_> {
         }
         let primary = self.call.primary_ref();
         let reference = owner::controller_reference(&primary, key).map_err(|error| match error {
-            // The missing object is the primary: then there is nothing left to do for its key.
+            // The missing object is the primary, so there is nothing left to do for its key.
             OwnerError::Gone(_) => {
                 let subject = Subject { object: Some(primary.clone()), ..self.subject.clone() };
                 subject.refuse(ApiReason::NotFound, error.to_string())
@@ -299,7 +296,7 @@ impl Planner<'_> {
         self.sound(body.set_controller(reference))
     }
 
-    /// A merge or strategic patch with the locks that the options ask for.
+    /// Adds the locks in the options to a merge or strategic patch.
     fn lock_patch(
         &self,
         patch: &str,
@@ -320,7 +317,7 @@ impl Planner<'_> {
         self.sound(body.into_text())
     }
 
-    /// A JSON patch with the locks that the options ask for.
+    /// Adds the locks in the options to a JSON patch.
     fn lock_json_patch(&self, patch: &str, reference: &ObjectRef, options: &WriteOptions) -> Result<String, ApiError> {
         let mut patch = self.sound(JsonPatch::read(patch))?;
         for (path, value) in
@@ -375,12 +372,12 @@ pub(super) fn delete_options(options: &DeleteOptions) -> Value {
     body
 }
 
-/// The subresource; empty for the object itself.
+/// The subresource. Empty for the object itself.
 fn name_of(options: &WriteOptions) -> &str {
     options.subresource.as_ref().map_or("", |subresource| &subresource.name)
 }
 
-/// Whose subresource it is, if the options say so.
+/// The parent of the subresource, if the options name it.
 fn parent_of(options: &WriteOptions) -> Option<&ObjectRef> {
     options.subresource.as_ref()?.parent.as_ref()
 }

@@ -1,5 +1,5 @@
-//! The preconditions of a write, read from its request as the server will read them. Whether they fail for good is
-//! decided in `core::settle`.
+//! Extracts the preconditions of a write from its request, as the server will interpret them. `core::settle` decides
+//! whether they fail for good.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use windlass_core::write::settle::Preconditions;
 
 use crate::writer::plan::{How, Plan};
 
-/// The preconditions of `plan`, as far as it is certain that the server tests them.
+/// The preconditions of `plan`, as far as it is certain that the server checks them.
 pub(crate) fn of(plan: &Plan) -> Preconditions {
     let how = plan.how;
     let named = serde_json::from_slice::<Value>(&plan.mutation.body).map(|body| match (how, &*plan.subresource) {
@@ -20,7 +20,7 @@ pub(crate) fn of(plan: &Plan) -> Preconditions {
         _ => PreconditionFields::default(),
     });
     let PreconditionFields { uid, resource_version } = named.unwrap_or_default();
-    // A patch of a status takes the metadata from the object as it is before the UID is compared.
+    // For a patch of a status, the server takes the metadata from the existing object before it compares the UID.
     let tests_uid = how == How::Update || &*plan.subresource != "status";
     let uid = uid.filter(|uid| tests_uid && !uid.is_empty());
     Preconditions {
@@ -30,7 +30,7 @@ pub(crate) fn of(plan: &Plan) -> Preconditions {
     }
 }
 
-/// UID and version, as metadata and `DeleteOptions` name them.
+/// The UID and the version, as in metadata and `DeleteOptions`.
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct PreconditionFields {
@@ -43,7 +43,7 @@ impl PreconditionFields {
         Self::deserialize(value).unwrap_or_default()
     }
 
-    /// By the last operations of a JSON patch, which nothing later undoes: that is where the planner puts them.
+    /// From the last operations of a JSON patch, where the planner puts them and nothing later undoes them.
     fn by_operations(patch: &Value) -> Self {
         let mut named = Self::default();
         for operation in patch.as_array().into_iter().flatten().rev() {

@@ -1,4 +1,4 @@
-//! The answers to a plugin about a write that was not sent, or whose answer cannot be read.
+//! The answers to a plugin about a write that was not sent, or whose answer cannot be parsed.
 
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::withheld::WithheldWrite;
@@ -7,9 +7,10 @@ use windlass_core::write::Operation;
 use crate::client::api_error::Subject;
 use crate::informer::parse::ParseError;
 
-/// Why `operation` of a batch was not sent: for the reason that `last`, which was, failed for. Unless that reason tells
-/// something of an object or its namespace, or of what became of a request: of this one nothing is known, but that it
-/// was not sent. Who takes an object that is not found for deleted must not take this one for it.
+/// The error for an `operation` of a batch that was not sent because `last`, which was sent, failed. It has the same
+/// reason, unless that reason is about an object, its namespace, or the outcome of a request: about this operation,
+/// only one fact is known, that it was not sent. A plugin that treats a missing object as deleted must not treat this
+/// one so.
 pub(super) fn unsent_after(operation: &Operation, last: &ApiError) -> ApiError {
     let reason = match last.reason {
         ApiReason::NotFound
@@ -19,13 +20,14 @@ pub(super) fn unsent_after(operation: &Operation, last: &ApiError) -> ApiError {
         | ApiReason::UnknownOutcome => ApiReason::ServerError,
         reason => reason,
     };
-    // A conflict may be one with another incarnation, as its code tells.
+    // The code of a conflict could suggest another UID.
     let (code, status_reason) = if reason == last.reason && reason != ApiReason::Conflict {
         (last.code, last.status_reason.clone())
     } else {
         (reason.code(), reason.as_str().to_owned())
     };
-    let message = format!("not sent: every operation of the three rounds before it failed, the last of them: {last}");
+    let message =
+        format!("not sent because all operations of the three previous rounds failed, the last one with: {last}");
     let object = match operation {
         Operation::Patch { target, .. } | Operation::Delete { target, .. } => Some(target.clone()),
         Operation::Create { .. } | Operation::Update { .. } | Operation::Apply { .. } => None,
@@ -39,7 +41,7 @@ pub(super) fn abandoned(subject: &Subject) -> ApiError {
     subject.refuse(ApiReason::TooManyRequests, message)
 }
 
-/// `withheld` was not tried either, because of `why`.
+/// `withheld` was not tried as a dry run either, because of `why`.
 pub(super) fn read_only(subject: &Subject, withheld: &WithheldWrite, why: &str) -> ApiError {
     let WithheldWrite { effect, difference, .. } = withheld;
     let colon = if difference.is_empty() { "" } else { ": " };
@@ -52,6 +54,6 @@ pub(super) fn read_only(subject: &Subject, withheld: &WithheldWrite, why: &str) 
 }
 
 pub(super) fn unreadable(subject: &Subject, code: u16, error: &ParseError) -> ApiError {
-    let message = format!("the API server carried it out (HTTP {code}), but its answer is {error}");
+    let message = format!("the API server committed it (HTTP {code}), but its answer is {error}");
     subject.refuse(ApiReason::UnknownOutcome, message)
 }

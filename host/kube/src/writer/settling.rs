@@ -1,5 +1,5 @@
-//! Writes whose outcome is not known (ADR 5): whoever holds one of these keeps the key from being processed until
-//! [`Unsettled::settle`] returns. What follows from what the server shows is decided in `core::settle`.
+//! Writes with an unknown outcome (ADR 5). The holder keeps the key from being processed until [`Unsettled::settle`]
+//! returns. `core::settle` decides what follows from what the server shows.
 
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ use crate::writer::plan::{How, Plan};
 use crate::writer::preconditions;
 use crate::writer::skip::{Skips, StateBefore, changes_nothing};
 
-/// How long the server may take to show whether a write was stored.
+/// The time that the server may take to answer whether a write was stored.
 const SETTLING_READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A mutation that was sent and may be carried out until `over`.
+/// A mutation that was sent and may take effect until `over`.
 #[derive(Debug)]
 pub(crate) struct Unsettled {
     plan: Plan,
@@ -35,28 +35,28 @@ pub(crate) struct Unsettled {
     over: Instant,
 }
 
-/// A mutation, as it was sent.
+/// When and how a mutation was sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) at: Instant,
-    /// How long the server had for it.
+    /// The time that the server had for it.
     pub(crate) limit: Duration,
 }
 
 impl Sent {
-    /// When the server can no longer carry it out.
+    /// When the server can no longer commit it.
     pub(crate) fn over(self) -> Instant {
         self.at + self.limit.min(SERVER_TIMEOUT) + TRANSIT_TIME_MAX
     }
 }
 
 impl Unsettled {
-    /// `plan` was `sent`, when the object was as `before`, and ended so.
+    /// The mutation of `plan`, which was `sent` when the object was in the state `before`, and ended with `ending`.
     pub(crate) fn new(plan: Plan, before: StateBefore, sent: Sent, ending: Ending) -> Self {
         let now = Instant::now();
         let over = match ending {
             Ending::Silent => sent.over(),
-            // Whoever runs again chooses another name, and what is stored late is one object too many.
+            // The next run will choose another name, so an object that is stored late would be superfluous.
             Ending::Answered if plan.generated => sent.over().min(now + TRANSIT_TIME_MAX),
             Ending::Answered => now,
         };
@@ -67,11 +67,11 @@ impl Unsettled {
         &self.plan
     }
 
-    /// Waits until the mutation cannot be carried out any more, or is known to have been, and tells which. If that
-    /// shows in the object, also the object. `skips`: what the controller knows, if it is one's.
+    /// Waits until the mutation can no longer take effect, or is known to have done so. Returns which, and the object
+    /// if it shows the effect. `skips` contains the controller's knowledge, if the write belongs to a controller.
     ///
-    /// [`Settlement::Expired`] is where the proof of freshness (ADR 11) follows: what the mutation may have done must
-    /// be in the caches before the key runs again.
+    /// After [`Settlement::Expired`], a proof of freshness (ADR 11) must follow, because any effect of the mutation
+    /// must be in the caches before the key runs again.
     pub(crate) async fn settle(
         &self,
         client: &Client,
@@ -100,7 +100,7 @@ impl Unsettled {
         }
     }
 
-    /// One live read of the object that was to be written; with it, if it settles the write.
+    /// Reads the object from the server once. Returns the object too, if it settles the write.
     async fn look(&self, client: &Client, call: &CallContext, skips: Option<&Skips>) -> (SettleLook, Option<Object>) {
         let Plan { resource, key, .. } = &self.plan;
         if !self.can_be_seen() {
@@ -140,7 +140,8 @@ impl Unsettled {
         }
     }
 
-    /// There is no object, if `status` is about one: one about the resource says nothing of it.
+    /// Interprets a 404: there is no object if `status` is about an object, but a `status` about the resource says
+    /// nothing about it.
     fn judge_absence(&self, status: &Status) -> SettleLook {
         let is_about_it = status.details.as_ref().is_some_and(|details| *details.name == *self.plan.key.name);
         if is_about_it && self.preconditions.fail_for_good(None) {
@@ -152,7 +153,7 @@ impl Unsettled {
         }
     }
 
-    /// Whether the object can show what has become of the write.
+    /// Whether the object can show the outcome of the write.
     fn can_be_seen(&self) -> bool {
         let shows_itself = match self.plan.how {
             How::Create | How::Delete => self.plan.subresource.is_empty(),
@@ -164,12 +165,13 @@ impl Unsettled {
         shows_itself || self.preconditions.is_some()
     }
 
-    /// Whether `object` is as this write has left it, and nothing of the write is to come.
+    /// Whether `object` is in the state in which this write leaves it, and no effect of the write is still to come.
     ///
-    /// A create: the plugin has created the object, as its `managedFields` tell; with a name that the host has chosen,
-    /// nobody else has. An apply: the plugin owns all that it applied, with these values, and it did not before. A
-    /// deletion of this very incarnation: it is terminating, which nobody undoes. Others leave no trace of their own:
-    /// with them, the server must have answered, or take nothing but this very version, which they leave as it is.
+    /// For a create: the plugin has created the object according to its `managedFields`; if the host generated the
+    /// name, no other client has it. For an apply: the plugin owns all fields that it applied, with these values, and
+    /// did not before. For a deletion of exactly this UID: the object is terminating, which cannot be undone. Other
+    /// writes leave no trace of their own: for them, the server must have answered, or the write must be locked to
+    /// exactly this version, which it leaves unchanged.
     fn is_ours(&self, object: &Object, skips: Option<&Skips>) -> bool {
         let Preconditions { uid, version, .. } = &self.preconditions;
         let is_idle_if_it_comes = self.has_answered() || version.is_some();
@@ -201,12 +203,12 @@ impl Unsettled {
     fn tell_that_it_waits(&self, call: &CallContext) {
         tracing::warn!(
             plugin = %call.principal.plugin, primary = %call.primary_key, object = %self.plan.key,
-            "the key waits: whether its object was created is not known, and the API server does not answer for it"
+            "the key waits because it is not known whether its object was created, and the API server does not answer"
         );
     }
 }
 
-/// Whether `manager` has created or changed `object` by anything but an apply.
+/// Whether `manager` has created or changed `object` other than by an apply.
 fn has_written(object: &Object, manager: &str) -> bool {
     #[derive(serde::Deserialize)]
     struct ManagedFieldsEntry {

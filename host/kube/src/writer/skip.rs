@@ -1,6 +1,6 @@
-//! Writes that need not be sent (ADR 5): those of objects in a watch that runs the same key again should anything turn
-//! out to be different. Whether they would change anything is decided in `core::no_op`. And the state before a write,
-//! as any cache of the controller shows it.
+//! Decides which writes need not be sent (ADR 5): those of objects in a watch that runs the same key again if its
+//! contents turn out to be outdated. `core::no_op` decides whether a write would change anything. Also finds the state
+//! before a write in the controller's caches.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -20,9 +20,9 @@ use crate::reader::Readable;
 use crate::reader::overlaid::newer;
 use crate::writer::plan::{How, Plan};
 
-/// The most kinds of which atomic fields are remembered.
+/// The maximum number of kinds for which atomic fields are remembered.
 const LEARNED_KINDS_MAX: usize = 256;
-/// The most applies of a kind that wait to be learned from. A kind's objects have mostly the same fields.
+/// The maximum number of applies per kind that wait to be learned from. Most objects of a kind have the same fields.
 const WAITING_LESSONS_PER_KIND_MAX: usize = 4;
 
 /// Whether a change of an object runs a key.
@@ -31,10 +31,10 @@ pub type Runs = Arc<dyn Fn(&Object, &ObjectKey) -> bool + Send + Sync>;
 /// A watch of a controller.
 #[derive(Clone)]
 pub struct Followed {
-    /// The watch, and its objects.
+    /// The watch and its objects.
     pub readable: Readable,
-    /// Whether a change of the object runs the key. None: a predicate may hold changes back, so no write is skipped for
-    /// what this watch shows.
+    /// Whether a change of the object runs the key. `None` if a predicate may suppress changes, so that no write is
+    /// skipped because of this watch.
     pub runs: Option<Runs>,
 }
 
@@ -44,19 +44,19 @@ impl fmt::Debug for Followed {
     }
 }
 
-/// The state of an object before a write of the call's.
+/// The state of an object before a write of the call.
 #[derive(Clone, Debug)]
 pub(crate) enum StateBefore {
-    /// Nobody knows.
+    /// The state is not known.
     Unknown,
-    /// It was not there.
+    /// It did not exist.
     Absent,
-    /// This one.
+    /// It was in this state.
     State(Object),
 }
 
-/// Whether `plan`, an apply, an update or a merge patch, would provably leave `object` as it is. `known`: the fields of
-/// its kind that are known to be atomic.
+/// Whether `plan`, an apply, an update or a merge patch, would provably leave `object` unchanged. `known` lists the
+/// atomic fields of its kind that are known.
 pub(crate) fn changes_nothing(plan: &Plan, object: &Object, known: &Atomic) -> bool {
     let Ok(body) = std::str::from_utf8(&plan.mutation.body) else { return false };
     match plan.how {
@@ -71,24 +71,25 @@ pub(crate) fn changes_nothing(plan: &Plan, object: &Object, known: &Atomic) -> b
     }
 }
 
-/// Knows which writes of one controller change nothing.
+/// Decides which writes of one controller change nothing.
 #[derive(Debug)]
 pub(crate) struct Skips {
-    /// Those that keep objects whole.
+    /// The watches that keep objects whole.
     followed: Vec<Followed>,
     learned: Mutex<HashMap<ObjectKind, Arc<Learned>>>,
 }
 
-/// The fields of one kind that are known to be atomic.
+/// The known atomic fields of one kind.
 #[derive(Debug, Default)]
 struct Learned {
-    /// Shared with those who decide meanwhile.
+    /// Shared with concurrent decisions.
     atomic: Mutex<Arc<Atomic>>,
-    /// The last applies, from which nothing has been learned yet: only who asks needs it, and most applies create.
+    /// The last applies, from which nothing has been learned yet. That is deferred until needed, because most applies
+    /// create objects.
     lessons: Mutex<VecDeque<Lesson>>,
 }
 
-/// An apply of the plugin's own, and what it has left.
+/// An apply of the plugin itself, and the resulting object.
 #[derive(Debug)]
 struct Lesson {
     manager: String,
@@ -98,7 +99,7 @@ struct Lesson {
 }
 
 impl Learned {
-    /// Everything, with what the lessons say.
+    /// All known atomic fields, including those in the lessons.
     fn atomic(&self) -> Arc<Atomic> {
         let lessons = std::mem::take(&mut *locked(&self.lessons));
         if !lessons.is_empty() {
@@ -107,8 +108,8 @@ impl Learned {
         locked(&self.atomic).clone()
     }
 
-    /// To read `lessons` takes up to milliseconds, so that is done before the lock is taken. Who asks meanwhile knows
-    /// less, which costs a request.
+    /// Learns before it takes the lock, because parsing `lessons` takes up to milliseconds. A concurrent decision knows
+    /// less, which only costs a request.
     fn learn(&self, lessons: impl IntoIterator<Item = Lesson>) {
         let mut learned = Atomic::default();
         for lesson in lessons {
@@ -117,7 +118,7 @@ impl Learned {
         Arc::make_mut(&mut locked(&self.atomic)).merge(learned);
     }
 
-    /// Keeps `lesson` for who asks, in the place of the oldest of many.
+    /// Keeps `lesson` for later. It replaces the oldest if there are many.
     fn keep(&self, lesson: Lesson) {
         let mut lessons = locked(&self.lessons);
         if lessons.len() == WAITING_LESSONS_PER_KIND_MAX {
@@ -146,7 +147,7 @@ impl Skips {
         Self { followed, learned: Mutex::default() }
     }
 
-    /// The object that `plan` may leave as it is, as this call knows it.
+    /// The object that `plan` may leave unchanged, as this call knows it.
     pub(crate) fn candidate(&self, call: &CallContext, plan: &Plan) -> Option<Object> {
         if (plan.dry_run && !plan.withheld) || !matches!(&*plan.subresource, "" | "status") {
             return None;
@@ -157,21 +158,20 @@ impl Skips {
         }
     }
 
-    /// Whether `plan` would provably leave `object`, its candidate, as it is.
+    /// Whether `plan` would provably leave its candidate `object` unchanged.
     pub(crate) fn is_unchanged(&self, plan: &Plan, object: &Object) -> bool {
-        // Others than applies do not look at it.
+        // Only applies use them.
         let known = if plan.how == How::Apply { self.known(&plan.resource.kind) } else { Arc::default() };
         changes_nothing(plan, object, &known)
     }
 
-    /// The fields of a kind that are known to be atomic.
+    /// The known atomic fields of a kind.
     pub(crate) fn known(&self, kind: &ObjectKind) -> Arc<Atomic> {
         let learned = locked(&self.learned).get(kind).cloned();
         learned.map(|learned| learned.atomic()).unwrap_or_default()
     }
 
-    /// The state of the object that `plan` is about to change, as this call knows it, whether or not its changes run
-    /// the key.
+    /// The state of the object before `plan`, as this call knows it, whether or not its changes run the key.
     pub(crate) fn before(&self, call: &CallContext, plan: &Plan) -> StateBefore {
         if let Some((_, object)) = self.latest(call, plan, |_, _| true) {
             return StateBefore::State(object);
@@ -187,14 +187,14 @@ impl Skips {
         if is_absent && is_unwritten { StateBefore::Absent } else { StateBefore::Unknown }
     }
 
-    /// The object in a cache, if that has it at `version`, or at any version if that is `None`.
+    /// The object in a cache at `version`, or at any version if that is `None`.
     pub(crate) fn cached(&self, kind: &ObjectKind, key: &ObjectKey, version: Option<&str>) -> Option<Object> {
         let followed = self.followed.iter().filter(|followed| followed.readable.spec.kind == *kind);
         let mut cached = followed.filter_map(|followed| followed.readable.store.get(key));
         cached.find(|cached| version.is_none_or(|version| cached.header.version.to_string() == version))
     }
 
-    /// The object as this call knows it, if a change of it by anybody else would run the call's key again.
+    /// The object as this call knows it, if a change by another client would run the call's key again.
     fn present(&self, call: &CallContext, plan: &Plan) -> Option<Object> {
         let runs = |followed: &Followed, object: &Object| {
             followed.runs.as_ref().is_some_and(|runs| runs(object, &call.primary_key))
@@ -203,8 +203,8 @@ impl Skips {
         (!object.header.deleting && runs(followed, &object)).then_some(object)
     }
 
-    /// The latest state of the object that this call knows, of its own writes and of the caches whose state `admits`;
-    /// and such a cache.
+    /// The latest state of the object in this call's own writes and in the caches whose state `admits`, and such a
+    /// cache.
     fn latest(
         &self,
         call: &CallContext,
@@ -234,8 +234,8 @@ impl Skips {
         Some((followed, object))
     }
 
-    /// Remembers what an apply has left. Nothing large is kept for the next question about its kind, and nothing of
-    /// kinds about which nobody asks before a write: that is learned from at once, where a large answer is read anyway.
+    /// Remembers the result of an apply. A large object is not kept but learned from at once, on the thread that parses
+    /// large answers anyway. So are kinds for which no write has asked.
     pub(crate) fn learn(&self, plan: &Plan, left: &Object) {
         if plan.how != How::Apply || plan.dry_run {
             return;

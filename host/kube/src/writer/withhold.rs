@@ -1,9 +1,11 @@
-//! Writes of a read-only host (`--read-only`). Each is sent as a dry run, and the call takes the answer for that of a
-//! write: so the plugin goes on, and all that it would do is seen. Nothing is stored, expected or settled.
+//! Writes of a read-only host (`--read-only`). Each is sent as a dry run, and the call treats the answer like that of a
+//! real write, so that the plugin goes on and all its intended changes are seen. Nothing is stored, expected or
+//! settled.
 //!
-//! Where there is no dry run, the write is refused (`ReadOnly`), with what can be told of it here: it needs the same
-//! rights as the write, admission webhooks with side effects refuse it, and an API server behind the API server may not
-//! know of it and carry it out. Neither is there one of what only an earlier write of the same call would have made.
+//! If a dry run is not possible, the write is refused (`ReadOnly`), with as much information as is available here. A
+//! dry run needs the same rights as the write, admission webhooks with side effects refuse it, and an aggregated API
+//! server may not support it and carry out the write. A write that depends on an earlier withheld write of the same
+//! call cannot be tried either.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,26 +34,25 @@ use crate::writer::audit::{self, WriteOutcome};
 use crate::writer::plan::{How, Plan};
 use crate::writer::skip::StateBefore;
 
-/// The subresources of which Kubernetes stores what is written, and tries it on request. Others do something: `token`
-/// issues one, `proxy` sends a request on, `exec` and `attach` run.
+/// The subresources that Kubernetes stores, and that support dry runs. Others perform actions: `token` issues a token,
+/// `proxy` forwards a request, `exec` and `attach` run commands.
 const STORED: [&str; 9] =
     ["", "status", "scale", "eviction", "binding", "approval", "ephemeralcontainers", "finalize", "resize"];
 
-/// How long the server may take to show the object as it is before a write.
+/// The time that the server may take to return the object's state before a write.
 const STATE_READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The text of an object before a write.
 enum TextBefore {
-    /// Nobody may know.
+    /// The plugin may not read it.
     Unknown,
-    /// There is none.
+    /// The object does not exist.
     Absent,
-    /// This one.
     Text(Arc<str>),
 }
 
 impl Writer {
-    /// Has the server try `plan`, which is a dry run, when the object was as `before`.
+    /// Sends `plan`, which is a dry run, for an object that was in the state `before`.
     pub(super) async fn withhold(&self, call: &CallContext, mut plan: Plan, before: StateBefore) -> Ended {
         let began = Instant::now();
         if let Some(why) = self.has_no_dry_run(&plan.resource, &plan.subresource).await {
@@ -78,7 +79,7 @@ impl Writer {
         }
     }
 
-    /// The end of a dry run that the server has answered.
+    /// Evaluates a dry run that the server has answered.
     async fn tried(
         &self,
         call: &CallContext,
@@ -127,7 +128,7 @@ impl Writer {
         Ended { written: Ok(answered.into_text()), unsettled: None }
     }
 
-    /// The answer to a write that was not tried, because of this, by which answer of the server's.
+    /// The answer to a write that was not tried, with the reason and the server's code.
     async fn refuse(
         &self,
         call: &CallContext,
@@ -157,10 +158,10 @@ impl Writer {
         self.withheld.as_ref().is_none_or(|withheld| withheld(call, write))
     }
 
-    /// Why a write to `subresource` of `resource` must not be sent, even as a dry run.
+    /// The reason why a write to `subresource` of `resource` must not be sent even as a dry run.
     pub(super) async fn has_no_dry_run(&self, resource: &Resource, subresource: &str) -> Option<String> {
         if !STORED.contains(&subresource) {
-            return Some(format!("for {subresource:?} the server may do what is asked all the same"));
+            return Some(format!("for {subresource:?} the server may carry out the request in spite of the dry run"));
         }
         let api_version = &resource.kind.api_version;
         match self.discovery.is_own(resource).await {
@@ -173,7 +174,7 @@ impl Writer {
         }
     }
 
-    /// The state that `plan` would change. `version`: that of the state on which the server has tried it.
+    /// The state that `plan` would change. `version` is that of the state for which the server has tried it.
     async fn before(
         &self,
         call: &CallContext,
@@ -218,7 +219,7 @@ impl Writer {
         }
     }
 
-    /// The fields that `plan` would change. None: that cannot be told.
+    /// The fields that `plan` would change. `None` if they are not known.
     async fn difference(
         &self,
         call: &CallContext,
@@ -236,7 +237,7 @@ impl Writer {
     }
 }
 
-/// `after`: empty, if nobody knows.
+/// `after` is empty if it is not known.
 fn difference(
     config: &Confidential,
     plan: &Plan,
@@ -245,13 +246,13 @@ fn difference(
     after: &str,
 ) -> Option<Difference> {
     if plan.is_unstored() {
-        // What is asked about may be a secret, as a token is.
+        // The object may be a secret, such as a token.
         return None;
     }
     let body = std::str::from_utf8(&plan.mutation.body).unwrap_or_default();
     let before_text = if let TextBefore::Text(before) = &before { &**before } else { "" };
     let disclosure = if [body, before_text, after].iter().any(|text| config.stands_in(text)) {
-        // It has a secret of the plugin's configuration.
+        // It contains a secret of the plugin's configuration.
         Disclosure::Names
     } else {
         Disclosure::of(&plan.resource.kind)
@@ -275,7 +276,7 @@ fn difference(
     }
 }
 
-/// The fate of the object, as the answer to the dry run shows it.
+/// The effect on the object, according to the answer to the dry run.
 fn effect(plan: &Plan, code: u16, answered: &Answered) -> WithheldEffect {
     let created = code == http::StatusCode::CREATED.as_u16();
     match (plan.how, &*plan.subresource, answered) {
@@ -296,13 +297,13 @@ fn withheld(plan: &Plan, effect: WithheldEffect, difference: Difference, unjudge
     WithheldWrite { verb, resource, object, effect, difference, unjudged }
 }
 
-/// A name that the host has made up, without what is another at each time. What has no name has only the star.
+/// A generated name without its random suffix. An object without a name has only the star.
 fn without_suffix(name: &str) -> Arc<str> {
     let kept = name.len().saturating_sub(super::plan::RANDOM_LENGTH);
     format!("{}*", &name[..name.floor_char_boundary(kept)]).into()
 }
 
-/// Why the failure of the dry run says nothing of the write itself.
+/// The reason why the failure of the dry run says nothing about the real write.
 fn is_no_verdict(call: &CallContext, plan: &Plan, failure: &ApiError) -> Option<String> {
     let left = |kind: &ObjectKind, key: &ObjectKey| call.overlay.get(kind, key).filter(|it| it.is_dry_run)?.left;
     let would_be_there = || {
@@ -313,7 +314,7 @@ fn is_no_verdict(call: &CallContext, plan: &Plan, failure: &ApiError) -> Option<
     let would_be_gone = || left(&plan.resource.kind, &plan.key).is_some_and(|left| !is_there(&left));
     match failure.reason {
         ApiReason::Forbidden if lacks_right(&failure.message) => {
-            Some(format!("the server does not let the host try it: {}", failure.message))
+            Some(format!("the server refuses the dry run: {}", failure.message))
         }
         _ if failure.code == 400 && failure.message.contains("does not support dry run") => {
             Some(failure.message.clone())

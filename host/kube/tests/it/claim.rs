@@ -1,4 +1,4 @@
-//! Claims: what is adopted, released and left, and who wins a race.
+//! Tests claims: which objects are adopted, released and left alone, and who wins a race.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use windlass_kube::{ApiPort, Discovery, Informers, LiveBudget, LiveReader, Reada
 use crate::cluster::{Cluster, cluster, config_maps, create};
 use crate::script::{Reply, Script, call, call_with, key, list, object_of, pod, pods};
 
-/// Claims Pods of a scripted server, through a cache that shows `items` for ever.
+/// Claims Pods of a scripted server, using a cache that always shows `items`.
 struct Scripted {
     script: Script,
     port: ApiPort,
@@ -145,7 +145,7 @@ async fn a_claim_of_a_kind_that_is_no_longer_served_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_adopted_in_this_call_is_not_adopted_again() {
-    // The cache shows the orphan for ever; the call knows better.
+    // The cache always shows the orphan, but the call has a later state.
     let mut adopted = labelled("a", "shop", &[("u-shop", true)]);
     adopted["metadata"]["resourceVersion"] = "6".into();
     let items = [labelled("a", "shop", &[])];
@@ -206,7 +206,7 @@ async fn a_claim_takes_the_rights_to_list_patch_and_delete() {
     }
 }
 
-/// One that may claim config maps as the owner `object`, with a cache of its own.
+/// A claimant with its own cache that may claim config maps as the owner `object`.
 struct Claimant {
     port: ApiPort,
     primary: Object,
@@ -239,7 +239,7 @@ impl Cluster {
         LiveReader::new(self.connection.client.clone(), self.discovery.clone(), plenty)
     }
 
-    /// As a reconcile does: a claim that fails is made again, on what the cache shows then.
+    /// As in a reconcile: a claim that fails is repeated with the cache's later state.
     async fn claimed(&self, claimant: &Claimant, selector: &str) -> Claimed {
         for _ in 0..200 {
             let call = CallContext {
@@ -319,7 +319,7 @@ async fn two_owners_that_race_for_the_same_orphans_never_share_one() {
         for name in &names {
             cluster.child(name, &json!({"app": "shop", "round": round.to_string()})).await;
         }
-        // Each may adopt what its cache shows by then, so both go on until all have an owner.
+        // Each may adopt what its cache shows at the time, so both continue until all have an owner.
         let selector = format!("app=shop,round={round}");
         let (mut left, mut adopted) = (names.clone(), Vec::new());
         let all_owned = async {

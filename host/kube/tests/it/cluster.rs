@@ -1,5 +1,5 @@
-//! The same parts together, over real connections: to the embedded API server, or to the one of the kubeconfig in
-//! `WINDLASS_TEST_KUBECONFIG`. Each test has a namespace of its own.
+//! Tests the parts of this crate together, over real connections: to the embedded API server, or to the one in the
+//! kubeconfig `WINDLASS_TEST_KUBECONFIG`. Each test has its own namespace.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::script::call;
 use crate::writer::kubeconfig;
 
 pub(crate) struct Cluster {
-    /// None: the server is another process.
+    /// `None` if the server is another process.
     pub(crate) server: Option<ApiServer>,
     pub(crate) connection: Connection,
     pub(crate) discovery: Discovery,
@@ -185,7 +185,7 @@ async fn unknown_fields_are_refused_and_names_collide() {
     let created = cluster.write(create(&generated)).await.expect("created").expect("an object");
     assert!(created["metadata"]["name"].as_str().expect("a name").starts_with("b-"));
     if cluster.server.is_some() {
-        // It has no schemas of the built-in kinds.
+        // The server has no schemas of the built-in kinds.
         return;
     }
     let unknown = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "date": {}});
@@ -208,7 +208,7 @@ async fn events_are_recorded_with_their_series() {
     for _ in 0..3 {
         recorder.emit(&cluster.call(), event.clone());
     }
-    // About an object in a namespace that is not this call's primary's: dropped.
+    // It is about an object outside of the namespace of this call's primary, so it is dropped.
     recorder.emit(&call(), event);
     assert!(recorder.flush(Duration::from_secs(30)).await);
     let mut events = cluster.informers.subscribe(cluster.all(ObjectKind::new("events.k8s.io/v1", "Event")));
@@ -269,12 +269,12 @@ async fn nothing_is_created_in_a_namespace_that_terminates() {
     let call = Arc::new(cluster.call());
     cluster.writer.write(call.clone(), patch).await.expect("patched");
     let known = call.overlay.get(&config_maps(), &cluster.target("kept", None).key);
-    // The namespace's controller may not have come to delete it: then it is still there.
+    // The namespace's controller may not have deleted it yet.
     assert!(known.and_then(|known| known.left).is_some());
 }
 
 mod skipping {
-    //! Skipped writes, compared with what the server would have made of them.
+    //! Compares skipped writes with what the server would have made of them.
 
     use futures::FutureExt as _;
     use rand::rngs::SmallRng;
@@ -284,7 +284,7 @@ mod skipping {
 
     use super::*;
 
-    /// Chance, and what was applied last.
+    /// Random choices, and the last apply.
     struct Random(SmallRng, Option<Value>);
 
     impl Random {
@@ -292,7 +292,7 @@ mod skipping {
             values[self.0.random_range(0..values.len())]
         }
 
-        /// A few fields each of a few values, so that writes often repeat what is there.
+        /// A few fields with a few values each, so that writes often repeat the current state.
         fn service(&mut self) -> Value {
             let mut labels = json!({"app": self.one_of(&["x", "y"])});
             if self.0.random_bool(0.3) {
@@ -424,7 +424,7 @@ mod skipping {
         assert!(at_once.is_some_and(|written| written.is_ok()), "it waits for nothing and wakes nobody");
         let many = (0..40).map(|_| patch("a", "1", false)).collect();
         let mut batch = std::pin::pin!(tokio::task::unconstrained(skipping.batch(call(), many)));
-        // No other task has a turn meanwhile: this thread is the only one.
+        // No other task can run in between, because this is the only thread.
         let written = (0..1_000).find_map(|_| batch.as_mut().now_or_never());
         let written = written.expect("all of a batch is done in the call's own task");
         assert!(written.len() == 40 && written.iter().all(Result::is_ok), "{written:?}");

@@ -1,4 +1,4 @@
-//! Deletions of collections: what is sent, what its answer says, and what the key waits for afterwards.
+//! Tests deletions of collections: what is sent, what the answer contains, and what the key waits for afterwards.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -165,7 +165,7 @@ async fn a_lost_answer_holds_the_key_and_a_received_one_does_not() {
     assert_eq!(held(Reply::Json(403, json!({"reason": "Forbidden"}))).await, (ApiReason::Forbidden, false));
 }
 
-/// The things that the key waits for after a deletion, with a cache of Pods that shows `shown`.
+/// What the key waits for after a deletion, with a cache of Pods that shows `shown`.
 async fn waits(shown: &[Value], reply: Reply) -> Vec<String> {
     let script = Script::default().lists([list(7, shown)]).mutations([reply]);
     let informers = Informers::new(script.client(), Discovery::new(script.client()));
@@ -175,7 +175,7 @@ async fn waits(shown: &[Value], reply: Reply) -> Vec<String> {
     let gate = Gate::new(vec![cache], Queue::new(Arc::new(NoTime), ItemExponential::default()), Arc::new(NoTime));
     let readable = Readable { spec: pods(), store: subscription.store().clone(), indexes: vec![] };
     let writer = writer(&script).expecting(Expecting::new(gate.clone(), &[readable]));
-    // Whether it succeeds is the scripted server's affair.
+    // The script decides whether it succeeds.
     let _ = writer.delete_collection(Arc::new(call()), collection(), options()).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
     let (waiting, _) = gate.waiting(10);
@@ -196,7 +196,7 @@ async fn each_deleted_object_that_the_cache_shows_is_waited_for() {
     const PROOF: &str = "proof that it shows all that was written";
     let shown = [labelled("a", "u", "shop"), labelled("b", "v", "shop"), labelled("c", "w", "other")];
     let gone = |name: &str, uid: &str| format!("prod/{name} ({uid}) gone or terminating");
-    // Of all that a key waits for, the first is told.
+    // Only the first of the expectations is reported.
     assert_eq!(waits(&shown, list(9, &shown[..2])).await, [gone("a", "u")]);
     assert_eq!(waits(&shown, list(9, &shown[1..2])).await, [gone("b", "v")], "a was not deleted");
     assert_eq!(waits(&shown, list(9, &shown[..1])).await, [gone("a", "u")], "b was not deleted");

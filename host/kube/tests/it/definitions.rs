@@ -1,4 +1,4 @@
-//! Definitions that manifests bring, on a server of either kind.
+//! Tests the installation of CRDs in manifests, with both kinds of server.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) fn role() -> Principal {
     Principal { role: Role::Definitions, ..Principal::of_plugin("role", "host", "host-1") }
 }
 
-/// A definition of a group that no other test has.
+/// A CRD in a group that no other test uses.
 fn widgets(group: &str) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

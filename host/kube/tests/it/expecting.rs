@@ -1,4 +1,4 @@
-//! The expectations that the writer raises: which caches may show a write, and what of it.
+//! Tests the expectations that the writer raises: which caches may show a write, and what they must show.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use windlass_kube::{Discovery, Expecting, Informers, Readable, Writer};
 
 use crate::script::{NoTime, Reply, Script, call, key, pod, pods};
 
-/// The caches that the key waits for after it has written, by their positions; and how many keys are kept in mind.
+/// The indices of the caches that the key waits for after it has written, and the number of keys with expectations.
 async fn waits(specs: Vec<WatchSpec>, operation: Operation, reply: Reply) -> (Vec<(usize, String)>, usize) {
     let script = Script::default().mutations([reply]);
     let informers = Informers::new(script.client(), Discovery::new(script.client()));
@@ -33,9 +33,9 @@ async fn waits(specs: Vec<WatchSpec>, operation: Operation, reply: Reply) -> (Ve
         .collect();
     let writer = Writer::new(script.client(), Discovery::new(script.client()));
     let writer = writer.expecting(Expecting::new(gate.clone(), &readable));
-    // Whether it succeeds is the scripted server's affair.
+    // The script decides whether it succeeds.
     let _ = writer.write(Arc::new(call()), operation).await;
-    // As long as an unknown one may take to settle.
+    // As long as an unknown write may take to settle.
     tokio::time::sleep(Duration::from_mins(1)).await;
     let (waiting, _) = gate.waiting(10);
     assert!(waiting.iter().all(|it| it.key == call().primary_key), "{waiting:?}");
@@ -82,7 +82,7 @@ async fn a_write_is_waited_for_in_the_caches_that_can_show_it() {
         (selecting("app in (web, other)"), true),
         (WatchSpec { field_selector: Some("metadata.name=a".into()), ..pods() }, true),
         (WatchSpec { field_selector: Some("metadata.name=b".into()), ..pods() }, false),
-        // Only the server knows.
+        // Only the server can evaluate it.
         (WatchSpec { field_selector: Some("spec.strange=true".into()), ..pods() }, true),
         (WatchSpec::all(ObjectKind::new("v2", "Pod")), true),
         (WatchSpec::all(ObjectKind::new("v1", "ConfigMap")), false),

@@ -1,4 +1,4 @@
-//! Finalizers that a plugin's own writes add or remove.
+//! Tests finalizers that a plugin's own writes add or remove.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn everything() -> Rule {
     Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() }
 }
 
-/// `call`, which may do everything, and add and remove `finalizers`.
+/// `call` with the right to do everything, and to add and remove `finalizers`.
 fn granted(call: CallContext, finalizers: &[&str]) -> CallContext {
     let finalizers = finalizers.iter().map(|&name| name.to_owned()).collect();
     let allowance = Allowance { rules: vec![everything()], finalizers, ..Allowance::default() };
@@ -60,7 +60,7 @@ impl Cluster {
         Operation::Patch { target, patch_type, patch: patch.to_owned(), options }
     }
 
-    /// An object with the finalizers of two others.
+    /// An object with finalizers of two other controllers.
     async fn protected(&self) -> Value {
         let metadata = json!({"name": "a", "finalizers": ["x/1", "y/2"]});
         self.keep(&["x/1", "y/2"], create(&metadata)).await.expect("created")
@@ -179,8 +179,8 @@ async fn finalizers_known_from_a_cache_or_the_call_take_no_request() {
     let subscription = cluster.informers.subscribe(spec.clone());
     timeout(Duration::from_secs(30), subscription.when(|status| status.synced)).await.expect("synced");
     let readable = Readable { spec, store: subscription.store().clone(), indexes: vec![] };
-    // All that is sent goes to a script, which knows of no such object: an update of something with finalizers would be
-    // taken for one that creates it, and refused.
+    // All requests go to a script that does not know the object. So an update of an object with finalizers would be
+    // treated as a create, and refused.
     let script = Script::default().mutations([Reply::Json(200, object.clone())]);
     let writer = Writer::new(script.client(), Discovery::new(script.client()));
     let runs = |_: &Object, _: &ObjectKey| true;

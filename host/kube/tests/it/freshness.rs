@@ -1,4 +1,4 @@
-//! The proof that a cache is fresh, each of its ways: against scripted answers.
+//! Tests each way of proving that a cache is fresh, with scripted answers.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use windlass_kube::{Discovery, Informers, ListReason, Subscription};
 use crate::informer::events;
 use crate::script::{Asked, Reply, Script, line, list, pod, pods};
 
-/// A server whose versions compare.
+/// A server with comparable versions.
 fn comparable() -> Script {
     server("36")
 }
 
-/// One whose versions do not.
+/// A server whose versions cannot be compared.
 fn incomparable() -> Script {
     server("34")
 }
@@ -44,7 +44,7 @@ fn informers(script: &Script) -> Informers {
     Informers::new(client.clone(), Discovery::new(client).compare_versions(true))
 }
 
-/// Informers with one of `spec`, which has listed.
+/// Informers with one of `spec` that has listed.
 async fn synced(script: &Script, spec: &WatchSpec) -> (Informers, Subscription) {
     let informers = informers(script);
     let subscription = informers.subscribe(spec.clone());
@@ -56,7 +56,7 @@ async fn proof(informers: &Informers, spec: &WatchSpec) -> Proof {
     timeout(Duration::from_hours(1), informers.prove(spec)).await.expect("it ends")
 }
 
-/// Lists after the informer's first one.
+/// The lists after the informer's first one.
 fn later_lists(script: &Script) -> Vec<Asked> {
     let lists = script.asked().into_iter().filter(|asked| asked.parameter("watch").is_none());
     lists.filter(|asked| asked.parameter("limit").is_some()).skip(1).collect()
@@ -92,12 +92,12 @@ async fn a_bookmark_of_a_probe_proves_a_quiet_cache() {
 #[tokio::test(start_paused = true)]
 async fn an_object_that_a_probe_shows_must_be_in_the_cache() {
     let shows = |version| Reply::Open(vec![line("ADDED", &pod("b", "v", version)), bookmark(20)]);
-    // The informer's own watch tells of it while the probe runs.
+    // The informer's own watch delivers it while the probe runs.
     let late = Reply::Slow(Duration::from_secs(1), line("ADDED", &pod("b", "v", 15)));
     let script = comparable().lists([list(10, &[]), list(20, &[])]).watches([late, shows(15)]);
     let (informers, _subscription) = synced(&script, &pods()).await;
     assert_eq!(proof(&informers, &pods()).await, Proof::Proven(Evidence::Probed));
-    // It never does: then the cache lists again.
+    // The watch never delivers it, so the cache lists again.
     let script = comparable().lists([list(10, &[]), list(20, &[]), list(20, &[pod("b", "v", 15)])]).watches([
         silent(),
         shows(15),
@@ -166,7 +166,7 @@ async fn a_proof_waits_for_the_first_list_and_outlasts_errors() {
     ]);
     let informers = informers(&script);
     let _subscription = informers.subscribe(pods());
-    // What it waits for began earlier or later, and proves the more.
+    // It waits for something that began earlier or later, and proves all the more.
     let proven = proof(&informers, &pods()).await;
     assert!(matches!(proven, Proof::Proven(Evidence::Listed)), "{proven:?}");
     assert_eq!(proof(&informers, &pods()).await, Proof::Proven(Evidence::Probed));
@@ -252,7 +252,7 @@ async fn a_forced_list_is_shared_by_all_callers_and_rate_limited() {
     assert!(!informers.relist(&WatchSpec { namespace: Some("other".into()), ..pods() }));
 }
 
-/// The answers to a watch when the server has gone back to before its version, or lags.
+/// How watches are answered when the server has gone back to before their version, or lags.
 mod restored {
     use super::*;
 
@@ -300,7 +300,7 @@ mod restored {
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_is_silent_is_doubted() {
         begins_an_epoch(vec![silent()]).await;
-        // The server is where it was: nothing happens.
+        // The server is still at the same version, so nothing happens.
         let script = comparable().lists([list(100, &[])]);
         let (_informers, subscription) = synced(&script, &pods()).await;
         tokio::time::sleep(Duration::from_mins(20)).await;
@@ -310,7 +310,7 @@ mod restored {
     }
 }
 
-/// How long a proof takes on a running server, by what it is for. `WINDLASS_PROOFS=30` measures that many of each.
+/// Measures the time of a proof on a running server, by purpose. `WINDLASS_PROOFS=30` measures 30 of each.
 mod measured {
     use windlass_core::object::ObjectKind;
 
@@ -321,7 +321,7 @@ mod measured {
         std::env::var("WINDLASS_PROOFS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1)
     }
 
-    /// Proves the cache of `spec` after `change`, again and again, and prints how it went.
+    /// Repeatedly proves the cache of `spec` after `change`, and prints the results.
     async fn prove(what: &str, cluster: &Cluster, spec: WatchSpec, change: &str) -> Vec<Evidence> {
         let subscription = cluster.informers.subscribe(spec.clone());
         assert!(subscription.synced().await);
@@ -396,7 +396,7 @@ mod measured {
         }
     }
 
-    /// The real server tells such a probe nothing, see docs/adr/0011-freshness.md.
+    /// The real server sends nothing on such a probe, see docs/adr/0011-freshness.md.
     #[tokio::test]
     async fn changes_that_a_selector_hides_do_not_keep_a_cache_from_being_proven() {
         let cluster = cluster().await;
@@ -429,7 +429,7 @@ mod measured {
         timeout(Duration::from_mins(1), listed).await.expect("listed again");
     }
 
-    /// A server that is resumed from a version that is yet to come.
+    /// A watch that resumes from a version that the server has not reached.
     #[tokio::test]
     async fn a_version_yet_to_come_is_refused_or_passed_over_in_silence() {
         let cluster = cluster().await;

@@ -1,4 +1,4 @@
-//! Servers and neighbours that do what nobody would wish for.
+//! Tests servers and neighbouring plugins that behave badly.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn with_spec(name: &str, version: u32, spec: Value) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_reads_differently_at_the_same_version_has_changed() {
-    // A CustomResourceDefinition that gets another default changes what its objects read, and not their versions.
+    // If a CustomResourceDefinition gets another default, its objects read differently at the same version.
     let expired = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
     let script = Script::default()
         .lists([
@@ -84,7 +84,7 @@ async fn an_index_dropped_with_its_suspended_plugin_is_not_an_empty_one() {
     let mut rich = informers.subscribe(pods());
     let reader = Reader::new(vec![readable(&poor, pods(), &["node"])]);
     assert_eq!(events(&mut rich, 2).await, ["+a@5", "b@11"]);
-    // A call that was running when its plugin was suspended must not conclude that there is nothing.
+    // A call that was running when its plugin was suspended must not conclude that there are no objects.
     let error = reader.list(&call(), &by_node()).expect_err("the index has gone");
     assert_eq!((error.code, error.reason), (503, ApiReason::ServerError), "{error}");
 }
@@ -125,7 +125,7 @@ async fn a_plugin_is_not_suspended_when_a_neighbour_unpacks_its_objects() {
     let here = WatchSpec { namespace: Some("prod".into()), ..pods() };
     let second = informers.subscribe_with(here, options()).expect("no indexes");
     let was_synced = second.synced().await;
-    // Another plugin that shares the first cache reads it, or declares an index of it.
+    // Another plugin that shares the first cache reads it, or declares an index on it.
     let neighbour = informers.subscribe_with(pods(), indexed(None)).expect("a pointer");
     assert_eq!(neighbour.store().len(), 100);
     let told = timeout(Duration::from_hours(1), budget.exceeded(0)).await;
@@ -134,7 +134,7 @@ async fn a_plugin_is_not_suspended_when_a_neighbour_unpacks_its_objects() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_ends_a_streaming_list_is_listed_in_pages() {
-    // One that knows nothing of them: it sends what there is, and goes on with what changes.
+    // A server without support for such lists sends the existing objects and continues with changes.
     let script = Script::default()
         .lists([list(10, &[pod("a", "u", 5)])])
         .watches([Reply::Slow(Duration::from_secs(20), line("MODIFIED", &pod("a", "u", 6)))]);
@@ -164,7 +164,7 @@ async fn a_late_event_does_not_bring_a_deleted_object_back() {
     let discovery = Discovery::new(script.client()).compare_versions(true);
     let informers = Informers::new(script.client(), discovery);
     let mut subscription = informers.subscribe(pods());
-    // What can be trusted then is a list.
+    // Only a list can be trusted then.
     assert_eq!(events(&mut subscription, 3).await, ["+a@5", "-a@15", "b@16"]);
     assert!(subscription.store().get(&key("a")).is_none());
     assert_eq!((subscription.status().malformed, subscription.status().lists), (1, 2));

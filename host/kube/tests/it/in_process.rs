@@ -1,4 +1,4 @@
-//! The embedded API server without a socket: kube-rs takes it in place of an address.
+//! Tests the embedded API server without a socket: kube-rs uses it instead of an address.
 
 use kube::api::{Api, ListParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};

@@ -13,7 +13,7 @@ fn informers(script: &Script) -> Informers {
     Informers::new(client.clone(), Discovery::new(client))
 }
 
-/// `+a@1` for an initial object, `a@1`, `a@1>2` for a change, `-a@2` for a deletion, `?a@2` for one that nobody saw.
+/// `+a@1` for an initial object, `a@1`, `a@1>2` for a change, `-a@2` for a deletion, `?a@2` for an unseen deletion.
 pub(crate) fn described(event: &WatchEvent) -> String {
     match event {
         WatchEvent::Applied { old: None, new, initial: true } => format!("+{}", brief(new)),
@@ -147,7 +147,7 @@ async fn an_expired_version_leads_to_a_list_that_is_compared_with_the_store() {
     assert_eq!(reasons(&subscription), ["first", "expired"]);
 }
 
-/// Why lists were made, in the order of all reasons.
+/// The reasons for lists, in the order of all reasons.
 fn reasons(subscription: &Subscription) -> Vec<&'static str> {
     let counts = subscription.status().lists_by_reason;
     let of = |reason: ListReason| {

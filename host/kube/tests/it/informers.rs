@@ -1,4 +1,4 @@
-//! Informers beyond a list and a watch: projections, indexes, streaming lists, budgets, kinds that go, panics.
+//! Tests of informers beyond a list and a watch: projections, indexes, streaming lists, budgets, removed kinds, panics.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn text(subscription: &Subscription, name: &str) -> Value {
     serde_json::from_str(&object.text()).expect("JSON")
 }
 
-/// Informers that ask whether versions compare.
+/// Informers that find out whether versions can be compared.
 fn comparing(script: &Script) -> Informers {
     let client = script.client();
     Informers::new(client.clone(), Discovery::new(client).compare_versions(true))
@@ -39,7 +39,7 @@ async fn metadata_alone_are_asked_for_and_kept_under_the_objects_kind() {
         "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
         "metadata": {"name": "a", "namespace": "prod", "uid": "u", "resourceVersion": "5", "annotations": {"x": "y"}},
     });
-    // A server that cannot cut objects down sends all of them.
+    // A server that cannot return partial objects sends whole ones.
     let mut whole = pod("b", "v", 12);
     whole["spec"] = json!({"nodeName": "n"});
     let script = Script::default().lists([list(10, &[partial])]).watches([Reply::Open(vec![line("ADDED", &whole)])]);
@@ -82,7 +82,7 @@ async fn an_index_follows_every_change_and_is_dropped_with_its_last_user() {
             [Reply::Open(vec![line("MODIFIED", &on_node("a", 11, "n2")), line("DELETED", &on_node("b", 12, "n1"))])],
         );
     let informers = informers(&script);
-    // The first subscriber fills the store before anybody declares an index.
+    // The first subscriber fills the store before there is an index.
     let mut first = informers.subscribe(pods());
     events(&mut first, 3).await;
     let (node, claims) = (IndexSource::Field("/spec/nodeName".into()), IndexSource::Field("/spec/claims".into()));
@@ -245,7 +245,7 @@ async fn a_removed_kind_takes_its_objects_along_and_returns_with_new_ones() {
     assert_eq!(events(&mut subscription, 1).await, ["?a@5"]);
     assert!(subscription.store().is_empty() && subscription.store().resource().is_none());
     script.set_widgets_missing(false);
-    // Another incarnation, told as a first list is.
+    // An object with another UID arrives like one of a first list.
     assert_eq!(events(&mut subscription, 1).await, ["+a@25"]);
     assert!(!subscription.status().gone);
     assert_eq!(subscription.status().epoch, 1);
@@ -267,7 +267,7 @@ async fn a_cache_knows_when_its_last_list_began() {
     }
 }
 
-/// While a list is under way, the store is what it was, and says so.
+/// While a list is in progress, the store keeps its state and version.
 #[tokio::test(start_paused = true)]
 async fn a_version_stands_still_while_a_list_comes_in() {
     let expired = line("ERROR", &json!({"kind": "Status", "code": 410, "reason": "Expired"}));
@@ -336,7 +336,7 @@ async fn a_list_over_the_budget_stops_early_and_leaves_the_budget_free() {
     assert!(!subscription.synced().await);
     assert!(subscription.next().await.is_none());
     assert_eq!(script.asked().len(), 3, "discovery and two pages");
-    // A narrower watch has room.
+    // A narrower watch fits into the budget.
     let narrow = Script::default().lists([list(10, &[pod("a", "u", 5)])]);
     let informers = informers_with(&narrow, InformerOptions::default());
     let options = SubscribeOptions { budget: Some(budget), ..SubscribeOptions::default() };
@@ -344,7 +344,7 @@ async fn a_list_over_the_budget_stops_early_and_leaves_the_budget_free() {
     assert!(informers.subscribe_with(narrow, options).expect("no indexes").synced().await);
 }
 
-/// A list that goes on without an end, in pieces.
+/// An endless list, in chunks.
 fn endless(objects: usize) -> Reply {
     let begin = r#"{"kind":"PodList","metadata":{"resourceVersion":"10"},"items":["#.to_owned();
     let items = (0..objects).map(|number| format!("{},", large(&format!("p{number:03}"))));
@@ -382,7 +382,7 @@ async fn no_cache_grows_beyond_the_hosts_limit() {
     assert_eq!((excess.limit, excess.scope), (5_000, windlass_kube::BudgetScope::Informer));
 }
 
-/// Completes when the store's size is as `fits` wants it.
+/// Completes when `fits` is true for the store's size.
 async fn weighs(subscription: &Subscription, fits: impl Fn(usize) -> bool) {
     let weighed = async {
         while !fits(subscription.store().bytes()) {
@@ -426,8 +426,8 @@ async fn a_list_older_than_the_store_begins_an_epoch() {
     assert_eq!((subscription.status().epoch, subscription.store().version()), (1, Some("50".into())));
 }
 
-/// While a process ends its connections fail: a watch that went on would tell of that after the process has told that
-/// it has stopped.
+/// While a process ends, its connections fail. A watch that went on would log that after the host has logged that it
+/// has stopped.
 #[tokio::test(start_paused = true)]
 async fn every_watch_has_ended_when_the_stop_of_all_has() {
     let informers = informers(&Script::default().lists([list(10, &[])]));

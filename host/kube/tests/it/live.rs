@@ -1,4 +1,4 @@
-//! Live reads: what is asked, what is refused before, and what the answers become.
+//! Tests live reads: what is requested, what is refused without a request, and how answers are returned.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Live reads of less than an object, of a part of it, of logs, and of what the cluster serves.
+//! Tests live reads of parts of objects, of subresources, of logs, and of the kinds that the cluster serves.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ async fn a_metadata_view_asks_the_server_for_metadata_and_keeps_the_kind() {
     let mut partial = pod("a", "u", 7);
     partial["kind"] = json!("PartialObjectMetadata");
     partial["apiVersion"] = json!("meta.k8s.io/v1");
-    // The second is from a server that cannot cut objects down.
+    // The second answer is from a server that cannot return partial objects.
     for answer in [partial, full_pod()] {
         let script = Script::default().lists([Reply::Json(200, answer.clone())]);
         let asked_for = LiveGet { view: View::Metadata, ..LiveGet::whole(target("a", Some("u"))) };

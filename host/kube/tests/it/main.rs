@@ -1,4 +1,4 @@
-//! This crate against an API server: against scripted answers on a paused clock, and against the embedded API server.
+//! Tests this crate with an API server: with scripted answers and a paused clock, and with the embedded API server.
 
 mod claim;
 mod cluster;

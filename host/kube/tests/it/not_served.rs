@@ -1,5 +1,5 @@
-//! Errors about a resource or a subresource that the server does not serve name no object: otherwise the host would
-//! take a primary for gone.
+//! Errors about a resource or a subresource that the server does not serve must not name an object. Otherwise the host
+//! would conclude that a primary is gone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use windlass_kube::{Discovery, Writer};
 use crate::live::reader;
 use crate::script::{Reply, Script, call, key, pod};
 
-/// The answer of discovery about Deployments.
+/// Discovery's answer about Deployments.
 fn discovery(has_status: bool) -> Reply {
     let names = if has_status { vec!["deployments", "deployments/status"] } else { vec!["deployments"] };
     let listed =
@@ -23,14 +23,14 @@ fn discovery(has_status: bool) -> Reply {
     Reply::Json(200, json!({"kind": "APIResourceList", "resources": listed.collect::<Vec<_>>()}))
 }
 
-/// The status of a Deployment, on a server whose discovery answers with the second list after it has been asked again.
+/// The status of a Deployment, on a server whose discovery returns the second list once it is asked again.
 struct Redefined {
     writer: Writer,
     script: Script,
 }
 
 impl Redefined {
-    /// Each list says whether there is a status.
+    /// Each list determines whether there is a status.
     fn new(has_status: [bool; 2], mutations: [Reply; 2]) -> Self {
         let script = Script::default().answers_in_turn("/apis/apps/v1", has_status.map(discovery)).mutations(mutations);
         Self { writer: Writer::new(script.client(), Discovery::new(script.client())), script }
@@ -50,7 +50,7 @@ impl Redefined {
     }
 }
 
-/// The answer of kube-apiserver about the status of the custom resource `d`, be it without a status or missing itself.
+/// kube-apiserver's answer about the status of the custom resource `d`, which either has no status or does not exist.
 fn no_object() -> Reply {
     Reply::Json(404, json!({"code": 404, "reason": "NotFound", "details": {"name": "d", "kind": "deployments"}}))
 }

@@ -1,4 +1,4 @@
-//! Large texts are read on threads of their own, so that the others can go on.
+//! Tests that large texts are parsed on separate threads, so that others can go on.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -34,7 +34,7 @@ fn patch(patch: &str) -> Operation {
     Operation::Patch { target: target(), patch_type, patch: patch.to_owned(), options }
 }
 
-/// Does what `ask` says while the only thread apart is busy, and sees that it waits for that, and for nothing else.
+/// Calls `ask` while the only separate thread is busy, and checks that it waits for that thread and for nothing else.
 fn waits_for_a_thread<F: Future<Output = Written> + Send + 'static>(ask: impl FnOnce(&Runtime) -> F) {
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build().expect("a runtime");
     let asking = {
@@ -45,7 +45,7 @@ fn waits_for_a_thread<F: Future<Output = Written> + Send + 'static>(ask: impl Fn
         let (release, busy) = channel::<()>();
         let busy = tokio::task::spawn_blocking(move || busy.recv());
         let asking = tokio::spawn(asking);
-        // Much more than it takes.
+        // Much longer than it takes.
         for _ in 0..1_000 {
             yield_now().await;
         }

@@ -1,4 +1,4 @@
-//! Owners that a plugin's own writes add.
+//! Tests owners that a plugin's own writes add.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::script::{Asked, Reply, Script, call};
 
 const VERBS: [&str; 5] = ["get", "create", "update", "patch", "delete"];
 
-/// A plugin that may do all of [`VERBS`] or all but the last, and its primary, a config map.
+/// A plugin with the rights to all of [`VERBS`] or all but the last, and its primary, a config map.
 #[derive(Clone)]
 struct Plugin<'a> {
     cluster: &'a Cluster,
@@ -70,7 +70,7 @@ impl Plugin<'_> {
         Operation::Patch { target, patch_type, patch: patch.to_string(), options }
     }
 
-    /// Each way to make `owner` an owner of the object, which is there as `now`.
+    /// Each way to make `owner` an owner of the object, whose current state is `now`.
     fn ways(&self, owner: &Value, now: &Value) -> Vec<(&'static str, Operation)> {
         let list = json!({"metadata": {"ownerReferences": [owner]}});
         let mut update = now.clone();

@@ -1,4 +1,4 @@
-//! The port to the API server as a whole; what each part does is in its own file.
+//! Tests the port to the API server as a whole. Each of its parts has its own file.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Whether the API server answers, over real connections.
+//! Tests whether the API server answers, over real connections.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use windlass_kube::client;
 
 use crate::writer::kubeconfig;
 
-/// Not a port that the system gives to whoever asks for any: while it stops, nobody else comes by it.
+/// The port is not one that the system assigns, so that no other program gets it while the server is stopped.
 async fn server_at_a_port_to_return_to() -> ApiServer {
     for at in 0..1_000 {
         let port = u16::try_from(20_000 + (std::process::id() * 10 + at) % 10_000).expect("below 30,000");
@@ -32,7 +32,7 @@ async fn a_server_that_stops_and_returns_is_noticed_both_times() {
     let before = connection.reachability.watch().borrow().number;
 
     server.shutdown().await;
-    // One refused connection is enough, but the first request may still go to the old one.
+    // One refused connection is enough, but the first request may still use the old connection.
     let mut asked = 0;
     while connection.reachability.is_reachable() {
         client::check(&connection).await.expect_err("nobody answers");
@@ -43,7 +43,7 @@ async fn a_server_that_stops_and_returns_is_noticed_both_times() {
     assert!(outage.number == before + 1 && outage.since.is_some(), "{outage:?}");
 
     let _server = ApiServer::start(Config { address, ..Config::default() }).await.expect("the same port");
-    // Nothing is sent here: the prober finds it.
+    // No request is sent here; the prober notices the server.
     timeout(Duration::from_secs(30), connection.reachability.reachable()).await.expect("it is found");
     assert!(connection.reachability.watch().borrow().since.is_none());
     client::check(&connection).await.expect("it answers");

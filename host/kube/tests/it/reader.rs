@@ -8,7 +8,7 @@ use windlass_kube::{Discovery, Informers, Readable, Reader, Subscription};
 
 use crate::script::{Script, call, call_with, cluster_call, key, list, pod, pods};
 
-/// A reader of the Pods `a` to `e` in `prod`, of which `shop` controls `b` and `d`, and what keeps it.
+/// A reader of the Pods `a` to `e` in `prod`, of which `shop` controls `b` and `d`, and the objects that keep it alive.
 async fn reader() -> (Reader, Subscription, Informers) {
     let items: Vec<_> = "abcde".chars().map(|name| with_owner(&name.to_string())).collect();
     subscribed(pods(), &items).await

@@ -1,5 +1,5 @@
-//! A server whose etcd was restored, as its answers show it: all caches list at once, and say when they may be
-//! believed.
+//! Tests a server whose etcd was restored, as its answers reveal it: all caches list at once, and report when they can
+//! be trusted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,7 +50,7 @@ impl Host {
         subscription
     }
 
-    /// Renews a Lease, as the script answers it.
+    /// Renews a Lease; the script answers.
     async fn renew(&self, over: Option<&LeaseVersion>) -> LeaseVersion {
         let role = Principal::of_host(Role::Lease, "one".into());
         let leases = Leases::new(self.connection.client.clone(), role, "default", "main").expect("a name");
@@ -62,7 +62,7 @@ impl Host {
         }
     }
 
-    /// An outage of a minute, in which `trust` must be lost: so it is when the outage ends, until somebody has asked.
+    /// An outage of one minute. At its end, `trust` must be lost until the server was checked.
     async fn outage(&self, trust: &CacheTrust) {
         self.is_up.store(false, Ordering::Relaxed);
         while self.connection.reachability.is_reachable() {

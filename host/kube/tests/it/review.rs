@@ -1,4 +1,4 @@
-//! The watches that a service account may have, as servers of either kind say. The embedded one has no RBAC but an
+//! Tests which watches a service account may have, with both kinds of server. The embedded one has no RBAC but an
 //! annotation.
 
 use std::time::Duration;
@@ -61,7 +61,7 @@ async fn an_account_may_watch_exactly_the_granted_kinds() {
     assert!(is_denied(&cluster.may_watch(ObjectKind::new("v1", "Secret"), here).await));
     assert!(is_denied(&cluster.may_watch(ObjectKind::new("apps/v1", "Deployment"), here).await));
     if cluster.server.is_none() {
-        // The Role is of its namespace only, which the embedded server does not know.
+        // The Role is limited to its namespace, which the embedded server does not check.
         assert!(is_denied(&cluster.may_watch(config_maps(), None).await));
         assert!(is_denied(&cluster.may_watch(config_maps(), Some("default")).await));
     }
@@ -87,7 +87,7 @@ async fn a_grant_that_is_taken_back_is_denied_at_the_next_review() {
     cluster.write(merge(target("rbac.authorization.k8s.io/v1", "Role"), none)).await.expect("patched");
     let deny = json!({"metadata": {"annotations": {"windlass.dev/deny": "*"}}});
     cluster.write(merge(target("v1", "ServiceAccount"), deny)).await.expect("patched");
-    // The real server's authorizer has a cache of its own.
+    // The real server's authorizer has its own cache.
     let denied = async {
         while !is_denied(&cluster.may_watch(config_maps(), here).await) {
             tokio::time::sleep(Duration::from_millis(50)).await;

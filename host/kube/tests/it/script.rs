@@ -1,4 +1,4 @@
-//! An API server whose answers a test writes down. It lives in the client, without sockets, so that the clock may be
+//! An API server with answers scripted by a test. It is in the client, without sockets, so that the clock may be
 //! paused.
 
 use std::collections::{HashMap, VecDeque};
@@ -27,7 +27,7 @@ use windlass_core::rights::grants::{Allowance, Grants, LiveGrants, Rule};
 use windlass_core::rights::principal::{Principal, ServiceAccount};
 use windlass_kube::Connection;
 
-/// A clock that stands still, for what is not about time.
+/// A clock that stands still, for tests that are not about time.
 pub(crate) struct NoTime;
 
 impl Clock for NoTime {
@@ -40,7 +40,7 @@ impl Clock for NoTime {
     }
 }
 
-/// A request, as the server saw it.
+/// A request that the server received.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) method: Method,
@@ -69,19 +69,19 @@ impl Asked {
 pub(crate) enum Reply {
     Json(u16, Value),
     Headed(u16, &'static str, &'static str, Value),
-    /// Text, in one piece.
+    /// A text in one chunk.
     Text(u16, String),
-    /// These pieces, and then nothing more, but the stream stays open.
+    /// These chunks and then nothing more, with the stream kept open.
     Open(Vec<String>),
-    /// These pieces, and then the stream is closed.
+    /// These chunks, after which the stream is closed.
     Closed(Vec<String>),
-    /// These pieces, and then the connection breaks.
+    /// These chunks, after which the connection breaks.
     Broken(Vec<String>),
-    /// This piece again and again, with this time between.
+    /// This chunk repeated, with this pause.
     Slow(Duration, String),
-    /// Never an answer.
+    /// No answer, ever.
     Never,
-    /// A bug in the client: it panics in the task that asked.
+    /// A bug in the client: a panic in the task that sent the request.
     Panic,
 }
 
@@ -95,26 +95,26 @@ struct State {
     widgets_missing: bool,
 }
 
-/// The answers to come and the requests that came. Clones share them.
+/// The remaining answers, and the received requests. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Script {
     state: Arc<Mutex<State>>,
 }
 
 impl Script {
-    /// For lists, in order; the last one stays.
+    /// Replies to lists, in order; the last one is repeated.
     pub(crate) fn lists(self, replies: impl IntoIterator<Item = Reply>) -> Self {
         self.state.lock().expect("no panic").lists.extend(replies);
         self
     }
 
-    /// For watches, in order; later ones stay open and silent.
+    /// Replies to watches, in order; later watches stay open and silent.
     pub(crate) fn watches(self, replies: impl IntoIterator<Item = Reply>) -> Self {
         self.state.lock().expect("no panic").watches.extend(replies);
         self
     }
 
-    /// A server that promises that versions compare (KEP-5504).
+    /// A server that guarantees comparable versions (KEP-5504).
     pub(crate) fn comparable(self) -> Self {
         let version = json!({"major": "1", "minor": "36", "gitVersion": "v1.36.0"});
         let own = Reply::Json(200, json!({"spec": {}}));
@@ -122,18 +122,18 @@ impl Script {
             .answers("/apis/apiregistration.k8s.io/v1/apiservices/v1.", own)
     }
 
-    /// For every GET of this path.
+    /// The reply to every GET of this path.
     pub(crate) fn answers(self, path: &'static str, reply: Reply) -> Self {
         self.answers_in_turn(path, [reply])
     }
 
-    /// For each GET of this path, in order; the last one stays.
+    /// Replies to GETs of this path, in order; the last one is repeated.
     pub(crate) fn answers_in_turn(self, path: &'static str, replies: impl IntoIterator<Item = Reply>) -> Self {
         self.state.lock().expect("no panic").paths.insert(path, replies.into_iter().collect());
         self
     }
 
-    /// For everything that changes something, in order; the last one stays.
+    /// Replies to all mutations, in order; the last one is repeated.
     pub(crate) fn mutations(self, replies: impl IntoIterator<Item = Reply>) -> Self {
         self.state.lock().expect("no panic").others.extend(replies);
         self
@@ -278,7 +278,7 @@ fn core_resources() -> Value {
     ])
 }
 
-/// Reviews: they can be created, and that is all.
+/// Reviews, which can only be created.
 fn authorization_resources() -> Value {
     let listed = [
         ("localsubjectaccessreviews", "LocalSubjectAccessReview", true),
@@ -337,7 +337,7 @@ pub(crate) fn brief(object: &Object) -> String {
     format!("{}@{}", object.header.key.name, object.header.version)
 }
 
-/// A call of the plugin `webapp` about the Pod `prod/shop`, which may do what `rules` say.
+/// A call of the plugin `webapp` about the Pod `prod/shop`, with these rules.
 pub(crate) fn call_with(rules: Vec<Rule>) -> CallContext {
     let principal = Principal {
         grants: LiveGrants::new(Grants::new(rules)),
@@ -374,7 +374,7 @@ pub(crate) fn call_as(account: ServiceAccount) -> CallContext {
     CallContext { principal: Arc::new(principal), ..call }
 }
 
-/// The call of a cluster-scoped primary.
+/// A call with a cluster-scoped primary.
 pub(crate) fn cluster_call() -> CallContext {
     CallContext { primary_key: ObjectKey::cluster("shop"), ..call() }
 }

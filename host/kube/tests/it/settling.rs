@@ -1,4 +1,4 @@
-//! Writes whose outcome is not known, on a paused clock: how long they hold their key, and what is asked meanwhile.
+//! Tests writes with unknown outcomes on a paused clock: how long they hold their key, and what is requested meanwhile.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,15 +17,15 @@ use windlass_kube::{Discovery, Followed, Informers, Readable, Recorder, Runs, Wr
 
 use crate::script::{Reply, Script, call, key, list, pod, pods};
 
-/// How long a mutation may still be carried out after it was sent.
+/// The time in which a mutation may still take effect after it was sent.
 const MUTATION_LIFETIME: Duration = Duration::from_secs(20);
-/// How long what the server has begun may take to be stored.
+/// The time that a started write may take to be stored.
 const STORE_TIME_MAX: Duration = Duration::from_secs(5);
 
 const POD: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#;
 const GENERATED: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"a-"}}"#;
 
-/// A write that has failed, and what waits for it to settle.
+/// A write that has failed, and a future that waits for it to settle.
 struct Failed {
     script: Script,
     writer: Writer,
@@ -58,7 +58,7 @@ impl Failed {
     }
 }
 
-/// The reads of single objects.
+/// The number of reads of single objects.
 fn looks(script: &Script) -> usize {
     script.asked().iter().filter(|asked| asked.method == Method::GET && asked.path.contains("/pods/")).count()
 }
@@ -94,7 +94,7 @@ async fn a_create_that_was_carried_out_is_found_and_shown_at_once() {
     assert!(matches!(known.left, Some(WrittenState::State(_, object)) if object.header.uid.is("u")));
 }
 
-/// Keeps the spans of a call.
+/// Records the spans of a call.
 #[derive(Debug, Default)]
 struct KeptSpans(Mutex<Vec<EndedSpan>>);
 
@@ -185,7 +185,7 @@ fn apply() -> Operation {
     Operation::Apply { object: POD.to_owned(), options: WriteOptions::default() }
 }
 
-/// The Pod `prod/a`, as the plugin's apply of it leaves it.
+/// The Pod `prod/a` as the plugin's apply leaves it.
 fn applied() -> Value {
     let mut pod = pod("a", "u", 8);
     let own = json!({
@@ -195,7 +195,7 @@ fn applied() -> Value {
     pod
 }
 
-/// The server's own word that it has failed.
+/// The server's own report that it has failed.
 fn failure() -> Reply {
     Reply::Json(500, json!({"kind": "Status", "status": "Failure", "reason": "InternalError", "message": "no leader"}))
 }
@@ -227,8 +227,8 @@ fn labelled() -> Value {
     pod
 }
 
-/// An apply of that label, with its answer lost, by a plugin that watches Pods, of which `listed` are there. The server
-/// shows the Pod as applied when it is asked. How long the key is held; None: nothing was sent. `runs`: see
+/// How long the key is held after an apply of that label whose answer is lost. `None` if nothing was sent. The plugin
+/// watches Pods, of which `listed` exist, and the server returns the applied Pod when asked. For `runs`, see
 /// [`Followed`].
 async fn held_beside(listed: &[Value], runs: Option<Runs>) -> Option<Duration> {
     let script = lost().lists([list(7, listed)]).lists(vec![Reply::Json(200, labelled()); 2]);
@@ -277,8 +277,7 @@ async fn an_unchanged_apply_is_sent_and_held_beside_a_watch_with_predicates() {
     );
 }
 
-/// The writes to the Pod `prod/a` that name its incarnation `u` at version 7, by form, and whether they could create
-/// it.
+/// The writes to the Pod `prod/a` that are locked to UID `u` and version 7, by kind, and whether each could create it.
 fn locked() -> Vec<(&'static str, Operation, bool)> {
     let target = || ObjectRef { kind: ObjectKind::new("v1", "Pod"), key: key("a"), uid: Some("u".into()) };
     let options = || WriteOptions { resource_version: Some("7".into()), ..WriteOptions::default() };
@@ -315,7 +314,7 @@ fn deletion() -> DeleteOptions {
     }
 }
 
-/// The server's own word that there is no Pod `a`.
+/// The server's own report that there is no Pod `a`.
 fn gone() -> Reply {
     Reply::Json(404, json!({"status": "Failure", "reason": "NotFound", "details": {"name": "a", "kind": "pods"}}))
 }
@@ -379,7 +378,7 @@ async fn a_locked_no_op_on_the_current_version_is_not_waited_for() {
     );
 }
 
-/// A deletion of the Pod `prod/a`, and its eviction, of this incarnation.
+/// A deletion and an eviction of the Pod `prod/a`, with this UID.
 fn deletions(uid: Option<&str>) -> [(&'static str, Operation); 2] {
     let target = ObjectRef { kind: ObjectKind::new("v1", "Pod"), key: key("a"), uid: uid.map(Into::into) };
     let eviction = json!({

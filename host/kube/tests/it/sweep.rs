@@ -1,4 +1,4 @@
-//! A look at all kinds while definitions come and go.
+//! Tests a sweep while CRDs come and go.
 
 use serde_json::{Value, json};
 use windlass_kube::Discovery;
@@ -16,7 +16,7 @@ fn not_found() -> Reply {
     Reply::Json(404, json!({"kind": "Status", "code": 404}))
 }
 
-/// A list of the one object `name`, which a finalizer of a plugin keeps.
+/// A list of the single object `name`, which a plugin's finalizer keeps.
 fn kept(name: &str) -> Reply {
     let metadata = json!({"name": name, "uid": "u", "resourceVersion": "1", "finalizers": ["windlass.dev/webapp"]});
     is(&json!({"metadata": {}, "items": [{"metadata": metadata}]}))
@@ -27,12 +27,12 @@ fn resources(plural: &str) -> Reply {
     is(&json!({"resources": [resource]}))
 }
 
-/// The groups of a server of Widgets in this version.
+/// The groups of a server with Widgets in this version.
 fn groups(version: &str) -> Reply {
     is(&json!({"groups": [{"name": "example.com", "versions": [{"groupVersion": format!("example.com/{version}")}]}]}))
 }
 
-/// A server of `ConfigMaps`, one of which is kept, and of Widgets.
+/// A server with `ConfigMaps`, one of which is kept, and Widgets.
 fn server() -> Script {
     Script::default()
         .answers("/api", is(&json!({"versions": ["v1"]})))
@@ -90,7 +90,7 @@ async fn a_listed_kind_that_is_never_served_is_reported_and_others_found_once() 
     assert_eq!((lists(&script, WIDGETS), lists(&script, "/api/v1/configmaps")), (4, 1));
 }
 
-/// Servers that disagree may do that, or a definition that is established anew: its objects are there.
+/// This can happen if servers disagree, or if a CRD is established again. Its objects exist.
 #[tokio::test(start_paused = true)]
 async fn a_listed_group_that_is_never_served_is_reported() {
     let script = server().answers("/apis/example.com/v1", not_found());

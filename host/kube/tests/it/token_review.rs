@@ -1,4 +1,4 @@
-//! Whose a token is, and what its user may do at a path: the questions as the API server gets them, and its answers.
+//! Tests the reviews of a token and of its user's access to a path: the requests and their answers.
 
 use serde_json::{Value, json};
 use windlass_kube::{TokenUser, may_access, whose_token};

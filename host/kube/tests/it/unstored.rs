@@ -1,4 +1,4 @@
-//! Writes that leave nothing, such as reviews, and those that end a Pod; and field managers of parts of a plugin.
+//! Tests writes that store nothing, such as reviews, writes that end a Pod, and field managers for parts of a plugin.
 
 use std::sync::Arc;
 use std::time::Duration;

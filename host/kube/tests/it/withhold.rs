@@ -1,4 +1,4 @@
-//! Writes of a read-only host: what is sent, what the call sees, and what is told of them.
+//! Tests the writes of a read-only host: what is sent, what the call sees, and what is reported.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use windlass_kube::{Discovery, Readable, Reader, WriteOutcome, Writer};
 use crate::cluster::{Cluster, cluster, config_maps, create};
 use crate::script::{Asked, Reply, Script, call, key};
 
-/// A writer that withholds, and what it has told of.
+/// A writer that withholds writes, and its reports.
 struct Withholding {
     writer: Writer,
     told: Arc<Mutex<Vec<WithheldWrite>>>,
@@ -46,7 +46,7 @@ impl Withholding {
         Ok(written.map(|text| serde_json::from_str(&text).expect("JSON")))
     }
 
-    /// The write that it was told of last, as `would verb resource: difference`.
+    /// The last reported write, as `would verb resource: difference`.
     fn last(&self) -> String {
         let told = self.told.lock().expect("no panic");
         let write = told.last().expect("told");
@@ -87,7 +87,7 @@ async fn a_withheld_write_answers_as_if_made_and_only_reports_its_change() {
             {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
     let mut deployments = cluster.informers.subscribe(cluster.all(ObjectKind::new("apps/v1", "Deployment")));
     cluster.write(create(&deployment)).await.expect("created");
-    // The stand-in for its controller writes its status, which would be a difference if that came between two reads.
+    // The stand-in for its controller writes its status. Between two reads, that would be a difference.
     let key = cluster.target("d", None).key;
     let is_ready = |text: String| serde_json::from_str::<Value>(&text).expect("JSON")["status"]["readyReplicas"] == 2;
     let ready = async {
@@ -260,7 +260,7 @@ async fn aggregated_apis_and_unstored_kinds_receive_no_dry_run() {
         Some(Subresource { name: name.into(), parent: Some(parent) })
     };
     let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {"name": "a"}});
-    // What is sent to a proxy goes to the Pod as it is, dry run or not.
+    // A request to a proxy is forwarded to the Pod, even if it is a dry run.
     for (kind, name) in [("ServiceAccount", "token"), ("Pod", "proxy")] {
         let options = WriteOptions { subresource: subresource_of(kind, name), ..WriteOptions::default() };
         let operation = Operation::Create { object: request.to_string(), options };

@@ -1,4 +1,4 @@
-//! Budgets of writes, and who is told of a write, seen at the API server.
+//! Tests write budgets and reports of writes, as seen by the API server.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use windlass_kube::{Discovery, WriteBudget, WriteRate, Writer};
 
 use crate::script::{Reply, Script, call, pod};
 
-/// A writer that may write twice at once and then ten times a second, and what it may be told.
+/// A writer with a burst of two and a rate of ten per second, and its reports.
 fn writer(script: &Script) -> Writer {
     let budget = WriteBudget::new(WriteRate { per_second: 10, burst: 2 });
     Writer::new(script.client(), Discovery::new(script.client())).within(budget)
@@ -77,7 +77,7 @@ async fn a_plugin_sends_two_large_writes_at_once_and_small_ones_overtake() {
     })
     .await
     .expect("they are sent");
-    // The others would have been by now.
+    // The others would have been sent by now.
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!((asked(), script.mutations_asked().len()), (2, 3));
     begun.iter().for_each(tokio::task::JoinHandle::abort);
@@ -93,7 +93,7 @@ async fn large_writes_waiting_for_their_budget_occupy_no_threads() {
         Operation::Create { object: object.to_string(), options: WriteOptions::default() }
     };
     let waiting = [(); 60].map(|()| tokio::spawn(writer.write(Arc::new(call()), large())));
-    // One after the other they would take nearly a minute.
+    // One after the other, they would take almost a minute.
     timeout(Duration::from_secs(25), async {
         while budget.waited() < 59 {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -33,7 +33,7 @@ async fn sent(call: CallContext, operation: Operation) -> Asked {
     asked.remove(0)
 }
 
-/// Why `operation` is refused without being sent.
+/// The error with which `operation` is refused without being sent.
 async fn refused(call: CallContext, operation: Operation) -> ApiError {
     let script = Script::default();
     let error = write(&script, call, operation).await.expect_err("a refusal");
@@ -41,7 +41,7 @@ async fn refused(call: CallContext, operation: Operation) -> ApiError {
     error
 }
 
-/// The error that the answer `reply` to a create becomes.
+/// The error for the answer `reply` to a create.
 async fn answered(reply: Reply) -> ApiError {
     write(&Script::default().mutations([reply]), call(), create(CONFIG_MAP)).await.expect_err("a failure")
 }
@@ -278,7 +278,7 @@ async fn an_ungranted_write_is_not_sent() {
     }
 }
 
-/// A fence that was closed, or leaves so much time.
+/// A fence that is closed, or leaves this much time.
 #[derive(Debug)]
 struct Leaves(Option<Duration>);
 
@@ -326,7 +326,7 @@ async fn an_ungranted_group_is_not_looked_up_and_the_missing_rule_is_guessed() {
     }
     let denials = call.principal.grants.denials().snapshot();
     assert!(denials.len() == 1 && denials[0].resource == "policies.invented.example.com", "{denials:?}");
-    // No server has such a kind, and none that a plugin thinks up is counted.
+    // No server has such a kind, and kinds that a plugin invents are not counted.
     let said = refused(&"Thing".repeat(1000)).await;
     assert!(!said.contains("missing") && call.principal.grants.denials().snapshot().len() == 1, "{said}");
     assert!(script.asked().is_empty(), "{:?}", script.asked());
@@ -369,14 +369,14 @@ async fn a_server_that_is_not_there_got_nothing() {
     let connection = windlass_kube::client::connect(&options.1).await.expect("a client");
     let error = windlass_kube::client::check(&connection).await.expect_err("nobody answers");
     assert!(error.to_string().contains("http://127.0.0.1:1") && error.to_string().contains("context c"), "{error}");
-    // Discovery is scripted, so that only the write itself finds nobody.
+    // Discovery is scripted, so that only the write itself finds no server.
     let script = Script::default();
     let writer = Writer::new(connection.client, Discovery::new(script.client()));
     let error = writer.write(Arc::new(call()), create(CONFIG_MAP)).await.expect_err("nobody answers");
     assert_eq!((error.reason, error.code), (ApiReason::ServerError, 503), "{error}");
 }
 
-/// A kubeconfig for `server`, and the directory that keeps it.
+/// A kubeconfig for `server`, and the directory that contains it.
 pub(crate) fn kubeconfig(server: &str) -> (tempfile::TempDir, windlass_kube::ConnectOptions) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("config");

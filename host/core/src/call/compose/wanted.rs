@@ -181,7 +181,7 @@ impl fmt::Display for ChildBody<'_> {
 fn owned<'a>(rest: &BTreeMap<String, Box<RawValue>>, owns: &'a [OwnedKind]) -> Result<&'a OwnedKind, String> {
     let text = |field: &str| -> Result<String, String> {
         let value = rest.get(field).and_then(|value| serde_json::from_str::<String>(value.get()).ok());
-        value.filter(|value| !value.is_empty()).ok_or_else(|| format!("its {field} is missing or no string"))
+        value.filter(|value| !value.is_empty()).ok_or_else(|| format!("its {field} is missing or not a string"))
     };
     let kind = ObjectKind::new(text("apiVersion")?, text("kind")?);
     owns.iter().find(|owned| owned.kind == kind).ok_or_else(|| {
@@ -230,7 +230,7 @@ fn namespace(
             return Err(format!("{kind} is cluster-scoped, and the parent, which is in a namespace, cannot own it"));
         }
         (false, None, Some(named)) => {
-            return Err(format!("{kind} is cluster-scoped, but the namespace {named:?} is named"));
+            return Err(format!("{kind} is cluster-scoped, but the namespace {named:?} is given"));
         }
         (false, None, None) => return Ok(None),
         (true, Some(own), Some(named)) if **own != *named => {

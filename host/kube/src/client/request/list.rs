@@ -99,16 +99,13 @@ struct ListSplit {
 /// The current place in the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ListPlace {
-    /// Outside the items.
     #[default]
     Envelope,
     /// After the name `items`, before its value.
     Items,
     /// Before the first item or the end.
     FirstItem,
-    /// Before an item.
     Item,
-    /// After an item.
     Separator,
 }
 

@@ -20,7 +20,6 @@ impl Query {
         }
     }
 
-    /// Path and query.
     pub(crate) fn onto(&self, path: &str) -> String {
         [path, &self.0].concat()
     }

@@ -72,7 +72,6 @@ impl Subscription {
         }
     }
 
-    /// The informer's status.
     #[must_use]
     pub fn status(&self) -> InformerStatus {
         self.feed.status.borrow().clone()

@@ -57,7 +57,6 @@ pub(crate) struct Contents {
     /// Set by the first complete list.
     resource: Option<Arc<Resource>>,
     hasher: DefaultHashBuilder,
-    /// By key.
     objects: HashTable<Object>,
     /// By namespace (empty for cluster-scoped objects) and name, and thus sorted by key.
     names: BTreeMap<Arc<str>, BTreeSet<ByName>>,

@@ -1,4 +1,4 @@
-//! The logs of Pods: the one live read whose answer is no JSON.
+//! The logs of Pods, the only live read whose answer is not JSON.
 
 use windlass_core::call::ports::{CallContext, LogQuery};
 use windlass_core::error::{ApiError, ApiReason};
@@ -43,7 +43,7 @@ fn parameters(query: &LogQuery) -> Query {
     parameters
 }
 
-/// `bytes` as text of at most as many bytes. What is not UTF-8 may take more room as text than it did.
+/// Converts `bytes` to a text of at most `most` bytes. Bytes that are not UTF-8 may take more room as text.
 fn text(bytes: &[u8], most: usize) -> String {
     let mut text = String::from_utf8_lossy(bytes).into_owned();
     text.truncate(text.floor_char_boundary(most));

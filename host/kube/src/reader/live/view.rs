@@ -1,4 +1,5 @@
-//! The part of an object that a live read returns: the form that the server is asked for, and what is cut off here.
+//! The part of an object that a live read returns: the format that the server is asked for, and the fields that are
+//! selected here.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,10 +15,10 @@ use crate::informer::listing::{JSON, PARTIAL, PARTIAL_LIST};
 use crate::informer::parse::{self, ObjectParser, ParseError};
 use crate::informer::pointer::{PointerError, PointerTree};
 
-/// The subresources that are no state: to get one is to do something, or to read what is no JSON.
+/// Subresources without state: to get one means to do something, or to read data that is not JSON.
 const NO_STATE: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
-/// A [`View`] whose pointers have been read.
+/// A [`View`] with parsed pointers.
 #[derive(Debug)]
 pub(super) enum Cut {
     Whole,
@@ -31,7 +32,7 @@ pub(super) fn check_subresource(subject: &Subject, subresource: &str) -> Result<
         return Ok(());
     }
     let instead = if subresource == "log" { ": read it by `live.log`" } else { "" };
-    let message = format!("the subresource {subresource} is no part of an object{instead}");
+    let message = format!("the subresource {subresource} is not a part of an object{instead}");
     Err(subject.refuse(ApiReason::Invalid, message))
 }
 
@@ -44,23 +45,23 @@ impl Cut {
         })
     }
 
-    /// The question to the server about one object.
+    /// The `Accept` header for one object.
     pub(super) fn form_of_object(&self) -> &'static str {
         if matches!(self, Self::Metadata) { PARTIAL } else { JSON }
     }
 
-    /// The same about a list.
+    /// The `Accept` header for a list.
     pub(super) fn form_of_list(&self) -> &'static str {
         if matches!(self, Self::Metadata) { PARTIAL_LIST } else { JSON }
     }
 
-    /// Reads the objects of `kind`. It cuts down to their metadata, for a server that has sent all of them.
+    /// A parser for objects of `kind`. It reduces them to their metadata if the server has sent whole objects.
     pub(super) fn parser(&self, kind: &ObjectKind) -> Result<ObjectParser, ParseError> {
         let projection = if matches!(self, Self::Metadata) { Projection::Metadata } else { Projection::Full };
         Ok(ObjectParser::new(&WatchSpec { projection, ..WatchSpec::all(kind.clone()) })?)
     }
 
-    /// The part that is returned of the `text` that the parser has made of an object.
+    /// The returned part of an object's cleaned `text`.
     pub(super) fn selected(&self, text: Arc<str>) -> Result<Arc<str>, ParseError> {
         match self {
             Self::Fields(tree) => Ok(tree.select(&text)?.into()),
@@ -68,7 +69,7 @@ impl Cut {
         }
     }
 
-    /// The part that is returned of an object of `kind`. None: it is another incarnation than `uid`.
+    /// The returned part of an object of `kind`. `None` if its UID is not `uid`.
     pub(super) fn object(
         &self,
         text: &str,
@@ -80,7 +81,7 @@ impl Cut {
         is_meant.then(|| self.selected(object.text())).transpose()
     }
 
-    /// The same of a subresource of an object of `kind`, which may be of another kind.
+    /// As [`Self::object`], for a subresource of an object of `kind`. The subresource may have another kind.
     pub(super) fn part(
         &self,
         text: &str,
@@ -100,7 +101,7 @@ impl Cut {
     }
 }
 
-/// Whether the subresource `text` says that it is of the incarnation `uid`.
+/// Whether the subresource `text` says that it belongs to the object with this `uid`.
 fn is_of(text: &str, uid: &str) -> bool {
     #[derive(Deserialize)]
     struct Part<'a> {

@@ -1,4 +1,4 @@
-//! Reads with an overlay against reads of a store to which the same writes were applied.
+//! Compares reads with an overlay with reads of a store that has the same writes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn resource() -> Arc<Resource> {
     Arc::new(Resource { kind: kind(), plural, namespaced: true, subresources, verbs, comparable: true })
 }
 
-/// The state of every object after each write, the first being what was there before the call.
+/// The state of every object after each write. The first state is the one before the call.
 type World = BTreeMap<(String, String), Value>;
 
 struct Random(SmallRng);
@@ -92,7 +92,7 @@ impl Random {
     }
 }
 
-/// The objects of a watch of `spec` when the world is `world`, at `version`.
+/// The objects of a watch of `spec` in the state `world`, at `version`.
 fn readable(spec: &WatchSpec, world: &World, version: usize) -> (Readable, StoreWriter) {
     let (store, mut writer) = Store::new();
     let indexes = vec![
@@ -156,8 +156,8 @@ fn get(reader: &Reader, call: &CallContext, key: &(String, String)) -> Option<Ar
     reader.get(call, &target, None).unwrap_or_default()
 }
 
-/// One run: a world, some watches of it that have seen a part of the call's writes, and questions. Returns how many
-/// answers would have been others without the overlay.
+/// One round: a random world, some watches of it that have seen a part of the call's writes, and queries. Returns the
+/// number of answers that would have been different without the overlay.
 fn round(seed: u64) -> usize {
     let mut random = Random(SmallRng::seed_from_u64(seed));
     let mut world = World::new();

@@ -1,8 +1,8 @@
-//! The things that a key must see after it has deleted a collection.
+//! Determines what a key must see after it has deleted a collection.
 //!
-//! The answer names the objects too late: their events may have come by then. So those that the caches show are
-//! followed from before the request. What the caches did not show, and what the server does not name, they have to
-//! prove.
+//! The answer lists the objects too late, because their events may have come before. So the objects that the caches
+//! show are followed from before the request. For objects that the caches did not show, or that the server does not
+//! list, the caches need a proof.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -17,22 +17,21 @@ use windlass_core::write::gate::Interest;
 use super::{Expecting, Watch};
 use crate::informer::store::StoreScope;
 
-/// Of more objects than this, none is followed by itself: a proof costs less.
+/// With more objects than this, none is followed individually, because a proof costs less.
 const FOLLOWED_OBJECTS_MAX: usize = 1_000;
 
-/// The deletion of a collection that is under way.
+/// The deletion of a collection that is in progress.
 pub(crate) struct CollectionInterest {
     expecting: Expecting,
     kind: ObjectKind,
-    /// The objects that caches may show and did when this was opened.
+    /// The objects that the caches may show, and did when this was opened.
     followed: BTreeMap<ObjectKey, Interest>,
-    /// All others.
     rest: Interest,
 }
 
 impl Expecting {
-    /// To be called before the objects of `kind` in `namespace` with these `labels` are deleted. None: no cache can
-    /// show any.
+    /// Call it before the objects of `kind` in `namespace` with these `labels` are deleted. `None` if no cache can show
+    /// any.
     pub(crate) fn open_collection(
         &self,
         call: &CallContext,
@@ -65,7 +64,7 @@ impl Expecting {
     }
 }
 
-/// Adds to `keys` what a watch shows of the collection, but not many more than are followed.
+/// Adds the objects of the collection that a watch shows to `keys`, but not many more than can be followed.
 fn shown_by(watch: &Watch, namespace: Option<&Arc<str>>, labels: &Selector, keys: &mut BTreeSet<ObjectKey>) {
     let scope = namespace.map_or(StoreScope::All, |namespace| StoreScope::Namespace(namespace));
     watch.store.scan(scope, None, |object| {
@@ -77,7 +76,7 @@ fn shown_by(watch: &Watch, namespace: Option<&Arc<str>>, labels: &Selector, keys
 }
 
 impl CollectionInterest {
-    /// The server has deleted these, as they were before.
+    /// The server has deleted these objects, given in their state before.
     pub(crate) fn deleted(mut self, objects: &[Object]) {
         let mut is_doubtful = false;
         for object in objects {
@@ -96,7 +95,7 @@ impl CollectionInterest {
         self.end(false);
     }
 
-    /// The server deletes no more, and does not say what it has deleted.
+    /// The server deletes nothing more, and does not say what it has deleted.
     pub(crate) fn unknown(self) {
         self.end(true);
     }
