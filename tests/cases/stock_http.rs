@@ -184,7 +184,7 @@ fn has(data: &Value, key: &str, words: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn http_clients_of_stock_toolchains_reach_what_is_granted_and_nothing_else() -> anyhow::Result<()> {
+async fn http_clients_of_stock_toolchains_reach_only_granted_hosts() -> anyhow::Result<()> {
     let answers = Answers::start("one").await?;
     let plugins = plugins()?;
     let server = Server::start(Kind::Embedded).await?;
@@ -246,7 +246,7 @@ async fn http_clients_of_stock_toolchains_reach_what_is_granted_and_nothing_else
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn inspect_says_that_a_component_speaks_wasi_http_and_which_grants_it_lacks() -> anyhow::Result<()> {
+async fn inspect_reports_wasi_http_and_its_missing_grants() -> anyhow::Result<()> {
     let plugins = tempfile::tempdir()?;
     let inspect = async |plugin: &str| {
         let file = plugins.path().join(format!("{plugin}.wasm"));

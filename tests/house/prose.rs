@@ -7,6 +7,12 @@ use regex::Regex;
 /// How wide a line of Markdown may be.
 const MARKDOWN_WIDTH_MAX: usize = 120;
 
+/// The maximum width of a comment line.
+const COMMENT_WIDTH_MAX: usize = 120;
+
+/// The maximum length of a test's name.
+const TEST_NAME_CHARACTERS_MAX: usize = 70;
+
 /// The lines with the section sign, which points into a paper that readers do not have.
 pub(crate) fn sections(path: &str, text: &str) -> Vec<String> {
     let found = text.lines().enumerate().filter(|(_, line)| line.contains('\u{a7}'));
@@ -56,6 +62,36 @@ pub(crate) fn wide_lines(path: &str, text: &str) -> Vec<String> {
     found
 }
 
+/// Comment lines that are too wide. Code, tables and long words are exempt.
+pub(crate) fn wide_comments(path: &str, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut is_code = false;
+    for (index, line) in text.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            is_code = false;
+            continue;
+        };
+        let prose = comment.trim_start_matches(['/', '!']).trim();
+        if prose.starts_with("```") {
+            is_code = !is_code;
+        } else if !is_code && !prose.starts_with('|') && line.chars().count() > COMMENT_WIDTH_MAX && prose.contains(' ')
+        {
+            found.push(place(path, index, line));
+        }
+    }
+    found
+}
+
+/// Tests whose names are too long to be read at a glance.
+pub(crate) fn long_test_names(path: &str, text: &str) -> Vec<String> {
+    static TEST: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"#\[(?:tokio::)?test\b[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:async )?fn (\w+)").expect("it is one")
+    });
+    let names = TEST.captures_iter(text).filter_map(|found| found.get(1));
+    let long = names.filter(|name| name.len() > TEST_NAME_CHARACTERS_MAX);
+    long.map(|name| place(path, text[..name.start()].matches('\n').count(), name.as_str())).collect()
+}
+
 fn place(path: &str, index: usize, line: &str) -> String {
     /// Enough to know the line by.
     const SHOWN_LINE_CHARACTERS: usize = 100;
@@ -95,5 +131,30 @@ mod tests {
         );
         let lines: Vec<_> = wide_lines("a", &page).iter().map(|it| it.split(':').nth(1).map(str::to_owned)).collect();
         assert_eq!(lines, [Some("1".to_owned()), Some("11".to_owned())]);
+    }
+
+    #[test]
+    fn only_prose_in_a_comment_can_be_too_wide() {
+        let (wide, whole) = ("ü ".repeat(60), "a".repeat(130));
+        let text = format!(
+            "// {wide}ü\n//! {}\n/// ```\n/// {wide}ü\n/// ```\n    /// {wide}\n// {whole}\nlet a = \"{wide} ü\";\n// | {wide} |\n",
+            wide.trim()
+        );
+        let lines: Vec<_> =
+            wide_comments("a", &text).iter().map(|it| it.split(':').nth(1).map(str::to_owned)).collect();
+        assert_eq!(lines, ["1", "2", "6"].map(|line| Some(line.to_owned())));
+    }
+
+    #[test]
+    fn a_test_with_a_long_name_is_found() {
+        let name = |length: usize| "a".repeat(length);
+        let text = format!(
+            "#[test]\nfn {}() {{}}\n#[test]\n#[ignore]\nfn {}() {{}}\n#[tokio::test(start_paused = true)]\nasync fn {}() {{}}\nfn {}() {{}}",
+            name(70),
+            name(71),
+            name(72),
+            name(73)
+        );
+        assert_eq!(long_test_names("a", &text), [format!("a:5: {}", name(71)), format!("a:7: {}", name(72))]);
     }
 }

@@ -108,6 +108,14 @@ fn wide_lines() -> Vec<String> {
     texts("md").flat_map(|(path, text)| prose::wide_lines(path, text)).collect()
 }
 
+fn wide_comments() -> Vec<String> {
+    texts("rs").flat_map(|(path, text)| prose::wide_comments(path, text)).collect()
+}
+
+fn long_test_names() -> Vec<String> {
+    texts("rs").flat_map(|(path, text)| prose::long_test_names(path, text)).collect()
+}
+
 fn missing_files() -> Vec<String> {
     /// They tell of what was.
     const HISTORY: [&str; 2] = ["CHANGELOG.md", "docs/soak/"];
@@ -233,6 +241,16 @@ fn chance_and_the_time_of_day_come_from_one_crate() {
 #[test]
 fn markdown_wraps_at_120_columns() {
     holds("no wide lines of Markdown", &wide_lines());
+}
+
+#[test]
+fn comments_wrap_at_120_columns() {
+    holds("no wide lines of comments", &wide_comments());
+}
+
+#[test]
+fn names_of_tests_have_at_most_70_characters() {
+    holds("no tests with long names", &long_test_names());
 }
 
 #[test]

@@ -16,7 +16,7 @@ const CLOCK_SET_MAX: Duration = Duration::from_hours(24 * 366);
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Fault {
-    /// What goes wrong and where, for people.
+    /// A description of the problem and its place, for people.
     pub name: String,
     /// The class of the fault, for the coverage.
     pub class: String,

@@ -39,7 +39,7 @@ pub(crate) struct EndState {
     pub(crate) ahead: Vec<String>,
 }
 
-/// What the host did after it was stopped gracefully and started again.
+/// The actions of the host after it was stopped gracefully and started again.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SecondRun {
     /// Whether anything changed.

@@ -75,7 +75,7 @@ pub struct Finding {
     /// The steps of the scenario that show it. `None` if the scenario was not shortened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<Step>>,
-    /// What happened in that run.
+    /// The entries of that run.
     #[serde(skip)]
     pub story: Vec<Entry>,
 }

@@ -20,7 +20,8 @@ pub enum Rule {
     Expectation,
     /// The plugin ends in the same state as without faults (Sieve, OSDI '22: safety of the end state).
     Converges,
-    /// The plugin stops writing when nothing changes any more (controller-runtime: a level-triggered reconciler is idempotent).
+    /// The plugin stops writing when nothing changes any more (controller-runtime: a level-triggered reconciler is
+    /// idempotent).
     Quiet,
     /// No object is created or deleted more often than without faults (Sieve, OSDI '22: number of creations and
     /// deletions).

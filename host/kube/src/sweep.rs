@@ -38,7 +38,7 @@ const KIND_ROUNDS_MAX: usize = 4;
 const KIND_ROUNDS_INTERVAL: Duration = Duration::from_millis(500);
 const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=1,application/json";
 
-/// What to search for.
+/// The objects to search for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sought {
     /// Objects with a finalizer of this project.

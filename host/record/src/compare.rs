@@ -12,7 +12,7 @@ use crate::intent::{Intent, of_composition, of_import};
 use crate::redact::same;
 use crate::replay::{ReplayedCall, Stuck};
 
-/// What to compare.
+/// The level of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// Each import, in order. For the plugin that was recorded.

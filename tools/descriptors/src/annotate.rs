@@ -1,4 +1,5 @@
-//! A `generated.proto` with the facts of its package's Go types as options. go-to-protobuf writes one declaration a line.
+//! A `generated.proto` with the facts of its package's Go types as options. go-to-protobuf writes one declaration a
+//! line.
 
 use std::fs;
 use std::path::Path;

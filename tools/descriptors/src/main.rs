@@ -1,5 +1,5 @@
-//! Compiles the `.proto` files of Kubernetes' API modules to one compressed `FileDescriptorSet`, with the facts of the Go
-//! types that they leave out (`go.proto`): which fields are pointers, and their JSON names.
+//! Compiles the `.proto` files of Kubernetes' API modules to one compressed `FileDescriptorSet`, with the facts of the
+//! Go types that they leave out (`go.proto`): which fields are pointers, and their JSON names.
 //!
 //! `tools/build-descriptors` calls it with the file to write and the folders of the modules, as `path=folder`.
 

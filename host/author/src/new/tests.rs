@@ -182,7 +182,7 @@ fn every_known_language_that_has_an_sdk_has_both_templates() {
 
 /// Cargo notices changed and removed files by themselves, and new files by their folder.
 #[test]
-fn cargo_looks_at_the_folders_that_a_file_may_come_to_and_at_none_that_tools_write_into() {
+fn cargo_watches_source_folders_but_none_that_tools_write_into() {
     let told = std::fs::read_to_string(concat!(env!("OUT_DIR"), "/../output")).expect("what the build script said");
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the host is a folder of it");
     let looks_at = |folder: &str| {

@@ -1,4 +1,5 @@
-//! Feature gates: parts of the host that an operator may switch on before they are finished, or off because they do harm.
+//! Feature gates: parts of the host that an operator may switch on before they are finished, or off because they do
+//! harm.
 //!
 //! After `k8s.io/component-base/featuregate`: the names, the stages, the text of the flag, and the meaning of
 //! `AllAlpha` and `AllBeta`. Not for permanent settings: a gate is removed when its feature has proven itself or has

@@ -77,8 +77,8 @@ impl TokenBucket {
         }
     }
 
-    /// The time until the bucket has `tokens` tokens: [`Duration::MAX`] if that is more than the burst. `now` never goes
-    /// back.
+    /// The time until the bucket has `tokens` tokens: [`Duration::MAX`] if that is more than the burst. `now` never
+    /// goes back.
     pub fn wait(&mut self, tokens: u32, now: Moment) -> Duration {
         // The bucket may be behind by all tokens but these.
         let Some(others) = self.burst.checked_sub(tokens) else { return Duration::MAX };

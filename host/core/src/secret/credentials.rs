@@ -58,7 +58,8 @@ fn hide_in_urls_to(depth: usize, text: &str, hide: &mut dyn FnMut(&str) -> Strin
     hide_parameters(depth, &told, hide)
 }
 
-/// Replaces the credentials in the body of an HTML form (`application/x-www-form-urlencoded`), as [`hide_in_urls`] does.
+/// Replaces the credentials in the body of an HTML form (`application/x-www-form-urlencoded`), as [`hide_in_urls`]
+/// does.
 pub fn hide_in_form(text: &str, hide: &mut dyn FnMut(&str) -> String) -> String {
     hide_parameters(DEEPEST_URL, &format!("&{text}"), hide).split_off(1)
 }

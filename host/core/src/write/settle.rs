@@ -115,7 +115,7 @@ pub enum SettleLook {
     Unanswered,
 }
 
-/// What to do after a [`SettleLook`].
+/// The next step after a [`SettleLook`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettleStep {
     Settled(Settlement),

@@ -14,7 +14,7 @@ use windlass_core::write::settle::Ending;
 
 use crate::client::request::RequestError;
 
-/// What a request was about, for its errors.
+/// The subject of a request, for its errors.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
     pub(crate) verb: &'static str,

@@ -134,7 +134,7 @@ impl ReachabilityInner {
     }
 }
 
-/// What the end of a request shows about the server.
+/// The evidence of a request about the server.
 #[derive(Debug, PartialEq, Eq)]
 enum Answering {
     Answered,

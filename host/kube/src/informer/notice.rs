@@ -23,7 +23,7 @@ pub(crate) enum Notice {
     },
 }
 
-/// What comes next in a watch.
+/// The next item of a watch.
 pub(crate) enum NextNotice {
     Notice(Notice),
     /// The stream ended between two events.

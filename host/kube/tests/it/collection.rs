@@ -165,7 +165,7 @@ async fn a_lost_answer_holds_the_key_and_a_received_one_does_not() {
     assert_eq!(held(Reply::Json(403, json!({"reason": "Forbidden"}))).await, (ApiReason::Forbidden, false));
 }
 
-/// What the key waits for after a deletion, with a cache of Pods that shows `shown`.
+/// The expectations of the key after a deletion, with a cache of Pods that shows `shown`.
 async fn waits(shown: &[Value], reply: Reply) -> Vec<String> {
     let script = Script::default().lists([list(7, shown)]).mutations([reply]);
     let informers = Informers::new(script.client(), Discovery::new(script.client()));

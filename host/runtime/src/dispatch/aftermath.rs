@@ -20,7 +20,8 @@ use super::middleware::slow_lane;
 use super::{Dispatch, LOG, trace_id};
 use crate::observe::status::KeyCallEnd;
 
-/// How often a key is tried that has used up its counted retries: as often as client-go tries one that has failed for long.
+/// How often a key is tried that has used up its counted retries: as often as client-go tries one that has failed for
+/// long.
 pub(super) const GIVEN_UP_INTERVAL: Duration = ITEM_BACKOFF_MAX;
 
 /// How soon a key that failed is tried again.
@@ -32,8 +33,8 @@ pub(super) enum RetryPace {
     GivenUp,
 }
 
-/// How a key is tried again that fails with `counted_so_far` failures against it. One that `backs_off` was run by an event
-/// and still has the retry at the end of its backoff.
+/// How a key is tried again that fails with `counted_so_far` failures against it. One that `backs_off` was run by an
+/// event and still has the retry at the end of its backoff.
 pub(super) fn pace(retry: Retry, counted_so_far: u32, max_retries: u32, backs_off: bool) -> RetryPace {
     match retry {
         Retry::Counted if counted_so_far >= max_retries && !backs_off => RetryPace::GivenUp,

@@ -16,7 +16,8 @@ use crate::error::ApiReason;
 pub trait Port: Send + Sync {
     /// Carries out `ask` for `call`, and answers with the [`Answer`] of the same name.
     ///
-    /// Mutations run as tasks of their own: dropping the future abandons the answer, never a request that was sent (ADR 5).
+    /// Mutations run as tasks of their own: dropping the future abandons the answer, never a request that was sent (ADR
+    /// 5).
     fn ask(&self, call: Arc<CallContext>, ask: Ask) -> BoxFuture<'static, Answer>;
 }
 

@@ -83,7 +83,7 @@ struct ExpectedState {
     ends: bool,
 }
 
-/// What a write means for one cache.
+/// The consequence of a write for one cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Follows {
     /// The cache shows the write already, or never will.

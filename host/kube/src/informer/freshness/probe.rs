@@ -95,7 +95,7 @@ impl Prover<'_> {
     }
 }
 
-/// What a watch's error means for the cache.
+/// The meaning of a watch's error for the cache.
 fn trouble(error: InformerError) -> Trouble {
     match error.code() {
         _ if error.is_ahead() => Trouble::Found(Finding::WentBack),
