@@ -18,6 +18,8 @@
 //! # }
 //! ```
 
+#![deny(missing_docs)]
+
 mod admission;
 mod authn;
 mod authz;

@@ -19,11 +19,9 @@ use super::{WORK, hints, language};
 /// A folder to build, and how.
 #[derive(Clone, Debug)]
 pub struct BuildRequest {
-    /// The plugin's folder.
     pub folder: PathBuf,
     /// None: build/NAME.wasm in the folder.
     pub out: Option<PathBuf>,
-    /// Show the commands.
     pub verbose: bool,
     /// Its stacks name the functions and lines of the sources, for which it may be larger.
     pub traceable: bool,
@@ -35,9 +33,7 @@ pub const SOURCE_MAP: &str = "build/.windlass/source.map";
 /// A plugin that was built.
 #[derive(Debug)]
 pub struct Built {
-    /// The plugin, loaded.
     pub plugin: Arc<Plugin>,
-    /// Its file.
     pub path: PathBuf,
     /// It was another one before.
     pub changed: bool,
@@ -50,37 +46,22 @@ pub struct Built {
 pub enum BuildError {
     /// The folder is not there.
     #[error("no folder {}: {source}", path.display())]
-    NoFolder {
-        /// The folder.
-        path: PathBuf,
-        /// Why not.
-        source: std::io::Error,
-    },
+    NoFolder { path: PathBuf, source: std::io::Error },
     /// The build file is missing or wrong.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Tools are missing.
     #[error("cannot build {name} ({language}), something is missing:{}", list(missing))]
     Missing {
-        /// The plugin.
         name: String,
-        /// Its language.
         language: String,
         /// Each missing tool, and how to get it.
         missing: Vec<Missing>,
     },
     /// The build's own folder cannot be written.
     #[error("cannot work in {}: {source}; a build needs to write there", path.display())]
-    Work {
-        /// The folder.
-        path: PathBuf,
-        /// Why not.
-        source: std::io::Error,
-    },
-    /// A command failed.
+    Work { path: PathBuf, source: std::io::Error },
     #[error("{source}{}", hint.map(|hint| format!("\n  {hint}")).unwrap_or_default())]
     Run {
-        /// How it failed.
         source: RunError,
         /// Advice that often helps.
         hint: Option<&'static str>,

@@ -19,16 +19,10 @@ const DOCUMENTS_BYTES_MAX: u64 = 4 << 20;
 pub enum DocumentsError {
     /// The file is there and cannot be read.
     #[error("{}: cannot be read: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: std::io::Error,
-    },
+    Unreadable { path: PathBuf, source: std::io::Error },
     /// It is no YAML.
     #[error("{}: {message}", path.display())]
     Malformed {
-        /// The file.
         path: PathBuf,
         /// The problem, and its place.
         message: String,

@@ -8,7 +8,6 @@ use super::file::{BuildFile, PluginKind};
 /// A folder, and what matters of what is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
-    /// The folder.
     pub folder: PathBuf,
     pub file: BuildFile,
     /// Those of the folder itself and of the SDK, as C needs them, from the folder.

@@ -32,12 +32,7 @@ pub enum FileError {
     },
     /// It cannot be read.
     #[error("{}: cannot be read: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: std::io::Error,
-    },
+    Unreadable { path: PathBuf, source: std::io::Error },
     /// Every problem has its place.
     #[error(transparent)]
     Wrong(#[from] PolicyError),
@@ -46,17 +41,14 @@ pub enum FileError {
 /// The languages that a build knows its way with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
-    /// By cargo.
     Rust,
     /// By the Go toolchain.
     Go,
-    /// By componentize-py.
     Python,
     /// By `ComponentizeJS`.
     JavaScript,
     /// By tsc and `ComponentizeJS`.
     TypeScript,
-    /// By clang.
     C,
     /// By this binary, which has the interpreter.
     Starlark,

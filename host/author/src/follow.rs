@@ -16,9 +16,7 @@ use super::sources::SourceWatcher;
 
 /// A folder that is followed.
 pub struct FollowedFolder {
-    /// The plugin's folder.
     pub folder: PathBuf,
-    /// Its build file.
     pub file: BuildFile,
     /// Loads what was built, to check it.
     pub sandbox: Sandbox,

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 pub(crate) struct BuildPlan {
     /// Tools and files that must be there, in the order of use.
     pub needs: Vec<BuildNeed>,
-    /// In their order.
     pub steps: Vec<BuildStep>,
     /// Where the module or component is then.
     pub output: BuildOutput,
@@ -62,13 +61,11 @@ pub(crate) struct Tool {
 /// How a tool says its version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VersionQuery {
-    /// With this argument.
     Argument(&'static str),
     /// Not at all. Its package's `package.json` does.
     NpmPackage(&'static str),
 }
 
-/// One command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BuildStep {
     pub program: Program,

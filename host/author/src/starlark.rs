@@ -21,16 +21,10 @@ const SCRIPT_FILE_BYTES_MAX: u64 = 4 << 20;
 pub enum StarlarkError {
     /// The script cannot be read.
     #[error("{}: cannot be read: {source}", path.display())]
-    Unreadable {
-        /// The script.
-        path: PathBuf,
-        /// Why not.
-        source: std::io::Error,
-    },
+    Unreadable { path: PathBuf, source: std::io::Error },
     /// It is no text.
     #[error("{}:{line}: it is no UTF-8 here: save the file as UTF-8", path.display())]
     NotText {
-        /// The script.
         path: PathBuf,
         /// The line of the first byte that is none.
         line: usize,

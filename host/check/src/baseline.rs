@@ -19,7 +19,6 @@ pub struct Baseline {
     pub api_version: String,
     /// `CheckBaseline`.
     pub kind: String,
-    /// The findings.
     pub findings: Vec<AcceptedFinding>,
 }
 

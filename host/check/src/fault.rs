@@ -56,9 +56,7 @@ pub struct Fault {
 pub struct AtRest {
     /// The step, from 0.
     pub after_step: usize,
-    /// The object.
     pub object: ObjectName,
-    /// The deed.
     pub deed: Deed,
 }
 
@@ -66,7 +64,6 @@ pub struct AtRest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Deed {
-    /// It is deleted.
     Delete,
     /// It gets an annotation, which is no affair of the plugin's.
     Annotate,
@@ -123,7 +120,6 @@ pub struct Failover {
 pub struct SetClock {
     /// The step, from 0.
     pub after_step: usize,
-    /// How far.
     pub by: ClockLeap,
 }
 

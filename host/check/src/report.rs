@@ -14,13 +14,10 @@ use crate::verdict::Rule;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// The plugin's name.
     pub plugin: String,
-    /// Its version.
     pub version: String,
     /// The SHA-256 of its file.
     pub digest: String,
-    /// The scenario's name.
     pub scenario: String,
     /// The seed of all runs.
     pub seed: u64,
@@ -46,7 +43,6 @@ pub struct Report {
 pub struct Tried {
     /// By the class of faults: those that have struck, of those that the reference has places for.
     pub faults: BTreeMap<String, Coverage>,
-    /// Pairs of faults.
     pub pairs: usize,
     /// Runs in which a fault has not come about: the plugin went another way than in the reference, or there was nothing left for
     /// the fault.
@@ -57,9 +53,7 @@ pub struct Tried {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Coverage {
-    /// So many.
     pub tried: usize,
-    /// Of so many.
     pub of: usize,
 }
 

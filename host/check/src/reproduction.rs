@@ -22,9 +22,7 @@ pub struct Reproduction {
     pub digest: String,
     /// The seed of the run.
     pub seed: u64,
-    /// The scenario.
     pub scenario: Scenario,
-    /// The faults.
     pub faults: Vec<Fault>,
 }
 
@@ -49,7 +47,6 @@ pub enum ReproductionError {
     Impossible {
         /// Where, such as `faults[0].rules[0] (0-lost).when.verbs`.
         place: String,
-        /// The mistake.
         problem: String,
     },
 }

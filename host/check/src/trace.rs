@@ -9,13 +9,11 @@ use tokio::time::Instant;
 
 use crate::request_line::RequestLine;
 
-/// Something that happened.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
     /// Since the run began, by its clock.
     pub at: Duration,
-    /// The happening.
     pub happened: Happening,
 }
 
@@ -58,7 +56,6 @@ pub enum Happening {
         /// Whether it failed, with an answer or without.
         failed: bool,
     },
-    /// The host warns.
     Warning(String),
 }
 
@@ -66,7 +63,6 @@ pub enum Happening {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestNote {
-    /// The request.
     #[serde(flatten)]
     pub line: RequestLine,
     /// The HTTP status of the answer. None: no answer came.
@@ -99,7 +95,6 @@ struct Noted {
 }
 
 impl Record {
-    /// A run begins.
     pub(crate) fn begin(&self) {
         let mut noted = self.noted();
         let imports = std::mem::take(&mut noted.imports);
@@ -175,7 +170,6 @@ impl Record {
         last.into_iter().filter_map(|(key, result)| Some(format!("{key}: {}", result?))).collect()
     }
 
-    /// All so far.
     pub(crate) fn entries(&self) -> Vec<Entry> {
         self.noted().entries.clone()
     }

@@ -43,7 +43,6 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// All of them.
     pub const ALL: [Rule; 13] = [
         Rule::Steps,
         Rule::Expectation,
@@ -107,7 +106,6 @@ pub(crate) struct Verdict {
     pub(crate) rule: Rule,
     /// The step after which it shows. None: it shows in no step alone.
     pub(crate) step: Option<usize>,
-    /// One line each.
     pub(crate) details: Vec<String>,
 }
 
@@ -187,7 +185,6 @@ fn told(difference: &Difference, in_this: &str, in_other: &str) -> String {
     format!("{place}: {found}{in_this}, and {expected} {in_other}")
 }
 
-/// Traps, each once.
 fn traps(entries: &[Entry]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for entry in entries {

@@ -1,4 +1,4 @@
-//! The budgets that calls and caches share, memory and CPU time, and how much of them each plugin gets.
+//! The memory and CPU time that calls and caches share, and how much each plugin gets.
 
 pub(crate) mod accounts;
 pub mod fair;

@@ -1,4 +1,5 @@
-//! The cluster as plugins see it: watches, the objects that they map to keys, and how a cache stays true to the server.
+//! The cluster as plugins see it: watches, mappings from watched objects to keys, and checks that a cache is up to
+//! date.
 
 pub mod freshness;
 pub mod index;

@@ -1,11 +1,11 @@
-//! Characters with which a text that a stranger wrote could pass for another: forge a line, move a terminal's cursor, or hide a
-//! part of itself.
+//! Characters with which untrusted text can deceive a reader: forge a line, move a terminal's cursor, or hide a part
+//! of itself.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// True for control characters, line and paragraph separators, those that change the direction of what follows, and those
-/// that look like nothing or a blank and are none.
+/// True for control characters, line and paragraph separators, bidirectional controls, and invisible characters or
+/// unusual blanks.
 #[must_use]
 pub fn is_deceptive(character: char) -> bool {
     character.is_control()
@@ -14,49 +14,48 @@ pub fn is_deceptive(character: char) -> bool {
             | '\u{2060}'..='\u{2069}' | '\u{2800}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}')
 }
 
-/// `text` with what deceives written as Rust does it: `\u{202e}`. Its own line breaks stay.
+/// Escapes deceptive characters in `text` as Rust does: `\u{202e}`. Line breaks stay.
 #[must_use]
 pub fn escape(text: &str) -> Cow<'_, str> {
     escape_with(text, |character, into| {
-        // Writing to a text cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(into, "{}", character.escape_default());
     })
 }
 
-/// The JSON document `json` with what deceives in its texts written as JSON does it: `\u202e`. It means the same.
+/// Escapes deceptive characters in the JSON document `json` as JSON does: `\u202e`. Its meaning stays the same.
 #[must_use]
 pub fn escape_json(json: &str) -> Cow<'_, str> {
     escape_with(json, |character, into| {
-        // All of them have four digits, and writing to a text cannot fail.
+        // All of these have four hex digits, and writing to a `String` cannot fail.
         let _ = write!(into, "\\u{:04x}", u32::from(character));
     })
 }
 
-/// The text `metrics` of the form `OpenMetrics` with what deceives in its labels and help written as [`escape`] does it.
-/// A backslash is written as two there.
+/// Escapes deceptive characters in the labels and help of an `OpenMetrics` text. Backslashes are doubled there.
 #[must_use]
 pub fn escape_metrics(metrics: &str) -> Cow<'_, str> {
     escape_with(metrics, |character, into| {
-        // Writing to a text cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(into, "\\{}", character.escape_default());
     })
 }
 
-/// `text` as [`escape`] writes it, on one line.
+/// As [`escape`], and on a single line.
 #[must_use]
 pub fn escape_line(text: &str) -> Cow<'_, str> {
     if text.contains('\n') { escape(text).replace('\n', "\\n").into() } else { escape(text) }
 }
 
-/// `text` on one line, control and direction characters escaped, and at most `limit` bytes long; what is cut off is
-/// counted.
+/// `text` on one line, with control and direction characters escaped, cut to `limit` bytes. Says how much was cut
+/// off.
 #[must_use]
 pub fn single_line(text: &str, limit: usize) -> String {
     let mut line = String::with_capacity(text.len().min(limit));
     for (at, character) in text.char_indices() {
         let before = line.len();
         if is_deceptive(character) {
-            // Writing to a String cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(line, "{}", character.escape_default());
         } else {
             line.push(character);
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_escaped_reads_the_same_to_a_program_and_cannot_move_anything_for_people() {
+    fn escaped_text_means_the_same_and_cannot_move_a_cursor() {
         let forged = "lines\nstay, \u{9b}2J, \u{202e}back and \u{2028}apart, \u{1b}[31m";
         assert_eq!(escape(forged), "lines\nstay, \\u{9b}2J, \\u{202e}back and \\u{2028}apart, \\u{1b}[31m");
         let json = format!("{:#}", serde_json::json!({ "text": forged }));

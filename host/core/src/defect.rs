@@ -1,8 +1,8 @@
 //! Defects that a test seeds into the engine, one at a time, to see whether `windlass check` finds them (ADR 26).
 //!
-//! The code that a defect would spoil asks [`Defect::is_seeded`]. A build without debug assertions, as every released one is,
-//! knows at compile time that the answer is no. In the others the test has to say so on the thread of its told world: no flag,
-//! file or variable does.
+//! The code that a defect would break asks [`Defect::is_seeded`]. In a build without debug assertions, as every
+//! release is, the answer is no at compile time. In other builds a test seeds the defect on the thread of its
+//! simulated world; no flag, file or variable can.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -12,42 +12,42 @@ thread_local! {
     static SEEDED: Cell<Option<Defect>> = const { Cell::new(None) };
 }
 
-/// A guard of the engine that is missing. Each is a bug that controllers have had.
+/// A missing safeguard of the engine. Each is a bug that real controllers have had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Defect {
     /// The workqueue drops a key that is added while a worker has it.
     AddWhileRunningIsLost,
-    /// A key that has failed is not tried again.
+    /// A key that failed is not retried.
     FailureIsForgotten,
-    /// A conflict is not tried again: an event is sure to come.
+    /// A conflict is not retried, on the assumption that an event will come.
     ConflictIsForgotten,
-    /// A plugin that asks to run again later does not.
+    /// A plugin's request to run again later is ignored.
     RequeueAfterIsIgnored,
-    /// A key runs before the caches show what it has written.
+    /// A key runs before the caches show its own writes.
     GateHoldsNothing,
-    /// Of several writes of a call, the caches need only show the first.
+    /// After several writes of a call, the gate waits only for the first.
     FirstWriteIsEnough,
-    /// An informer does not notice what a list lacks: objects that have gone unseen stay in its cache.
+    /// An informer keeps objects that a new list lacks, whose deletion the watch did not show.
     UnseenDeletionIsKept,
-    /// An index has an object as it was when it came.
+    /// An index keeps an object's first state.
     IndexKeepsFirstState,
-    /// An object that leaves its owner does not run the owner.
+    /// An object that loses its owner does not queue that owner.
     FormerOwnerIsNotTold,
-    /// The objects that are there when a controller begins do not run.
+    /// Objects that exist when a controller starts are not queued.
     StartQueuesNothing,
-    /// An apply that only takes fields away is skipped, as one that changes nothing.
+    /// An apply that only removes fields is skipped as a no-op.
     RemovedFieldIsKept,
-    /// The finalizer goes before the plugin has said that it is done.
+    /// The finalizer is removed before the plugin has finished.
     FinalizerGoesFirst,
-    /// A finalizer that could not be removed stays on.
+    /// The finalizer is not retried after its removal failed.
     FinalizerIsLeftOn,
-    /// Children that are no longer composed stay.
+    /// Children that are no longer composed are not pruned.
     NothingIsPruned,
-    /// Children that were only adopted go when they are no longer composed.
+    /// Adopted children are pruned when they are no longer composed.
     AdoptedIsPruned,
 }
 
-/// While this is held, the engine of its thread has a defect. It stays on that thread.
+/// While this is held, the engine has the defect on this thread.
 #[must_use = "the defect is there only while this is held"]
 pub struct SeededDefect {
     before: Option<Defect>,
@@ -55,7 +55,6 @@ pub struct SeededDefect {
 }
 
 impl Defect {
-    /// All of them.
     pub const ALL: [Self; 15] = [
         Self::AddWhileRunningIsLost,
         Self::FailureIsForgotten,
@@ -74,13 +73,13 @@ impl Defect {
         Self::AdoptedIsPruned,
     ];
 
-    /// Whether the engine has it here and now.
+    /// Whether the defect is seeded on this thread.
     #[must_use]
     pub fn is_seeded(self) -> bool {
         cfg!(debug_assertions) && SEEDED.get() == Some(self)
     }
 
-    /// Has the engine of this thread have it, in a build with debug assertions.
+    /// Seeds the defect on this thread, in a build with debug assertions.
     pub fn seed(self) -> SeededDefect {
         SeededDefect { before: SEEDED.replace(Some(self)), _stays: PhantomData }
     }
@@ -97,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_defect_is_of_its_thread_and_ends_with_its_guard() {
+    fn a_defect_is_bound_to_its_thread_and_guard() {
         let seeded = Defect::NothingIsPruned.seed();
         assert!(Defect::NothingIsPruned.is_seeded() && !Defect::AdoptedIsPruned.is_seeded());
         let elsewhere = std::thread::spawn(|| Defect::NothingIsPruned.is_seeded()).join().expect("no panic");

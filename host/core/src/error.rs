@@ -1,4 +1,4 @@
-//! Why a request to the API failed, as plugins and the host's own decisions see it.
+//! API errors, as plugins and the host's own decisions see them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,6 @@ use crate::object::ObjectRef;
 
 /// The class of an [`ApiError`]; the same list as `api-reason` in `wit/types.wit`, which documents each case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "documented in wit/types.wit, once")]
 pub enum ApiReason {
     NotFound,
     AlreadyExists,
@@ -31,7 +30,7 @@ pub enum ApiReason {
 }
 
 impl ApiReason {
-    /// Every reason. A test of the table of outcomes matches on each, so that none is forgotten there.
+    /// Every reason. A test matches the table of outcomes against it, so that no reason is forgotten there.
     pub const ALL: [ApiReason; 17] = [
         Self::NotFound,
         Self::AlreadyExists,
@@ -52,7 +51,7 @@ impl ApiReason {
         Self::Other,
     ];
 
-    /// The reason in the form of Kubernetes' `Status.reason`; also the label of metrics.
+    /// The reason as in Kubernetes' `Status.reason`; also the metric label.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -76,7 +75,7 @@ impl ApiReason {
         }
     }
 
-    /// The HTTP status that fits best, for refusals of the host's own.
+    /// The closest HTTP status, for refusals by the host itself.
     #[must_use]
     pub fn code(self) -> u16 {
         match self {
@@ -94,30 +93,30 @@ impl ApiReason {
     }
 }
 
-/// A failed request to the API, or to the host's cache of it.
+/// A failed request to the API server or to the host's cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
-    /// The HTTP status, or the one that fits best where the host refused the request itself.
+    /// The HTTP status, or the closest one if the host itself refused the request.
     pub code: u16,
-    /// The class, which decides about retries.
+    /// Decides about retries.
     pub reason: ApiReason,
-    /// The server's own word for the reason, never empty.
+    /// The server's own reason, never empty.
     pub status_reason: String,
     /// The message, for people.
     pub message: String,
     /// How long the server asked to wait.
     pub retry_after: Option<Duration>,
-    /// The API verb: `get`, `patch`, ….
+    /// The API verb, such as `get` or `patch`.
     pub verb: &'static str,
-    /// Resource, group and subresource: `deployments.apps/scale`.
+    /// Resource, group and subresource, such as `deployments.apps/scale`.
     pub resource: String,
-    /// The object, if the request was about a single one. [`ApiReason::NotFound`] names it only if this object is what does
-    /// not exist; see [`ApiError::is_object_missing`].
+    /// The object, if the request was about a single one. [`ApiReason::NotFound`] has it only if this object itself
+    /// is missing; see [`ApiError::is_object_missing`].
     pub object: Option<ObjectRef>,
 }
 
 impl ApiError {
-    /// A refusal by the host itself; code and status reason follow from `reason`.
+    /// A refusal by the host itself. `reason` determines the code and the status reason.
     pub fn refused(
         reason: ApiReason,
         verb: &'static str,
@@ -137,9 +136,9 @@ impl ApiError {
         }
     }
 
-    /// Whether the object of the request does not exist. False if its kind, subresource or namespace is what is missing:
-    /// such an error names no object. The rule lies in a field that plugins pass on, because the host judges an error only
-    /// after it has been through the guest.
+    /// Whether the object of the request does not exist. False if its kind, subresource or namespace is missing: such
+    /// an error names no object. The rule is encoded in a field that plugins pass on, because the host judges an
+    /// error only after it has passed through the guest.
     #[must_use]
     pub fn is_object_missing(&self) -> bool {
         self.reason == ApiReason::NotFound && self.object.is_some()
@@ -161,7 +160,7 @@ impl fmt::Display for ApiError {
 
 impl std::error::Error for ApiError {}
 
-/// `error` and its causes in one line. Many errors repeat their cause in their own words; here it stands once.
+/// `error` and its causes on one line. Causes that an error already repeats appear once.
 pub fn chained(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     for cause in std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string) {
@@ -172,7 +171,7 @@ pub fn chained(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// The same for people. Errors quote what strangers wrote, so what could deceive a reader is escaped.
+/// As [`Self::chained`], with deceptive characters escaped: errors quote untrusted text.
 pub fn explained(error: &(dyn std::error::Error + 'static)) -> String {
     let text = chained(error);
     match deceptive::escape(&text) {
@@ -186,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn a_cause_appears_once() {
         #[derive(Debug)]
         struct Repeats(fmt::Error, &'static str);
         impl fmt::Display for Repeats {

@@ -1,9 +1,9 @@
 //! Windlass's decisions, apart from its actions: keys, the workqueue, the outcome of a call, ownership, grants, and the
-//! [`ports`](call::ports) through which the sandbox asks for what the edge to Kubernetes carries out.
+//! [`ports`](call::ports) through which the sandbox asks the edge to Kubernetes.
 //!
-//! Nothing here does I/O, reads a clock or draws a random number: time and randomness are passed in, so that each
-//! decision is a value that a test can compare. `windlass-kube` and `windlass-wasm` depend on this crate and not on each
-//! other; `windlass` wires them.
+//! Nothing here does I/O, reads a clock or draws a random number. Time and randomness are passed in, so that each
+//! decision is a value that a test can compare. `windlass-kube` and `windlass-wasm` depend on this crate and not on
+//! each other; `windlass-runtime` wires them.
 
 pub mod budget;
 pub mod cache;

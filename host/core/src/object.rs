@@ -1,4 +1,4 @@
-//! Objects: how they are named, what is known of them without parsing their body, and the questions that are asked of one.
+//! Objects: their names, what is known about them without parsing their JSON, and questions about a single object.
 
 pub mod annotation;
 pub mod compact;
@@ -27,17 +27,17 @@ use crate::object::conditions::Conditions;
 use crate::object::labels::Labels;
 use crate::object::text::{Dictionary, Text};
 
-/// As long as Kubernetes' names get.
+/// As long as names in Kubernetes get.
 const API_VERSION_BYTES_MAX: usize = 253;
 const KIND_BYTES_MAX: usize = 63;
 
-/// Why a text names no kind.
+/// Why a text is not a kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KindError {
-    /// The first part is no group and version.
+    /// The first part is not a group and version.
     #[error("`{}` is not an apiVersion, which is like `apps/v1`", single_line(.0, 80))]
     ApiVersion(String),
-    /// The second part is no kind.
+    /// The second part is not a kind.
     #[error("`{}` is not a kind, which is like `Deployment`", single_line(.0, 80))]
     Kind(String),
 }
@@ -81,7 +81,7 @@ impl ObjectKind {
         self.api_version.rsplit_once('/').map_or(&self.api_version, |(_, version)| version)
     }
 
-    /// True if an API server could serve a kind of this name, as far as its letters tell.
+    /// Whether an API server could serve a kind of this name, judging by its characters.
     #[must_use]
     pub fn is_well_formed(&self) -> bool {
         let is_of_groups = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
@@ -97,8 +97,8 @@ fn is_dns_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with(['.', '-']) && !name.contains("..") && name.bytes().all(inner)
 }
 
-/// The resource that a kind probably has, in the plural that people form: `Policy` → `policies`, `Ingress` → `ingresses`,
-/// `Widget` → `widgets`. Only a cluster knows for certain.
+/// Guesses the resource of a kind as an English plural: `Policy` → `policies`, `Ingress` → `ingresses`, `Widget` →
+/// `widgets`. Only a cluster knows for certain.
 #[must_use]
 pub fn plural(kind: &str) -> String {
     let word = kind.to_lowercase();
@@ -116,12 +116,11 @@ impl fmt::Display for ObjectKind {
     }
 }
 
-/// Namespace and name: what a workqueue holds. The kind is known from where the key is used.
+/// Namespace and name, the item of a workqueue. The context implies the kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
-    /// None for a cluster-scoped object.
+    /// `None` for a cluster-scoped object.
     pub namespace: Option<Arc<str>>,
-    /// The object's name.
     pub name: Arc<str>,
 }
 
@@ -146,19 +145,18 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// One object of a kind, possibly narrowed to one incarnation of its name.
+/// One object of a kind, optionally one incarnation of its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectRef {
-    /// The object's kind.
     pub kind: ObjectKind,
     /// Its namespace and name.
     pub key: ObjectKey,
-    /// The incarnation that is meant. None: whichever holds the name.
+    /// The UID of the incarnation. `None` means whichever object has the name.
     pub uid: Option<Arc<str>>,
 }
 
 impl ObjectRef {
-    /// The length of its texts in bytes.
+    /// The total length of its strings in bytes.
     #[must_use]
     pub fn text_bytes(&self) -> usize {
         let namespace = self.key.namespace.as_deref().map_or(0, str::len);
@@ -176,11 +174,10 @@ impl fmt::Display for ObjectRef {
 /// An entry of `metadata.ownerReferences`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OwnerReference {
-    /// The owner's kind.
     pub kind: ObjectKind,
-    /// The owner's name; it is in the namespace of the owned object or cluster-scoped.
+    /// The owner's name. The owner is in the same namespace or cluster-scoped.
     pub name: Arc<str>,
-    /// The owner's UID, which alone identifies it to the garbage collector.
+    /// The owner's UID, which is what the garbage collector goes by.
     pub uid: Arc<str>,
     /// Whether this owner is the managing controller. At most one owner of an object is.
     pub controller: bool,
@@ -189,19 +186,17 @@ pub struct OwnerReference {
 /// The part of an object that is kept beside its text, so that indexes, mappings and predicates need no parsing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Namespace and name.
     pub key: ObjectKey,
-    /// The UID that the server gave to this incarnation.
+    /// The UID of this incarnation.
     pub uid: Uid,
     /// The `resourceVersion`.
     pub version: Version,
-    /// The generation, 0 where the kind has none.
+    /// The generation, or 0 if the kind has none.
     pub generation: i64,
-    /// The labels.
     pub labels: Labels,
     /// All owners, in the object's order.
     pub owners: Arc<[OwnerReference]>,
-    /// The entries of `managedFields` that are this host's own, as a JSON array. None: it has none.
+    /// This host's own entries of `managedFields`, as a JSON array. `None` if there are none.
     pub own_fields: Option<Arc<String>>,
     /// The conditions of its status.
     pub conditions: Conditions,
@@ -210,15 +205,14 @@ pub struct Header {
 }
 
 impl Header {
-    /// The owner that controls the object, if one does.
+    /// The controlling owner, if there is one.
     #[must_use]
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owners.iter().find(|owner| owner.controller)
     }
 }
 
-/// One state of an object: its header and its text. A shared pointer: cheap to clone, and the same state wherever it is
-/// held.
+/// One state of an object: its header and its text. A shared pointer, cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object(Arc<ObjectState>);
 
@@ -231,39 +225,39 @@ pub struct ObjectState {
 }
 
 impl Object {
-    /// An object of this header and JSON text.
+    /// An object with this header and JSON text.
     #[must_use]
     pub fn new(header: Header, text: impl Into<Arc<str>>) -> Self {
         Self(Arc::new(ObjectState { header, text: Text::new(text.into()) }))
     }
 
-    /// The JSON text, with `apiVersion` and `kind`, without `metadata.managedFields`. Shared, unless the object was
-    /// packed: then it is unpacked, some microseconds each time.
+    /// The JSON text with `apiVersion` and `kind`, without `metadata.managedFields`. Shared, unless the object was
+    /// packed: unpacking takes some microseconds each time.
     #[must_use]
     pub fn text(&self) -> Arc<str> {
         self.0.text.get()
     }
 
-    /// As [`Object::text`], but it does not count as reading: for who looks at an object once because it came.
+    /// As [`Object::text`], but does not count as a read. For code that looks at each object once, when it arrives.
     #[must_use]
     pub fn glance(&self) -> Arc<str> {
         self.0.text.glance()
     }
 
-    /// Packs the text if nobody has asked for it since the last time, and unpacks it if somebody has. Whoever holds this
-    /// object notices only how long [`Object::text`] takes.
+    /// Packs the text if it was not read since the last call, and unpacks it if it was. Callers of [`Object::text`]
+    /// notice only the time it takes.
     pub fn cool(&self, dictionary: &Arc<Dictionary>) {
         self.0.text.cool(dictionary);
     }
 
-    /// Roughly what this object occupies in memory, in bytes: its text as it is kept now, and its header. What objects
-    /// share (namespaces, labels, owners) is not counted.
+    /// The approximate size of this object in memory, in bytes: its text as currently kept, and its header. Shared
+    /// parts (namespaces, labels, owners) are not counted.
     #[must_use]
     pub fn footprint(&self) -> usize {
         self.header_footprint() + self.0.text.footprint()
     }
 
-    /// [`Object::footprint`] with the text unpacked: what it never exceeds, and what does not depend on who reads it.
+    /// [`Object::footprint`] with the text unpacked: the upper bound, independent of who reads the object.
     #[must_use]
     pub fn whole_footprint(&self) -> usize {
         self.header_footprint() + self.0.text.whole_footprint()
@@ -300,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn plurals_are_guessed_as_people_form_them() {
+    fn plurals_are_guessed_by_english_rules() {
         for (kind, expected) in [
             ("Widget", "widgets"),
             ("Policy", "policies"),
@@ -313,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_no_server_can_have_is_told_from_its_letters() {
+    fn a_kind_that_no_server_can_serve_is_recognised() {
         let is_well_formed = |version: &str, kind: &str| ObjectKind::new(version, kind).is_well_formed();
         assert!(is_well_formed("v1", "Pod") && is_well_formed("my-group.example.com/v1", "Shop2"));
         for (version, kind) in [("v1", ""), ("v1", "a b"), ("Batch/v1", "Job"), ("a/b/v1", "Job")] {
@@ -323,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_object_alone_holds_counts_and_what_it_shares_does_not() {
+    fn the_footprint_excludes_shared_parts() {
         let object = |own_fields: Option<&str>, labels: Labels| {
             let header = Header {
                 key: ObjectKey::cluster("x"),

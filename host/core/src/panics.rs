@@ -1,8 +1,8 @@
-//! Reads the message of a panic, for whoever catches one and reports it.
+//! Extracts the message of a caught panic.
 
 use std::any::Any;
 
-/// The message of a panic that was caught.
+/// The message of a caught panic.
 #[must_use]
 pub fn cause(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();

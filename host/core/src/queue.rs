@@ -1,9 +1,9 @@
-//! The workqueue, one per controller: client-go's semantics (`util/workqueue`), with an injected clock, priorities, and
-//! keys that the gate holds.
+//! The workqueue, one per controller: client-go's semantics (`util/workqueue`) with an injected clock, priorities,
+//! and keys that the gate parks.
 //!
-//! One concern a file: `dirty` knows each key's state, `priority` the order of those that are ready, `delay` those that
-//! wait for their time, `limiter` how long a failing key backs off, `metrics` what all of it costs, `waiters` whom to wake.
-//! `state` puts them together under one lock (`sync`); this file is what callers see.
+//! One concern per file: `dirty` holds each key's state, `priority` orders the ready keys, `delay` holds the delayed
+//! keys, `limiter` computes backoffs, `metrics` measures, and `waiters` knows whom to wake. `state` combines them
+//! under one lock (`sync`). This file is the public interface.
 
 pub mod aggregate;
 pub mod breaker;
@@ -51,25 +51,24 @@ use crate::queue::outcome::Retry;
 pub trait Key: Clone + Debug + Eq + Hash + Send + 'static {}
 impl<K: Clone + Debug + Eq + Hash + Send + 'static> Key for K {}
 
-/// A queue of keys that deduplicates, never hands one key to two workers, and never loses one that is added while a
-/// worker has it. Cheap to clone; all clones are the same queue.
+/// A queue of keys that deduplicates, never gives one key to two workers, and never loses a key that is added while a
+/// worker has it. Clones are the same queue.
 #[derive(Clone)]
 pub struct Queue<K: Key> {
     shared: Arc<QueueShared<K>>,
 }
 
-/// The part that the queue knows of one key, at one moment.
+/// The queue's knowledge about one key at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuedKey {
-    /// Where it is.
     pub stage: DirtyStage,
-    /// How long it has been ready or parked, or a worker has had it. Zero for one that is idle.
+    /// How long it has been ready or parked, or with a worker. Zero for an idle key.
     pub waited: Duration,
-    /// After which time it is added. None: it does not wait for its time.
+    /// The delay after which it is added. `None` if it is not delayed.
     pub due_in: Option<Duration>,
-    /// Failures since it was last forgotten, at most one a backoff, and at most 255.
+    /// Failures since it was last forgotten, at most one per backoff, and at most 255.
     pub failures: u32,
-    /// Those of them that count against it.
+    /// The failures that count against it.
     pub counted: u32,
 }
 
@@ -80,37 +79,37 @@ struct QueueShared<K: Key> {
 }
 
 impl<K: Key> Queue<K> {
-    /// An empty queue whose failing keys back off as `limiter` says.
+    /// An empty queue with the backoffs of `limiter`.
     pub fn new(clock: Arc<dyn Clock>, limiter: impl Limiter) -> Self {
         let state = StateLock::new(QueueState::new(limiter));
         Self { shared: Arc::new(QueueShared { state, hasher: DefaultHashBuilder::default(), clock }) }
     }
 
-    /// Queues `key` as somebody's change: see [`Queue::add_with`].
+    /// Queues `key` with the priority of a change: see [`Queue::add_with`].
     pub fn add(&self, key: K) {
         self.add_with(key, Priority::CHANGE);
     }
 
-    /// Queues `key`. If it is queued already, the higher priority of the two holds. One that a worker has is queued again
-    /// when the worker is done with it; one that is parked stays so.
+    /// Queues `key`. If it is queued already, the higher of the two priorities applies. A key that a worker has is
+    /// queued again when the worker is done; a parked key stays parked.
     pub fn add_with(&self, key: K, priority: Priority) {
         let hash = self.hash(&key);
         self.change(|state| state.add(hash, key, priority, || self.now()));
     }
 
-    /// Queues `key` once `delay` has passed, with the priority that it had: it becomes no more urgent by being tried again.
-    /// One that has not been queued before is somebody's change. Of two delays for one key the one that ends sooner wins.
+    /// Queues `key` once `delay` has passed, with the priority that it had: a retry is no more urgent than the first
+    /// try. A new key gets the priority of a change. Of two delays for one key, the one that ends sooner wins.
     pub fn add_after(&self, key: K, delay: Duration) {
         let (hash, now) = (self.hash(&key), self.shared.clock.now());
         self.change(|state| state.add_after(hash, key, delay, now));
     }
 
-    /// Queues `key`, as [`Queue::add_after`] does, after the backoff that its failures so far have earned, or after
-    /// `at_least` if that is longer, and notes one more failure. Returns the delay.
+    /// Queues `key` as [`Queue::add_after`] does, after the backoff for its failures so far, or after `at_least` if
+    /// that is longer, and records a failure. Returns the delay.
     ///
-    /// A failure while the key [backs off](Queue::backs_off) is not noted: the key is queued when that backoff ends, or
-    /// sooner, after a backoff of the same length. client-go counts such failures too, so that ten events during an outage
-    /// use up ten retries (kubernetes/kubernetes#132805).
+    /// A failure while the key [backs off](Queue::backs_off) is not recorded: the key is queued when that backoff
+    /// ends, or sooner, after a backoff of the same length. client-go counts such failures too, so that ten events
+    /// during an outage use up ten retries (kubernetes/kubernetes#132805).
     pub fn add_rate_limited(&self, key: K, retry: Retry, at_least: Option<Duration>) -> Duration {
         let (hash, now) = (self.hash(&key), self.shared.clock.now());
         self.change(|state| state.fail(hash, key, retry, at_least.unwrap_or_default(), now))
@@ -122,38 +121,38 @@ impl<K: Key> Queue<K> {
         self.change(|state| state.forget(hash, key));
     }
 
-    /// How many failures counted against `key` since it was last forgotten, at most one a backoff; at most 65,535.
+    /// How many failures counted against `key` since it was last forgotten, at most one per backoff; at most 65,535.
     #[must_use]
     pub fn num_requeues(&self, key: &K) -> u32 {
         let hash = self.hash(key);
         self.change(|state| state.num_requeues(hash, key))
     }
 
-    /// Whether the backoff of the last failure of `key` is not over yet. True of a key that a worker has: an event has
-    /// queued it before its time.
+    /// Whether the backoff of the last failure of `key` is not over yet. If a worker has such a key, an event queued
+    /// it early.
     #[must_use]
     pub fn backs_off(&self, key: &K) -> bool {
         let (hash, now) = (self.hash(key), self.now());
         self.shared.state.with(|state| state.backs_off(hash, key, now))
     }
 
-    /// Whether `key` has failed since it was last forgotten, whoever is to blame.
+    /// Whether `key` has failed since it was last forgotten, whether or not the failure counts.
     #[must_use]
     pub fn has_failed(&self, key: &K) -> bool {
         let hash = self.hash(key);
         self.shared.state.with(|state| state.has_failed(hash, key))
     }
 
-    /// Whether `key`, which [`Queue::get`] returned, had waited for a time that has come, of [`Queue::add_after`] or of a
-    /// backoff. It may have been added besides.
+    /// Whether `key`, which [`Queue::get`] returned, was queued because a delay or a backoff ended. It may have been
+    /// added for another reason as well.
     #[must_use]
     pub fn was_due(&self, key: &K) -> bool {
         let hash = self.hash(key);
         self.shared.state.with(|state| state.was_due(hash, key))
     }
 
-    /// Waits for a key. Until [`Queue::done`] or [`Queue::park`] is called with it, no other worker gets it. None: the
-    /// queue is shut down, and nothing is left that could become ready.
+    /// Waits for a key. No other worker gets it until [`Queue::done`] or [`Queue::park`] is called with it. `None`
+    /// once the queue is shut down and no key can become ready any more.
     ///
     /// Dropping the future loses nothing.
     #[must_use = "a future does nothing unless polled"]
@@ -161,67 +160,67 @@ impl<K: Key> Queue<K> {
         Get { queue: self, ticket: None, timer: None }
     }
 
-    /// Ends the work on `key`, which [`Queue::get`] returned. If it was added meanwhile, it is queued now.
+    /// Ends the work on `key`, which [`Queue::get`] returned. If it was added in the meantime, it is queued now.
     pub fn done(&self, key: &K) {
         let (hash, now) = (self.hash(key), self.now());
         self.change(|state| state.done(hash, key, now));
     }
 
-    /// Instead of [`Queue::done`]: holds `key`, which [`Queue::get`] returned, until [`Queue::wake`]. No worker gets it,
-    /// and additions only raise its priority. It keeps its age, and no failure is noted. If it was woken since the worker
-    /// got it, it is queued at once: what it was to wait for has come already. A queue that is shut down drops it instead.
+    /// Instead of [`Queue::done`]: parks `key`, which [`Queue::get`] returned, until [`Queue::wake`]. No worker gets
+    /// it, and additions only raise its priority. It keeps its age, and no failure is recorded. If it was woken since
+    /// the worker got it, it is queued at once. A queue that is shut down drops it instead.
     pub fn park(&self, key: &K) {
         let (hash, now) = (self.hash(key), self.now());
         self.change(|state| state.park(hash, key, now));
     }
 
-    /// Queues `key` again, with the priority and age that it had, if it is parked; else, if a worker has it, sees to it
-    /// that the worker cannot park it. Does nothing for other keys.
+    /// Queues `key` again with its priority and age if it is parked. If a worker has it, the worker's next
+    /// [`Queue::park`] queues it at once. Does nothing for other keys.
     pub fn wake(&self, key: &K) {
         let hash = self.hash(key);
         self.change(|state| state.wake(hash, key));
     }
 
-    /// Wakes all parked keys, for a gate that takes the place of another: the new gate cannot wake keys that it has not
-    /// held itself. Workers ask it about each key, and park again those that it holds.
+    /// Wakes all parked keys, for a gate that replaces another: the new gate cannot wake keys that it did not park.
+    /// Workers ask it about each key and park again those that it holds.
     pub fn wake_parked(&self) {
         self.change(QueueState::wake_parked);
     }
 
-    /// The parked keys, in no order. The number is the key's turn: it differs each time that the key is parked.
+    /// The parked keys, in no order. The number differs each time the key is parked.
     #[must_use]
     pub fn parked(&self) -> Vec<(K, u32)> {
         self.shared.state.with(QueueState::parked)
     }
 
-    /// Instead of [`Queue::done`]: gives `key`, which [`Queue::get`] returned, back as it was. It keeps its priority
-    /// and its age, and no failure is noted: nothing has been done with it. A queue that is shut down drops it instead.
+    /// Instead of [`Queue::done`]: returns `key`, which [`Queue::get`] returned, without having worked on it. It
+    /// keeps its priority and age, and no failure is recorded. A queue that is shut down drops it instead.
     pub fn give_back(&self, key: &K) {
         let (hash, now) = (self.hash(key), self.now());
         self.change(|state| state.give_back(hash, key, now));
     }
 
-    /// From now on, keys that fail back off as `limiter` says. Those that wait already wait as long as they were told.
+    /// Replaces the limiter. Delays that have begun stay as they are.
     pub fn limit_by(&self, limiter: impl Limiter) {
         self.change(|state| state.limit_by(limiter));
     }
 
-    /// How long ago `key`, which [`Queue::get`] returned, was added: the time parked is part of it, and a backoff before is
-    /// not.
+    /// The time since `key`, which [`Queue::get`] returned, was added. Includes time parked, but not an earlier
+    /// backoff.
     #[must_use]
     pub fn age(&self, key: &K) -> Duration {
         let (hash, now) = (self.hash(key), self.now());
         self.shared.state.with(|state| state.age(hash, key, now))
     }
 
-    /// The part of `key` that is known now. None: nothing is, as of keys that have nothing to do.
+    /// The queue's knowledge about `key` now. `None` if there is none, as for a key without work or failures.
     #[must_use]
     pub fn look(&self, key: &K) -> Option<QueuedKey> {
         let (hash, now) = (self.hash(key), self.now());
         self.shared.state.with(|state| state.look(hash, key, now))
     }
 
-    /// All keys of which anything is known, in no order. It holds the queue up while they are copied: some milliseconds
+    /// All keys about which anything is known, in no order. Blocks the queue while they are copied: some milliseconds
     /// for a hundred thousand.
     #[must_use]
     pub fn known(&self) -> Vec<(K, QueuedKey)> {
@@ -254,13 +253,12 @@ impl<K: Key> Queue<K> {
         self.shared.state.with(|state| state.metrics(now))
     }
 
-    /// Refuses further keys and drops those that wait for their time or are parked. Workers get what is ready, then None.
+    /// Refuses further keys and drops delayed and parked ones. Workers get the ready keys, then `None`.
     pub fn shut_down(&self) {
         self.change(QueueState::shut_down);
     }
 
-    /// Refuses further keys, drops those that wait for their time, and waits until the workers have done everything that
-    /// was ready or parked.
+    /// Refuses further keys, drops delayed ones, and waits until workers have finished all ready and parked keys.
     pub async fn shut_down_with_drain(&self) {
         self.change(QueueState::drain);
         poll_fn(|context| {
@@ -270,14 +268,14 @@ impl<K: Key> Queue<K> {
         .await;
     }
 
-    /// Drops the keys that are ready or parked, and returns how many there were. For a shut-down whose time is over: the
-    /// next start queues every key again.
+    /// Drops the ready and parked keys and returns their number. For a shutdown that runs out of time: the next start
+    /// queues every key again.
     #[must_use = "what was dropped belongs in the log"]
     pub fn drop_ready(&self) -> usize {
         self.change(QueueState::drop_waiting)
     }
 
-    /// Changes the state, and wakes those to whom this matters.
+    /// Changes the state and wakes the affected waiters.
     fn change<R>(&self, change: impl FnOnce(&mut QueueState<K>) -> R) -> R {
         let (result, woken) = self.shared.state.with(|state| (change(state), state.whom_to_wake()));
         for waker in woken {

@@ -9,9 +9,8 @@ use std::sync::Arc;
 
 use crate::object::{ObjectKind, ObjectRef};
 
-/// The server's treatment of unknown and duplicate fields.
+/// The server's treatment of unknown and duplicate fields. `wit/writes.wit` documents each case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[allow(missing_docs, reason = "documented in wit/writes.wit, once")]
 pub enum FieldValidation {
     #[default]
     Strict,
@@ -19,18 +18,16 @@ pub enum FieldValidation {
     Ignore,
 }
 
-/// The format of a patch.
+/// The format of a patch. `wit/writes.wit` documents each case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "documented in wit/writes.wit, once")]
 pub enum PatchType {
     Merge,
     Json,
     Strategic,
 }
 
-/// The fate of the objects that a deleted one owns.
+/// The fate of the objects that a deleted object owns. `wit/writes.wit` documents each case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "documented in wit/writes.wit, once")]
 pub enum Propagation {
     Background,
     Foreground,
@@ -51,7 +48,6 @@ pub struct Subresource {
 pub struct WriteOptions {
     /// None: the object itself.
     pub subresource: Option<Subresource>,
-    /// The optimistic lock.
     pub resource_version: Option<Arc<str>>,
     /// Make the primary the controller of the object.
     pub owned: bool,
@@ -68,7 +64,6 @@ pub struct WriteOptions {
 /// Options of a delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// The optimistic lock.
     pub resource_version: Option<Arc<str>>,
     /// The fate of owned objects.
     pub propagation: Propagation,
@@ -81,7 +76,6 @@ pub struct DeleteOptions {
 /// Some objects of a kind; all conditions must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collection {
-    /// The kind.
     pub kind: ObjectKind,
     /// None: the primary's, for a kind with namespaces.
     pub namespace: Option<Arc<str>>,
@@ -93,46 +87,36 @@ pub struct Collection {
     pub all: bool,
 }
 
-/// One mutation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// POST.
     Create {
         /// The object's JSON text.
         object: String,
-        /// How.
         options: WriteOptions,
     },
-    /// PUT.
     Update {
         /// The object's JSON text.
         object: String,
-        /// How.
         options: WriteOptions,
     },
     /// PATCH with a patch.
     Patch {
         /// The object to patch.
         target: ObjectRef,
-        /// The patch's format.
         patch_type: PatchType,
         /// The patch's JSON text.
         patch: String,
-        /// How.
         options: WriteOptions,
     },
     /// PATCH with a set of fields, server-side.
     Apply {
         /// The fields' JSON text.
         object: String,
-        /// How.
         options: WriteOptions,
     },
-    /// DELETE.
     Delete {
         /// The object to delete.
         target: ObjectRef,
-        /// How.
         options: DeleteOptions,
     },
 }

@@ -14,11 +14,9 @@ const STATUS: &[&str] = &["get", "update", "patch"];
 pub struct ImpliedAccess {
     /// The verb of a sentence about the controller and the kind, such as "owns".
     pub does: &'static str,
-    /// To which kind.
     pub kind: ObjectKind,
     /// To which subresource of it. None: the objects themselves.
     pub subresource: Option<&'static str>,
-    /// API verbs.
     pub verbs: &'static [&'static str],
     /// Empty: all, and cluster-scoped objects.
     pub namespaces: Vec<String>,

@@ -54,7 +54,6 @@ pub struct Manifest {
     pub version: String,
     /// For people.
     pub description: Option<String>,
-    /// At least one.
     pub controllers: Vec<Controller>,
     /// Whole `CustomResourceDefinition` objects that the plugin brings.
     #[serde(default)]
@@ -89,7 +88,6 @@ pub struct Controller {
     /// Other kinds that concern primaries, each with a mapping.
     #[serde(default)]
     pub watches: Vec<Watch>,
-    /// How it runs.
     #[serde(default)]
     pub options: Options,
 }
@@ -163,7 +161,6 @@ pub enum LimiterKind {
 pub enum ExpectationTimeout {
     /// It goes on waiting until the cache has been proven fresh.
     Probe,
-    /// It runs.
     Run,
 }
 
@@ -175,7 +172,6 @@ pub struct Permission {
     pub api_groups: Vec<String>,
     /// In plural, with subresources as `deployments/scale`.
     pub resources: Vec<String>,
-    /// API verbs.
     pub verbs: Vec<String>,
     /// Empty: all, and cluster-scoped objects.
     #[serde(default)]
@@ -189,7 +185,6 @@ pub struct Permission {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Metric {
-    /// In Prometheus' syntax.
     pub name: String,
     /// The way in which it counts.
     #[serde(rename = "type")]
@@ -228,7 +223,6 @@ pub struct ConfigSchema {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HttpHost {
-    /// How.
     pub scheme: Scheme,
     /// A name; `*` for one label.
     pub host: String,

@@ -11,7 +11,6 @@ const QUOTED_BYTES: usize = 300;
 /// A document that is not a valid manifest.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
-    /// Not JSON.
     #[error("`describe` did not answer with JSON: {0}")]
     NotJson(#[source] serde_json::Error),
     /// For another host, or nothing of the kind.
@@ -19,20 +18,13 @@ pub enum ManifestError {
         "it begins with apiVersion {api_version}, kind {kind}, and this host reads {API_VERSION} {KIND}: build the \
          plugin with an SDK for this host"
     )]
-    OtherKind {
-        /// Its `apiVersion`.
-        api_version: String,
-        /// Its `kind`.
-        kind: String,
-    },
+    OtherKind { api_version: String, kind: String },
     /// A field that is unknown, missing, or of the wrong type.
     #[error("{path}: {message}{}", .hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default())]
     Shape {
         /// Where, such as `controllers[0].options`.
         path: String,
-        /// The error.
         message: String,
-        /// The probable meaning.
         hint: Option<String>,
     },
     /// Of the right shape, with values that make no sense; all of them.

@@ -53,7 +53,6 @@ fn yes() -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum UpdateStrategy {
-    /// By applying.
     InPlace,
     /// By deleting and creating them anew.
     Recreate,
@@ -67,7 +66,6 @@ pub enum UpdateStrategy {
 pub enum Projection {
     /// All but `managedFields`.
     Full {},
-    /// The metadata.
     Metadata {},
     /// The metadata and the values at JSON pointers.
     Fields {
@@ -102,10 +100,7 @@ pub enum IndexSource {
         pointer: String,
     },
     /// The value of a label.
-    Label {
-        /// The label.
-        key: String,
-    },
+    Label { key: String },
     /// References that say namespace and name in two fields.
     Reference {
         /// Where they are; empty: the object itself.
@@ -116,7 +111,6 @@ pub enum IndexSource {
         /// Where each has the name, below the base.
         name: String,
     },
-    /// Label selectors.
     Selector {
         /// See [`windlass_core::object::pointer`].
         pointer: String,
@@ -145,12 +139,10 @@ pub enum Mapping {
     Owner {},
     /// The one that a label names.
     Label {
-        /// The label.
         key: String,
     },
     /// The one that an annotation names.
     Annotation {
-        /// The annotation.
         key: String,
     },
     /// Those that the strings at a JSON pointer name.
@@ -180,7 +172,6 @@ pub enum Mapping {
     },
     /// The one of the same namespace and name.
     SameName {},
-    /// All.
     All {},
     /// Those that a reconciler's own mapper names.
     Mapper {},
@@ -192,9 +183,7 @@ pub enum Mapping {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum Predicate {
-    /// Of the generation.
     Generation {},
-    /// Of a label.
     Labels {},
     /// Of an annotation.
     Annotations {},
@@ -205,12 +194,10 @@ pub enum Predicate {
     },
     /// Those that the inner one does not let pass.
     Not {
-        /// The inner one.
         predicate: Box<Predicate>,
     },
     /// Those that all inner ones let pass.
     And {
-        /// At least one.
         predicates: Vec<Predicate>,
     },
 }

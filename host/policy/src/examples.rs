@@ -6,7 +6,6 @@ pub(crate) fn list(items: &[&str]) -> Vec<String> {
     items.iter().map(|item| (*item).to_owned()).collect()
 }
 
-/// Of Deployments.
 pub(crate) fn rule(verbs: &[&str], namespaces: &[&str]) -> Rule {
     Rule {
         groups: list(&["apps"]),

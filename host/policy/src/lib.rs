@@ -26,7 +26,6 @@ use windlass_core::rights::principal::ServiceAccount;
 
 pub use problem::PolicyError;
 
-/// A plugin's policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// The plugin that it is about.

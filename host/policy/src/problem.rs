@@ -6,7 +6,6 @@ use std::path::PathBuf;
 /// A policy or ceiling that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct PolicyError {
-    /// The file.
     pub path: PathBuf,
     /// All that is wrong; never empty.
     pub problems: Vec<Problem>,

@@ -34,7 +34,6 @@ pub struct Reviewed<T, L> {
 /// The part of a rule that is not granted.
 #[derive(Debug)]
 pub struct LackingRules {
-    /// All of it.
     pub all: Vec<Rule>,
     /// The part that lacks also in the namespace where it has most: a verb, a resource, a namespace that its manifest names.
     pub missing: Vec<Rule>,

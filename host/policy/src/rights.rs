@@ -23,7 +23,6 @@ const COMPARED_RULES_MAX: usize = 4_096;
 pub enum RightsScope {
     /// In all namespaces, and for objects without one.
     Cluster,
-    /// In this namespace.
     Namespace(String),
 }
 

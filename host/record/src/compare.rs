@@ -39,7 +39,6 @@ pub enum CallVerdict {
     },
     /// It wants other writes, or ends otherwise.
     Differs {
-        /// By object.
         writes: Vec<WriteDifference>,
         /// How it ended then and now, if that differs.
         result: Option<(Value, Value)>,
@@ -47,7 +46,6 @@ pub enum CallVerdict {
     /// It asks what was not recorded, so nobody knows how it would go on.
     #[serde(rename_all = "camelCase")]
     NotRecorded {
-        /// The question.
         asks: Box<RecordedImport>,
         /// The writes before it that differ. What is missing is not told: it might have come.
         writes: Vec<WriteDifference>,

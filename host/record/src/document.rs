@@ -12,7 +12,6 @@ pub const FORMAT: &str = "windlass.dev/recording/v1";
 pub struct RecordingHeader {
     /// [`FORMAT`].
     pub format: String,
-    /// The plugin's name.
     pub plugin: String,
     /// The version of the host that recorded.
     pub host: String,
@@ -32,11 +31,9 @@ pub struct RecordedCall {
     pub began: String,
     /// The thing that it was asked.
     pub request: RecordedRequest,
-    /// Time and chance.
     pub surroundings: RecordedSurroundings,
     /// The imports that ports answer, in order.
     pub imports: Vec<RecordedImport>,
-    /// How it ended.
     pub result: Value,
     /// The resources that it used.
     pub used: RecordedUse,
@@ -46,7 +43,6 @@ pub struct RecordedCall {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedComponent {
-    /// The plugin's name.
     pub plugin: String,
     /// The SHA-256 of its file.
     pub digest: String,
@@ -62,14 +58,11 @@ pub struct RecordedComponent {
 pub struct RecordedRequest {
     /// The controller's name in the manifest.
     pub controller: String,
-    /// The primary's kind.
     pub api_version: String,
-    /// The primary's kind.
     pub kind: String,
     /// None for a cluster-scoped primary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The primary's name.
     pub name: String,
     /// Its last known UID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,7 +100,6 @@ pub struct RecordedTrigger {
     /// The name of the watch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<String>,
-    /// The object.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub object: Value,
 }
@@ -137,7 +129,6 @@ pub struct RecordedSurroundings {
 pub struct RecordedImport {
     /// Such as `cache.get`.
     pub import: String,
-    /// The question.
     pub args: Value,
     /// `{"ok": …}` or `{"error": …}`. None: the call ended before the answer came.
     #[serde(default, skip_serializing_if = "Option::is_none")]

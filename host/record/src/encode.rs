@@ -277,7 +277,6 @@ pub(crate) fn result(result: &CallResult) -> Value {
     }
 }
 
-/// A composer's answer.
 pub(crate) fn composition(answer: &Composition) -> Value {
     let Composition { children, status, events, requeue_after, allow_empty, finalized } = answer;
     json!({"composed": brief(json!({

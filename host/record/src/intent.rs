@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use crate::document::RecordedImport;
 use crate::json;
 
-/// One intended change.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Intent {
     /// `create`, `apply`, `delete`, ….

@@ -39,36 +39,19 @@ impl RecordingBounds {
 pub enum ReadError {
     /// The file or directory.
     #[error("cannot read {}: {source}", path.display())]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// There is no recording there.
     #[error("{} has no recording: `windlass run --record DIR` writes them, as DIR/PLUGIN/*.jsonl.gz", path.display())]
-    None {
-        /// Where.
-        path: PathBuf,
-    },
-    /// Something else.
+    None { path: PathBuf },
     #[error("{} is no recording that this host knows: {reason}", path.display())]
-    Other {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Other { path: PathBuf, reason: String },
 }
 
 /// The contents of one file.
 #[derive(Debug)]
 pub struct Recording {
-    /// The file.
     pub path: PathBuf,
-    /// Its first line.
     pub header: RecordingHeader,
-    /// Its calls.
     pub calls: Vec<RecordedCall>,
     /// Why what comes behind them was left out, such as a host that was killed while it wrote. None: nothing was.
     pub torn: Option<String>,
@@ -77,7 +60,6 @@ pub struct Recording {
 /// A recording of which not all was read.
 #[derive(Debug)]
 pub struct TornRecording {
-    /// The file.
     pub path: PathBuf,
     /// How many of its calls were read.
     pub calls: usize,
@@ -176,7 +158,6 @@ impl RecordingReader {
         Ok(Some(Self { header, lines, torn: None }))
     }
 
-    /// The first line.
     #[must_use]
     pub fn header(&self) -> &RecordingHeader {
         &self.header

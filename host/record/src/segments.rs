@@ -87,7 +87,6 @@ impl Segments {
         delete_oldest(&self.directory, self.limit, Some(&path))
     }
 
-    /// Ends the file.
     pub(crate) fn close(&mut self) -> io::Result<()> {
         let Some(Segment { file, .. }) = self.open.take() else { return Ok(()) };
         file.finish()?.flush()?;
@@ -168,7 +167,6 @@ mod tests {
         Timestamp::from_second(1_790_000_000 + second).expect("a time")
     }
 
-    /// Compresses badly.
     fn line(number: u64) -> String {
         let numbers = (0..200_u64).map(|step| (number * 1000 + step).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         numbers.map(|number| format!("{number:016x}")).collect::<Vec<_>>().concat()

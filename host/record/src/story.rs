@@ -97,7 +97,6 @@ pub fn ended(result: &Value) -> String {
     if result["done"] == true { "done".to_owned() } else { cut(&result.to_string()) }
 }
 
-/// A call's heading.
 #[must_use]
 pub fn heading(call: &RecordedCall) -> String {
     let request = &call.request;

@@ -37,7 +37,6 @@ const TEMPLATE: &str = ".tmpl";
 pub struct TemplateFile {
     /// Its path, below the folder.
     pub path: PathBuf,
-    /// Its bytes.
     pub content: Vec<u8>,
 }
 

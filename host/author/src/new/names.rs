@@ -102,16 +102,13 @@ pub enum NameError {
 pub struct ApiWish {
     /// None: as the plugin's name, so `MyShop` of the plugin `my-shop`.
     pub kind: Option<String>,
-    /// The group.
     pub group: String,
-    /// The version.
     pub version: String,
 }
 
 impl ApiWish {
     /// The group of whoever does not say.
     pub const GROUP: &str = "example.com";
-    /// And the version.
     pub const VERSION: &str = "v1";
 }
 

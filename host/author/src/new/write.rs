@@ -17,12 +17,7 @@ pub enum WriteError {
     NoFolder(PathBuf),
     /// It cannot be written.
     #[error("cannot write {}: {source}. What had been written was taken away again", path.display())]
-    Unwritten {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Unwritten { path: PathBuf, source: io::Error },
 }
 
 /// Writes `files` to `folder`, which does not exist or is empty.

@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 
 use super::Expectation;
 
-/// A scenario's file.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ScenarioDocument {
@@ -57,7 +56,6 @@ pub struct ObjectName {
     /// By default `default`; without effect for an object of the cluster.
     #[serde(default = "default_namespace")]
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
@@ -69,7 +67,6 @@ fn default_namespace() -> String {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ObjectPatch {
-    /// The object.
     pub object: ObjectName,
     /// The patch: RFC 7386.
     pub merge: Value,
@@ -109,7 +106,6 @@ pub struct ObjectCount {
     /// By default those of all namespaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The number.
     pub is: usize,
 }
 

@@ -42,11 +42,9 @@ pub struct Scenario {
 pub enum Step {
     /// Creates or changes an object, as `kubectl apply --server-side --force-conflicts`.
     Apply(Value),
-    /// A merge patch.
     Patch(ObjectPatch),
     /// Deletes an object, and waits for its end only as long as the world is not quiet.
     Delete(ObjectName),
-    /// Time passes.
     Advance(#[serde(with = "document::durations")] Duration),
     /// Waits, for at most an hour, until this holds.
     Wait(Expectation),

@@ -30,7 +30,6 @@ pub enum ScenarioError {
     /// A file is not of its format.
     #[error("{}: {message}", path.display())]
     Malformed {
-        /// The file.
         path: PathBuf,
         /// The problem, with line and column where the parser has them.
         message: String,

@@ -49,7 +49,6 @@ pub enum RecordedError {
 /// The scenarios of recordings.
 #[derive(Debug)]
 pub struct RecordedScenarios {
-    /// The richest first.
     pub scenarios: Vec<RecordedScenario>,
     /// How many objects were recorded.
     pub objects: usize,

@@ -56,7 +56,6 @@ impl Engine {
         Engine { process, stop, task }
     }
 
-    /// Stops in order.
     pub(super) async fn stop(self) {
         self.stop.cancel();
         self.task.await.expect("the engine has no panic of its own");

@@ -173,7 +173,6 @@ impl World {
         (changed.undone.is_none() && from_start.undone.is_none()).then_some((changed, from_start))
     }
 
-    /// The scenario.
     pub(crate) fn scenario(&self) -> &Scenario {
         &self.scenario
     }

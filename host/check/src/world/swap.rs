@@ -16,7 +16,6 @@ const WRITE_HOLD: Duration = Duration::from_secs(1);
 /// A swap of the plugin for another generation, which is the same component.
 #[derive(Clone)]
 pub(super) struct HotSwap {
-    /// At which write.
     pub(super) at: WritePoint,
     /// Where the generation is delivered.
     pub(super) newest: watch::Sender<Arc<Plugin>>,

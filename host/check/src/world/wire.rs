@@ -56,9 +56,7 @@ fn events_in(lines: &[u8]) -> usize {
 /// How a process ends before its time.
 #[derive(Clone)]
 pub(super) enum ProcessEnd {
-    /// It does not.
     None,
-    /// It crashes.
     Crash(WritePoint),
     /// It falls silent, and another one takes over.
     Silence(Succession),

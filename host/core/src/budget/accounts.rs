@@ -1,43 +1,39 @@
-//! Accounts by their numbers, each with those who wait: what a stock of amounts and a schedule of turns have in common.
-//! Who of them is next, and when, is theirs to say.
+//! One account per plugin, with its queue of waiters. Shared by the memory stock and the CPU schedule, which each
+//! decide who is next.
 
 use std::collections::VecDeque;
 
-/// Why somebody takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
-    /// To begin something.
     ToBegin,
-    /// For something that has begun. It comes before what begins, of the same plugin.
+    /// For work that has begun. Goes ahead of work that begins, within one plugin.
     ToGoOn,
 }
 
-/// An account's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AccountId(usize);
 
-/// A waiter's number: whoever came first has the smaller one.
+/// A waiter's number. Earlier waiters have smaller numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct WaitTicket(u64);
 
-/// The accounts `A` of all plugins, and who waits: `W` is how a waiter is reached.
+/// The accounts `A` of all plugins and their waiters. `W` is the handle that wakes a waiter.
 pub(crate) struct Accounts<A, W> {
     accounts: Vec<Option<AccountEntry<A, W>>>,
     tickets: u64,
 }
 
-/// One plugin's.
 pub(crate) struct AccountEntry<A, W> {
-    /// Its holdings, and what it has used.
+    /// The amounts that the plugin holds and has used.
     pub(crate) account: A,
-    /// In the order of their tickets.
+    /// In ticket order.
     going_on: VecDeque<(WaitTicket, W)>,
-    /// In the order of their tickets.
+    /// In ticket order.
     beginning: VecDeque<(WaitTicket, W)>,
 }
 
 impl<A, W> AccountEntry<A, W> {
-    /// Whether anybody waits for that.
+    /// Whether the plugin has a waiter of this kind.
     pub(crate) fn is_waiting(&self, wants: Wants) -> bool {
         match wants {
             Wants::ToBegin => !self.beginning.is_empty(),
@@ -45,19 +41,18 @@ impl<A, W> AccountEntry<A, W> {
         }
     }
 
-    /// Whether anybody waits.
     pub(crate) fn has_waiters(&self) -> bool {
         self.is_waiting(Wants::ToGoOn) || self.is_waiting(Wants::ToBegin)
     }
 
-    /// The waiter of its own that is next: those who go on come first, then first come, first served.
+    /// The plugin's next waiter: work that goes on comes first, then first come, first served.
     pub(crate) fn next(&self) -> Option<(WaitTicket, Wants, &W)> {
         let (wants, queue) =
             if self.going_on.is_empty() { (Wants::ToBegin, &self.beginning) } else { (Wants::ToGoOn, &self.going_on) };
         queue.front().map(|(ticket, waiter)| (*ticket, wants, waiter))
     }
 
-    /// Takes the next of its own out.
+    /// Removes the plugin's next waiter and returns it.
     pub(crate) fn pop(&mut self) -> Option<(Wants, W)> {
         let going_on = self.going_on.pop_front().map(|(_, waiter)| (Wants::ToGoOn, waiter));
         going_on.or_else(|| self.beginning.pop_front().map(|(_, waiter)| (Wants::ToBegin, waiter)))
@@ -76,7 +71,6 @@ impl<A, W> Accounts<A, W> {
         Self { accounts: Vec::new(), tickets: 0 }
     }
 
-    /// Opens an account.
     pub(crate) fn join(&mut self, account: A) -> AccountId {
         let free = self.accounts.iter().position(Option::is_none).unwrap_or_else(|| {
             self.accounts.push(None);
@@ -86,12 +80,11 @@ impl<A, W> Accounts<A, W> {
         AccountId(free)
     }
 
-    /// Closes an account for which nobody waits.
+    /// Closes an account that has no waiter.
     pub(crate) fn leave(&mut self, id: AccountId) {
         self.accounts[id.0] = None;
     }
 
-    /// Queues a waiter.
     pub(crate) fn wait(&mut self, id: AccountId, wants: Wants, waiter: W) -> WaitTicket {
         let ticket = WaitTicket(self.tickets);
         self.tickets += 1;
@@ -99,7 +92,7 @@ impl<A, W> Accounts<A, W> {
         ticket
     }
 
-    /// Forgets a waiter and returns it, if it has not been taken out already.
+    /// Removes a waiter and returns it. Returns `None` if it has been granted already.
     pub(crate) fn cancel(&mut self, id: AccountId, ticket: WaitTicket) -> Option<W> {
         let entry = self.get_mut(id);
         [&mut entry.going_on, &mut entry.beginning].into_iter().find_map(|queue| {

@@ -1,12 +1,12 @@
-//! Permits for calls, shared fairly between plugins by the CPU that each used (ADR 4, ADR 15): no more calls are at
-//! work at once than the host has CPU permits, and a plugin with a hundred thousand keys does not hold up another's
-//! single one.
+//! Permits for calls, shared fairly between plugins by the CPU that each has used (ADR 4, ADR 15). No more calls
+//! compute at once than there are CPU permits, and a plugin with a hundred thousand keys does not hold up another
+//! plugin's single key.
 //!
-//! Dispatch asks for a permit before each call and gives it back with what the call used; `schedule` decides who is
-//! next. A permit is a call slot, for as long as the call lasts, and a CPU permit, which the call gives up while it
-//! waits for something (`cpu_permit`): for the API server, for its own budgets; and half-way, as soon as it can, if a
-//! plugin that has used less waits for one. How many calls one controller may have at once is its number of workers,
-//! and none of this module's concern.
+//! Dispatch acquires a permit before each call and returns it together with the CPU that the call used. `schedule`
+//! decides who is next. A permit consists of a call slot, held until the call ends, and a CPU permit (`cpu_permit`).
+//! A call gives up its CPU permit while it waits for the API server or for a budget, and also in the middle of its
+//! work if a plugin that has used less is waiting. How many calls one controller may run at once is its number of
+//! workers, which this module does not know.
 
 mod cpu_permit;
 mod schedule;
@@ -31,7 +31,7 @@ pub struct Fair {
     schedule: Arc<Mutex<Schedule<PermitWaiter>>>,
 }
 
-/// Somebody who waits to begin, for a call slot and a CPU permit, or to go on, for a CPU permit.
+/// A waiter. A call that begins waits for a call slot and a CPU permit; a call that goes on waits for a CPU permit.
 struct PermitWaiter {
     share: CpuShare,
     wants: Wants,
@@ -39,13 +39,15 @@ struct PermitWaiter {
 }
 
 impl Fair {
-    /// `permits` calls may be at work at once, at least one, and `call_slots` may have begun, no fewer.
+    /// At most `permits` calls (at least one) compute at once, and at most `call_slots` (at least `permits`) are
+    /// open.
     #[must_use]
     pub fn new(permits: u32, call_slots: u32) -> Self {
         Self::in_order(permits, call_slots, CpuOrder::LeastUsed)
     }
 
-    /// As much for whoever comes first, whatever each has used: without the feature `FairDispatch`.
+    /// Grants permits first come, first served, whatever each plugin has used. Used when the feature `FairDispatch`
+    /// is off.
     #[must_use]
     pub fn first_come(permits: u32, call_slots: u32) -> Self {
         Self::in_order(permits, call_slots, CpuOrder::FirstCome)
@@ -55,16 +57,16 @@ impl Fair {
         Self { schedule: Arc::new(Mutex::new(Schedule::new(permits, call_slots, order))) }
     }
 
-    /// A share of the permits, as large, relative to the others, as its weight. One for each plugin.
+    /// Opens one plugin's share. Its size relative to other shares is its weight.
     #[must_use]
     pub fn share(&self, weight: NonZeroU32) -> CpuShare {
         let id = self.lock().join(weight);
         CpuShare { account: Arc::new(ShareAccount { fair: self.clone(), id }) }
     }
 
-    /// Gives what is free to those who wait.
+    /// Grants what is free to waiters.
     fn hand_out(&self) {
-        // The lock is free again when a CPU permit is sent: one that nobody takes comes back at once.
+        // Send without holding the lock: a CPU permit that nobody receives comes back at once.
         while let Some(PermitWaiter { share, wants, granted }) = self.next() {
             drop(granted.send(Granted { share, wants, is_taken: false }));
         }
@@ -75,7 +77,7 @@ impl Fair {
     }
 
     fn lock(&self) -> MutexGuard<'_, Schedule<PermitWaiter>> {
-        // Nothing under this lock panics half-way through a change unless it is broken beyond repair anyway.
+        // A panic under this lock would mean that the state is broken beyond repair anyway.
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -86,7 +88,8 @@ impl fmt::Debug for Fair {
     }
 }
 
-/// One plugin's share of the permits, for all its controllers. Clones are the same share; it ends with the last of them.
+/// One plugin's share of the permits, for all its controllers. Clones are the same share. It ends with the last
+/// clone.
 #[derive(Clone, Debug)]
 pub struct CpuShare {
     account: Arc<ShareAccount>,
@@ -100,13 +103,13 @@ struct ShareAccount {
 
 impl Drop for ShareAccount {
     fn drop(&mut self) {
-        // Waiters and permits hold the account, so none is left.
+        // Waiters and permits hold a reference to the account, so no waiter or permit is left here.
         self.fair.lock().leave(self.id);
     }
 }
 
 impl CpuShare {
-    /// Waits for a permit. Dropping the future leaves nothing behind.
+    /// Waits for a permit. Cancel safe.
     pub async fn acquire(&self) -> CallPermit {
         self.granted(Wants::ToBegin).await.take();
         CallPermit { inner: CpuPermitInner::held(self.clone()), is_returned: false }
@@ -128,8 +131,8 @@ impl CpuShare {
         granted
     }
 
-    /// A call of it that has a CPU permit has used so much `more`. Returns whether somebody should have that CPU permit
-    /// instead.
+    /// Charges `more` CPU to a call that has a CPU permit. Returns whether the call should give up that permit to
+    /// another plugin.
     fn is_wanted(&self, more: Duration) -> bool {
         let ShareAccount { fair, id } = &*self.account;
         let mut schedule = fair.lock();
@@ -137,7 +140,7 @@ impl CpuShare {
         schedule.is_wanted(*id)
     }
 
-    /// Changes the schedule, and gives to those who wait what has become free.
+    /// Changes the schedule, then grants what has become free.
     fn give_back(&self, how: impl FnOnce(&mut Schedule<PermitWaiter>, AccountId)) {
         let ShareAccount { fair, id } = &*self.account;
         how(&mut fair.lock(), *id);
@@ -145,7 +148,7 @@ impl CpuShare {
     }
 }
 
-/// A CPU permit on its way to who waited for it. If nobody takes it, it comes back.
+/// A CPU permit on its way to its waiter. It returns to the schedule if the waiter is gone.
 #[derive(Debug)]
 struct Granted {
     share: CpuShare,
@@ -174,7 +177,7 @@ impl Drop for Granted {
     }
 }
 
-/// Undoes a wait when its future is dropped.
+/// Cancels the wait when its future is dropped.
 struct Acquiring<'a> {
     share: &'a CpuShare,
     ticket: WaitTicket,
@@ -186,13 +189,13 @@ impl Drop for Acquiring<'_> {
         let ShareAccount { fair, id } = &*self.share.account;
         let cancelled = fair.lock().cancel(*id, self.ticket);
         drop(cancelled);
-        // From here on a CPU permit that is on its way comes back to its sender; this one had arrived before.
+        // After this line a CPU permit that is still being sent returns to its sender. This one arrived earlier.
         self.granted.close();
         drop(self.granted.try_recv());
     }
 }
 
-/// The right to make one call. Dropped without a word, it comes back at the price of what such calls use.
+/// The right to make one call. Dropping it without `finish` charges the plugin's estimate for one call.
 #[derive(Debug)]
 #[must_use = "a permit that is dropped is given back"]
 pub struct CallPermit {
@@ -201,7 +204,7 @@ pub struct CallPermit {
 }
 
 impl CallPermit {
-    /// The call's CPU permit, for whoever has the call wait.
+    /// The call's CPU permit, for code that makes the call wait.
     #[must_use]
     pub fn cpu_permit(&self) -> CpuPermit {
         CpuPermit::of(&self.inner)
@@ -270,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn one_plugin_leaves_a_turn_to_others_even_if_nobody_wants_it() {
+    fn a_lone_plugin_leaves_a_permit_free() {
         let [greedy, neighbour] = shares(4);
         let held: Vec<_> = std::iter::from_fn(|| at_once(&greedy)).collect();
         assert_eq!(held.len(), 3);
@@ -278,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permit_that_comes_back_goes_to_who_waits() {
+    fn a_returned_permit_goes_to_a_waiter() {
         let [one, other] = shares(1);
         let permit = at_once(&one).expect("free");
         let mut waiting = pin!(other.acquire());
@@ -288,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_stops_waiting_leaves_no_trace() {
+    fn a_cancelled_wait_leaves_no_trace() {
         let [one, other] = shares(1);
         let permit = at_once(&one).expect("free");
         assert!(at_once(&other).is_none(), "it waits, and is dropped");
@@ -299,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permit_granted_to_someone_who_went_goes_on() {
+    fn a_permit_granted_to_a_cancelled_waiter_goes_to_the_next() {
         let [one, other] = shares(1);
         let permit = at_once(&one).expect("free");
         let mut gone = Box::pin(other.acquire());

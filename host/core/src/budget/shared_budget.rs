@@ -1,9 +1,9 @@
-//! Amounts that all plugins share and no one may have all of: the memory of guests, and threads for work that takes
-//! long.
+//! Amounts that all plugins share and of which no plugin may have everything: guest memory, and threads for long
+//! work.
 //!
-//! `stock` decides who may take how much, and who is next; this hands it out and has the others wait. What is taken
-//! cannot be taken back, so nobody gets all that is free, even while nobody else wants any. For the CPU permits and slots
-//! of calls, which are charged by what they use, there is [`fair`](crate::budget::fair).
+//! `stock` decides who may take how much and who is next. This module hands out portions and makes others wait. What
+//! is taken cannot be taken back, so no plugin gets all that is free, even while no other plugin wants any. CPU
+//! permits and call slots, which are charged by use, are in [`fair`](crate::budget::fair).
 
 mod stock;
 
@@ -18,11 +18,10 @@ use self::stock::Stock;
 pub use crate::budget::accounts::Wants;
 use crate::budget::accounts::{AccountId, WaitTicket};
 
-/// A stock of something. Clones share it.
+/// A shared amount. Clones share it.
 #[derive(Clone)]
 pub struct SharedBudget(Arc<Mutex<Stock<BudgetWaiter>>>);
 
-/// Somebody who waits.
 struct BudgetWaiter {
     share: BudgetShare,
     granted: oneshot::Sender<Portion>,
@@ -36,35 +35,35 @@ impl fmt::Debug for SharedBudget {
 }
 
 impl SharedBudget {
-    /// So many of something.
+    /// A budget of `all` units.
     #[must_use]
     pub fn new(all: u32) -> Self {
         Self(Arc::new(Mutex::new(Stock::new(all))))
     }
 
-    /// One plugin's share of it, empty as yet.
+    /// Opens one plugin's share, which holds nothing yet.
     #[must_use]
     pub fn share(&self) -> BudgetShare {
         let id = self.lock().join();
         BudgetShare(Arc::new(BudgetAccount { budget: self.clone(), id, emptied: Notify::new() }))
     }
 
-    /// The most that one plugin ever has.
+    /// The most that one plugin can hold.
     #[must_use]
     pub fn most_of_one(&self) -> u32 {
         stock::most_of_one(self.lock().all())
     }
 
-    /// The amount that is in use.
+    /// The amount in use.
     #[must_use]
     pub fn taken(&self) -> u32 {
         let stock = self.lock();
         stock.all() - stock.free()
     }
 
-    /// Gives what is free to those who wait.
+    /// Grants what is free to waiters.
     fn hand_out(&self) {
-        // The lock is free again when a portion is sent: one that nobody takes comes back at once.
+        // Send without holding the lock: a portion that nobody receives comes back at once.
         while let Some((amount, BudgetWaiter { share, granted })) = self.next() {
             drop(granted.send(Portion { share, amount }));
         }
@@ -75,12 +74,12 @@ impl SharedBudget {
     }
 
     fn lock(&self) -> MutexGuard<'_, Stock<BudgetWaiter>> {
-        // Nothing under this lock panics half-way through a change unless it is broken beyond repair anyway.
+        // A panic under this lock would mean that the state is broken beyond repair anyway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One plugin's share, as large as the others leave it. Clones are the same.
+/// One plugin's share. Its size depends on what the others hold. Clones are the same share.
 #[derive(Clone, Debug)]
 pub struct BudgetShare(Arc<BudgetAccount>);
 
@@ -88,32 +87,32 @@ pub struct BudgetShare(Arc<BudgetAccount>);
 struct BudgetAccount {
     budget: SharedBudget,
     id: AccountId,
-    /// Told when it has nothing any more.
+    /// Notified when the share holds nothing any more.
     emptied: Notify,
 }
 
 impl Drop for BudgetAccount {
     fn drop(&mut self) {
-        // Waiters and portions hold the account, so none is left.
+        // Waiters and portions hold a reference to the account, so no waiter or portion is left here.
         self.budget.lock().leave(self.id);
     }
 }
 
 impl BudgetShare {
-    /// Nothing of it, to which more may be added.
+    /// An empty portion, to which more can be merged.
     #[must_use]
     pub fn nothing(&self) -> Portion {
         Portion { share: self.clone(), amount: 0 }
     }
 
-    /// Takes `amount` if it may have that now, and none of its own waits for it.
+    /// Takes `amount` if the plugin may have it now and none of its own waiters would be passed over.
     #[must_use]
     pub fn try_take(&self, amount: u32, wants: Wants) -> Option<Portion> {
         let is_taken = self.0.budget.lock().try_take(self.0.id, amount, wants);
         is_taken.then(|| Portion { share: self.clone(), amount })
     }
 
-    /// Queues for `amount`, from now on. Who wants more than [`SharedBudget::most_of_one`] waits for ever.
+    /// Queues for `amount`. A wait for more than [`SharedBudget::most_of_one`] never ends.
     #[must_use = "it stops waiting when this is dropped"]
     pub fn take(&self, amount: u32, wants: Wants) -> Taking {
         let (sender, granted) = oneshot::channel();
@@ -124,19 +123,19 @@ impl BudgetShare {
         taking
     }
 
-    /// The amount that it has.
+    /// The amount that the plugin holds.
     #[must_use]
     pub fn held(&self) -> u32 {
         self.0.budget.lock().held(self.0.id)
     }
 
-    /// The most that it has had at a time.
+    /// The most that the plugin has held at any time.
     #[must_use]
     pub fn most_held(&self) -> u32 {
         self.0.budget.lock().most_held(self.0.id)
     }
 
-    /// Completes when it has nothing.
+    /// Completes when the share holds nothing.
     pub async fn emptied(&self) {
         loop {
             let emptied = self.0.emptied.notified();
@@ -148,7 +147,7 @@ impl BudgetShare {
     }
 }
 
-/// A wait for a portion. Dropped, it leaves nothing behind.
+/// A wait for a portion. Cancel safe.
 #[derive(Debug)]
 pub struct Taking {
     share: BudgetShare,
@@ -172,15 +171,15 @@ impl Drop for Taking {
         let BudgetAccount { budget, id, .. } = &*self.share.0;
         let cancelled = budget.lock().cancel(*id, self.ticket);
         drop(cancelled);
-        // From here on a portion that is on its way comes back to its sender; this one had arrived before.
+        // After this line a portion that is still being sent returns to its sender. This one arrived earlier.
         self.granted.close();
         drop(self.granted.try_recv());
-        // Whoever waited behind it may be next.
+        // A waiter behind this one may be next.
         budget.hand_out();
     }
 }
 
-/// An amount that somebody has. It comes back when this is dropped.
+/// An amount that is held. It returns to the budget when dropped.
 #[derive(Debug)]
 pub struct Portion {
     share: BudgetShare,
@@ -188,13 +187,12 @@ pub struct Portion {
 }
 
 impl Portion {
-    /// How much it is.
     #[must_use]
     pub fn amount(&self) -> u32 {
         self.amount
     }
 
-    /// Adds `other`, which is of the same share.
+    /// Adds `other`, which must come from the same share.
     pub fn merge(&mut self, mut other: Self) {
         debug_assert!(Arc::ptr_eq(&self.share.0, &other.share.0), "of the same share");
         self.amount += std::mem::take(&mut other.amount);
@@ -238,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_goes_to_who_waits_and_who_has_least_is_first() {
+    fn a_returned_portion_goes_to_the_waiter_that_holds_least() {
         let (budget, [much, little]) = shares(8);
         let (held, one) = (at_once(&much, 4).expect("half"), at_once(&little, 1).expect("free"));
         let mut more = pin!(much.take(1, Wants::ToGoOn));
@@ -246,14 +244,14 @@ mod tests {
         assert!(more.as_mut().now_or_never().is_none() && other.as_mut().now_or_never().is_none());
         drop(one);
         assert_eq!(other.now_or_never().expect("it has nothing").amount(), 2);
-        // What was granted is gone again, and it is alone.
+        // Granted and dropped again: the plugin is alone once more.
         drop(held);
         assert!(more.now_or_never().is_some());
         assert_eq!(budget.taken(), 0);
     }
 
     #[test]
-    fn whoever_stops_waiting_leaves_no_trace_and_lets_its_own_pass() {
+    fn a_cancelled_wait_lets_its_plugins_next_waiter_pass() {
         let (budget, [one, other]) = shares(8);
         let (first, second) = (at_once(&one, 3).expect("free"), at_once(&other, 2).expect("free"));
         let mut large = Box::pin(one.take(3, Wants::ToBegin));
@@ -268,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_portion_granted_to_someone_who_went_goes_on() {
+    fn a_portion_granted_to_a_cancelled_waiter_goes_to_the_next() {
         let (budget, [one, other]) = shares(2);
         let held = at_once(&one, 1).expect("free");
         let gone = one.take(1, Wants::ToBegin);
@@ -282,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_nothing_any_more_is_told() {
+    fn an_emptied_share_is_notified() {
         let (_, [share]) = shares(8);
         let mut portion = at_once(&share, 2).expect("free");
         portion.merge(at_once(&share, 1).expect("free"));

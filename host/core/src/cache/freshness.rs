@@ -1,33 +1,33 @@
-//! Proves that a cache has everything that was committed before the proof began (ADR 11): decides what to try, and in which
-//! order. What each step asks of the API server is the edge's work; nothing here waits.
+//! Proves that a cache has everything that was committed before the proof began (ADR 11). Decides what to try and in
+//! which order. The edge sends the requests; nothing here waits.
 //!
-//! Whatever is tried, two things end a proof at any time: the cache reaches the version that the server was at, or takes
-//! over a complete list that began later.
+//! Two things end a proof at any time: the cache reaches the version that the server was at, or it takes over a
+//! complete list that began later.
 
 /// The end of a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// The cache has everything that was committed before the proof was asked for.
     Proven(Evidence),
-    /// There is no such cache: its kind is not served, or nobody watches it any more.
+    /// The cache no longer exists: its kind is not served, or nothing watches it any more.
     Lost,
 }
 
-/// How a cache was proven.
+/// How a cache was proven fresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// Its own watch has brought it to the version that the server was at.
+    /// Its own watch has reached the version that the server was at.
     Reached,
-    /// A second watch from where it stands shows nothing that it has not applied.
+    /// A second watch from the cache's version shows nothing that the cache has not applied.
     Probed,
-    /// It equals a list.
+    /// The cache equals a list.
     Compared,
     /// It has taken over a complete list that began later.
     Listed,
 }
 
 impl Evidence {
-    /// The word for it in metrics and logs.
+    /// The label in metrics and logs.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -42,47 +42,46 @@ impl Evidence {
 /// The next thing to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProofStep {
-    /// Watch from where the cache stands, for a few seconds.
+    /// Watch from the cache's version for a few seconds.
     Probe,
-    /// List the metadata of what the cache holds, and compare.
+    /// List the metadata of the cached objects and compare.
     Compare,
-    /// Have the cache list again, and wait for it.
+    /// Make the cache list again, and wait for it.
     Relist,
 }
 
-/// How a step ended that has proven nothing.
+/// Why a step has proven nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// The probe was not told how far the server has come: the newest changes are hidden from it by its selector.
+    /// The probe received no version: its selector hides the newest changes.
     Silent,
     /// The cache lacks what the server showed, and did not get it in time.
     Behind,
-    /// The server no longer knows what has happened since the cache's version.
+    /// The server no longer has the history since the cache's version.
     Forgotten,
-    /// The server is at an older state than the cache, or serves another one.
+    /// The server is at an older state than the cache, or on another history.
     WentBack,
-    /// The server did not answer, or not to the point.
+    /// The server did not answer, or its answer could not be used.
     Failed,
 }
 
-/// Probes that are silent before a list is compared, where that is long: what hides the newest changes may be passing.
+/// Silent probes before a long list is compared. The changes that the selector hides may be a passing burst.
 const SILENT_PROBES_MAX: u32 = 3;
-/// A list that is short enough for host and server not to notice it.
+/// Number of objects up to which a list costs host and server next to nothing.
 const UNNOTICED_LIST_OBJECTS_MAX: usize = 500;
-/// How often the cache may lack something before it is made to list again.
+/// How often the cache may lack an object before it must list again.
 const LACKS_BEFORE_RELIST: u32 = 2;
 
-/// One proof's way.
 #[derive(Debug)]
 pub struct Course {
     step: ProofStep,
-    /// Silent probes that are left.
+    /// Silent probes left.
     probes: u32,
     behind: u32,
 }
 
 impl Course {
-    /// Where to begin with a cache of so many objects whose versions compare, or do not.
+    /// The first step for a cache of `objects` objects. `comparable` says whether its versions can be ordered.
     #[must_use]
     pub fn new(comparable: bool, objects: usize) -> Self {
         let step = if comparable { ProofStep::Probe } else { ProofStep::Compare };
@@ -95,7 +94,7 @@ impl Course {
         self.step
     }
 
-    /// Notes how the present step ended.
+    /// Records how the present step ended.
     pub fn note(&mut self, finding: Finding) {
         self.probes = self.probes.saturating_sub(u32::from(finding == Finding::Silent));
         self.behind += u32::from(finding == Finding::Behind);
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_that_is_told_nothing_is_repeated_and_then_a_list_is_compared() {
+    fn a_silent_probe_is_repeated_before_a_list_is_compared() {
         use Finding::{Behind, Silent};
         use ProofStep::{Compare, Probe, Relist};
         assert_eq!(steps(true, &[Silent, Silent, Silent]), [Probe, Probe, Probe, Compare]);
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_changes_nothing_and_a_server_that_went_back_is_listed_at_once() {
+    fn failures_keep_the_step_and_a_restored_server_is_listed_at_once() {
         use ProofStep::{Compare, Probe, Relist};
         assert_eq!(steps(true, &[Finding::Failed; 9]), [Probe; 10]);
         assert_eq!(steps(false, &[Finding::Failed; 9]), [Compare; 10]);

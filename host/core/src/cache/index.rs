@@ -1,4 +1,4 @@
-//! The values by which an index of a cache finds an object.
+//! The values under which an index of a cache finds an object.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::object::reference::ReferencePath;
 use crate::object::selector::Selector;
 
 impl IndexSource {
-    /// Where it looks into an object's text.
+    /// The JSON pointers that it reads in an object's text.
     #[must_use]
     pub fn pointers(&self) -> Vec<String> {
         match self {
@@ -22,8 +22,8 @@ impl IndexSource {
         }
     }
 
-    /// The values of `object`, whose JSON is `body`, or as much of that as is at [`Self::pointers`]. Selectors have none:
-    /// see [`Self::selectors`].
+    /// The values of `object`. `body` is its JSON, or at least the parts at [`Self::pointers`]. Selectors have no
+    /// values: see [`Self::selectors`].
     #[must_use]
     pub fn values(&self, object: &Object, body: &Value) -> BTreeSet<Arc<str>> {
         match self {
@@ -34,7 +34,7 @@ impl IndexSource {
         }
     }
 
-    /// The selectors of the object whose JSON is `body`. Those that select nothing are left out.
+    /// The selectors of the object whose JSON is `body`, without those that select nothing.
     #[must_use]
     pub fn selectors(&self, body: &Value) -> Vec<Selector> {
         let Self::Selector { pointer, form } = self else { return vec![] };
@@ -54,7 +54,7 @@ fn texts(value: &Value) -> Vec<&str> {
     }
 }
 
-/// A name without a namespace may be that of an object that has none, so it is a value by itself, too.
+/// A reference without a namespace may name a cluster-scoped object, so the bare name is a value as well.
 fn references(path: &ReferencePath, object: &Object, body: &Value) -> BTreeSet<Arc<str>> {
     let own = &object.header.key;
     let mut values = BTreeSet::new();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_has_the_texts_of_all_that_its_pointer_leads_to() {
+    fn a_field_index_has_every_string_at_its_pointer() {
         let body = json!({"spec": {"secret": "a", "secrets": ["b", 7], "sources": [{"name": "c"}, {"name": ["d"]}]}});
         for (pointer, expected) in [
             ("/spec/secret", &["a"][..]),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_is_found_by_namespace_and_name_and_without_namespace_by_its_name_too() {
+    fn a_reference_without_namespace_is_also_found_by_its_bare_name() {
         let path =
             ReferencePath { base: "/spec/refs/*".into(), namespace: Some("/namespace".into()), name: "/name".into() };
         let body = json!({"spec": {"refs": [{"namespace": "test", "name": "a"}, {"name": "b"}]}});
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn each_form_of_a_selector_is_read_as_such() {
+    fn each_form_of_selector_is_parsed() {
         let selectors = |pointer: &str, form, body: &Value| {
             IndexSource::Selector { pointer: pointer.into(), form }.selectors(body).len()
         };

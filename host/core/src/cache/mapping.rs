@@ -1,7 +1,7 @@
-//! From a changed object to the keys of the primaries that it concerns.
+//! Maps a changed object to the keys of the primaries that it concerns.
 //!
-//! Pure: the caller maps the state before and the state after a change, so that a primary learns of an object that
-//! leaves it as well as of one that comes to it.
+//! Pure. The caller maps the states before and after a change, so that a primary is also queued when an object stops
+//! concerning it.
 
 use std::sync::Arc;
 
@@ -23,62 +23,59 @@ pub enum Mapping {
     Annotation(Arc<str>),
     /// Each string at a JSON pointer (see [`crate::object::pointer`]) is a primary's name, or `namespace/name`.
     Field(Arc<str>),
-    /// Each of these references is one to a primary.
+    /// Each of these references names a primary.
     Reference(ReferencePath),
     /// The primary has the object's namespace and name.
     SameName,
-    /// Each primary whose values in this index name the object: by its name, in the same namespace or where one of the two
-    /// has none, or by `namespace/name`.
+    /// Each primary whose values in this index name the object, as `namespace/name` or as `name`. A bare name counts
+    /// in the same namespace, or if the primary or the object is cluster-scoped.
     ReferencedBy(IndexSource),
-    /// Each primary with a selector, in this index, that selects the object: in the same namespace, or where one of the two
-    /// has none.
+    /// Each primary whose selector in this index selects the object, in the same namespace, or if the primary or the
+    /// object is cluster-scoped.
     SelectedBy(IndexSource),
-    /// Every primary. Whoever maps so should map many changes at once.
+    /// Every primary. Collect many changes before mapping them this way.
     All,
-    /// The primaries that the plugin's own code names, which has to be asked: no keys follow from the object alone.
+    /// The primaries that the plugin's own mapper returns. The object alone does not determine them.
     Mapper,
-    /// The parents whose composer has named the object, of the watch of this name, as related: see
+    /// The parents for which the composer declared objects of the watch with this name as related: see
     /// [`related`](crate::cache::related).
     Customize(Arc<str>),
 }
 
-/// Primaries, as the plugin's own code names them; as `mapper.target` in WIT.
+/// Primaries that the plugin's mapper returned; as `mapper.target` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The one with this key. It need not exist.
+    /// The primary with this key. It need not exist.
     Primary(ObjectKey),
-    /// All with this value in an index of the primary's watch.
+    /// All primaries with this value in an index of the primary's watch.
     Indexed {
         /// The index's name in the manifest.
         index: Arc<str>,
-        /// The value.
         value: String,
     },
 }
 
-/// The primaries that there are, for mappings that look for them.
+/// Looks up existing primaries.
 pub trait Primaries {
-    /// Those with this value in an index of the primary's watch.
+    /// Primaries with this value in an index of the primary's watch.
     fn indexed(&self, source: &IndexSource, value: &str) -> Vec<ObjectKey>;
 
-    /// All of them.
     fn all(&self) -> Vec<ObjectKey>;
 
-    /// Those that `object`, of the watch of this name, is related to by a composer's own rules.
+    /// Parents whose related rules match `object`, from the watch with this name.
     fn related_to(&self, object: &Object, watch: &str) -> Vec<ObjectKey>;
 }
 
-/// The primary's kind and scope, which a mapping needs to make keys.
+/// The primary's kind and scope, needed to make keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrimaryKind {
-    /// The kind.
     pub kind: ObjectKind,
     /// Whether primaries live in namespaces.
     pub namespaced: bool,
 }
 
 impl Mapping {
-    /// The primaries that `object` concerns. One that it names may not exist.
+    /// The primaries that `object` concerns. A key that the object names need not exist.
     #[must_use]
     pub fn keys(&self, object: &Object, primary: &PrimaryKind, primaries: &impl Primaries) -> Vec<ObjectKey> {
         match self {
@@ -92,14 +89,15 @@ impl Mapping {
         }
     }
 
-    /// The one primary that `object` names. None: it names none, or one that cannot exist, or its text does not tell.
+    /// The one primary that `object` names. `None` if it names no primary, or one that cannot exist.
     fn key(&self, object: &Object, primary: &PrimaryKind) -> Option<ObjectKey> {
         let own = &object.header.key;
         match self {
             Self::Itself => Some(own.clone()),
             Self::Owner => {
                 let owner = object.header.controller()?;
-                // The version may differ: an owner keeps its UID while its CRD moves on.
+                // Compare without the version: an owner reference keeps its UID while its CRD moves to another
+                // version.
                 let same = owner.kind.group() == primary.kind.group() && owner.kind.kind == primary.kind.kind;
                 same.then(|| scoped(&owner.name, own, primary)).flatten()
             }
@@ -164,7 +162,7 @@ fn scoped(name: &str, own: &ObjectKey, primary: &PrimaryKind) -> Option<ObjectKe
         _ if name.is_empty() => None,
         (false, None) => Some(ObjectKey::cluster(name)),
         (false, Some(_)) => None,
-        // What people write by hand: no object is named so.
+        // Written by hand: no object can have such a name.
         (true, Some((namespace, name))) if namespace.is_empty() || name.is_empty() || name.contains('/') => None,
         (true, Some((namespace, name))) => Some(ObjectKey::namespaced(namespace, name)),
         (true, None) => Some(ObjectKey { namespace: Some(own.namespace.clone()?), name: name.into() }),
@@ -201,7 +199,7 @@ mod tests {
         OwnerReference { kind: ObjectKind::new(api_version, kind), name: "shop".into(), uid: "w-1".into(), controller }
     }
 
-    /// Primaries and the values of their only index.
+    /// Primaries with the values of a single index.
     struct Indexed(&'static [(&'static str, &'static str, &'static str)]);
 
     impl Primaries for Indexed {
@@ -220,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_referenced_object_concerns_the_primaries_that_name_it() {
+    fn a_referenced_object_maps_to_the_primaries_that_name_it() {
         let primaries = Indexed(&[
             ("prod", "by-name", "shop-web"),
             ("test", "another-namespaces-own", "shop-web"),
@@ -234,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_concerns_the_primaries_near_it_that_select_its_labels() {
+    fn an_object_maps_to_primaries_in_its_namespace_that_select_it() {
         let primaries = Indexed(&[
             ("prod", "selects", "app=shop,far=test/shop"),
             ("test", "elsewhere", "app=shop,far=test/shop"),
@@ -267,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_of_the_owner_does_not_matter_but_group_kind_and_controller_do() {
+    fn an_owner_matches_by_group_kind_and_controller_in_any_version() {
         let key = |owner| Mapping::Owner.key(&deployment(owner), &primary());
         assert!(key(Some(owner("apps.kubedojo.io/v1", "WebApp", true))).is_some());
         assert!(key(Some(owner("example.com/v1", "WebApp", true))).is_none());
@@ -277,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_annotations_and_fields_name_a_primary_here_or_elsewhere() {
+    fn labels_annotations_and_fields_may_name_another_namespace() {
         let key = |mapping: Mapping| {
             let keys = mapping.keys(&deployment(None), &primary(), &Indexed(&[]));
             keys.first().map(ToString::to_string)
@@ -291,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_key_names_no_primary() {
+    fn text_that_cannot_be_a_key_names_no_primary() {
         for name in ["", "/", "prod/", "/shop", "prod/shop/web"] {
             assert_eq!(scoped(name, &ObjectKey::namespaced("prod", "a"), &primary()), None, "{name:?}");
         }

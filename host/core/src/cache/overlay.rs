@@ -1,10 +1,11 @@
-//! Keeps the objects that a call's own writes returned, so that its later cache reads show them (ADR 10).
+//! Keeps the objects that a call's own writes returned, so that later cache reads of the same call show them (ADR
+//! 10).
 //!
-//! The cache itself learns of a write by its watch, later. Within a call that would be a lie: it would read the state
-//! that it has just replaced. There is no snapshot across kinds; only the call's own writes are laid over its reads.
+//! The cache learns of a write later, from its watch. Until then it would show the call the state that the call has
+//! just replaced. There is no snapshot across kinds: only the call's own writes are laid over its reads.
 //!
-//! States are kept by group and kind, whatever the version: a write in one version makes the cached state of another one
-//! stale just the same. `reader` decides what of them a watch would show.
+//! States are kept by group and kind without the version, because a write in one version makes the cached state in
+//! another version stale as well. `reader` decides which of them a watch would show.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -14,21 +15,21 @@ use crate::object::compact::{Uid, Version};
 use crate::object::progress::Stamp;
 use crate::object::{Object, ObjectKey, ObjectKind};
 
-/// How many bytes of objects the overlay of one call keeps whole. What its writes return beyond that is not shown any more,
-/// neither is the stale state in the cache: as if no watch covered the object, until the watch has caught up.
+/// Bytes of objects that the overlay of one call keeps whole. Objects beyond that are hidden from cache reads until
+/// the watch has caught up, because the cached state is stale.
 pub const OVERLAY_BYTES_MAX: usize = 32 << 20;
 
-/// How many bytes of that may be there before there is room for them.
+/// Bytes that may be kept before room for them is granted.
 pub const OVERLAY_CREDIT_BYTES: usize = 1 << 20;
 
-/// Room for what a call has in the host, of a budget that calls share.
+/// Memory of the host for one call, from a budget that calls share.
 pub trait Room: fmt::Debug + Send + Sync {
-    /// Whether there is room for `bytes` in all. Takes what is lacking, if that is free. All of it comes back when this
-    /// is dropped.
+    /// Whether there is room for `bytes` in total. Takes what is missing from the budget if that much is free.
+    /// Dropping the value returns everything.
     fn try_have(&self, bytes: usize) -> bool;
 }
 
-/// The states that a call's own writes have left, over what its caches show. Clones share them.
+/// The states after a call's own writes, laid over its cache reads. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Overlay {
     states: Arc<Mutex<States>>,
@@ -45,18 +46,18 @@ impl Default for Overlay {
 struct States {
     by_kind: HashMap<GroupKind, BTreeMap<ObjectKey, Known>>,
     bytes: usize,
-    /// None: nobody counts.
+    /// `None` if no budget counts the bytes.
     room: Option<Arc<dyn Room>>,
-    /// For how many bytes there is room.
+    /// Bytes for which `room` has granted memory.
     covered: usize,
-    /// For how many bytes there is room elsewhere.
+    /// Bytes for which there is room elsewhere.
     paid: usize,
     closed: bool,
     is_fixed: bool,
 }
 
 impl States {
-    /// Whether `size` more bytes may be kept: there is room for them or can be, or they are few.
+    /// Whether `size` more bytes may be kept: there is room, or they fit into the credit.
     fn may_keep(&mut self, size: usize) -> bool {
         let wanted = self.bytes.saturating_add(size);
         if wanted > OVERLAY_BYTES_MAX {
@@ -71,20 +72,20 @@ impl States {
     }
 }
 
-/// A kind in whatever version.
+/// A kind in any version.
 type GroupKind = (Box<str>, Arc<str>);
 
-/// The part of one object that a call knows better than the cache.
+/// Knowledge of the call about one object that is better than the cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// The state that the last write with an answer has left. None: no write had one.
+    /// The state after the last write with an answer. `None` if no write had one.
     pub left: Option<WrittenState>,
-    /// A later write may have changed it, or has in a way that its answer did not show. Then nothing proves any more that
-    /// a write would change nothing.
+    /// A later write may have changed the object, or has changed it without returning the new state. A write can then
+    /// no longer be proven to change nothing.
     pub in_doubt: bool,
-    /// `left` is the answer to a dry run that the call takes for a write: the server does not have that state.
+    /// `left` is the answer to a dry run that the call believes to be a write. The server does not have that state.
     pub is_dry_run: bool,
-    /// `left` is shown whatever the caches have by now; see [`Overlay::fixed`].
+    /// `left` is shown whatever the cache holds; see [`Overlay::fixed`].
     pub is_fixed: bool,
 }
 
@@ -95,51 +96,51 @@ pub enum WrittenState {
     State(ObjectKind, Object),
     /// A state of this version that was too large to be kept.
     Unkept(Version),
-    /// Nothing. The incarnation that has gone, if the server named it.
+    /// No object. The UID of the deleted object, if the server returned it.
     Nothing(Option<Uid>),
 }
 
 impl Overlay {
-    /// When the call began: it has read nothing in a cache before.
+    /// When the call began. It read nothing from a cache before.
     #[must_use]
     pub fn began(&self) -> Stamp {
         self.began
     }
 
-    /// An overlay whose states are shown whatever the caches show: for a call that is to see the world as it was, and
-    /// whose writes nobody carries out.
+    /// An overlay whose states are shown whatever the caches hold. For a call that must see the world as it was and
+    /// whose writes are not sent.
     #[must_use]
     pub fn fixed() -> Self {
         Self { states: Arc::new(Mutex::new(States { is_fixed: true, ..States::default() })), ..Self::default() }
     }
 
-    /// Has what is kept from now on take its place in `room`, for as long as the overlay is there.
+    /// Charges all that is kept from now on to `room`, for as long as the overlay exists.
     pub fn charge_to(&self, room: Arc<dyn Room>) {
         self.states().room = Some(room);
     }
 
-    /// How many bytes are kept for which there was no room. To be paid before the call goes on.
+    /// Bytes that are kept without room. The call pays for them before it goes on.
     #[must_use]
     pub fn owed(&self) -> usize {
         let states = self.states();
         if states.room.is_some() { states.bytes.saturating_sub(states.covered + states.paid) } else { 0 }
     }
 
-    /// There is room elsewhere for so many bytes more.
+    /// Records that there is room elsewhere for `bytes` more.
     pub fn paid(&self, bytes: usize) {
         self.states().paid += bytes;
     }
 
-    /// The call has ended, so nobody reads it any more: gives up all that it keeps, and keeps nothing from now on. What is
-    /// still on its way holds the call's context, perhaps for long.
+    /// Drops everything and keeps nothing from now on, because the call has ended. A write that is still under way
+    /// may hold the call's context for long.
     pub fn close(&self) {
         let closed = States { closed: true, ..States::default() };
         let before = std::mem::replace(&mut *self.states(), closed);
-        // Not under the lock: its room goes to others.
+        // Drop outside the lock: it gives room to others.
         drop(before);
     }
 
-    /// Keeps what a committed write has left: the object that the server returned, or nothing.
+    /// Keeps the result of a committed write: the object that the server returned, or its absence.
     pub fn record(&self, kind: ObjectKind, key: ObjectKey, state: Option<Object>) {
         match state {
             Some(object) => self.keep(&kind.clone(), key, WrittenState::State(kind, object)),
@@ -147,12 +148,12 @@ impl Overlay {
         }
     }
 
-    /// Keeps that a committed write has left nothing of an object, of this incarnation if the server named it.
+    /// Records that a committed write deleted the object with this UID, if the server returned one.
     pub fn gone(&self, kind: &ObjectKind, key: ObjectKey, uid: Option<Uid>) {
         self.keep(kind, key, WrittenState::Nothing(uid));
     }
 
-    /// Notes that the state which was kept last is the answer to a dry run that the call takes for a write.
+    /// Marks the state that was kept last as the answer to a dry run that the call believes to be a write.
     pub fn mark_dry_run(&self, kind: &ObjectKind, key: &ObjectKey) {
         let mut states = self.states();
         if let Some(known) = states.by_kind.get_mut(&group_kind(kind)).and_then(|known| known.get_mut(key)) {
@@ -160,7 +161,7 @@ impl Overlay {
         }
     }
 
-    /// Keeps that a write may have changed the object, or has without telling its new state.
+    /// Records that a write may have changed the object, or has changed it without returning the new state.
     pub fn doubt(&self, kind: &ObjectKind, key: ObjectKey) {
         let mut states = self.states();
         if states.closed {
@@ -169,7 +170,8 @@ impl Overlay {
         states.by_kind.entry(group_kind(kind)).or_default().entry(key).or_default().in_doubt = true;
     }
 
-    /// The part of an object that this call knows better than the cache. None: it has not written the object.
+    /// This call's knowledge about an object, which is better than the cache's. `None` if it has not written the
+    /// object.
     #[must_use]
     pub fn get(&self, kind: &ObjectKind, key: &ObjectKey) -> Option<Known> {
         let states = self.states();
@@ -179,7 +181,7 @@ impl Overlay {
         states.by_kind.get(&group_kind(kind))?.get(key).cloned()
     }
 
-    /// All objects of a group and kind that this call has written, in the order of keys.
+    /// All objects of a group and kind that this call has written, in key order.
     #[must_use]
     pub fn of_kind(&self, kind: &ObjectKind) -> Vec<(ObjectKey, Known)> {
         let states = self.states();
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_counts_for_every_version_of_its_kind() {
+    fn a_write_is_shown_in_every_version_of_its_kind() {
         let overlay = Overlay::default();
         assert_eq!(overlay.get(&kind("v1"), &key()), None);
         overlay.record(kind("v2"), key(), Some(object("{}".into())));
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn doubt_leaves_what_is_known_and_the_next_answer_ends_it() {
+    fn doubt_keeps_the_known_state_until_the_next_answer() {
         let overlay = Overlay::default();
         overlay.gone(&kind("v1"), key(), None);
         overlay.doubt(&kind("v1"), key());
@@ -275,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_call_has_written_cannot_grow_without_bound() {
+    fn the_overlay_is_bounded() {
         let overlay = Overlay::default();
         let large =
             |at: usize| (ObjectKey::namespaced("prod", format!("w{at}")), object(" ".repeat(OVERLAY_BYTES_MAX / 3)));
@@ -302,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_call_has_written_takes_room_and_little_of_it_is_owed() {
+    fn written_states_take_room_and_little_is_owed() {
         const OBJECT: usize = 900 << 10;
         let overlay = Overlay::default();
         overlay.charge_to(Arc::new(Least(2 * OBJECT + (10 << 10))));
@@ -327,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlay_whose_call_has_ended_gives_its_room_back_and_keeps_nothing() {
+    fn a_closed_overlay_returns_its_room_and_keeps_nothing() {
         let (overlay, room) = (Overlay::default(), Arc::new(Least(usize::MAX)));
         overlay.charge_to(room.clone());
         let late = overlay.clone();

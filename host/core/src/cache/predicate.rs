@@ -1,8 +1,8 @@
-//! Which changes of a watched object are worth a call.
+//! Decides which changes of a watched object are worth a call.
 //!
-//! Several predicates of one watch are alternatives: a change passes if any lets it pass. Predicates are about updates:
-//! objects that appear, that go, and whose deletion begins pass whatever the predicates say, also below a `Not`. Only a
-//! watch that does not count deletions lets those go by ([`passes_but_deletion`]).
+//! Several predicates of one watch are alternatives: a change passes if any of them passes it. Predicates judge
+//! updates only. Additions, deletions and the beginning of a deletion always pass, also below a `Not`. Only a watch
+//! that does not count deletions ignores their beginning ([`passes_but_deletion`]).
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::object::pause;
 use crate::object::pointer;
 use crate::object::run_request;
 
-/// The metadata that the beginning of a deletion changes.
+/// The metadata fields that change when a deletion begins.
 const MARKS: [&str; 5] =
     ["deletionTimestamp", "deletionGracePeriodSeconds", "finalizers", "generation", "resourceVersion"];
 
@@ -23,19 +23,17 @@ const MARKS: [&str; 5] =
 pub enum Predicate {
     /// The generation: the specification changed, not the status.
     Generation,
-    /// Any label.
     Labels,
-    /// Any annotation.
     Annotations,
     /// A value at one of these JSON pointers (see [`crate::object::pointer`]).
     Fields(Vec<Arc<str>>),
-    /// None that this one lets pass.
+    /// Changes that the inner predicate does not pass.
     Not(Box<Predicate>),
-    /// One that all of these let pass.
+    /// Changes that all of these pass.
     And(Vec<Predicate>),
 }
 
-/// Whether the change from `old` to `new` passes. No predicates: every change does.
+/// Whether the change from `old` to `new` passes. Without predicates every change passes.
 #[must_use]
 pub fn passes(predicates: &[Predicate], old: &Object, new: &Object) -> bool {
     old.header.uid != new.header.uid
@@ -43,15 +41,15 @@ pub fn passes(predicates: &[Predicate], old: &Object, new: &Object) -> bool {
         || ObjectChange::of(old, new).passes(predicates)
 }
 
-/// As [`passes`], for the primary itself. Two changes always pass: the beginning or end of a pause, because the host did not act on
-/// what changed during the pause, and a [request](run_request) to run the key.
+/// As [`passes`], for the primary itself. Two changes always pass: the beginning or end of a pause, because the host
+/// did not act on changes during the pause, and a [request](run_request) to run the key.
 #[must_use]
 pub fn passes_primary(predicates: &[Predicate], old: &Object, new: &Object) -> bool {
     passes(predicates, old, new) || pause::is_paused(old) != pause::is_paused(new) || run_request::is_made(old, new)
 }
 
-/// As [`passes`], for a watch that does not count deletions: that one begins does not pass. What else has changed with it
-/// passes as ever, since two changes may have become one on their way.
+/// As [`passes`], for a watch that does not count deletions: the beginning of a deletion does not pass by itself.
+/// Other changes that arrived together with it are judged as usual, because the watch may merge two changes into one.
 #[must_use]
 pub fn passes_but_deletion(predicates: &[Predicate], old: &Object, new: &Object) -> bool {
     if old.header.uid != new.header.uid {
@@ -68,9 +66,9 @@ pub fn passes_but_deletion(predicates: &[Predicate], old: &Object, new: &Object)
 struct ObjectChange<'o> {
     old: &'o Object,
     new: &'o Object,
-    /// The generation of `new`, without what a deletion has added to it.
+    /// The generation of `new`, without the increment for the deletion.
     generation: i64,
-    /// The JSON of both, once somebody asks for it. None: it cannot be read.
+    /// The JSON of both states, parsed on first use. `None` if either cannot be parsed.
     bodies: OnceCell<Option<(Value, Value)>>,
 }
 
@@ -79,14 +77,16 @@ impl<'o> ObjectChange<'o> {
         Self { old, new, generation: new.header.generation, bodies: OnceCell::new() }
     }
 
-    /// The change without the marks of the deletion that it begins. The server counts that as a generation.
+    /// The change without the marks of the deletion that it begins. The server increments the generation for a
+    /// deletion.
     fn beside_deletion(old: &'o Object, new: &'o Object) -> Self {
         let is_counted = new.header.generation > old.header.generation;
         let bodies = unmarked(old).zip(unmarked(new));
         Self { old, new, generation: new.header.generation - i64::from(is_counted), bodies: bodies.into() }
     }
 
-    /// A text that cannot be read counts as a change, also below a `Not`: better a call too many.
+    /// Text that cannot be parsed counts as a change, also below a `Not`: one call too many is better than one too
+    /// few.
     fn passes(&self, predicates: &[Predicate]) -> bool {
         predicates.is_empty()
             || predicates.iter().any(|predicate| predicate.lets_pass(self))
@@ -123,7 +123,7 @@ fn body(object: &Object) -> Option<Value> {
     serde_json::from_str(&object.glance()).ok()
 }
 
-/// The JSON of an object, without what the beginning of a deletion changes; it may add a finalizer.
+/// The JSON of an object, without the fields that the beginning of a deletion changes, which may add a finalizer.
 fn unmarked(object: &Object) -> Option<Value> {
     let mut body = body(object)?;
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn without_predicates_everything_passes() {
+    fn without_predicates_every_change_passes() {
         assert!(passes(&[], &object(1, "{}"), &object(1, "{}")));
     }
 
@@ -205,7 +205,7 @@ mod tests {
         assert!(passes(&[Predicate::Labels], &old, &other));
     }
 
-    /// `object`, whose deletion has begun: the server has counted that as a generation, and marked it.
+    /// `object` with a deletion that has begun: the server has incremented its generation and marked it.
     fn deleting(object: &Object) -> Object {
         let mut body: Value = serde_json::from_str(&object.text()).expect("JSON");
         body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
@@ -217,14 +217,14 @@ mod tests {
     const STATUS: &str = r#"{"metadata":{},"status":{"ready":1}}"#;
 
     #[test]
-    fn not_passes_updates_in_which_the_inner_one_finds_no_change() {
+    fn not_passes_updates_that_its_inner_predicate_rejects() {
         let not = [Predicate::Not(Box::new(Predicate::Generation))];
         assert!(passes(&not, &object(1, "{}"), &object(1, STATUS)));
         assert!(!passes(&not, &object(1, "{}"), &object(2, STATUS)));
     }
 
     #[test]
-    fn and_passes_what_all_inner_ones_let_pass() {
+    fn and_passes_changes_that_all_its_predicates_pass() {
         let ready = || Predicate::Fields(vec!["/status/ready".into()]);
         let and = [Predicate::And(vec![ready(), Predicate::Not(Box::new(Predicate::Generation))])];
         assert!(passes(&and, &object(1, "{}"), &object(1, STATUS)));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_cannot_be_read_passes_below_a_not_too() {
+    fn unparsable_text_passes_even_below_a_not() {
         let not = [Predicate::Not(Box::new(Predicate::Annotations))];
         assert!(passes(&not, &object(1, "{"), &object(1, "{}")));
     }
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_during_a_deletion_passes_as_any_update_does() {
+    fn an_update_during_a_deletion_is_judged_as_any_update() {
         let old = deleting(&object(1, r#"{"metadata":{}}"#));
         let new = deleting(&object(1, STATUS));
         assert!(passes_but_deletion(&[], &old, &new));

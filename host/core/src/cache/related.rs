@@ -1,7 +1,7 @@
-//! The objects that a composer relates to its parents by code (ADR 23).
+//! The objects that a composer declares as related to its parents (ADR 23).
 //!
-//! It is asked which they are before it composes, and its answer is kept: a change of one of them composes the parent again.
-//! (Metacontroller: the customize hook and its related resource rules.)
+//! The host asks the composer for them before it composes, and keeps the answer: a change of a related object
+//! composes the parent again. (Metacontroller: the customize hook and its related resource rules.)
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,21 +10,22 @@ use crate::cache::mapping::is_near;
 use crate::object::selector::Selector;
 use crate::object::{Object, ObjectKey};
 
-/// Objects of one watch: those that meet all of it; as `customize.related-rule` in WIT.
+/// A rule that selects objects of one watch. All its conditions must hold. As `customize.related-rule` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelatedRule {
     /// The name of the watch in the manifest.
     pub watch: Arc<str>,
-    /// Where they are. None: in the parent's namespace or in none; for a cluster-scoped parent: anywhere.
+    /// Their namespace. `None` means the parent's namespace and cluster-scoped objects; for a cluster-scoped parent,
+    /// every namespace.
     pub namespace: Option<Arc<str>>,
-    /// Their names. Empty: any.
+    /// Their names. Empty means any name.
     pub names: BTreeSet<Arc<str>>,
-    /// A selector of their labels.
+    /// A selector for their labels.
     pub labels: Selector,
 }
 
 impl RelatedRule {
-    /// Whether `object`, which is one of the watch, is related to the parent with this key.
+    /// Whether `object`, from the rule's watch, is related to the parent with this key.
     #[must_use]
     pub fn matches(&self, parent: &ObjectKey, object: &Object) -> bool {
         let key = &object.header.key;
@@ -37,7 +38,7 @@ impl RelatedRule {
             && self.labels.matches(&object.header.labels)
     }
 
-    /// Where objects are that it may find for `parent`.
+    /// The places where the rule can find objects for `parent`.
     fn places(&self, parent: &ObjectKey) -> Vec<Place> {
         match (&self.namespace, &parent.namespace) {
             (Some(namespace), _) => vec![Place::Namespace(namespace.clone())],
@@ -54,9 +55,9 @@ pub struct RelatedRules(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     rules: BTreeMap<ObjectKey, Arc<[RelatedRule]>>,
-    /// The parents that have a rule with names, by the watch and each name.
+    /// Parents that have a rule with names, by watch and name.
     by_name: BTreeMap<(Arc<str>, Arc<str>), BTreeSet<ObjectKey>>,
-    /// The parents that have a rule for any name, by the watch and the place: each is looked at when an object there changes.
+    /// Parents that have a rule for any name, by watch and place. Each is checked when an object there changes.
     of_any_name: BTreeMap<(Arc<str>, Place), BTreeSet<ObjectKey>>,
 }
 
@@ -64,14 +65,12 @@ struct State {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Namespace(Arc<str>),
-    /// They have none.
     Cluster,
-    /// Wherever they are.
     Anywhere,
 }
 
 impl RelatedRules {
-    /// Keeps the `rules` of a parent instead of those that it had. Without any, nothing of it is kept.
+    /// Replaces the `rules` of a parent. A parent without rules takes no memory.
     pub fn set(&self, parent: &ObjectKey, rules: Vec<RelatedRule>) {
         let mut state = self.state();
         if state.rules.get(parent).map_or(rules.is_empty(), |known| known[..] == rules[..]) {
@@ -93,7 +92,7 @@ impl RelatedRules {
         }
     }
 
-    /// The parent has gone.
+    /// Forgets a parent that is gone.
     pub fn forget(&self, parent: &ObjectKey) {
         self.state().forget(parent);
     }
@@ -104,12 +103,12 @@ impl RelatedRules {
         self.state().rules.get(parent).cloned().unwrap_or_default()
     }
 
-    /// The parents that `object`, of the watch of this name, is related to, in the order of their keys.
+    /// The parents to which `object`, from the watch with this name, is related, in key order.
     #[must_use]
     pub fn related_to(&self, object: &Object, watch: &str) -> Vec<ObjectKey> {
         let state = self.state();
         let key = &object.header.key;
-        // The keys of maps are owned, so the lookups need owned ones, too.
+        // The maps own their keys, so lookups need owned keys, too.
         let watched: Arc<str> = watch.into();
         let there = key.namespace.clone().map_or(Place::Cluster, Place::Namespace);
         let places = [there, Place::Anywhere].map(|place| state.of_any_name.get(&(watched.clone(), place)));
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn another_answer_takes_the_place_of_the_one_before() {
+    fn a_new_answer_replaces_the_old_one() {
         let (rules, parent) = (RelatedRules::default(), ObjectKey::namespaced("prod", "shop"));
         let tls = object(Some("prod"), "tls", &[]);
         rules.set(&parent, vec![rule("secrets", None, &["tls"], "")]);
@@ -227,7 +226,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whoever_is_found_is_whoever_would_be_found_by_trying_all(
+        fn the_lookup_finds_what_a_full_scan_would(
             steps in prop::collection::vec((0_usize..4, prop::collection::vec(some_rule(), 0..3)), 0..12),
         ) {
             let parents = [

@@ -1,12 +1,12 @@
-//! Whether the API server still has the history that this process has seen of it, or its etcd was restored from a backup
-//! (ADR 33). No I/O: the edge reports what the server has answered, and acts on the verdict.
+//! Detects that the API server's etcd was restored from a backup, so that the history this process has seen is gone
+//! (ADR 33). No I/O: the edge reports the server's answers and acts on the verdict.
 //!
-//! Two signs show a restore. The server's revision **went back**: a request that began after a higher revision had been seen
-//! is answered with a lower one. Or it **leapt ahead**, by more revisions than an etcd can write in the time between, as
-//! after a restore with `--bump-revision`.
+//! Two signs show a restore. The server's revision **went back**: a request that began after a higher revision had
+//! been seen is answered with a lower one. Or it **leapt ahead** by more revisions than an etcd can write in the time
+//! between, as after a restore with `--bump-revision`.
 //!
-//! Only answers that etcd orders count as signs: writes, and reads without a `resourceVersion`. Each is compared with what
-//! was seen of the same resource, as resources may have an etcd of their own (`--etcd-servers-overrides`).
+//! Only answers that etcd orders count: writes, and reads without a `resourceVersion`. Each is compared with earlier
+//! answers about the same resource, because a resource may have its own etcd (`--etcd-servers-overrides`).
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -16,51 +16,51 @@ use crate::object::ObjectKind;
 use crate::object::compact::Version;
 use crate::object::progress::Stamp;
 
-/// More writes than an etcd carries out for a Kubernetes API server in a second. The guide to etcd's `--bump-revision` takes
-/// 1,500 for a high rate.
+/// More writes per second than an etcd carries out for a Kubernetes API server. The guide to etcd's `--bump-revision`
+/// assumes 1,500 as a high rate.
 const REVISIONS_A_SECOND_MAX: u64 = 10_000;
-/// A smaller leap is never a sign: the time between two answers is known roughly only.
+/// The smallest leap that counts. The time between two answers is known only roughly.
 const LEAP_MIN: u64 = 100_000;
 
 /// Why the server must have been restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreSign {
-    /// Its revision is lower than one that was seen before.
+    /// Its revision is lower than one seen before.
     WentBack,
-    /// Its revision is higher than any number of writes explains.
+    /// Its revision is higher than writes can explain.
     LeaptAhead,
 }
 
-/// A read without a `resourceVersion`, beside what a cache of the same resource had before.
+/// A read without a `resourceVersion`, and what the cache of the same resource had before it.
 #[derive(Clone, Copy, Debug)]
 pub struct ConsistentRead<'a> {
-    /// The restore that the cache is known to come after.
+    /// The last restore that the cache has caught up with.
     pub era: Option<Stamp>,
     /// The version of the cache before the read began.
     pub known: &'a Version,
-    /// How long ago the cache had learnt that version when the answer came.
+    /// Time between the cache learning that version and the answer.
     pub apart: Duration,
-    /// The version that the server has answered.
+    /// The version in the server's answer.
     pub answered: &'a Version,
 }
 
 /// The verdict on the answer to a consistent read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadVerdict {
-    /// Nothing: the answer may follow from what the cache had.
+    /// No sign: the answer may follow from what the cache had.
     Continues,
-    /// The server was restored, and this is the first to show it.
+    /// The server was restored, and this answer is the first to show it.
     Restored(RestoreSign),
-    /// The answer comes after the restore that is known, and the cache does not yet.
+    /// The answer comes after the known restore, but the cache does not yet.
     FollowsRestore,
 }
 
 /// The server's revisions, as this process has seen them.
 #[derive(Debug, Default)]
 pub struct ServerHistory {
-    /// When the last restore was noticed: what was asked for before may show what the server no longer has.
+    /// When the last restore was noticed. Requests sent before may show state that the server no longer has.
     restored: Option<Stamp>,
-    /// The highest revision of a Lease that was written since.
+    /// The highest revision of a Lease written since the restore.
     written: Option<HighestWrite>,
 }
 
@@ -71,7 +71,7 @@ struct HighestWrite {
     at: Moment,
 }
 
-/// Whether `kind` often has an etcd of its own, whose restore says nothing about all others.
+/// Whether `kind` often has an etcd of its own, whose restore says nothing about other kinds.
 #[must_use]
 pub fn may_have_own_etcd(kind: &ObjectKind) -> bool {
     &*kind.kind == "Event" && matches!(kind.group(), "" | "events.k8s.io")
@@ -84,15 +84,15 @@ impl ServerHistory {
         self.restored
     }
 
-    /// A write of a Lease that began at `began` was answered at `now`, and has this version. Returns the sign of a restore,
-    /// once for each restore.
+    /// Takes a write of a Lease that began at `began`, was answered at `now` and produced `version`. Returns the sign
+    /// of a restore once for each restore.
     pub fn wrote_lease(&mut self, began: Stamp, version: &Version, now: Moment) -> Option<RestoreSign> {
         if self.is_outdated(began) {
             return None;
         }
         let sign = self.written.as_ref().and_then(|highest| {
             let apart = now.0.saturating_sub(highest.at.0);
-            // A lower revision says nothing if both requests were on their way at once.
+            // A lower revision proves nothing if both requests were under way at once.
             sign(&highest.version, version, apart).filter(|sign| *sign != RestoreSign::WentBack || began > highest.seen)
         });
         if sign.is_some() {
@@ -105,7 +105,7 @@ impl ServerHistory {
         sign
     }
 
-    /// A consistent read was answered.
+    /// Takes the answer to a consistent read.
     pub fn read(&mut self, read: ConsistentRead<'_>) -> ReadVerdict {
         match sign(read.known, read.answered, read.apart) {
             None => ReadVerdict::Continues,
@@ -117,7 +117,7 @@ impl ServerHistory {
         }
     }
 
-    /// Whether what was asked for at `began` may show what the server no longer has.
+    /// Whether a request sent at `began` may show state that the server no longer has.
     fn is_outdated(&self, began: Stamp) -> bool {
         Some(began) <= self.restored
     }
@@ -127,7 +127,7 @@ impl ServerHistory {
     }
 }
 
-/// The sign that a server which was at `known` is `answered` now, so much later.
+/// The sign in a server's move from `known` to `answered` within `apart`.
 fn sign(known: &Version, answered: &Version, apart: Duration) -> Option<RestoreSign> {
     match answered.compare(known)? {
         Ordering::Less => Some(RestoreSign::WentBack),
@@ -150,7 +150,7 @@ mod tests {
         Moment(Duration::from_secs(seconds))
     }
 
-    /// The signs of writes of Leases, one after the other, each with the second in which it was answered.
+    /// The signs of consecutive writes of Leases, each with the second of its answer.
     fn signs(writes: &[(&str, u64)]) -> Vec<Option<RestoreSign>> {
         let mut history = ServerHistory::default();
         writes
@@ -181,12 +181,12 @@ mod tests {
     }
 
     #[test]
-    fn versions_that_are_no_numbers_say_nothing() {
+    fn versions_that_are_not_numbers_are_no_sign() {
         assert_eq!(signs(&[("b", 0), ("a", 2), ("7", 4), ("x", 6), ("6", 8)]), [None; 5]);
     }
 
     #[test]
-    fn answers_of_requests_that_overlap_may_come_out_of_order() {
+    fn overlapping_requests_may_be_answered_out_of_order() {
         let mut history = ServerHistory::default();
         let [slow, quick] = [(); 2].map(|()| Stamp::take());
         assert_eq!(history.wrote_lease(quick, &"101".into(), at(0)), None);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_from_before_the_restore_that_comes_late_is_no_second_one() {
+    fn a_late_answer_from_before_the_restore_is_no_second_restore() {
         let mut history = ServerHistory::default();
         history.wrote_lease(Stamp::take(), &"100".into(), at(0));
         let late = Stamp::take();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cache_and_the_leases_notice_the_same_restore_once_together() {
+    fn caches_and_leases_report_one_restore_once() {
         let (high, low) = (Version::from("100"), Version::from("50"));
         let read = |era, known, answered| ConsistentRead { era, known, apart: Duration::from_secs(1), answered };
         let mut history = ServerHistory::default();

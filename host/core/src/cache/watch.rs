@@ -9,12 +9,12 @@ use crate::deceptive::is_deceptive;
 use crate::object::ObjectKind;
 use crate::object::reference::ReferencePath;
 
-/// One list+watch: compared exactly, so that sharing is never a guess.
+/// One list and watch. Shared only between exactly equal specifications, so sharing is never a guess.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WatchSpec {
     /// The kind to watch.
     pub kind: ObjectKind,
-    /// None: all namespaces, or a cluster-scoped kind.
+    /// `None` means all namespaces, or a cluster-scoped kind.
     pub namespace: Option<Arc<str>>,
     /// In Kubernetes' syntax, evaluated by the server.
     pub label_selector: Option<Arc<str>>,
@@ -30,15 +30,15 @@ pub enum Projection {
     /// All but `managedFields`.
     #[default]
     Full,
-    /// The metadata. The server sends no more (`PartialObjectMetadata`).
+    /// Metadata only. The server sends nothing else (`PartialObjectMetadata`).
     Metadata,
-    /// The metadata and the values at these JSON pointers (see [`pointer`](crate::object::pointer)), in ascending order. The server
-    /// sends everything.
+    /// The metadata and the values at these JSON pointers (see [`pointer`](crate::object::pointer)), in ascending
+    /// order. The server still sends whole objects.
     Fields(Arc<[Arc<str>]>),
 }
 
 impl Projection {
-    /// The projection to the metadata and `pointers`, in whatever order and however often they come.
+    /// A projection to the metadata and `pointers`, in any order and with duplicates.
     #[must_use]
     pub fn fields(pointers: impl IntoIterator<Item = Arc<str>>) -> Self {
         let sorted: BTreeSet<_> = pointers.into_iter().collect();
@@ -46,20 +46,21 @@ impl Projection {
     }
 }
 
-/// The subject of an index of a cache. Objects that lack it are in no list of the index. [`index`](crate::cache::index) reads it.
+/// The subject of an index of a cache. Objects without it appear in no list of the index. Read by
+/// [`index`](crate::cache::index).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum IndexSource {
     /// The value of a label.
     Label(Arc<str>),
-    /// The strings at a JSON pointer (see [`pointer`](crate::object::pointer)), and those of the arrays that are there.
+    /// The strings at a JSON pointer (see [`pointer`](crate::object::pointer)), including the elements of arrays.
     Field(Arc<str>),
-    /// The references to other objects: each as `namespace/name`, and as `name` where it says no namespace.
+    /// References to other objects, each as `namespace/name`, or as `name` if it has no namespace.
     Reference(ReferencePath),
-    /// Selectors, which find the object by the labels that they select: `app=web,tier=front`.
+    /// Label selectors, such as `app=web,tier=front`. The index finds the object by the labels that they select.
     Selector {
-        /// Where they are: a JSON pointer (see [`pointer`](crate::object::pointer)).
+        /// A JSON pointer to the selectors (see [`pointer`](crate::object::pointer)).
         pointer: Arc<str>,
-        /// How they are written.
+        /// How the selectors are written.
         form: SelectorForm,
     },
 }
@@ -80,7 +81,7 @@ impl WatchSpec {
         Self { kind, namespace: None, label_selector: None, field_selector: None, projection: Projection::Full }
     }
 
-    /// The name of the only object that it can select. None: it may select others.
+    /// The name of the only object that it can select. `None` if it can select others.
     #[must_use]
     pub fn only_name(&self) -> Option<Cow<'_, str>> {
         let name = self.field_selector.as_deref()?.strip_prefix("metadata.name=")?;
@@ -88,8 +89,8 @@ impl WatchSpec {
     }
 }
 
-/// The text for which `value` stands in a field selector, in which a backslash stands before a comma, an equals sign and a
-/// backslash. `None` if it is no value. As `UnescapeValue` of `k8s.io/apimachinery/pkg/fields`.
+/// Unescapes a value of a field selector, where a backslash escapes commas, equals signs and backslashes. `None` if
+/// `value` is malformed. As `UnescapeValue` of `k8s.io/apimachinery/pkg/fields`.
 #[must_use]
 pub fn unescaped_field(value: &str) -> Option<Cow<'_, str>> {
     if !value.contains(['\\', ',', '=']) {
@@ -131,22 +132,22 @@ impl fmt::Display for WatchSpec {
     }
 }
 
-/// `pointer` in a list of pointers. One that could pass for several stands in quotes: two watches must not be shown as one.
+/// `pointer` as an element of a list. A pointer that could be read as several is quoted, so that two different
+/// watches never print alike.
 fn shown(pointer: &str) -> Cow<'_, str> {
     let must_be_quoted = |it: char| matches!(it, ',' | '"') || is_deceptive(it);
     if pointer.contains(must_be_quoted) { format!("{pointer:?}").into() } else { pointer.into() }
 }
 
-/// A change, as an informer tells its subscribers. Named so because `Event` is always a Kubernetes Event.
+/// A change that an informer sends to its subscribers. `Event` is always a Kubernetes Event, hence the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchEvent {
     /// The object is new to the store, or has changed.
     Applied {
-        /// The state before. None: it was not in the store.
+        /// The state before. `None` if the object was not in the store.
         old: Option<crate::object::Object>,
-        /// The state now.
         new: crate::object::Object,
-        /// Part of the first list, or of a resync: it maps to keys at low priority.
+        /// Part of the first list or of a resync. Its keys get low priority.
         initial: bool,
     },
     /// The object has gone.
@@ -169,8 +170,8 @@ impl WatchEvent {
 pub struct Tombstone {
     /// The last state seen.
     pub last: crate::object::Object,
-    /// The watch did not show the deletion, a list did: the object may have changed after `last`.
-    /// (client-go: `cache.DeletedFinalStateUnknown`.)
+    /// A list showed the deletion, not the watch, so the object may have changed after `last`. (client-go:
+    /// `cache.DeletedFinalStateUnknown`.)
     pub final_state_unknown: bool,
 }
 
@@ -179,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_watch_of_one_name_knows_it_unescaped() {
+    fn the_only_name_of_a_watch_is_unescaped() {
         let only = |selector: &str| {
             let spec =
                 WatchSpec { field_selector: Some(selector.into()), ..WatchSpec::all(ObjectKind::new("v1", "Pod")) };
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn two_watches_are_not_shown_as_one() {
+    fn different_watches_print_differently() {
         let shown = |pointers: &[&str]| {
             let projection = Projection::fields(pointers.iter().map(|pointer| Arc::from(*pointer)));
             WatchSpec { projection, ..WatchSpec::all(ObjectKind::new("v1", "Pod")) }.to_string()

@@ -1,18 +1,19 @@
-//! How many operations of a batch are sent at a time: slowly at first, faster while they succeed, so that a batch that is
-//! bound to fail (a quota that is used up, an admission that says no) costs the server a few requests and not all.
+//! How many operations of a batch are sent at a time: few at first, more while they succeed. A batch that is bound to
+//! fail (a used-up quota, an admission webhook that refuses) then costs the server a few requests instead of all of
+//! them.
 //!
-//! As `slowStartBatch` of Kubernetes' controllers, which gives up at the first round with a failure. Here the operations
-//! of a batch may have nothing to do with each other, so one failure only slows down, and three rounds of nothing else end
-//! it.
+//! As `slowStartBatch` of Kubernetes' controllers, which gives up at the first round with a failure. Here the
+//! operations of a batch may be unrelated, so one failure only slows the batch down, and it ends after three rounds
+//! in which everything failed.
 
 use std::ops::Range;
 
-/// The most operations that are under way at once.
+/// The most operations under way at once.
 const CONCURRENT_OPERATIONS_MAX: usize = 64;
-/// After so many rounds in a row in which every operation failed, the rest is not sent.
+/// The batch ends after this many rounds in a row in which every operation failed.
 const FAILED_ROUNDS_MAX: u32 = 3;
 
-/// The rounds of one batch. Ask for one, carry it out, say how it ended.
+/// The rounds of one batch. Ask for a round, send it, and report its failures.
 #[derive(Clone, Debug)]
 pub struct SlowStart {
     operations: usize,
@@ -22,13 +23,13 @@ pub struct SlowStart {
 }
 
 impl SlowStart {
-    /// Of a batch of so many operations.
+    /// A batch of `operations` operations.
     #[must_use]
     pub fn new(operations: usize) -> Self {
         Self { operations, sent: 0, size: 1, failed_rounds: 0 }
     }
 
-    /// The operations to send next, all at once. None: there are none, or no more are to be sent.
+    /// The operations to send next, all at once. `None` if none are left or the batch has been given up.
     pub fn next_round(&mut self) -> Option<Range<usize>> {
         if self.sent == self.operations || self.failed_rounds == FAILED_ROUNDS_MAX {
             return None;
@@ -38,13 +39,13 @@ impl SlowStart {
         Some(begin..self.sent)
     }
 
-    /// Of the `round` that was sent last, `failures` operations failed.
+    /// Records that `failures` operations of `round`, the last one sent, failed.
     pub fn ended(&mut self, round: &Range<usize>, failures: usize) {
         self.size = if failures == 0 { (self.size * 2).min(CONCURRENT_OPERATIONS_MAX) } else { 1 };
         self.failed_rounds = if failures == round.len() { self.failed_rounds + 1 } else { 0 };
     }
 
-    /// The operations that have not been sent.
+    /// The operations that were not sent.
     #[must_use]
     pub fn unsent(&self) -> Range<usize> {
         self.sent..self.operations
@@ -57,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    /// The rounds in which a batch is sent whose operations fail as told.
+    /// The rounds of a batch whose operations fail as in `fails`.
     fn rounds(fails: &[bool]) -> (Vec<Range<usize>>, Range<usize>) {
         let mut start = SlowStart::new(fails.len());
         let mut rounds = Vec::new();
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_double_up_to_a_bound_while_all_goes_well() {
+    fn rounds_double_up_to_a_bound_while_all_succeed() {
         assert_eq!(sizes(&[false; 10]), [1, 2, 4, 3]);
         assert_eq!(sizes(&[false; 300]), [1, 2, 4, 8, 16, 32, 64, 64, 64, 45]);
         assert!(sizes(&[]).is_empty());
@@ -90,7 +91,7 @@ mod tests {
     #[test]
     fn three_rounds_of_failures_end_the_batch() {
         assert_eq!(rounds(&[true; 100]), (vec![0..1, 1..2, 2..3], 3..100));
-        // The one that succeeds is in the third round.
+        // The operation that succeeds is in the third round.
         assert_eq!(rounds(&[true, true, false, true, true]).1, 5..5);
         assert_eq!(rounds(&[false, true, true, true, true, true]), (vec![0..1, 1..3, 3..4, 4..5], 5..6));
     }

@@ -1,6 +1,5 @@
-//! The last lines that a plugin has logged in one call, for whoever asks why the call failed.
-//!
-//! The log has them all. Here are as many as an operator reads beside an error.
+//! The last lines that a plugin logged in one call, shown with the call's error. The full log has all lines; this
+//! keeps as many as an operator reads next to an error.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,17 +13,17 @@ const CALL_LINE_BYTES_MAX: usize = 256;
 #[derive(Clone, Debug, Default)]
 pub struct CallLines(Arc<Mutex<VecDeque<CallLine>>>);
 
-/// A line that a plugin has logged.
+/// A log line of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallLine {
-    /// Its level: `INFO`.
+    /// Its level, such as `INFO`.
     pub level: &'static str,
-    /// Its message and its fields, `NAME=VALUE`, in at most 256 bytes.
+    /// Its message and its fields as `NAME=VALUE`, in at most 256 bytes.
     pub text: Box<str>,
 }
 
 impl CallLines {
-    /// Adds a line with this text: its message, and its fields if it has any.
+    /// Adds a line. `text` is its message, with its fields if it has any.
     pub fn add(&self, level: &'static str, text: &str) {
         let text = &text[..text.floor_char_boundary(CALL_LINE_BYTES_MAX)];
         let mut lines = self.lock();

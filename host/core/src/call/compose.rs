@@ -1,8 +1,8 @@
-//! Decides for composite plugins what is applied, replaced and pruned: from what the plugin composed, and what is there
-//! (ADR 9).
+//! Decides for composite plugins what to apply, replace and prune, from what the plugin composed and what exists (ADR
+//! 9).
 //!
-//! Every decision is a value: [`Wanted`] is an answer that has been checked, [`ChildStep`] what is to be done about one
-//! of its children, [`Pruning`] what goes afterwards. The host's `composite` carries them out.
+//! Every decision is a value: [`Wanted`] is a checked answer, [`ChildStep`] what to do about one child, [`Pruning`]
+//! what to delete afterwards. The host's `composite` carries them out.
 
 mod observed;
 mod prune;
@@ -18,74 +18,68 @@ use crate::object::{ObjectKey, ObjectKind, ObjectRef};
 pub use observed::{ObservedChildren, UnreadableChild};
 pub use prune::{Doomed, Pruning, Withheld, prune};
 pub use step::{Applied, ChildChange, ChildStep, change, refused, step};
-pub use wanted::{Child, Flaw, MAX_CHILDREN, Wanted};
+pub use wanted::{CHILDREN_MAX, Child, Flaw, Wanted};
 
-/// The label of every object that a composite plugin's host has created, with the plugin's name: without it nothing is
-/// pruned, so an object that was adopted is not. Whoever takes it off a child keeps the child.
+/// The label of every object that the host created for a composite plugin, with the plugin's name. Objects without it
+/// are never pruned, so adopted objects stay. Removing the label from a child keeps the child.
 pub const CREATED_BY: &str = "windlass.dev/created-by";
 
 /// A composer's answer, unchecked; as `composer.composition` in WIT.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Composition {
-    /// Every child that should exist, each as the JSON text of a set of fields to apply.
+    /// Every child that should exist, each as JSON text to apply.
     pub children: Vec<String>,
-    /// The parent's new status, a JSON text. None: it stays as it is.
+    /// The parent's new status as JSON text. `None` leaves it as it is.
     pub status: Option<String>,
     /// The Kubernetes Events to send.
     pub events: Vec<Event>,
-    /// When to ask again.
+    /// The delay after which to compose again.
     pub requeue_after: Option<Duration>,
-    /// No children at all is meant.
+    /// An answer without any children is intended.
     pub allow_empty: bool,
-    /// The parent, which is being deleted, may go.
+    /// The parent is being deleted and may now go.
     pub finalized: bool,
 }
 
 /// How children of a kind change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum UpdateStrategy {
-    /// By applying.
     #[default]
     InPlace,
-    /// By deleting them and, once they have gone, creating them anew; what is metadata only is applied.
+    /// Delete the child and, once it is gone, create it again. Changes to metadata only are applied in place.
     Recreate,
-    /// Not at all: somebody else deletes them, and they are created anew.
+    /// Never. The child is created again after a person or another controller has deleted it.
     OnDelete,
 }
 
-/// For whom is composed.
+/// The parent for which children are composed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompositeParent {
-    /// The plugin's name, which the mark of its children holds.
+    /// The plugin's name, the value of [`CREATED_BY`] on its children.
     pub plugin: Arc<str>,
-    /// Its kind.
     pub kind: ObjectKind,
-    /// Its key.
     pub key: ObjectKey,
-    /// Its incarnation.
     pub uid: Arc<str>,
 }
 
-/// A kind of children, as the manifest declares it.
+/// A kind of child that the manifest declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedKind {
-    /// The kind.
     pub kind: ObjectKind,
     /// Whether its objects live in namespaces.
     pub namespaced: bool,
-    /// Where children are watched. None: everywhere.
+    /// The namespaces in which children are watched. `None` means all.
     pub namespaces: Option<Vec<Arc<str>>>,
-    /// How they change.
     pub strategy: UpdateStrategy,
 }
 
 impl CompositeParent {
-    /// Whether it controls `observed`.
+    /// Whether this parent is the controller of `observed`.
     fn controls(&self, observed: &ObservedChildren) -> bool {
         observed.controller.as_deref() == Some(&*self.uid)
     }
 
-    /// Whether `observed` was created, not adopted, in its name.
+    /// Whether `observed` was created for this plugin, not adopted.
     fn created(&self, observed: &ObservedChildren) -> bool {
         self.controls(observed) && observed.created_by.as_deref() == Some(&*self.plugin)
     }

@@ -1,4 +1,4 @@
-//! HTTP requests of plugins as values; the same shapes as `wit/http.wit`, which documents each field.
+//! HTTP requests of plugins as values. `wit/http.wit` documents each field.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,7 +15,6 @@ pub const REQUEST_HEADER_BYTES_MAX: usize = 64 << 10;
 pub enum HttpBody {
     /// UTF-8.
     Text(String),
-    /// Anything else.
     Bytes(Vec<u8>),
 }
 
@@ -30,21 +29,19 @@ impl HttpBody {
     }
 }
 
-/// A request.
+/// A request. `wit/http.wit` documents the fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "documented in wit/http.wit, once")]
 pub struct HttpRequest {
     pub method: String,
     pub url: String,
     pub headers: Vec<(String, String)>,
     pub body: Option<HttpBody>,
-    /// For the whole exchange. None: the host's limit.
+    /// For the whole exchange. `None` means the host's limit.
     pub timeout: Option<Duration>,
 }
 
-/// A response, whatever its status.
+/// A response with any status. `wit/http.wit` documents the fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "documented in wit/http.wit, once")]
 pub struct HttpResponse {
     pub status: u16,
     /// Names in lower case.
@@ -62,7 +59,6 @@ impl HttpResponse {
 
 /// Why there is no response; as `http-reason` in `wit/http.wit`, which documents each case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "documented in wit/http.wit, once")]
 pub enum HttpReason {
     NotGranted,
     InvalidRequest,
@@ -75,10 +71,9 @@ pub enum HttpReason {
     Other,
 }
 
-/// A request without a response.
+/// Why a request got no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpError {
-    /// The class.
     pub reason: HttpReason,
     /// The message, for people.
     pub message: String,

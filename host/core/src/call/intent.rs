@@ -1,8 +1,8 @@
-//! Compares what two versions of a plugin would have done about one key: by object, not by request. A write that changes
-//! nothing is as good as none, and a patch as good as an apply that leaves the same.
+//! Compares what two versions of a plugin would have done about one key: by object, not by request. A write that
+//! changes nothing counts as no write, and a patch equals an apply with the same result.
 //!
-//! Nothing is sent for it. `dry` computes from texts what a write would leave; both versions' writes are computed from the
-//! same states, so that what only a server knows is missing on both sides.
+//! Nothing is sent. `dry` computes from texts what a write would leave. Both versions' writes are computed from the
+//! same states, so anything that only a server adds is missing on both sides.
 
 mod dry;
 #[cfg(test)]
@@ -24,17 +24,17 @@ use crate::write::{Operation, WriteOptions};
 
 pub use self::dry::{DryState, carried_out};
 
-/// Delays that differ by no more than one part in this many are the same: a plugin may add some chance to them.
+/// Delays that differ by at most one part in this many count as equal, because plugins may add jitter.
 const DELAY_TOLERANCE: u32 = 10;
-/// The longest text about how a call ended, in bytes.
+/// The longest text about the end of a call, in bytes.
 const CALL_END_TEXT_BYTES_MAX: usize = 200;
 
 /// A difference between what two versions would have done about one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IntentDifference {
-    /// The object, such as `Deployment prod/shop`, or `the call` itself.
+    /// The object, such as `Deployment prod/shop`, or `the call`.
     pub about: String,
-    /// The difference: first as the current version has it, then as the next one.
+    /// The difference: the current version first, then the next one.
     pub text: String,
 }
 
@@ -44,8 +44,8 @@ impl fmt::Display for IntentDifference {
     }
 }
 
-/// The object that `operation` is about, for a call about `primary`. None: its body does not say. The name of one whose
-/// name the server makes up ends with `*`.
+/// The object that `operation` writes, in a call about `primary`. `None` if its body does not name one. A name that
+/// the server generates ends with `*`.
 #[must_use]
 pub fn object_of(operation: &Operation, primary: &ObjectRef) -> Option<ObjectRef> {
     let of_body = |text: &str, options: &WriteOptions| {
@@ -68,13 +68,14 @@ pub fn object_of(operation: &Operation, primary: &ObjectRef) -> Option<ObjectRef
         Operation::Patch { target, .. } | Operation::Delete { target, .. } => target.clone(),
     };
     if object.key.namespace.is_none() {
-        // As the writer takes it, but for kinds without namespaces, of which both versions are misread alike.
+        // As the writer does, except that kinds without namespaces are not known here. Both versions are misread
+        // alike.
         object.key.namespace.clone_from(&primary.key.namespace);
     }
     Some(ObjectRef { uid: None, ..object })
 }
 
-/// Whether `operation` only asks what a write would do.
+/// Whether `operation` is a dry run.
 #[must_use]
 pub fn is_dry_run(operation: &Operation) -> bool {
     match operation {
@@ -86,30 +87,30 @@ pub fn is_dry_run(operation: &Operation) -> bool {
     }
 }
 
-/// The writes of one call, and what they leave of each object.
+/// The writes of one call, by object.
 #[derive(Debug)]
 struct IntendedEnds<'a> {
     primary: &'a ObjectRef,
     ends: BTreeMap<(ObjectKind, ObjectKey), IntendedEnd>,
 }
 
-/// The state in which the writes of one call leave one object.
+/// The state of one object after the writes of one call.
 #[derive(Clone, Debug, PartialEq)]
 struct IntendedEnd {
-    /// Whether it was there when the call began.
+    /// Whether it existed when the call began.
     was_there: bool,
     state: DryState,
     is_deleted: bool,
-    /// The last body that was applied to each subresource, in the name of each manager. What an apply leaves out is taken
-    /// away by the server, which no state shows.
+    /// The last body applied to each subresource by each field manager. The server removes fields that an apply
+    /// leaves out, which the computed state does not show.
     applied: BTreeMap<(String, String), Value>,
-    /// Writes of subresources that only a server can tell the effect of.
+    /// Writes of subresources whose effect only a server knows.
     others: Vec<Value>,
 }
 
-/// The differences between what the `current` version and the `next` one wanted to write in their calls about `primary`.
-/// `before` answers the state of an object when the calls began. Of an object with a secret of `config`, only the names of fields are
-/// told.
+/// The differences between what the `current` and the `next` version wanted to write in their calls about `primary`.
+/// `before` returns the state of an object when the calls began. For an object that contains a secret of `config`,
+/// only the names of fields are shown.
 #[must_use]
 pub fn differences<'a>(
     primary: &ObjectRef,
@@ -151,7 +152,8 @@ impl<'a> IntendedEnds<'a> {
     fn take(&mut self, operation: &Operation, before: &dyn Fn(&ObjectRef) -> DryState) {
         let Some(mut object) = object_of(operation, self.primary) else { return };
         if object.key.name.ends_with('*') {
-            // Each is another object; the first of one version is compared with the first of the other.
+            // Each generated name is a different object. The first of one version is compared with the first of the
+            // other.
             let alike =
                 self.ends.keys().filter(|(kind, key)| *kind == object.kind && is_like(key, &object.key)).count();
             object.key.name = format!("{}{}", object.key.name, alike + 1).into();
@@ -191,21 +193,22 @@ impl IntendedEnd {
                 self.is_deleted = state == DryState::Absent;
                 self.state = state;
             }
-            // What cannot be created twice leaves the object as it is. If the call fails by it, its end shows that.
+            // An object that already exists stays as it is. If the call fails because of it, the end of the call
+            // shows that.
             Err(ApiReason::AlreadyExists) => {}
-            // Perhaps only because too little is known here: a cache with a selector does not show all objects.
+            // The state may be unknown here: a cache with a selector does not show all objects.
             Err(_) => self.others.push(dry::literal(operation)),
         }
     }
 
-    /// Whether a secret of the plugin's configuration stands in it.
+    /// Whether it contains a secret of the plugin's configuration.
     fn holds_secret_of(&self, config: &Confidential) -> bool {
         let state = if let DryState::Is(state) = &self.state { Some(state) } else { None };
         let mut all = state.into_iter().chain(self.applied.values());
         !config.secrets().is_empty() && all.any(|body| config.stands_in(&body.to_string()))
     }
 
-    /// None: there is none.
+    /// `None` if there is no difference.
     fn difference(&self, next: &Self, disclosure: Disclosure) -> Option<String> {
         match (self.is_deleted, next.is_deleted) {
             (true, true) => return None,
@@ -219,14 +222,14 @@ impl IntendedEnd {
             both += 1;
             said.push(between(body, other, disclosure));
         }
-        // What an apply leaves out is taken away from an object, and nobody here knows what that is.
+        // An apply removes fields that it leaves out, and which ones is not known here.
         if self.applied.keys().ne(next.applied.keys()) && self.was_there && next.was_there {
             let count = |end: &Self| end.applied.len();
             said.push(format!("is applied {} times → {} times, by its managers", count(self), count(next)));
         }
         let is_applied_alone = both > 0 && both == self.applied.len() && both == next.applied.len();
         match (&self.state, &next.state) {
-            // What both apply has been compared, more exactly.
+            // Bodies that both versions apply were compared above, more exactly.
             _ if is_applied_alone && said.iter().any(|it| !it.is_empty()) => {}
             (DryState::Is(one), DryState::Is(other)) => {
                 said.push(between(one, other, disclosure));
@@ -248,14 +251,14 @@ impl IntendedEnd {
     }
 }
 
-/// The difference between two states. Both versions have read the clock at moments of their own.
+/// The difference between two states. The two versions read the clock at different moments.
 fn between(one: &Value, other: &Value, disclosure: Disclosure) -> String {
     let mut other = other.clone();
     times::align(one, &mut other);
     Difference::between(one, &other, disclosure).to_string()
 }
 
-/// How the ends of two calls differ, if they do.
+/// How the ends of two calls differ, or `None`.
 #[must_use]
 pub fn end_difference(current: &CallResult, next: &CallResult) -> Option<IntentDifference> {
     let is_alike = match (current, next) {

@@ -1,8 +1,9 @@
-//! Where the sandbox and the edge to Kubernetes meet: a plugin's import calls arrive in `windlass-wasm` as calls of
-//! these traits, `windlass-kube` carries them out, and neither crate knows the other.
+//! The interface between the sandbox and Kubernetes: `windlass-wasm` turns a plugin's imports into calls of these
+//! traits, `windlass-kube` implements them, and neither crate knows the other.
 //!
-//! What leaves the process goes through one asynchronous [`Port`], as an [`Ask`] (ADR 35). Cached reads, Kubernetes Events
-//! and metrics have synchronous traits: they are answered at once, and reads are the most frequent thing that a guest does.
+//! Whatever leaves the process goes through one asynchronous [`Port`] as an [`Ask`] (ADR 35). Cached reads,
+//! Kubernetes Events and metrics have synchronous traits, because they are answered at once and reads are by far the
+//! most frequent.
 
 mod absent;
 mod ask;
@@ -31,10 +32,10 @@ pub use live::{LiveGet, LiveQuery, LogQuery, ServedKind, View};
 pub use port::{Port, ReadingPort, ask, port_fn};
 pub use surroundings::Surroundings;
 
-/// The context of an import call: who asks, about which primary, in which trace.
+/// The context of an import call: the caller, its primary and its trace.
 #[derive(Clone, Debug)]
 pub struct CallContext {
-    /// In whose name, and with which rights.
+    /// The caller and its rights.
     pub principal: Arc<Principal>,
     /// The controller's name in the manifest.
     pub controller: Arc<str>,
@@ -42,30 +43,30 @@ pub struct CallContext {
     pub primary_kind: ObjectKind,
     /// The key that is reconciled.
     pub primary_key: ObjectKey,
-    /// The primary as cached when the call began. None: it is gone.
+    /// The primary as cached when the call began. `None` if it is gone.
     pub primary: Option<Object>,
-    /// Why the key is reconciled now, as far as it is known.
+    /// Why the key is reconciled now, as far as the host knows.
     pub triggers: Triggers,
     /// 32 hexadecimal digits, as in W3C Trace Context.
     pub trace_id: Arc<str>,
     /// The call's place in that trace, if its spans are collected.
     pub trace: CallTrace,
-    /// Keeps the key from being processed again: a write that is on its way holds the context until it has settled,
-    /// even if the call that asked for it has been cancelled (ADR 5).
+    /// Keeps the key from being processed again. A write under way holds the context until it has settled, even if
+    /// the call that sent it was cancelled (ADR 5).
     pub hold: Hold,
-    /// The states that this call's own writes have left; its cache reads show them.
+    /// The states after this call's own writes, which its cache reads show.
     pub overlay: Overlay,
-    /// The last lines that the plugin has logged in it.
+    /// The last lines that the plugin logged in this call.
     pub lines: CallLines,
-    /// The call's permission to compute, which it gives up while it waits.
+    /// The call's CPU permit, which it gives up while it waits.
     pub cpu_permit: CpuPermit,
-    /// The operator's configuration of the plugin, a JSON object. It may hold what was read from Secrets.
+    /// The operator's configuration of the plugin, a JSON object. It may contain values from Secrets.
     pub config: Confidential,
 }
 
 impl CallContext {
-    /// The context of a call that no queue has made: without a cached primary, a trace and a configuration. Nothing
-    /// waits for its end.
+    /// The context of a call that does not come from a queue. It has no cached primary, no trace and no configuration,
+    /// and nothing waits for its end.
     #[must_use]
     pub fn detached(
         principal: impl Into<Arc<Principal>>,
@@ -90,7 +91,7 @@ impl CallContext {
         }
     }
 
-    /// The primary, narrowed to its incarnation if one is known.
+    /// The primary, with its UID if that is known.
     #[must_use]
     pub fn primary_ref(&self) -> ObjectRef {
         ObjectRef {
@@ -100,7 +101,7 @@ impl CallContext {
         }
     }
 
-    /// The same for what is a part of `span`.
+    /// The same context for work that belongs to `span`.
     #[must_use]
     pub fn within(self: &Arc<Self>, span: &OpenSpan) -> Arc<Self> {
         if span.is_collected() {
@@ -116,11 +117,11 @@ impl CallContext {
 pub struct ListQuery {
     /// The kind; a declared watch must cover it.
     pub kind: ObjectKind,
-    /// None: all namespaces of the watch.
+    /// `None` means all namespaces of the watch.
     pub namespace: Option<Arc<str>>,
     /// In Kubernetes' syntax.
     pub label_selector: Option<String>,
-    /// A declared index and the value looked for.
+    /// A declared index and the value to look up.
     pub index: Option<(String, String)>,
     /// Only objects whose controller is the primary.
     pub owned: bool,
@@ -130,7 +131,7 @@ pub struct ListQuery {
     pub limit: u32,
     /// How many bytes a page may hold.
     pub max_bytes: Option<u32>,
-    /// Where the page before ended.
+    /// Where the previous page ended.
     pub page_token: Option<String>,
 }
 
@@ -139,13 +140,13 @@ pub struct ListQuery {
 pub struct ListPage {
     /// The objects' JSON texts.
     pub items: Vec<Arc<str>>,
-    /// None: this is the last page.
+    /// `None` on the last page.
     pub next_token: Option<String>,
 }
 
 /// Reads from the caches of the plugin's declared watches; never a request.
 pub trait Reads: Send + Sync {
-    /// One object. None: it is not in the cache.
+    /// One object. `None` if it is not in the cache.
     fn get(
         &self,
         call: &CallContext,
@@ -162,7 +163,7 @@ pub trait Reads: Send + Sync {
 pub struct Claimed {
     /// Orphans that the primary now controls.
     pub adopted: Vec<ObjectRef>,
-    /// The objects that it has released.
+    /// The objects that the primary has released.
     pub released: Vec<ObjectRef>,
 }
 
@@ -171,7 +172,6 @@ pub struct Claimed {
 pub enum MetricChange {
     /// Adds to a counter.
     Add,
-    /// Sets a gauge.
     Set,
     /// Adds a value to a histogram.
     Observe,
@@ -179,35 +179,32 @@ pub enum MetricChange {
 
 /// The metrics that a plugin's manifest declares.
 pub trait Metrics: Send + Sync {
-    /// Takes a value. One that no declared metric fits is counted and dropped: metrics never fail a call.
+    /// Records a value. A value that fits no declared metric is counted and dropped: metrics never fail a call.
     fn record(&self, call: &CallContext, change: MetricChange, name: &str, value: f64, labels: &[(String, String)]);
 }
 
-/// How the deletion of a collection ended: which objects it was about, or None where the server does not say.
+/// The result of deleting a collection: the deleted objects, or `None` if the server does not name them.
 pub type Deleted = Result<Option<Vec<ObjectRef>>, ApiError>;
 
-/// How a write ended: the object that it left, or None where nothing is left.
+/// The result of a write: the object after it, or `None` if nothing is left.
 pub type Written = Result<Option<Arc<str>>, ApiError>;
 
 /// Severity of an [`Event`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// Things go as they should.
+    /// Expected operation.
     Normal,
-    /// Somebody should look.
     Warning,
 }
 
 /// A Kubernetes Event before it has been sent, as `types.event` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Event {
-    /// None: the primary.
+    /// `None` means the primary.
     pub regarding: Option<ObjectRef>,
-    /// A second object that took part.
+    /// A second object that was involved.
     pub related: Option<ObjectRef>,
-    /// Severity.
     pub event_type: EventType,
-    /// Why, in CamelCase.
     pub reason: String,
     /// The action, in CamelCase.
     pub action: String,
@@ -216,7 +213,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// One about the primary.
+    /// An Event about the primary.
     #[must_use]
     pub fn of_primary(event_type: EventType, reason: &str, action: &str, note: String) -> Self {
         Self { regarding: None, related: None, event_type, reason: reason.to_owned(), action: action.to_owned(), note }
@@ -225,16 +222,17 @@ impl Event {
 
 /// Kubernetes Events, asynchronous: they never fail or delay a call.
 pub trait Events: Send + Sync {
-    /// Queues `event`; it may be merged with others or dropped.
+    /// Queues `event`. It may be merged with others or dropped.
     fn emit(&self, call: &CallContext, event: Event);
 
-    /// The same for what the host has to say about the plugin's work: a plugin that emits much does not silence it.
+    /// As [`Events::emit`], for the host's own Events about the plugin's work. They have their own rate limit, so
+    /// that a plugin that emits much does not suppress them.
     fn emit_for_host(&self, call: &CallContext, event: Event) {
         self.emit(call, event);
     }
 
-    /// Warns whoever looks at the primary of something that has become of its `Reconcile`. Not of one that has gone:
-    /// that would be shown nowhere.
+    /// Emits a warning Event about the primary, for trouble with its `Reconcile`. Does nothing if the primary is
+    /// gone, because the Event would be shown nowhere.
     fn warn(&self, call: &CallContext, reason: &str, note: String) {
         if call.primary.is_some() {
             self.emit_for_host(call, Event::of_primary(EventType::Warning, reason, "Reconcile", note));
@@ -242,23 +240,20 @@ pub trait Events: Send + Sync {
     }
 }
 
-/// All that a call may ask of the world. [`Port`] is asynchronous, for what takes time; the others answer at once.
+/// Everything a call may ask. [`Port`] is asynchronous, for what takes time; the others answer at once.
 #[derive(Clone)]
 pub struct Ports {
-    /// Reads from caches.
     pub reads: Arc<dyn Reads>,
     /// Everything that leaves this process: reads from the API server, mutations, HTTP.
     pub outside: Arc<dyn Port>,
-    /// Kubernetes Events.
     pub events: Arc<dyn Events>,
-    /// The plugin's metrics.
     pub metrics: Arc<dyn Metrics>,
-    /// Time and chance. None: the host's own.
+    /// Clock and randomness. `None` means the host's own.
     pub surroundings: Option<Arc<dyn Surroundings>>,
 }
 
 impl Ports {
-    /// Asks `question` of what is outside for `call`, and returns its answer.
+    /// Sends `question` to the outside port for `call` and returns its answer.
     pub fn ask<Q: TypedAsk>(
         &self,
         call: Arc<CallContext>,

@@ -1,8 +1,8 @@
-//! The spans of a call, as OpenTelemetry has them: what the call waited for, ran and asked for, and when.
+//! The spans of a call, in OpenTelemetry's terms: what the call waited for, ran and requested, and when.
 //!
-//! A [`CallTrace`] goes with a call's context, and everybody who works for the call begins spans with it. Most calls have
-//! none: nobody collects traces, or the call was not sampled. Then nothing here allocates or reads a clock, and no name or
-//! attribute is computed. `windlass-runtime` samples and exports ([`SpanSink`]).
+//! A [`CallTrace`] travels with a call's context, and all code that works for the call begins spans with it. Most
+//! calls have no spans because tracing is off or the call was not sampled. Then nothing here allocates, reads a clock
+//! or computes a name or an attribute. `windlass-runtime` samples and exports ([`SpanSink`]).
 
 #[cfg(test)]
 mod tests;
@@ -12,46 +12,43 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The most spans of one call, its root and its waits apart: a plugin that asks for much must not take the room of others.
+/// The most spans of one call, not counting its root and its waits: one plugin must not crowd out the spans of
+/// others.
 pub const SPANS_PER_CALL_MAX: u32 = 1_000;
 /// How a span has failed whose work was dropped before its end.
 const CUT_OFF: &str = "cut off: nobody waits for it any more, as when its call was stopped";
 
-/// Where ended spans go, with what a span needs of the world.
+/// Receives ended spans, and supplies what a span needs from outside.
 pub trait SpanSink: Debug + Send + Sync {
     /// The present, in nanoseconds since 1970. It never goes back.
     fn now(&self) -> u64;
 
-    /// A random id.
     fn new_id(&self) -> u64;
 
     /// The API server's host and port, for the spans of requests to it.
     fn api_server(&self) -> (&str, u16);
 
-    /// Takes a span that has ended. It may be dropped.
+    /// Takes an ended span. The sink may drop it.
     fn take(&self, span: EndedSpan);
 
-    /// A call has more spans than [`SPANS_PER_CALL_MAX`], and one more was left out.
+    /// Counts a span that was left out because its call already has [`SPANS_PER_CALL_MAX`].
     fn left_out(&self);
 }
 
 /// Which side of an exchange a span is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
-    /// None: work within the host.
+    /// Work within the host.
     Internal,
-    /// The side that asks.
+    /// The requesting side.
     Client,
 }
 
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SpanValue {
-    /// Text.
     Text(String),
-    /// A whole number.
     Whole(i64),
-    /// Any number.
     Number(f64),
 }
 
@@ -98,9 +95,9 @@ pub struct EndedSpan {
     pub trace_id: Arc<str>,
     /// Its own id, never 0.
     pub id: u64,
-    /// The span that it is a part of. None: it is the root.
+    /// The parent span. `None` for the root.
     pub parent: Option<u64>,
-    /// Its name, of which there are few.
+    /// Its name, from a small set.
     pub name: Cow<'static, str>,
     /// Which side of an exchange it is.
     pub kind: SpanKind,
@@ -108,27 +105,25 @@ pub struct EndedSpan {
     pub start: u64,
     /// When it ended, in nanoseconds since 1970.
     pub end: u64,
-    /// Facts about it.
     pub attributes: Vec<(&'static str, SpanValue)>,
-    /// How it failed. None: it did not.
+    /// Why it failed. `None` if it succeeded.
     pub error: Option<String>,
 }
 
 impl EndedSpan {
-    /// Adds an attribute.
     pub fn set(&mut self, name: &'static str, value: impl Into<SpanValue>) {
         self.attributes.push((name, value.into()));
     }
 }
 
-/// A call's place in its trace: new spans become parts of the span that it names. The default is a call of a host that
-/// collects no traces.
+/// A call's place in its trace: new spans become children of the span that it names. The default belongs to a host
+/// that collects no traces.
 #[derive(Clone, Debug, Default)]
 pub struct CallTrace(TraceChoice);
 
 #[derive(Clone, Debug, Default)]
 enum TraceChoice {
-    /// Nobody has chosen.
+    /// Tracing is off: no sampling decision was made.
     #[default]
     Untraced,
     NotSampled,
@@ -139,28 +134,28 @@ enum TraceChoice {
 struct SpanPlace {
     sink: Arc<dyn SpanSink>,
     trace_id: Arc<str>,
-    /// The span that new ones are a part of.
+    /// The parent of new spans.
     parent: u64,
-    /// How many spans the whole call was to have so far.
+    /// How many spans the call has begun, including those left out.
     begun: Arc<AtomicU32>,
 }
 
 impl CallTrace {
-    /// A call whose spans are not collected, and which says so to whom it asks.
+    /// A call that was not sampled. Its requests carry that decision.
     #[must_use]
     pub fn not_sampled() -> Self {
         Self(TraceChoice::NotSampled)
     }
 
-    /// Begins the root of the trace `trace_id`, which has 32 hexadecimal digits, and whose spans `sink` takes. The root
-    /// began at `start`, in nanoseconds since 1970.
+    /// Begins the root of the trace `trace_id`, which has 32 hexadecimal digits, and sends its spans to `sink`. The
+    /// root began at `start`, in nanoseconds since 1970.
     pub fn root(sink: Arc<dyn SpanSink>, trace_id: Arc<str>, name: &'static str, start: u64) -> OpenSpan {
         let id = sink.new_id().max(1);
         let place = SpanPlace { sink, trace_id, parent: id, begun: Arc::default() };
         OpenSpan::begun(place, None, SpanKind::Internal, name, start)
     }
 
-    /// The same call without spans: what follows is no part of what is collected.
+    /// The same call without spans: what follows is not collected.
     #[must_use]
     pub fn silenced(&self) -> Self {
         match self.0 {
@@ -169,7 +164,7 @@ impl CallTrace {
         }
     }
 
-    /// The id of the span that new ones are a part of. None: the call has no spans.
+    /// The id of the parent of new spans. `None` if the call has no spans.
     #[must_use]
     pub fn parent(&self) -> Option<u64> {
         match &self.0 {
@@ -178,19 +173,19 @@ impl CallTrace {
         }
     }
 
-    /// Begins a span of work within the host. Who begins it says how it ends, too ([`OpenSpan::ends`]).
+    /// Begins a span of work within the host. The caller must report its end ([`OpenSpan::ends`]).
     pub fn span(&self, name: &'static str) -> OpenSpan {
         let TraceChoice::Sampled(place) = &self.0 else { return OpenSpan::without(self.clone()) };
         self.begin(place, place.sink.new_id(), SpanKind::Internal, name)
     }
 
-    /// Begins the span of a request. Its name is for the caller to set, and so is how it ends ([`OpenSpan::ends`]).
+    /// Begins the span of a request. The caller sets its name and must report its end ([`OpenSpan::ends`]).
     pub fn request(&self) -> OpenSpan {
         let TraceChoice::Sampled(place) = &self.0 else { return OpenSpan::without(self.clone()) };
         self.begin(place, place.sink.new_id(), SpanKind::Client, "request")
     }
 
-    /// The same with an `id` that the request says already.
+    /// As [`Self::request`], with an `id` that the request already carries.
     pub fn request_as(&self, id: u64) -> OpenSpan {
         let TraceChoice::Sampled(place) = &self.0 else { return OpenSpan::without(self.clone()) };
         self.begin(place, id, SpanKind::Client, "request")
@@ -208,7 +203,7 @@ impl CallTrace {
         span
     }
 
-    /// Collects a span without attributes that is over already: from `start` to `end`, in nanoseconds since 1970.
+    /// Collects a span without attributes that has already ended: from `start` to `end`, in nanoseconds since 1970.
     pub fn past(&self, name: &'static str, start: u64, end: u64) {
         let TraceChoice::Sampled(place) = &self.0 else { return };
         place.sink.take(EndedSpan {
@@ -224,7 +219,7 @@ impl CallTrace {
         });
     }
 
-    /// How many spans of the call were left out so far, as it has more than [`SPANS_PER_CALL_MAX`].
+    /// How many spans were left out because the call has more than [`SPANS_PER_CALL_MAX`].
     #[must_use]
     pub fn left_out(&self) -> u32 {
         match &self.0 {
@@ -233,7 +228,7 @@ impl CallTrace {
         }
     }
 
-    /// The present of the call's spans, in nanoseconds since 1970. 0 for a call without spans.
+    /// The present by the sink's clock, in nanoseconds since 1970. 0 for a call without spans.
     #[must_use]
     pub fn now(&self) -> u64 {
         match &self.0 {
@@ -251,8 +246,9 @@ impl CallTrace {
         }
     }
 
-    /// The header `traceparent` of W3C Trace Context: a request that is the span `span` of the trace `trace_id`. It is
-    /// flagged as sampled, unless the host collects traces and has not chosen this one. None: the trace has no valid name.
+    /// The `traceparent` header (W3C Trace Context) of a request that is the span `span` of the trace `trace_id`. It
+    /// is flagged as sampled unless the host collects traces and has not sampled this one. `None` if `trace_id` is
+    /// not valid.
     #[must_use]
     pub fn traceparent(&self, trace_id: &str, span: u64) -> Option<String> {
         let is_valid = trace_id.len() == 32
@@ -267,16 +263,16 @@ impl CallTrace {
 #[derive(Debug, Default)]
 #[must_use = "a span ends when it is dropped"]
 pub struct OpenSpan {
-    /// The place of its parts.
+    /// The trace as its children see it.
     trace: CallTrace,
-    /// None: it is not collected.
+    /// `None` if it is not collected.
     span: Option<Box<EndedSpan>>,
-    /// Its work has not come to an end of which it was told.
+    /// Its end has not been reported.
     is_cut_off: bool,
 }
 
 impl OpenSpan {
-    /// The span that `place` is about.
+    /// A span at `place`.
     fn begun(place: SpanPlace, parent: Option<u64>, kind: SpanKind, name: &'static str, start: u64) -> Self {
         let span = EndedSpan {
             trace_id: place.trace_id.clone(),
@@ -293,49 +289,49 @@ impl OpenSpan {
         Self { trace, span: Some(Box::new(span)), is_cut_off: false }
     }
 
-    /// None that is collected, in `trace`.
+    /// A span of `trace` that is not collected.
     pub fn without(trace: CallTrace) -> Self {
         Self { trace, span: None, is_cut_off: false }
     }
 
-    /// Whether it is collected.
     #[must_use]
     pub fn is_collected(&self) -> bool {
         self.span.is_some()
     }
 
-    /// The trace as its parts have it.
+    /// The trace as its children see it.
     #[must_use]
     pub fn trace(&self) -> &CallTrace {
         &self.trace
     }
 
-    /// Says more of it, if it is collected.
+    /// Adds attributes, if it is collected.
     pub fn describe(&mut self, describe: impl FnOnce(&mut EndedSpan)) {
         if let Some(span) = &mut self.span {
             describe(span);
         }
     }
 
-    /// Its work has come to an end, of which `describe` says more, if it is collected. A span that goes without was cut off.
+    /// Ends the work. `describe` adds attributes if the span is collected. A span that is dropped without this was
+    /// cut off.
     pub fn ends(&mut self, describe: impl FnOnce(&mut EndedSpan)) {
         self.is_cut_off = false;
         self.describe(describe);
     }
 
-    /// It has failed, as `message` says.
+    /// Marks it as failed with `message`.
     pub fn fail(&mut self, message: impl FnOnce() -> String) {
         self.describe(|span| span.error = Some(message()));
     }
 
-    /// The header `traceparent` of a request that is this span. None: it is not collected.
+    /// The `traceparent` header of a request that is this span. `None` if it is not collected.
     #[must_use]
     pub fn traceparent(&self) -> Option<String> {
         let span = self.span.as_ref()?;
         self.trace.traceparent(&span.trace_id, span.id)
     }
 
-    /// It is not collected after all.
+    /// Stops collecting it.
     pub fn discard(&mut self) {
         self.span = None;
     }

@@ -1,9 +1,9 @@
 //! Feature gates: parts of the host that an operator may switch on before they are finished, or off because they do harm.
 //!
-//! After `k8s.io/component-base/featuregate`: the names, the stages, the text of the flag, and what `AllAlpha` and
-//! `AllBeta` mean. Not for settings that stay: a gate goes when its feature has proven itself or has failed. The
-//! command line makes a [`Features`] of what it was told; whoever carries a feature out is handed a plain parameter by
-//! the manager.
+//! After `k8s.io/component-base/featuregate`: the names, the stages, the text of the flag, and the meaning of
+//! `AllAlpha` and `AllBeta`. Not for permanent settings: a gate is removed when its feature has proven itself or has
+//! failed. The command line parses its flag into [`Features`]. Code that implements a feature does not see it; the
+//! manager passes plain parameters.
 
 mod table;
 
@@ -12,20 +12,14 @@ use std::str::FromStr;
 
 use self::table::TABLE;
 
-/// A feature with a gate. What is known of it stands in one table, `features/table.rs`, in the same order.
+/// A feature with a gate. The table `features/table.rs` describes each, in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feature {
-    /// See the table.
     AutomaticExpectations,
-    /// See the table.
     ColdCompression,
-    /// See the table.
     ComparableResourceVersions,
-    /// See the table.
     FairDispatch,
-    /// See the table.
     FreshnessProof,
-    /// See the table.
     WatchList,
 }
 
@@ -37,21 +31,20 @@ impl Feature {
     }
 }
 
-/// How far a feature is.
+/// The maturity of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeatureStage {
-    /// It may be wrong, and may go without a word.
+    /// It may have bugs and may be removed without notice.
     Alpha,
     /// It is well tested, and details may change.
     Beta,
     /// It is generally available: finished.
     Ga,
-    /// It will go.
     Deprecated,
 }
 
 impl FeatureStage {
-    /// As people read it.
+    /// The stage as shown to people.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,7 +53,7 @@ impl FeatureStage {
         }
     }
 
-    /// As Kubernetes' components write it into `kubernetes_feature_enabled`, where GA is empty.
+    /// The stage as Kubernetes' components write it into `kubernetes_feature_enabled`, where GA is empty.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -75,11 +68,11 @@ impl FeatureStage {
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeatureGate {
-    /// As the command line names it.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// How it came to where it is: an entry for each version that changed it, the oldest first.
+    /// Its history: an entry for each version that changed it, the oldest first.
     pub history: &'static [FeatureSpec],
-    /// The names of gates without whose features this one cannot work.
+    /// Names of gates that must be on for this one to work.
     pub needs: &'static [&'static str],
     /// Its effect, and what an operator who sets it should know.
     pub description: &'static str,
@@ -90,16 +83,16 @@ pub struct FeatureGate {
 pub struct FeatureSpec {
     /// The version, without its patch.
     pub since: (u16, u16),
-    /// How far the feature is.
+    /// The maturity of the feature.
     pub stage: FeatureStage,
-    /// Whether it is enabled if nobody says anything.
+    /// Whether it is enabled by default.
     pub default: bool,
-    /// Why it cannot be set to anything but its default. None: it can.
+    /// Why it is locked to its default. `None` if it can be set.
     pub locked: Option<&'static str>,
 }
 
 impl FeatureGate {
-    /// Its state now: the latest entry of its history.
+    /// Its present state: the last entry of its history.
     ///
     /// # Panics
     ///
@@ -110,54 +103,50 @@ impl FeatureGate {
     }
 }
 
-/// A gate that stands for all gates of a stage that nobody has named.
+/// Gates that stand for all gates of a stage that are not set by name.
 const SPECIAL: [(&str, FeatureStage); 2] = [("AllAlpha", FeatureStage::Alpha), ("AllBeta", FeatureStage::Beta)];
 
-/// The value of one `--feature-gates`: `A=true,B=false`, about gates that exist and may be set so.
+/// The parsed value of one `--feature-gates`, such as `A=true,B=false`. All gates in it exist and may be set so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wishes(Vec<(String, bool)>);
 
-/// Why feature gates cannot be set as somebody wishes.
+/// Why feature gates cannot be set as requested.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FeatureError {
     /// A name without a value.
     #[error("{name:?} has no value: write {name}=true or {name}=false")]
     NoValue {
-        /// The text that stands there.
+        /// The text as given.
         name: String,
     },
     /// A value that is neither true nor false.
     #[error("{name}={value} is neither true nor false")]
     NotBool {
-        /// The gate.
         name: String,
-        /// The text that stands there.
+        /// The text as given.
         value: String,
     },
     /// No gate has this name.
     #[error("there is no feature gate {name:?}; there are {known}")]
     Unknown {
-        /// The text that stands there.
+        /// The text as given.
         name: String,
-        /// All gates.
         known: String,
     },
     /// The gate is locked to its default.
     #[error("{name} cannot be {wish}, it is locked to {}: {why}", !wish)]
     Locked {
-        /// The gate.
         name: &'static str,
-        /// The value that was wished.
+        /// The requested value.
         wish: bool,
         /// Why it is locked.
         why: &'static str,
     },
-    /// The gate needs one that is off.
+    /// The gate needs another one that is off.
     #[error("{name} cannot be true without {needed}: set {needed}=true as well")]
     Needs {
-        /// The gate.
         name: &'static str,
-        /// The gate that it needs.
+        /// The name of the other gate.
         needed: &'static str,
     },
 }
@@ -170,7 +159,7 @@ impl FromStr for Wishes {
     }
 }
 
-/// Reads `text` about the gates of `table`.
+/// Parses `text` for the gates of `table`.
 fn read(text: &str, table: &[FeatureGate]) -> Result<Vec<(String, bool)>, FeatureError> {
     let mut wishes = Vec::new();
     for part in text.split(',').filter(|part| !part.trim().is_empty()) {
@@ -195,7 +184,7 @@ fn read(text: &str, table: &[FeatureGate]) -> Result<Vec<(String, bool)>, Featur
     Ok(wishes)
 }
 
-/// As Go reads a boolean, since Kubernetes' components do.
+/// Parses a boolean as Go does, since Kubernetes' components do.
 fn boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -209,14 +198,14 @@ fn boolean(text: &str) -> Option<bool> {
 pub struct FeatureState {
     /// Its entry in the table.
     pub gate: &'static FeatureGate,
-    /// Whether its feature is carried out.
+    /// Whether its feature is enabled.
     pub enabled: bool,
-    /// Whether somebody has set it by its name.
+    /// Whether the flag sets it by name.
     pub set: bool,
 }
 
 impl FeatureState {
-    /// The warning for an operator who has set a gate that will go.
+    /// The warning for an operator who set a gate that will be removed.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let why = match self.gate.spec().stage {
@@ -248,19 +237,19 @@ impl Features {
         decide(&wishes, &TABLE)
     }
 
-    /// Whether `feature` is to be carried out.
+    /// Whether `feature` is enabled.
     #[must_use]
     pub fn enabled(&self, feature: Feature) -> bool {
         self.states[feature as usize].enabled
     }
 
-    /// All gates, in the order of their names.
+    /// All gates in name order.
     #[must_use]
     pub fn states(&self) -> &[FeatureState] {
         &self.states
     }
 
-    /// Name, stage and value of every gate, also of those that stand for many, for `kubernetes_feature_enabled`.
+    /// Name, stage and value of every gate, including `AllAlpha` and `AllBeta`, for `kubernetes_feature_enabled`.
     pub fn figures(&self) -> impl Iterator<Item = (&'static str, FeatureStage, bool)> {
         let special = SPECIAL.iter().zip(self.special).map(|((name, stage), wish)| (*name, *stage, wish));
         special.chain(self.states.iter().map(|state| (state.gate.name, state.gate.spec().stage, state.enabled)))
@@ -273,19 +262,19 @@ impl Default for Features {
     }
 }
 
-/// Applies `wishes` to the gates of `table`. A wish that names a gate counts more than one that names its stage, in
-/// whatever order they come. A gate that needs one which is off is off, too; it is an error to have asked for it by name.
+/// Applies `wishes` to the gates of `table`. A wish that names a gate wins over one that names its stage, in either
+/// order. A gate that needs another one that is off is off, too; it is an error to have enabled it by name.
 fn decide(wishes: &[(String, bool)], table: &'static [FeatureGate]) -> Result<Features, FeatureError> {
     let wish = |name: &str| wishes.iter().rev().find(|(wished, _)| wished == name).map(|(_, wish)| *wish);
     let states = table.iter().map(|gate| {
         let (spec, named) = (gate.spec(), wish(gate.name));
-        // What all of a stage are told does not open a lock.
+        // A wish about a whole stage does not change a locked gate.
         let mut special = SPECIAL.iter().filter(|(_, stage)| *stage == spec.stage && spec.locked.is_none());
         let of_its_stage = special.find_map(|(name, _)| wish(name));
         FeatureState { gate, enabled: named.or(of_its_stage).unwrap_or(spec.default), set: named.is_some() }
     });
     let mut states: Vec<_> = states.collect();
-    // Each round switches one off, until all that is on has what it needs.
+    // Each round switches off one gate, until every gate that is on has what it needs.
     while let Some((at, needed)) = lacking(&states) {
         let FeatureState { gate, set, .. } = states[at];
         if set {
@@ -296,7 +285,7 @@ fn decide(wishes: &[(String, bool)], table: &'static [FeatureGate]) -> Result<Fe
     Ok(Features { states, special: SPECIAL.map(|(name, _)| wish(name).unwrap_or_default()) })
 }
 
-/// The place of a gate that is on and needs one that is off, and the name of that.
+/// The index of a gate that is on and needs one that is off, and the name of the latter.
 fn lacking(states: &[FeatureState]) -> Option<(usize, &'static str)> {
     let is_off = |name: &str| states.iter().any(|state| state.gate.name == name && !state.enabled);
     let on = states.iter().enumerate().filter(|(_, state)| state.enabled);

@@ -1,15 +1,15 @@
-//! The instances of a plugin that its calls take place in: what a policy says, and the sandbox does.
+//! Whether calls of a plugin share an instance. Policies choose it and the sandbox implements it.
 
 use serde::Deserialize;
 
-/// The instances that serve the calls of a plugin. Read from a policy's `instances`.
+/// Which instance serves a call. Read from a policy's `instances`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Instances {
-    /// Each call gets an instance of its own, which is gone when the call has ended.
+    /// Each call gets a new instance, which is dropped when the call ends.
     #[default]
     Fresh,
-    /// A call gets an instance that has served calls before, if one is free. That is quicker, and what the plugin keeps in
-    /// its memory is still there.
+    /// A call gets an instance that has served earlier calls, if one is free. This is faster, and the instance's
+    /// memory from earlier calls is still there.
     Reuse,
 }

@@ -1,13 +1,13 @@
-//! One Lease's election, as in client-go's `tools/leaderelection`, without its clock and its requests (ADR 12).
+//! The election for one Lease, as in client-go's `tools/leaderelection`, without clock and requests (ADR 12).
 //!
-//! Whoever runs it asks [`Election::next`] what to do, does it, and says what came of it. Time is passed in and is
-//! compared with nothing but the same machine's: when a record was *seen* to change counts, never what stands in it.
-//! The clock must go on while the machine is suspended.
+//! The caller asks [`Election::next`] what to do, does it, and reports the result. Time is passed in and only
+//! compared with other times of the same machine: what counts is when a record was *seen* to change, never the times
+//! that it contains. The clock must keep running while the machine is suspended.
 //!
-//! Why no two hold a lease at once: a holder counts its term from *before* it sent the renewal that succeeded, and
-//! starts nothing once the renew deadline has passed since; another takes over only after it has seen the same record
-//! for the whole, longer, duration, and over just that record. What lies between the two is the margin for clocks that
-//! run unequally and for requests that have been sent.
+//! Why two replicas never hold a lease at once: a holder counts its term from *before* it sent the successful
+//! renewal, and starts nothing once the renew deadline has passed since then. Another replica takes over only after
+//! it has seen the same record for the whole lease duration, which is longer, and only overwrites that very record.
+//! The difference between the two times is the margin for clocks that run unequally and for requests under way.
 
 mod timing;
 
@@ -18,121 +18,111 @@ use crate::clock::Moment;
 
 pub use timing::{Timing, TimingError};
 
-/// A version of the lease's object: it differs from that of any other state. Opaque, and never ordered.
+/// A version of the Lease object, different for every state. Opaque and never ordered.
 pub type LeaseVersion = Arc<str>;
 
-/// The content of a lease. Its times are written for people, and never decided by.
+/// The content of a Lease. Its times are written for people and never decide anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseRecord {
-    /// The holder. Empty: the lease was released.
+    /// The holder. Empty if the lease was released.
     pub holder: Arc<str>,
-    /// For how long after it was last seen to change nobody else may take it.
+    /// For how long after its last change no other replica may take it.
     pub duration: Duration,
-    /// How often it went from one holder to another.
+    /// How many times the holder has changed.
     pub transitions: u32,
-    /// When its holder came by it, as the holder wrote it. None: now.
+    /// When the holder acquired it, as the holder wrote it. `None` means now.
     pub acquired: Option<Arc<str>>,
 }
 
-/// The lease as it was found: none, or one state of it.
+/// The Lease as read: absent, or in one state.
 pub type FoundLease = Option<(LeaseVersion, LeaseRecord)>;
 
 /// A candidate's wish about the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseWish {
-    /// To take it so long after it has become free, and to keep it.
-    Hold {
-        /// Gives others precedence.
-        after: Duration,
-    },
-    /// To let go of it.
+    /// Acquire it once it has been free for `after`, and keep it.
+    Hold { after: Duration },
+    /// Release it.
     Yield,
 }
 
-/// The purpose of a write.
+/// Why a lease is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To take it.
     Acquire,
-    /// To keep it.
     Renew,
-    /// To let go of it.
     Release,
 }
 
 /// The step to take now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ElectionStep {
-    /// Nothing before this moment, unless something is observed or wished.
+    /// Do nothing before this moment, unless the lease or the wish changes.
     WaitUntil(Moment),
-    /// Read the lease.
     Look {
-        /// How long that may take.
+        /// The request's timeout.
         limit: Duration,
     },
-    /// Write it.
     Write {
-        /// Over which state. None: create it.
+        /// The state to overwrite. `None` means create it.
         over: Option<LeaseVersion>,
         /// The content to write.
         record: LeaseRecord,
-        /// The purpose.
         purpose: Purpose,
-        /// How long that may take.
+        /// The request's timeout.
         limit: Duration,
     },
 }
 
-/// The result of a step.
+/// The result of an [`ElectionStep`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ElectionAnswer {
-    /// A look's.
     Found(FoundLease),
-    /// The write was carried out.
+    /// The write succeeded.
     Written {
-        /// The version that it left.
+        /// The version after the write.
         version: LeaseVersion,
-        /// The acquire time as it stands there now. The renewals that follow keep it.
+        /// The acquire time as now stored. Later renewals keep it.
         acquired: Option<Arc<str>>,
     },
-    /// It was not, for the lease is not in the state that was to be overwritten.
+    /// The write failed because the lease is not in the state to be overwritten.
     Conflict,
-    /// Nobody knows, or the server refused.
+    /// The server refused, or the outcome is unknown.
     Failed,
 }
 
-/// Why a lease is held no longer.
+/// Why a lease is no longer held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseLoss {
     /// It could not be renewed in time.
     NotRenewed,
-    /// Another's name stands in it.
+    /// Another replica is the holder.
     Taken(Arc<str>),
-    /// It was let go of.
+    /// It was released.
     Released,
-    /// A request that was begun does not end: [`Election::give_up`].
+    /// Work that was started does not end: [`Election::give_up`].
     GivenUp,
 }
 
-/// The right to act for a lease, as far as it is known.
+/// The right to act for a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTerm {
-    /// When the last renewal that succeeded was about to be sent.
+    /// The time just before the last successful renewal was sent.
     renewed: Moment,
     timing: Timing,
 }
 
 impl LeaseTerm {
-    /// Since `renewed`.
+    /// A term that counts from `renewed`.
     #[must_use]
     pub fn new(renewed: Moment, timing: Timing) -> Self {
         Self { renewed, timing }
     }
 
-    /// How long a request that starts now may take. None: none may start any more.
+    /// How long a request that starts now may take. `None` if none may start any more.
     ///
-    /// It ends half-way between the last moment at which one may start and the first at which another may hold the
-    /// lease: so the last one has some time, and clocks may run unequally.
+    /// The limit is half-way between the last moment at which a request may start and the first at which another
+    /// replica may hold the lease. So the last request has some time, and clocks may run unequally.
     #[must_use]
     pub fn may_start(&self, now: Moment) -> Option<Duration> {
         let Timing { duration, renew_deadline, .. } = self.timing;
@@ -140,24 +130,24 @@ impl LeaseTerm {
         (now < self.until()).then(|| Duration::saturating_sub(end.0, now.0))
     }
 
-    /// The first moment at which nothing may start.
+    /// The first moment at which no request may start.
     #[must_use]
     pub fn until(&self) -> Moment {
         self.renewed + self.timing.renew_deadline
     }
 }
 
-/// A state of the lease.
+/// A state of the lease, as seen.
 #[derive(Clone, Debug)]
 struct SeenLease {
-    /// None: there is no such object any more, or not yet.
+    /// `None` if the object does not exist.
     version: Option<LeaseVersion>,
     record: LeaseRecord,
     /// When it was first seen.
     at: Moment,
 }
 
-/// A write on its way.
+/// A write under way.
 #[derive(Clone, Debug)]
 struct PendingLeaseWrite {
     record: LeaseRecord,
@@ -170,24 +160,25 @@ struct PendingLeaseWrite {
 pub struct Election {
     me: Arc<str>,
     timing: Timing,
-    /// None: nothing is known.
+    /// `None` if nothing is known.
     seen: Option<SeenLease>,
-    /// The last known state may be old: look before writing.
+    /// The last known state may be outdated: read before writing.
     must_look: bool,
-    /// When the last successful renewal was about to be sent.
+    /// The time just before the last successful renewal was sent.
     held: Option<Moment>,
     pending: Option<PendingLeaseWrite>,
-    /// It has asked for the lease, and has seen nobody else's name since: where its own stands, it is of that. If not, the
-    /// server has gone back to a state from before another's term, which may still last.
+    /// This candidate has tried to acquire the lease and has seen no other holder since. So a record with its own
+    /// name comes from that attempt. Without a claim, such a record means that the server was restored to a state
+    /// from before another replica's term, which may still last.
     has_claim: bool,
     next_try: Moment,
-    /// Until then, what was started in a term that was lost may still be carried out: the lease is not let go of before.
+    /// Until this moment, requests from a lost term may still be under way, so the lease is not released.
     quiet: Moment,
     loss: Option<LeaseLoss>,
 }
 
 impl Election {
-    /// The candidate `me`, whose name nobody else ever has: not even the same machine's next process.
+    /// The candidate `me`. The name must be unique to this process: a later process on the same machine has another.
     #[must_use]
     pub fn new(me: Arc<str>, timing: Timing) -> Self {
         let (next_try, quiet) = (Moment::default(), Moment::default());
@@ -205,24 +196,24 @@ impl Election {
         }
     }
 
-    /// The right to act. None: another holds the lease, or nobody.
+    /// The current right to act. `None` if another replica holds the lease, or none does.
     #[must_use]
     pub fn term(&self) -> Option<LeaseTerm> {
         self.held.map(|renewed| LeaseTerm::new(renewed, self.timing))
     }
 
-    /// Why it was lost, once after it was.
+    /// Why the lease was lost. Returned once for each loss.
     pub fn take_loss(&mut self) -> Option<LeaseLoss> {
         self.loss.take()
     }
 
-    /// Renews it no more, for what was started does not end: so it cannot be let go of before it would have run out.
-    /// Whoever says this wishes [`LeaseWish::Yield`] from now on.
+    /// Stops renewing, because work that was started does not end. The lease then runs out instead of being released.
+    /// The caller wishes [`LeaseWish::Yield`] from now on.
     pub fn give_up(&mut self) {
         self.lose(LeaseLoss::GivenUp);
     }
 
-    /// The holder that was seen last. None: nobody holds it, or it is not known.
+    /// The last holder seen. `None` if there is none, or if it is not known.
     #[must_use]
     pub fn holder(&self) -> Option<&Arc<str>> {
         if self.held.is_some() {
@@ -231,7 +222,7 @@ impl Election {
         self.seen.as_ref().map(|seen| &seen.record.holder).filter(|holder| !holder.is_empty())
     }
 
-    /// The lease has been seen to be so: by a watch, which may be late. A holder learns from its own requests alone.
+    /// Takes a state of the lease from a watch, which may be late. A holder learns only from its own requests.
     pub fn observe(&mut self, found: FoundLease, now: Moment) {
         if self.held.is_some() || self.pending.is_some() {
             return;
@@ -247,7 +238,7 @@ impl Election {
         match (found, &mut self.seen) {
             (Some((version, _)), Some(seen)) if seen.version.as_ref() == Some(&version) => {}
             (Some((version, record)), seen) => *seen = Some(SeenLease { version: Some(version), record, at: now }),
-            // Whose lease was deleted does not know yet, and has what time it had.
+            // The former holder does not know yet that its lease was deleted, and keeps its time.
             (None, Some(seen)) => seen.version = None,
             (None, seen) => *seen = Some(SeenLease { version: None, record: free(0), at: now }),
         }
@@ -278,7 +269,7 @@ impl Election {
             }
             LeaseWish::Yield => ElectionStep::WaitUntil(never()),
             LeaseWish::Hold { .. } if self.held.is_some() => self.write(&seen, Purpose::Renew, now),
-            // Of a write whose answer was lost, or of a term that ran out.
+            // Its own name, from a write whose answer was lost or from a term that ran out.
             LeaseWish::Hold { .. } if is_mine => self.write(&seen, Purpose::Acquire, now),
             LeaseWish::Hold { after } => {
                 let held_for = if seen.record.holder.is_empty() { Duration::ZERO } else { seen.record.duration };
@@ -288,13 +279,14 @@ impl Election {
         }
     }
 
-    /// A lease that is held and known well enough can be released before the next renewal is due: a host that stops has
-    /// little time.
+    /// Whether the lease may be released before the next renewal is due: it is held and its state is known. A host
+    /// that stops has little time.
     fn may_let_go(&self, now: Moment, wish: LeaseWish) -> bool {
         wish == LeaseWish::Yield && self.held.is_some() && !self.must_look && now >= self.quiet
     }
 
-    /// Takes the result of the last look or write. `jitter` is between 0 and 1, so that candidates do not go in step.
+    /// Takes the result of the last read or write. `jitter` is between 0 and 1 and keeps candidates from acting in
+    /// step.
     pub fn answered(&mut self, answer: ElectionAnswer, now: Moment, jitter: f64) {
         let pending = self.pending.take();
         let again = self.timing.retry_period.mul_f64(1.0 + 0.2 * jitter);
@@ -318,7 +310,7 @@ impl Election {
         self.expire(now);
     }
 
-    /// The result of a look was true a moment ago.
+    /// Takes the result of a read.
     fn find(&mut self, found: FoundLease, now: Moment) {
         let holder = found.as_ref().map(|(_, record)| record.holder.clone());
         if let (Some(holder), true) = (holder.filter(|holder| *holder != self.me), self.held.is_some()) {
@@ -334,7 +326,7 @@ impl Election {
         }
     }
 
-    /// Nothing may be started any more, and what was may not be over: nobody has waited for it.
+    /// Ends the term. Requests that it started may still be under way, because nothing has waited for them.
     fn lose(&mut self, loss: LeaseLoss) {
         if let Some(renewed) = self.held.take() {
             self.quiet = self.quiet.max(renewed + self.timing.duration);
@@ -342,7 +334,7 @@ impl Election {
         }
     }
 
-    /// At least two attempts fit into the renew deadline.
+    /// The timeout of a request, so that at least two attempts fit into the renew deadline.
     fn limit(&self, now: Moment) -> Duration {
         let half = self.timing.renew_deadline / 2;
         self.term().map_or(half, |term| half.min(term.until().0.saturating_sub(now.0)))
@@ -359,7 +351,7 @@ impl Election {
         let record = match purpose {
             Purpose::Release => free(*transitions),
             Purpose::Acquire | Purpose::Renew if *holder == self.me => mine(*transitions, acquired.clone()),
-            // One that never was, has had no holder.
+            // A Lease that did not exist has had no holder.
             Purpose::Acquire | Purpose::Renew => mine(transitions + u32::from(seen.version.is_some()), None),
         };
         let limit = self.limit(now);
@@ -369,7 +361,7 @@ impl Election {
     }
 }
 
-/// As client-go writes it: free at once for whoever goes by the record's duration.
+/// As client-go writes it: with a duration so short that others take it at once.
 fn free(transitions: u32) -> LeaseRecord {
     LeaseRecord { holder: "".into(), duration: Duration::from_secs(1), transitions, acquired: None }
 }

@@ -1,18 +1,18 @@
-//! The state of a plugin on one replica, as one decision over the facts that the host has of it.
+//! The state of a plugin on one replica, decided once from the facts that the host has.
 //!
-//! For people alone, as [`crate::queue::key_state`]: nothing that the host does depends on it. `/plugins`, `windlass status`, the status
-//! page, the metrics, `/readyz` and the Events show this value, and decide nothing anew.
+//! For display only, like [`crate::queue::key_state`]: nothing that the host does depends on it. `/plugins`,
+//! `windlass status`, the status page, the metrics, `/readyz` and the Events all show this value.
 
 use crate::queue::key_state::CallBlock;
 
-/// How far the host has come with a plugin's file.
+/// The host's progress with a plugin's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PluginPhase {
-    /// The file is being read, compiled and asked for its manifest.
+    /// The file is being read and compiled, and its manifest read.
     Loading,
     /// The file cannot be run.
     NotLoaded,
-    /// The file is gone, or may not run any more: what runs of it ends.
+    /// The file is gone or may not run any more, so its calls and tasks are ending.
     Ending,
     /// There is no policy for the plugin.
     WaitingForPolicy,
@@ -31,13 +31,12 @@ pub enum ControllerState {
     StandingBy,
     /// No replica runs it: the holder of its lease cannot.
     Unserved,
-    /// It looks for what it needs.
+    /// It looks up what it needs.
     Starting,
-    /// It waits for something that is not there: a kind, a policy, a configuration, or the API server.
+    /// It waits for something that does not exist yet: a kind, a policy, a configuration, or the API server.
     Waiting,
-    /// Its caches take their first lists.
+    /// Its caches receive their first lists.
     Syncing,
-    /// Its workers work.
     Running,
     /// It will not run again under this host's settings.
     Stopped,
@@ -85,26 +84,24 @@ impl LeaseStatus {
 /// The facts about one controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControllerFacts {
-    /// Its state.
     pub state: ControllerState,
-    /// The API server refuses one of its lists or watches. Counts while the controller fills its caches.
+    /// The API server refuses one of its lists or watches. Matters while the controller fills its caches.
     pub is_refused: bool,
-    /// Why no call can be made now.
+    /// Why it cannot make calls now.
     pub block: Option<CallBlock>,
-    /// Its circuit breaker is open, or lets one trial call through.
+    /// Its circuit breaker is open, or allows one trial call.
     pub is_circuit_open: bool,
 }
 
 /// The facts about one plugin from which its state follows.
 #[derive(Clone, Copy, Debug)]
 pub struct PluginFacts<'a> {
-    /// How far the host has come with its file.
+    /// The host's progress with its file.
     pub phase: PluginPhase,
     /// No replica runs it.
     pub is_unserved: bool,
     /// Whether this replica may run it.
     pub lease: LeaseStatus,
-    /// Its controllers.
     pub controllers: &'a [ControllerFacts],
 }
 
@@ -115,7 +112,7 @@ pub enum PluginState {
     Loading,
     /// Its file cannot be run.
     NotLoaded,
-    /// Its calls and tasks end.
+    /// Its calls and tasks are ending.
     Ending,
     /// It has no policy.
     WaitingForPolicy,
@@ -125,13 +122,13 @@ pub enum PluginState {
     Suspended,
     /// No replica runs it.
     Unserved,
-    /// A controller waits for something that is not there.
+    /// A controller waits for something that does not exist yet.
     Waiting,
     /// A controller cannot fill its caches, because the API server refuses a list or a watch.
     ListRefused,
     /// A controller will not run again under this host's settings.
     Stopped,
-    /// A controller looks for what it needs.
+    /// A controller looks up what it needs.
     Starting,
     /// A controller fills its caches.
     Syncing,
@@ -145,12 +142,10 @@ pub enum PluginState {
     CachesUnproven,
     /// The circuit breaker of a controller is open.
     BreakerOpen,
-    /// It runs here.
     Running,
 }
 
 impl PluginState {
-    /// All of them.
     pub const ALL: [Self; 18] = [
         Self::Loading,
         Self::NotLoaded,
@@ -172,8 +167,8 @@ impl PluginState {
         Self::Running,
     ];
 
-    /// Returns the state that follows from `facts`, and the index of the controller that it follows from. `None`: it does not
-    /// follow from a single controller.
+    /// Returns the state that follows from `facts`, and the index of the controller that decided it. `None` if no
+    /// single controller decided it.
     #[must_use]
     pub fn of(facts: &PluginFacts<'_>) -> (Self, Option<usize>) {
         let of_phase = match facts.phase {
@@ -190,7 +185,7 @@ impl PluginState {
         if let Some(state) = of_phase {
             return (state, None);
         }
-        // Of several controllers the one in the worst state decides, and of equals the first.
+        // The controller in the worst state decides; among equals, the first.
         let states = facts.controllers.iter().copied().map(Self::of_controller).enumerate();
         let worst = states.min_by_key(|(_, state)| (!state.needs_person(), *state));
         worst.map_or((Self::Running, None), |(index, state)| (state, Some(index)))
@@ -212,8 +207,8 @@ impl PluginState {
         }
     }
 
-    /// Whether the plugin does not do its work until a person acts, or until an outage ends. Such a state has an alert, and a
-    /// Kubernetes Event. A plugin that runs can need a person too, for some of its objects: other alerts say so.
+    /// Whether the plugin is not working until a person acts or an outage ends. Such a state has an alert and a
+    /// Kubernetes Event. Other alerts cover a running plugin that needs a person for some of its objects.
     #[must_use]
     pub fn needs_person(self) -> bool {
         match self {
@@ -238,9 +233,8 @@ impl PluginState {
         }
     }
 
-    /// The reason of the Kubernetes Event about a plugin in this state. `None`: the state needs no person, or the API server does
-    /// not answer, so that no Event could be sent; or it
-    /// has an end of its own.
+    /// The reason of the Kubernetes Event about a plugin in this state. `None` if no person is needed, if the API
+    /// server does not answer so that no Event could be sent, or if the state ends by itself.
     #[must_use]
     pub fn event_reason(self) -> Option<&'static str> {
         match self {
@@ -304,7 +298,7 @@ mod tests {
         ControllerFacts { state, ..RUNNING }
     }
 
-    /// The state of a plugin that has been started here, with these controllers.
+    /// The state of a started plugin with these controllers.
     fn started(controllers: &[ControllerFacts]) -> (PluginState, Option<usize>) {
         let phase = PluginPhase::Started;
         PluginState::of(&PluginFacts { phase, is_unserved: false, lease: LeaseStatus::Held, controllers })

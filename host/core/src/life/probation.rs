@@ -1,6 +1,7 @@
-//! Decides whether a new generation may stay (ADR 13): by how its first calls end, beside those of the one before it.
+//! Decides whether a new generation of a plugin may stay (ADR 13), by comparing the results of its first calls with
+//! those of the generation before.
 //!
-//! Nothing here knows the time or a plugin; the host counts and asks after each call.
+//! Nothing here knows the time or a plugin. The host counts, and asks after each call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,19 +10,19 @@ use std::time::Duration;
 use crate::object::ObjectKey;
 use crate::queue::outcome::{CallResult, Decision, Retry};
 
-/// How long a generation is on probation from its first call on, at most.
+/// The longest probation, from the generation's first call on.
 pub const PROBATION_TIME_MAX: Duration = Duration::from_mins(1);
-/// How many calls a generation is on probation for, at most.
+/// The most calls of a probation.
 pub const PROBATION_CALLS_MAX: u64 = 50;
-/// A generation with fewer failures on probation is not judged by them: an object may be at fault.
+/// A generation with fewer failures on probation is not rejected: a single object may be at fault.
 pub const PROBATION_FAILURES_MIN: u64 = 5;
-/// How many times as often as the one before it a generation must fail to be the cause.
+/// A generation must fail at least this many times as often as the one before to be rejected.
 pub const FAILURE_RATIO_MIN: u64 = 3;
 
-/// How many calls of a generation say how it does now; what is older does not.
+/// How many recent calls of a generation count.
 const RECENT_CALLS_MAX: u64 = 500;
 
-/// Calls, and those of them that failed by the plugin's own fault.
+/// A number of calls, and how many of them failed through the plugin's own fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallCounts {
     /// How many calls have ended.
@@ -31,7 +32,7 @@ pub struct CallCounts {
 }
 
 impl CallCounts {
-    /// One more call has ended.
+    /// Counts a call.
     pub fn add(&mut self, failed: bool) {
         self.calls += 1;
         self.failures += u64::from(failed);
@@ -42,8 +43,8 @@ impl CallCounts {
     }
 }
 
-/// The record of the last calls: of `RECENT_CALLS_MAX` to twice as many. What failed last month says nothing of today,
-/// nor does what went well.
+/// Counts of recent calls: the last `RECENT_CALLS_MAX` to twice as many. Calls from last month say nothing about
+/// today.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
     before: CallCounts,
@@ -51,7 +52,7 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// One more call has ended.
+    /// Counts a call.
     pub fn add(&mut self, failed: bool) {
         if self.now.calls == RECENT_CALLS_MAX {
             self.before = std::mem::take(&mut self.now);
@@ -59,28 +60,28 @@ impl Recent {
         self.now.add(failed);
     }
 
-    /// All that is remembered.
+    /// The counts of the recent calls.
     #[must_use]
     pub fn record(&self) -> CallCounts {
         self.before.plus(self.now)
     }
 }
 
-/// A failure of a call by its plugin's own fault.
+/// A failure of a call through the plugin's own fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnFailure {
-    /// It trapped, or was stopped at a limit.
+    /// It trapped or exceeded a limit.
     Trap,
-    /// It ended, and reported a failure that counts.
+    /// It returned an error that counts.
     Report,
-    /// It reported a failure about an object about which the generation before had failed last, too.
+    /// It returned an error about an object about which the generation before had failed last, too.
     OldReport,
 }
 
-/// The subject of a call: a controller's name, and the key of one of its primaries.
+/// The subject of a call: the controller's name and the primary's key.
 pub type Subject = (Arc<str>, ObjectKey);
 
-/// The first calls of a generation, by their subjects.
+/// The first calls of a generation, by subject.
 #[derive(Clone, Debug, Default)]
 pub struct FirstCalls {
     calls: u64,
@@ -91,9 +92,9 @@ pub struct FirstCalls {
 }
 
 impl FirstCalls {
-    /// One more call, about `subject`, has ended. `others_at_work`: calls about others still run.
+    /// Records a call about `subject`. `others_at_work` says that calls about other subjects still run.
     ///
-    /// A report about an object with which the generation before could do nothing either says nothing of this one.
+    /// An error about an object for which the generation before failed as well says nothing about this generation.
     pub fn add(&mut self, subject: &Subject, failure: Option<OwnFailure>, others_at_work: bool) {
         self.others_at_work = others_at_work;
         match failure {
@@ -107,9 +108,10 @@ impl FirstCalls {
         self.calls += 1;
     }
 
-    /// Counts them. A key is tried again at once, five times in a fifth of a second. So the reports about one subject count
-    /// as less than [`PROBATION_FAILURES_MIN`] while calls about others end well or still run: its object may be at fault, or
-    /// what a cache shows of it may be old. No object may make a plugin trap.
+    /// The counts for [`judge`]. A failing key is retried five times within a fifth of a second. So errors about one
+    /// subject count as fewer than [`PROBATION_FAILURES_MIN`] while calls about other subjects succeed or still run:
+    /// that object may be at fault, or its cached state may be old. Traps always count, because no object may make a
+    /// plugin trap.
     #[must_use]
     pub fn counts(&self) -> CallCounts {
         let counted = |(subject, failures): (&Subject, &u64)| {
@@ -121,27 +123,26 @@ impl FirstCalls {
     }
 }
 
-/// The verdict about a generation on probation.
+/// The verdict on a generation on probation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbationVerdict {
-    /// It is too early to say.
+    /// Too early to say.
     Open,
-    /// It stays.
     Passed,
-    /// The one before it was better, and is to come back.
+    /// The generation before was better and should come back.
     Failed,
 }
 
-/// Judges a generation that has been called for so long, and whose calls since it began are `new`, after one whose last
-/// calls were `old`.
+/// Judges a generation whose first call was `called_for` ago, with the counts `new`, against the recent counts `old`
+/// of the generation before.
 ///
-/// Who has never been called is no better than anybody: then the new one stays.
+/// A generation that was never called is no better than any other, so the new one stays.
 #[must_use]
 pub fn judge(new: CallCounts, called_for: Duration, old: CallCounts) -> ProbationVerdict {
     if called_for >= PROBATION_TIME_MAX {
         return ProbationVerdict::Passed;
     }
-    // As products, so that nothing is divided by nothing.
+    // Compare products to avoid dividing by zero.
     let is_worse = u128::from(new.failures) * u128::from(old.calls)
         >= u128::from(FAILURE_RATIO_MIN) * u128::from(old.failures) * u128::from(new.calls);
     if new.failures >= PROBATION_FAILURES_MIN && old.calls > 0 && is_worse {
@@ -153,9 +154,9 @@ pub fn judge(new: CallCounts, called_for: Duration, old: CallCounts) -> Probatio
     }
 }
 
-/// Whether a call that ended with `result` and led to `decision` failed by its plugin's own fault: a trap, a limit, or a
-/// failure that counts. What the API server did, and what the plugin says that an object's owner must mend, does not.
-/// `failed_before`: the generation before had failed about the object last.
+/// Whether a call with `result` and `decision` failed through the plugin's own fault: a trap, a limit, or an error
+/// that counts. Errors of the API server, and errors that the object's owner must fix, do not count. `failed_before`
+/// says that the generation before had failed about the object last.
 #[must_use]
 pub fn own_failure(result: &CallResult, decision: &Decision, failed_before: bool) -> Option<OwnFailure> {
     let is_own = matches!(decision, Decision::Retry { retry: Retry::Counted, .. });
@@ -215,7 +216,7 @@ mod tests {
     const BAD: (&str, Option<OwnFailure>) = ("bad", Some(OwnFailure::Report));
 
     #[test]
-    fn one_object_that_fails_again_and_again_while_others_do_well_says_nothing() {
+    fn one_failing_object_among_others_that_succeed_does_not_count() {
         assert_eq!(judged(&[GOOD, BAD, BAD, BAD, BAD, BAD, BAD, BAD]), ProbationVerdict::Open);
         let worse = ("worse", Some(OwnFailure::Report));
         assert_eq!(
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_one_object_before_the_calls_about_others_have_ended() {
+    fn one_failing_object_does_not_count_while_others_still_run() {
         let mut first = FirstCalls::default();
         (0..5).for_each(|_| first.add(&about("bad"), BAD.1, true));
         assert_eq!(judge(first.counts(), EARLY_TIME, WELL), ProbationVerdict::Open);
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_that_failed_under_the_generation_before_too_say_nothing_unless_it_traps() {
+    fn objects_that_failed_before_count_only_if_the_plugin_traps() {
         let old = |name| (name, Some(OwnFailure::OldReport));
         let many = ["a", "b", "c"].map(old).repeat(20);
         assert_eq!(judged(&many), ProbationVerdict::Open, "they do not prove it either");
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_two_kinds_and_one_name_are_two() {
+    fn objects_of_two_kinds_with_one_name_differ() {
         let kind = |subject| (subject, Some(OwnFailure::Report));
         assert_eq!(
             judged(&[&[("webapps/shop", None)][..], &[kind("databases/shop"); 7]].concat()),
@@ -264,19 +265,19 @@ mod tests {
     }
 
     #[test]
-    fn a_generation_that_does_nothing_well_is_judged_by_one_object_too() {
+    fn without_any_success_one_failing_object_is_enough() {
         assert_eq!(judged(&[BAD; 5]), ProbationVerdict::Failed);
         assert_eq!(judged(&[("bad", None), BAD, BAD, BAD, BAD, BAD]), ProbationVerdict::Failed, "no other does well");
     }
 
     #[test]
-    fn four_failures_say_nothing() {
+    fn four_failures_are_too_few() {
         assert_eq!(judge(record(4, 4), EARLY_TIME, WELL), ProbationVerdict::Open);
         assert_eq!(judge(record(5, 5), EARLY_TIME, WELL), ProbationVerdict::Failed);
     }
 
     #[test]
-    fn it_must_fail_three_times_as_often() {
+    fn a_rejected_generation_fails_three_times_as_often() {
         let old = record(100, 1_000);
         assert_eq!(judge(record(14, 49), EARLY_TIME, old), ProbationVerdict::Open);
         assert_eq!(judge(record(15, 49), EARLY_TIME, old), ProbationVerdict::Failed);
@@ -285,13 +286,13 @@ mod tests {
     }
 
     #[test]
-    fn after_one_that_always_failed_nothing_is_worse() {
+    fn no_generation_is_worse_than_one_that_always_failed() {
         assert_eq!(judge(record(49, 49), EARLY_TIME, record(8, 8)), ProbationVerdict::Open);
         assert_eq!(judge(record(50, 50), EARLY_TIME, record(1, 2)), ProbationVerdict::Passed, "twice as often at most");
     }
 
     #[test]
-    fn one_that_was_hardly_called_counts_as_far_as_it_goes() {
+    fn a_previous_generation_with_few_calls_still_counts() {
         assert_eq!(judge(record(5, 5), EARLY_TIME, record(0, 1)), ProbationVerdict::Failed);
         assert_eq!(judge(record(5, 5), EARLY_TIME, record(1, 3)), ProbationVerdict::Failed);
         assert_eq!(
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_generation_did_long_ago_is_forgotten() {
+    fn calls_of_long_ago_are_forgotten() {
         let mut recent = Recent::default();
         (0..500).for_each(|_| recent.add(true));
         assert_eq!(recent.record(), record(500, 500));
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_counts_against_a_plugin_is_its_own_failure() {
+    fn only_failures_that_count_are_the_plugins_own() {
         let retry = |retry| Decision::Retry { retry, at_least: None };
         let reported = CallResult::Failed(Vec::new());
         let trapped = CallResult::Trapped { reason: "trap", message: "unreachable".to_owned() };

@@ -1,15 +1,15 @@
-//! Shares plugins out over replicas (ADR 12): decides which lease a plugin goes by, which replica each lease is meant
-//! for, and when who takes or gives.
+//! Distributes plugins over replicas (ADR 12): decides which lease covers a plugin, which replica each lease is meant
+//! for, and when a replica acquires or releases a lease.
 //!
-//! A lease for each plugin would be renewed every two seconds, a thousand of them by five hundred requests a second; so
-//! plugins share [`SHARDS`] leases. Each live member has a weight for each lease, from a hash of the two names
-//! (rendezvous hashing): the heaviest is its *target*. A member that leaves moves its own leases and no other; one that
-//! joins becomes the target of about its share. Nothing here decides who *holds* a lease: the election does, and
-//! whatever members believe of each other, it has one holder at most.
+//! With a lease per plugin renewed every two seconds, a thousand plugins would cost five hundred requests a second.
+//! So plugins share [`SHARDS`] leases. Each live member has a weight for each lease, from a hash of the two names
+//! (rendezvous hashing); the member with the highest weight is the lease's *target*. A member that leaves moves only
+//! its own leases; a member that joins becomes the target of about its share. The election decides who *holds* a
+//! lease: whatever members believe about each other, it has at most one holder.
 //!
-//! Only members that can serve the most of a lease's plugins are targets: one that lacks a plugin would run it nowhere.
-//! Members say in their [`Offer`] what they can serve. One of an older version says nothing, and counts as one that can
-//! serve everything.
+//! Only members that can serve the most plugins of a lease are targets, because a member that lacks a plugin would
+//! not run it. Members publish what they can serve in their [`Offer`]. A member of an older version publishes nothing
+//! and counts as able to serve everything.
 
 mod offer;
 
@@ -22,23 +22,23 @@ use crate::life::lease::{FoundLease, LeaseVersion};
 
 pub use offer::Offer;
 
-/// Into how many leases plugins are shared out.
+/// The number of leases that plugins share.
 pub const SHARDS: u64 = 32;
 
-/// How many periods the last of many waits before it takes a lease that is free.
+/// With many members, the most periods that the last one waits before it takes a free lease.
 const FREE_LEASE_PERIODS_MAX: usize = 4;
-/// Into so many parts the time is divided for which a lease counts as a sign of life: when it is first seen, nobody
-/// knows how old it is, and its replica may be long dead. One that lives renews several times within the whole.
+/// The first sight of a lease counts as a sign of life only for this fraction of the full time, because the lease may
+/// be old and its replica long dead. A live replica renews several times within the full time.
 const FIRST_SIGHT_PARTS: u32 = 3;
 
-/// The shard of `plugin`. Part of what replicas of different versions agree on: it never changes.
+/// The shard of `plugin`. It never changes, because replicas of different versions must agree on it.
 #[must_use]
 pub fn shard_of(plugin: &str) -> u64 {
     hash(&[plugin]) % SHARDS
 }
 
-/// FNV-1a over the texts, each ended by a zero byte, and `MurmurHash3`'s finalizer, which spreads what differs in the
-/// last letter only. Replicas of different versions must agree on it.
+/// FNV-1a over the texts, each followed by a zero byte, then `MurmurHash3`'s finalizer, which spreads texts that
+/// differ only in the last letter. Replicas of different versions must agree on it.
 fn hash(texts: &[&str]) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in texts.iter().flat_map(|text| text.bytes().chain([0])) {
@@ -49,30 +49,29 @@ fn hash(texts: &[&str]) -> u64 {
     hash ^ (hash >> 33)
 }
 
-/// How many of `members` `lease` is rather meant for than for `me`. Zero: it is meant for `me`.
+/// How many of `members` rank above `me` for `lease`. Zero means that `me` is the target.
 pub fn rank<'a>(lease: &str, me: &str, members: impl IntoIterator<Item = &'a Arc<str>>) -> usize {
     let weight = |member: &str| (hash(&[lease, member]), hash(&[member]));
     let mine = weight(me);
     members.into_iter().filter(|member| &***member != me && weight(member) > mine).count()
 }
 
-/// Which replicas live, and since when these and no others.
+/// Which replicas live, and since when this set has not changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Membership {
-    /// Their names, one's own among them, each with what it can serve. None: it does not say.
+    /// The live replicas including this one, each with its offer. `None` if it publishes none.
     pub live: BTreeMap<Arc<str>, Option<Arc<Offer>>>,
-    /// When the last of them joined or left.
+    /// When the last member joined or left.
     pub since: Moment,
 }
 
-/// Why nobody runs a plugin.
+/// Why no replica runs a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unserved {
     /// The holder of its lease cannot serve it.
     ByHolder {
-        /// The holder.
         holder: Arc<str>,
-        /// A replica that can.
+        /// Another replica that can serve it.
         other: Option<Arc<str>>,
     },
     /// No replica can serve it.
@@ -80,7 +79,7 @@ pub enum Unserved {
 }
 
 impl Membership {
-    /// How many of the plugins that go by `lease` each member cannot serve.
+    /// How many plugins of `lease` each member cannot serve.
     fn lacks(&self, lease: &str) -> BTreeMap<Arc<str>, usize> {
         let offers = self.live.values().flatten();
         let all: BTreeSet<_> = offers.flat_map(|offer| offer.of_lease(lease)).collect();
@@ -88,7 +87,7 @@ impl Membership {
         self.live.iter().map(|(member, offer)| (member.clone(), offer.as_ref().map_or(0, lacks))).collect()
     }
 
-    /// Why nobody runs `plugin`, which goes by `lease`, as far as members say. None: somebody does, or may.
+    /// Why no replica runs `plugin`, covered by `lease`, judging by the offers. `None` if one does or may.
     #[must_use]
     pub fn unserved(&self, plugin: &str, lease: &str, holder: Option<&Arc<str>>) -> Option<Unserved> {
         let cannot = |offer: &Option<Arc<Offer>>| offer.as_ref().is_some_and(|it| it.digest(lease, plugin).is_none());
@@ -100,7 +99,7 @@ impl Membership {
         Some(Unserved::ByHolder { holder, other })
     }
 
-    /// Returns those who say that they can serve `plugin`, which goes by `lease`, and the digest of their file.
+    /// The members whose offer includes `plugin`, covered by `lease`, each with the digest of its file.
     pub fn serving<'a>(
         &'a self,
         plugin: &'a str,
@@ -110,7 +109,7 @@ impl Membership {
     }
 }
 
-/// The living replicas, as the leases show by which members say so.
+/// Determines the live replicas from their member leases.
 #[derive(Debug)]
 pub struct Members {
     me: Arc<str>,
@@ -134,7 +133,7 @@ impl Members {
         Self { me, mine: None, known: BTreeMap::new(), membership }
     }
 
-    /// The lease of `member` has been seen to be so, with what it can serve, if it says that.
+    /// Takes a state of the lease of `member`, with its offer if it publishes one.
     pub fn observe(&mut self, member: &Arc<str>, found: FoundLease, offer: Option<Arc<Offer>>, now: Moment) {
         let Some((version, record)) = found.filter(|(_, record)| !record.holder.is_empty()) else {
             self.known.remove(member);
@@ -148,12 +147,12 @@ impl Members {
         self.known.insert(member.clone(), Member { version, until: now + lasts, offer });
     }
 
-    /// This replica can serve `mine`.
+    /// Sets this replica's own offer.
     pub fn offer(&mut self, mine: Option<Arc<Offer>>) {
         self.mine = mine;
     }
 
-    /// The replicas that live now; this one always does.
+    /// The replicas that live now, always including this one.
     pub fn at(&mut self, now: Moment) -> &Membership {
         let alive = self.known.iter().filter(|(_, member)| now < member.until);
         let mut live: BTreeMap<_, _> = alive.map(|(name, member)| (name.clone(), member.offer.clone())).collect();
@@ -165,8 +164,8 @@ impl Members {
         &self.membership
     }
 
-    /// When somebody else dies who does not say otherwise before. This replica lives, also where its own lease has run out:
-    /// a moment in the past would be waited for again and again.
+    /// When the next other replica counts as dead unless it renews. This replica always counts as live, even if its
+    /// own lease has run out: otherwise the caller would wait for a moment in the past again and again.
     #[must_use]
     pub fn next_death(&self) -> Option<Moment> {
         let others = self.known.iter().filter(|(name, _)| **name != self.me);
@@ -174,7 +173,8 @@ impl Members {
         live.map(|(_, member)| member.until).min()
     }
 
-    /// Those who have been dead for `long`, if it is on `me` to clear their leases away: it is on the first of the living.
+    /// The members that have been dead for `long`, if `me` should delete their leases. The first live member does
+    /// that.
     #[must_use]
     pub fn long_dead(&self, long: Duration, now: Moment) -> Vec<Arc<str>> {
         if self.membership.live.keys().next() != Some(&self.me) {
@@ -184,55 +184,56 @@ impl Members {
     }
 }
 
-/// A replica's attitude to one lease.
+/// The action that a replica should take about one lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stance {
-    /// Takes it when it has been free for so long.
+    /// Acquire it once it has been free for `after`.
     Take {
-        /// None for the target; others wait, so that few leases move.
+        /// Zero for the target. Others wait longer, so that few leases move.
         after: Duration,
     },
-    /// Keeps it, and asks again at this moment, unless it is for good.
+    /// Keep it, and ask again at `until`.
     Keep {
-        /// None: until the members change.
+        /// `None` means until the members change.
         until: Option<Moment>,
     },
-    /// Has the work end, then lets go of it: it is meant for another.
+    /// End the work, then release the lease: another replica is the target.
     HandOver,
 }
 
-/// One replica's part in one lease.
+/// One replica's decisions about one lease.
 #[derive(Debug)]
 pub struct Part {
     lease: Arc<str>,
     me: Arc<str>,
-    /// How long members, and what they can serve, must be the same before a lease moves from one that lives and serves
-    /// something.
+    /// How long members and their offers must stay unchanged before a lease moves away from a live holder that serves
+    /// some of its plugins.
     stability: Duration,
-    /// The time for which a replica that is not the target waits before it takes the lease, once for each replica that
-    /// it is rather meant for. It is also the stability that a holder waits for that serves none of the plugins.
+    /// How long a replica that is not the target waits before it acquires the lease, once for each replica that ranks
+    /// above it. Also the stability time for a holder that serves none of the plugins.
     period: Duration,
-    /// The holder keeps it while nobody can serve more.
+    /// The holder keeps it while no other replica can serve more.
     is_sticky: bool,
     /// How many of its plugins each member cannot serve.
     lacks: BTreeMap<Arc<str>, usize>,
-    /// `me` says that it can serve none of its plugins.
+    /// `me` can serve none of its plugins.
     serves_none: bool,
-    /// When that last changed for one that lived before.
+    /// When `lacks` last changed for a member that already lived.
     since: Moment,
-    /// Handed over to these members. If nobody took it, that is not tried again while they are the same.
+    /// The members at the last hand-over. If none of them acquires the lease, the hand-over is not repeated while
+    /// they stay the same.
     handed_to: Option<BTreeMap<Arc<str>, usize>>,
 }
 
 impl Part {
-    /// The part of `me` in `lease`.
+    /// The decisions of `me` about `lease`.
     #[must_use]
     pub fn new(lease: Arc<str>, me: Arc<str>, stability: Duration, period: Duration) -> Self {
         let (lacks, since) = (BTreeMap::new(), Moment::default());
         Self { lease, me, stability, period, is_sticky: false, lacks, serves_none: false, since, handed_to: None }
     }
 
-    /// The same in a lease that whoever has it keeps, unless another can serve more of its plugins.
+    /// Makes the holder keep the lease unless another replica can serve more of its plugins.
     #[must_use]
     pub fn sticky(self) -> Self {
         Self { is_sticky: true, ..self }
@@ -242,7 +243,7 @@ impl Part {
     pub fn stance(&mut self, is_holder: bool, members: &Membership, now: Moment) -> Stance {
         self.observe(members, now);
         let mine = self.lacks.get(&self.me).copied().unwrap_or_default();
-        // Who can serve more comes first, however many they are.
+        // Members that can serve more come first, however many there are.
         let more = self.lacks.values().filter(|lacks| **lacks < mine).count();
         let equal = self.lacks.iter().filter(|(_, lacks)| **lacks == mine).map(|(member, _)| member);
         let rank = if self.is_sticky { 0 } else { rank(&self.lease, &self.me, equal) };
@@ -266,7 +267,7 @@ impl Part {
 
     fn observe(&mut self, members: &Membership, now: Moment) {
         let lacks = members.lacks(&self.lease);
-        // Since when the members are the same is in `members`.
+        // `members` says since when the members are the same.
         let has_changed =
             lacks.iter().any(|(member, lacks)| self.lacks.get(member).is_some_and(|before| before != lacks));
         if has_changed {

@@ -1,4 +1,5 @@
-//! Reads a single annotation of an object. Headers do not keep annotations, because nearly no object has one that matters here.
+//! Reads a single annotation of an object. Headers do not keep annotations, because hardly any object has one that
+//! matters here.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ pub(crate) fn value_of(object: &Object, name: &str) -> Option<String> {
         annotations: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
     }
     let text = object.glance();
-    // To search the text is much quicker than to parse it.
+    // Searching the text is much faster than parsing it.
     if !text.contains(name) {
         return None;
     }
@@ -28,7 +29,7 @@ pub(crate) fn value_of(object: &Object, name: &str) -> Option<String> {
     object.metadata.annotations?.remove(name).map(Cow::into_owned)
 }
 
-/// An object with these annotations, a JSON object or `null`.
+/// An object with `annotations`, a JSON object or `null`.
 #[cfg(test)]
 pub(crate) fn annotated(annotations: &str) -> Object {
     let header = crate::object::Header {

@@ -1,4 +1,4 @@
-//! UIDs and versions in few bytes: there are two for every object of every cache.
+//! Compact UIDs and versions: every object of every cache has one of each.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-/// The UID of one incarnation of an object. Servers make UUIDs; anything else is kept as it is.
+/// The UID of one incarnation of an object. API servers generate UUIDs; anything else is kept as text.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Uid(UidForm);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum UidForm {
-    /// In its canonical form, so that it reads as it came.
+    /// Only in canonical form, so that it prints as received.
     Uuid(Uuid),
     Other(Arc<str>),
 }
 
 impl Uid {
-    /// The text, as the server sent it.
+    /// The text as received.
     #[must_use]
     pub fn text(&self) -> Arc<str> {
         match &self.0 {
@@ -27,7 +27,7 @@ impl Uid {
         }
     }
 
-    /// Whether this is the UID that `text` says.
+    /// Whether `text` is this UID.
     #[must_use]
     pub fn is(&self, text: &str) -> bool {
         match &self.0 {
@@ -62,19 +62,19 @@ impl fmt::Debug for Uid {
     }
 }
 
-/// A `resourceVersion`: opaque, except that decimal numbers compare where the server promises it (KEP-5504).
+/// A `resourceVersion`: opaque, except that decimal numbers can be compared where the server promises it (KEP-5504).
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Version(VersionForm);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum VersionForm {
-    /// Written without leading zeros, so that it reads as it came.
+    /// Only without leading zeros, so that it prints as received.
     Number(u64),
     Other(Arc<str>),
 }
 
 impl Version {
-    /// Which of two versions is the later one. None: they do not compare. Decimal numbers do, at any length.
+    /// Compares two versions. `None` if they cannot be compared. Decimal numbers can, at any length.
     #[must_use]
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         match (&self.0, &other.0) {
@@ -87,7 +87,7 @@ impl Version {
         }
     }
 
-    /// The number that it is. None: it is none, or a larger one than any server writes.
+    /// The version as a number. `None` if it is not a number, or larger than any server writes.
     #[must_use]
     pub fn number(&self) -> Option<u64> {
         match &self.0 {
@@ -96,7 +96,7 @@ impl Version {
         }
     }
 
-    /// Whether the server sent none.
+    /// Whether the server sent no version.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, VersionForm::Other(text) if text.is_empty())
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_uid_reads_as_it_came() {
+    fn every_uid_prints_as_received() {
         for text in ["0b5e2f4c-6f0a-4c3d-9d0e-2f1f3a4b5c6d", "0B5E2F4C-6F0A-4C3D-9D0E-2F1F3A4B5C6D", "u-1", ""] {
             let uid = Uid::from(text);
             assert_eq!((&*uid.text(), &*uid.to_string()), (text, text));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn every_version_reads_as_it_came() {
+    fn every_version_prints_as_received() {
         for text in ["", "0", "7", "007", "18446744073709551615", "99999999999999999999999", "a1", "-1", "+1"] {
             assert_eq!(Version::from(text).to_string(), text);
         }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_small() {
+    fn uids_and_versions_are_small() {
         assert!(size_of::<Uid>() <= 24 && size_of::<Version>() <= 16);
     }
 }

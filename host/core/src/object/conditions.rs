@@ -1,26 +1,24 @@
-//! The conditions of an object's status, as small as they can be kept: most objects of a kind share one set.
+//! The conditions of an object's status, kept as compactly as possible: most objects of a kind share one set.
 //!
-//! They stand in the header so that counting them needs no text. Texts that nobody reads are packed, those of a long
-//! list before they reach the store, so that finding conditions in them would unpack every object. When an object comes,
-//! its text is at hand, and the object gets eight bytes larger. Reading the five conditions of a Pod makes its parsing
-//! about a third dearer (counted by callgrind, not optimised); an object without conditions costs nothing. Hence there is
-//! no flag. Called by the informers, which count them for `/metrics`.
+//! They are in the header so that counting them needs no text. Texts that are not read are packed, those of a long
+//! list even before they reach the store, so looking for conditions in texts would unpack every object. When an
+//! object arrives its text is at hand, and the header grows by eight bytes. Reading the five conditions of a Pod
+//! makes its parsing about a third more expensive (measured by callgrind, not optimised); an object without
+//! conditions costs nothing. Hence there is no flag. The informers count them for `/metrics`.
 
 use std::sync::Arc;
 
-/// The answer of a condition.
+/// The status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ConditionStatus {
-    /// It holds.
     True,
     /// It does not hold.
     False,
-    /// Nobody can tell.
+    /// It is not known whether it holds.
     Unknown,
 }
 
 impl ConditionStatus {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::True, Self::False, Self::Unknown];
 
     /// The status as Kubernetes writes it.
@@ -33,14 +31,14 @@ impl ConditionStatus {
         }
     }
 
-    /// The status that Kubernetes writes so.
+    /// Parses Kubernetes' spelling.
     #[must_use]
     pub fn of(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.as_str() == text)
     }
 }
 
-/// The conditions of one object, by type. Shared: cheap to clone.
+/// The conditions of one object by type. Shared and cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Conditions(Option<Arc<ConditionSet>>);
 
@@ -51,7 +49,7 @@ struct ConditionSet {
 }
 
 impl Conditions {
-    /// The set of `kept`, with `left_out` more that are not kept. No type may come twice.
+    /// The set of `kept`. `left_out` is the number of conditions not kept. No type may occur twice.
     #[must_use]
     pub fn new(kept: Vec<(Arc<str>, ConditionStatus)>, left_out: usize) -> Self {
         Self((!kept.is_empty() || left_out > 0).then(|| Arc::new(ConditionSet { kept, left_out })))
@@ -63,13 +61,13 @@ impl Conditions {
         self.0.as_ref().map(|set| &*set.kept).unwrap_or_default().iter()
     }
 
-    /// How many more the object has.
+    /// How many further conditions the object has.
     #[must_use]
     pub fn left_out(&self) -> usize {
         self.0.as_ref().map_or(0, |set| set.left_out)
     }
 
-    /// Whether both are the same set in memory: equal ones need not be.
+    /// Whether both are the same set in memory. Equal sets need not be.
     #[must_use]
     pub fn is_shared_with(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
@@ -78,7 +76,7 @@ impl Conditions {
         }
     }
 
-    /// Whether nobody else holds this set: whoever shares sets may forget it.
+    /// Whether no other object holds this set, so that the pool of shared sets may drop it.
     #[must_use]
     pub fn is_unshared(&self) -> bool {
         self.0.as_ref().is_some_and(|set| Arc::strong_count(set) == 1)
@@ -90,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_costs_an_object_one_pointer_and_equal_sets_are_equal_wherever_they_are() {
+    fn a_set_costs_one_pointer_and_equality_is_by_value() {
         assert_eq!(size_of::<Conditions>(), size_of::<usize>());
         let ready = || Conditions::new(vec![("Ready".into(), ConditionStatus::True)], 0);
         let one = ready();

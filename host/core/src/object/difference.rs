@@ -1,6 +1,6 @@
-//! The fields in which two states of an object differ, in few words, for people who look at what a write would do.
+//! Summarises the fields in which two states of an object differ, for people who check what a write would do.
 //!
-//! Nothing is decided by it: long values are cut, and of many fields only some are named.
+//! Decides nothing: long values are cut, and only some of many fields are named.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,13 +11,13 @@ use serde_json::Value;
 use crate::deceptive::is_deceptive;
 use crate::object::ObjectKind;
 
-/// How many fields are named. More are only counted.
+/// How many fields are named. The rest are only counted.
 const NAMED_FIELDS_MAX: usize = 20;
-/// The longest value that is shown, in bytes.
+/// The longest value shown, in bytes.
 const SHOWN_VALUE_BYTES_MAX: usize = 64;
-/// The longest path that is shown, in bytes.
+/// The longest path shown, in bytes.
 const SHOWN_PATH_BYTES_MAX: usize = 200;
-/// The fields of `metadata` that name the object or are the server's own.
+/// Fields of `metadata` that identify the object or that the server sets.
 const SYSTEM_METADATA: [&str; 11] = [
     "name",
     "generateName",
@@ -32,17 +32,17 @@ const SYSTEM_METADATA: [&str; 11] = [
     "managedFields",
 ];
 
-/// How much may be said of an object.
+/// How much of an object may be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disclosure {
     /// The values of its fields.
     Values,
-    /// Only which fields differ.
+    /// Only the names of fields that differ.
     Names,
 }
 
 impl Disclosure {
-    /// Of objects of `kind`: the values of Secrets are nobody's who reads a log.
+    /// For objects of `kind`: values of Secrets must not appear in logs.
     #[must_use]
     pub fn of(kind: &ObjectKind) -> Self {
         let is_secret = kind.group().is_empty() && &*kind.kind == "Secret";
@@ -55,7 +55,7 @@ impl Disclosure {
 pub struct Difference {
     fields: Vec<String>,
     unnamed: usize,
-    /// Of all fields, uncut.
+    /// Over all fields, uncut.
     fingerprint: u64,
 }
 
@@ -70,7 +70,7 @@ impl fmt::Display for Difference {
 }
 
 impl Difference {
-    /// The difference between two states. Names and what only the server sets are left out.
+    /// The difference between two states, without the object's identity and the fields that only the server sets.
     #[must_use]
     pub fn between(before: &Value, after: &Value, disclosure: Disclosure) -> Self {
         let (before, after) = (without_system_fields(before), without_system_fields(after));
@@ -79,7 +79,7 @@ impl Difference {
         walk.found
     }
 
-    /// The content of an object that is not there yet, or of which no other state is known.
+    /// The fields of a new object, or of one whose other state is not known.
     #[must_use]
     pub fn of_new(body: &Value, disclosure: Disclosure) -> Self {
         let mut walk = Walk { disclosure, is_new: true, found: Self::default() };
@@ -87,8 +87,8 @@ impl Difference {
         walk.found
     }
 
-    /// The change of `before` by the fields of `body`, an apply, an update or a merge patch, as far as the body alone tells. A
-    /// null removes.
+    /// The change of `before` by `body`, an apply, an update or a merge patch, as far as the body alone shows. A null
+    /// removes a field.
     #[must_use]
     pub fn of_body(before: &Value, body: &Value, disclosure: Disclosure) -> Self {
         let (before, body) = (without_system_fields(before), without_system_fields(body));
@@ -119,7 +119,7 @@ impl Difference {
         &self.fields
     }
 
-    /// How many more there are.
+    /// How many further fields differ.
     #[must_use]
     pub fn unnamed(&self) -> usize {
         self.unnamed
@@ -131,14 +131,14 @@ impl Difference {
         self.fields.is_empty()
     }
 
-    /// A number that another difference has only by chance, also in what is not named or cut. Times of day do not count: what
-    /// a plugin would write anew has other ones each time.
+    /// A hash of the whole difference, including the parts that are cut or not named. Timestamps do not count,
+    /// because a plugin that repeats a write uses new ones.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    /// Adds `field`, which says in few words what `exact` says whole.
+    /// Adds `field`, the short form of `exact`.
     fn push(&mut self, field: String, exact: &str) {
         let mut hasher = DefaultHasher::new();
         (self.fingerprint, timeless(exact)).hash(&mut hasher);
@@ -172,7 +172,7 @@ fn without_system_fields(object: &Value) -> Value {
     object
 }
 
-/// An owner in few words, and all that it says: by its uid alone the garbage collector would delete.
+/// An owner in short, but with everything that it says: the garbage collector deletes by the UID alone.
 fn brief_owner(owner: &Value) -> Value {
     let text = |field: &str| owner[field].as_str().unwrap_or_default();
     let role = |field: &str, role| if owner[field] == true { role } else { "" };
@@ -186,7 +186,7 @@ fn brief_owner(owner: &Value) -> Value {
     format!("{} {} ({})", text("kind"), text("name"), more.join(", ")).into()
 }
 
-/// The names, those of metadata last: what an object is for comes before.
+/// The names in order, with `metadata` last: the content matters more.
 fn in_order<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a String> {
     let mut names: Vec<_> = names.collect::<BTreeSet<_>>().into_iter().collect();
     names.sort_by_key(|name| *name == "metadata");
@@ -195,7 +195,7 @@ fn in_order<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a String> {
 
 struct Walk {
     disclosure: Disclosure,
-    /// There is nothing to compare with.
+    /// There is no state to compare with.
     is_new: bool,
     found: Difference,
 }
@@ -222,7 +222,7 @@ impl Walk {
         }
     }
 
-    /// Items that have names are told by their names, and others by their places.
+    /// List items that have names are shown by name, others by index.
     fn compare_lists(&mut self, path: &mut String, before: &[Value], after: &[Value]) {
         let said = self.found.clone();
         let keyed = ["name", "type"].into_iter().find_map(|key| Some((key, by(key, before)?, by(key, after)?)));
@@ -245,7 +245,7 @@ impl Walk {
         }
     }
 
-    /// As [`Self::compare`], for the fields that `body` has.
+    /// As [`Self::compare`], for the fields in `body`.
     fn set(&mut self, path: &mut String, before: Option<&Value>, body: &Value) {
         match (before, body) {
             (before, Value::Object(body)) if !body.is_empty() && before.is_none_or(Value::is_object) => {
@@ -281,7 +281,7 @@ fn within(path: &mut String, below: &str, walk: impl FnOnce(&mut String)) {
     path.truncate(length);
 }
 
-/// A field's part of a path.
+/// A field as a part of a path.
 fn field(name: &str) -> String {
     plain(name).map_or_else(|| format!("[{}]", quoted(name)), |name| format!(".{name}"))
 }
@@ -296,7 +296,7 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// The items, if each is an object with a `key` of its own.
+/// The items by `key`, if each is an object with a unique one.
 fn by<'a>(key: &str, items: &'a [Value]) -> Option<BTreeMap<&'a str, &'a Value>> {
     let named: Option<BTreeMap<_, _>> = items.iter().map(|item| Some((item.get(key)?.as_str()?, item))).collect();
     named.filter(|named| named.len() == items.len())
@@ -312,7 +312,7 @@ fn cut(text: &str, longest: usize) -> String {
     format!("{}{end}", kept.chars().map(printable).collect::<String>())
 }
 
-/// `text`, with every time of day left out.
+/// `text` without its timestamps.
 fn timeless(text: &str) -> String {
     let (mut kept, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(char) = rest.chars().next() {
@@ -325,7 +325,7 @@ fn timeless(text: &str) -> String {
     kept
 }
 
-/// The length of the RFC 3339 time with which `text` begins, if it does.
+/// The length of the RFC 3339 timestamp at the start of `text`, if there is one.
 fn time_at(text: &[u8]) -> Option<usize> {
     const SHAPE: &[u8] = b"0000-00-00T00:00:00";
     let fits = |(shape, byte): (&u8, &u8)| if *shape == b'0' { byte.is_ascii_digit() } else { shape == byte };
@@ -334,7 +334,7 @@ fn time_at(text: &[u8]) -> Option<usize> {
     is_time.then(|| SHAPE.len() + fraction())
 }
 
-/// The character, escaped if it would end a line or change how the rest of it reads.
+/// The character, escaped if it would end a line or change how the rest of the line reads.
 fn printable(char: char) -> String {
     if is_deceptive(char) { char.escape_unicode().to_string() } else { char.to_string() }
 }
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_named_with_what_they_are_and_would_be() {
+    fn fields_are_shown_with_old_and_new_value() {
         let before = json!({"kind": "D", "metadata": {"name": "a", "resourceVersion": "1", "labels": {"a.b/c": "x"}},
             "spec": {"replicas": 2, "paused": true, "containers": [{"name": "web", "image": "a"}, {"name": "log"}]}});
         let after = json!({"kind": "D", "metadata": {"name": "a", "resourceVersion": "2"},
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_object_is_for_comes_first_and_its_owner_takes_one_field() {
+    fn content_comes_before_metadata_and_an_owner_is_one_field() {
         let owner = json!({"apiVersion": "v1", "kind": "WebApp", "name": "shop", "uid": "u", "controller": true});
         let object = json!({"metadata": {"name": "a", "ownerReferences": [owner]}, "spec": {"replicas": 1}});
         let said = Difference::of_new(&object, Disclosure::Values).to_string();
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_shown_is_a_difference_all_the_same() {
+    fn parts_that_are_not_shown_still_count_as_a_difference() {
         let owned = |uid: &str| {
             let owner = json!({"apiVersion": "v1", "kind": "WebApp", "name": "shop", "uid": uid});
             json!({"metadata": {"ownerReferences": [owner]}})
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_told_by_their_types_and_may_be_compared_without_their_times() {
+    fn conditions_are_shown_by_type_and_compared_without_times() {
         let at = |time: &str| {
             let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": time});
             Difference::between(&json!({}), &json!({"status": {"conditions": [ready]}}), Disclosure::Values)
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn the_values_of_a_secret_are_never_said() {
+    fn the_values_of_a_secret_are_never_shown() {
         let names = Disclosure::of(&ObjectKind::new("v1", "Secret"));
         let before = json!({"data": {"a": "b2xk", "b": "b2xk"}, "metadata": {"annotations": {"last": "b2xk"}}});
         let after = json!({"data": {"a": "bmV3", "c": "bmV3"}, "metadata": {"annotations": {"last": "bmV3"}}});
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_plugin_writes_forges_no_line() {
+    fn a_plugins_text_cannot_forge_a_line() {
         let forged = "x\nERROR \u{1b}[2J\u{202e}\u{2028}";
         let new = Difference::of_new(&json!({"data": {forged: forged}}), Disclosure::Values).to_string();
         let patch = json!([{"op": forged, "path": forged, "value": forged}]);
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn however_much_differs_little_is_said() {
+    fn the_summary_is_bounded() {
         let many: BTreeMap<_, _> =
             (0..1000).map(|at| (format!("k{at:04}{}", "x".repeat(500)), "v".repeat(500))).collect();
         let said = between(&json!({"data": {}}), &json!({"data": many}));

@@ -1,7 +1,7 @@
 //! Decides what to do about a primary's finalizer before and after a call (ADR 8), without I/O.
 //!
-//! The host keeps one finalizer a plugin: `windlass.dev/<plugin>`. Adding and removing it are JSON patches that are tested
-//! against the incarnation and the version that the decision was made on, and on the very entry that goes.
+//! The host keeps one finalizer per plugin: `windlass.dev/<plugin>`. It is added and removed by JSON patches that
+//! test the object's UID, its version, and the very entry to be removed.
 
 mod touch;
 
@@ -13,7 +13,7 @@ pub(crate) use touch::{PatchOperation, below_metadata, metadata_of};
 
 use crate::object::Object;
 
-/// How the finalizers of this project begin.
+/// The prefix of this project's finalizers.
 pub const PREFIX: &str = "windlass.dev/";
 
 /// The finalizer of the plugin `plugin`.
@@ -25,14 +25,13 @@ pub fn name(plugin: &str) -> String {
 /// The step to take about a primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinalizerStep {
-    /// It is alive and lacks the finalizer: add it first, then call.
+    /// It is not being deleted and lacks the finalizer: add it, then call.
     AddFirst,
-    /// It is alive and has the finalizer: call.
+    /// It is not being deleted and has the finalizer: call.
     Call,
-    /// It is being deleted and waits for the plugin: call, and once the plugin is done take the finalizer off.
+    /// It is being deleted and waits for the plugin: call, and remove the finalizer once the plugin has finished.
     CleanUp,
-    /// It is being deleted and does not wait for the plugin, which has never begun or is done: there is nothing to call
-    /// about until it has gone.
+    /// It is being deleted and does not wait for the plugin, which has never begun or has finished: do not call.
     Leave,
 }
 
@@ -59,30 +58,30 @@ struct FinalizersMetadata {
     finalizers: Option<Vec<String>>,
 }
 
-/// The finalizers of an object, in its order.
+/// The finalizers of an object, in their order.
 #[must_use]
 pub fn of(object: &Object) -> Vec<String> {
     in_text(&object.text())
 }
 
-/// The finalizers that the JSON text of an object names.
+/// The finalizers in the JSON text of an object.
 #[must_use]
 pub fn in_text(text: &str) -> Vec<String> {
     serde_json::from_str::<FinalizersObject>(text).ok().and_then(|top| top.metadata.finalizers).unwrap_or_default()
 }
 
-/// Whether an object has the finalizer `name`, without counting as reading it.
+/// Whether an object has the finalizer `name`. Does not count as a read of the text.
 #[must_use]
 pub fn has(object: &Object, name: &str) -> bool {
     let text = object.glance();
-    // Few objects have it, and looking for it is quicker than reading.
+    // Few objects have it, and a text search is faster than parsing.
     text.contains(name) && in_text(&text).iter().any(|finalizer| finalizer == name)
 }
 
 /// The JSON patch that adds `name` to an object with these `finalizers`.
 #[must_use]
 pub fn addition(finalizers: &[String], name: &str) -> String {
-    // A JSON patch cannot add to a list that is not there.
+    // A JSON patch cannot add to a list that does not exist.
     let operation = if finalizers.is_empty() {
         json!({"op": "add", "path": "/metadata/finalizers", "value": [name]})
     } else {
@@ -91,8 +90,8 @@ pub fn addition(finalizers: &[String], name: &str) -> String {
     Value::from(vec![operation]).to_string()
 }
 
-/// The JSON patch that removes `name` from an object with these `finalizers`, and nothing else whatever has happened
-/// meanwhile. None: it has no such finalizer.
+/// The JSON patch that removes `name` from an object with these `finalizers`, and nothing else even
+/// if the object has changed. `None` if it has no such finalizer.
 #[must_use]
 pub fn removal(finalizers: &[String], name: &str) -> Option<String> {
     let path = format!("/metadata/finalizers/{}", finalizers.iter().position(|finalizer| finalizer == name)?);
@@ -109,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn what_marks_objects_is_the_same_in_every_version() {
-        // Another version, or the next one, finds by these what it has to look after.
+    fn marker_names_are_the_same_in_every_version() {
+        // Another version of the host recognises its objects by these names.
         assert_eq!(name("webapp"), "windlass.dev/webapp");
         assert_eq!(crate::call::compose::CREATED_BY, "windlass.dev/created-by");
     }
 
     #[test]
-    fn a_finalizer_is_never_added_to_what_is_being_deleted() {
+    fn a_finalizer_is_never_added_during_deletion() {
         let [with, without] = [list(&["other/x", "windlass.dev/a"]), list(&["other/x"])];
         assert_eq!(step(false, &without, "windlass.dev/a"), FinalizerStep::AddFirst);
         assert_eq!(step(false, &with, "windlass.dev/a"), FinalizerStep::Call);
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_addition_leaves_what_is_there() {
+    fn an_addition_keeps_other_finalizers() {
         assert!(addition(&[], "windlass.dev/a").contains(r#"["windlass.dev/a"]"#));
         assert!(addition(&list(&["other/x"]), "windlass.dev/a").contains("/metadata/finalizers/-"));
     }

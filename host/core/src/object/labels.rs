@@ -1,10 +1,10 @@
-//! An object's labels, as small as they can be kept: the Pods of one template share one set.
+//! An object's labels, kept compactly: the Pods of one template share one set.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Labels by key, in the order of keys. Shared: cheap to clone.
+/// Labels in key order. Shared and cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Labels(Arc<[(Arc<str>, Arc<str>)]>);
 
@@ -12,29 +12,29 @@ impl Labels {
     /// The value of the label `key`.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Arc<str>> {
-        // Objects have a handful: walking them is quicker than halving them.
+        // Objects have a handful of labels: a linear search is faster than a binary one.
         self.0.iter().find(|(name, _)| **name == *key).map(|(_, value)| value)
     }
 
-    /// All labels, in the order of keys.
+    /// All labels in key order.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
-    /// Whether nobody else holds this set: whoever shares sets may forget it.
+    /// Whether no other object holds this set, so that the pool of shared sets may drop it.
     #[must_use]
     pub fn is_unshared(&self) -> bool {
         Arc::strong_count(&self.0) == 1
     }
 }
 
-/// A text that is no set of labels.
+/// A text that is not a set of labels.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a set of labels, which is like \"app=web,tier=front\"")]
 pub struct LabelsError(String);
 
-/// As `app=web,tier=front`, in the order of keys.
+/// As `app=web,tier=front`, in key order.
 impl fmt::Display for Labels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, (key, value)) in self.iter().enumerate() {
@@ -58,7 +58,7 @@ impl FromStr for Labels {
     }
 }
 
-/// Of a key that comes twice, the last value counts, as in JSON.
+/// If a key occurs twice, the last value wins, as in JSON.
 impl FromIterator<(Arc<str>, Arc<str>)> for Labels {
     fn from_iter<I: IntoIterator<Item = (Arc<str>, Arc<str>)>>(labels: I) -> Self {
         let sorted: std::collections::BTreeMap<_, _> = labels.into_iter().collect();

@@ -1,8 +1,8 @@
-//! Owner references: what the garbage collector accepts, checked before a request is sent, and what a claim does about
-//! the objects that it finds.
+//! Owner references: checks before a request that the garbage collector accepts them, and decides what a claim does
+//! about the objects that it finds.
 //!
-//! A reference that crosses namespaces is not refused by the API server; the garbage collector deletes the child as an
-//! orphan minutes later. So it is refused here.
+//! The API server accepts a reference across namespaces, but the garbage collector deletes such a child as an orphan
+//! minutes later. So the host refuses it.
 
 mod added;
 
@@ -15,25 +15,15 @@ pub use added::{AddedOwners, NamedOwner, added};
 /// Why an owner cannot own a child.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OwnerError {
-    /// The owner is gone, or was never seen: without its UID nothing can refer to it.
+    /// The owner is gone or was never seen. Without its UID, no reference is possible.
     #[error("the primary {0} is gone, so it cannot own anything")]
     Gone(ObjectKey),
     /// The owner is namespaced and the child is not.
     #[error("the primary {owner} is namespaced and cannot own the cluster-scoped {child}")]
-    ClusterScopedChild {
-        /// The owner.
-        owner: ObjectKey,
-        /// The child.
-        child: ObjectKey,
-    },
+    ClusterScopedChild { owner: ObjectKey, child: ObjectKey },
     /// The owner is in another namespace.
     #[error("the primary {owner} cannot own {child} in another namespace")]
-    OtherNamespace {
-        /// The owner.
-        owner: ObjectKey,
-        /// The child.
-        child: ObjectKey,
-    },
+    OtherNamespace { owner: ObjectKey, child: ObjectKey },
 }
 
 /// The controller reference by which `owner` owns `child`, as JSON.
@@ -63,18 +53,18 @@ pub fn controller_reference(owner: &ObjectRef, child: &ObjectKey) -> Result<Valu
 pub enum ClaimStep {
     /// Makes the primary its controller.
     Adopt,
-    /// Takes the primary from its owners.
+    /// Removes the primary from its owners.
     Release,
-    /// Nothing: it is another's, or ours already, or none of our business.
+    /// Nothing: another owner controls it, it is owned already, or the claim does not concern it.
     Leave,
 }
 
-/// Decides what a claim by `owner` does about `object`, which its selector matches or not (client-go:
+/// Decides what a claim by `owner` does about `object`. `is_match` says whether the selector matches (client-go:
 /// `BaseControllerRefManager.ClaimObject`).
 #[must_use]
 pub fn claim_step(owner: &Header, object: &Header, is_match: bool) -> ClaimStep {
     if owner.deleting {
-        // What it has goes with it, or stays, as its own deletion says; and it takes nothing more along.
+        // Its own deletion decides about its children, and it adopts no more.
         return ClaimStep::Leave;
     }
     match object.controller() {
@@ -90,7 +80,7 @@ fn may_own(owner: &ObjectKey, object: &ObjectKey) -> bool {
     owner.namespace.is_none() || owner.namespace == object.namespace
 }
 
-/// The owners of an object after it was adopted by the owner of `reference`, a [`controller_reference`].
+/// The owners of an object after adoption by the owner of `reference`, a [`controller_reference`].
 #[must_use]
 pub fn owners_with(mut owners: Vec<Value>, reference: Value) -> Vec<Value> {
     owners.retain(|owner| owner["uid"] != reference["uid"]);
@@ -98,7 +88,7 @@ pub fn owners_with(mut owners: Vec<Value>, reference: Value) -> Vec<Value> {
     owners
 }
 
-/// The owners of an object after it was released by the owner `uid`.
+/// The owners of an object after release by the owner with this `uid`.
 #[must_use]
 pub fn owners_without(mut owners: Vec<Value>, uid: &str) -> Vec<Value> {
     owners.retain(|owner| owner["uid"] != uid);
@@ -113,7 +103,7 @@ mod tests {
     use crate::object::labels::Labels;
     use crate::object::{ObjectKind, OwnerReference};
 
-    /// The header of an object of `namespace`, controlled by `controller`.
+    /// The header of an object in `namespace`, controlled by `controller`.
     fn header(namespace: Option<&str>, uid: &str, controller: Option<&str>, deleting: bool) -> Header {
         let kind = ObjectKind::new("apps.kubedojo.io/v1beta1", "WebApp");
         let reference = |uid: &str, controller| OwnerReference {
@@ -122,7 +112,7 @@ mod tests {
             uid: uid.into(),
             controller,
         };
-        // Another owner, that does not control it, never matters.
+        // An owner that is not the controller never matters.
         let owners = std::iter::once(reference("other", false)).chain(controller.map(|uid| reference(uid, true)));
         Header {
             key: ObjectKey { namespace: namespace.map(Into::into), name: uid.into() },
@@ -150,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_deleted_neither_adopts_nor_releases_nor_is_adopted() {
+    fn objects_being_deleted_neither_adopt_nor_release_nor_are_adopted() {
         let going = header(Some("prod"), "u-1", None, true);
         for controller in [None, Some("u-1")] {
             for is_match in [true, false] {
@@ -165,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespaced_owner_adopts_in_its_namespace_and_a_cluster_scoped_one_anywhere() {
+    fn only_a_cluster_scoped_owner_adopts_in_any_namespace() {
         let step =
             |owner, object| claim_step(&header(owner, "u-1", None, false), &header(object, "c", None, false), true);
         assert_eq!(step(Some("prod"), Some("prod")), ClaimStep::Adopt);
@@ -176,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn other_owners_stay_what_they_are() {
+    fn other_owners_are_kept() {
         let (ours, other) = (json!({"uid": "u-1", "controller": true}), json!({"uid": "other"}));
         let plain = json!({"uid": "u-1"});
         assert_eq!(owners_with(vec![other.clone(), plain], ours.clone()), [other.clone(), ours.clone()]);
@@ -184,8 +174,8 @@ mod tests {
     }
 
     proptest! {
-        /// Several owners act on one object, one after the other, and each sees what the one before has left. At most
-        /// one controls it, none takes it from another, and an owner that looks again has nothing to do.
+        /// Several owners claim one object in turn, each seeing the result of the one before. At most one controls
+        /// it, none takes it from another, and an owner that claims again has nothing to do.
         #[test]
         fn claims_never_take_from_each_other_and_settle(
             claims in prop::collection::vec((0_usize..3, any::<bool>()), 1..20), deleting in any::<bool>(),

@@ -1,10 +1,10 @@
-//! Names as steps of a URL's path: which names can be one, and how a name is written there (ADR 34).
+//! Names as segments of a URL path: which are valid, and how they are encoded (ADR 34).
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Why no object, of whatever kind, can have this name, or `None` if one can. The rest of what a name may be is each kind's
-/// own, and the server's to say. As `k8s.io/apimachinery/pkg/api/validation/path` has it, and a name is not empty.
+/// Why no object of any kind can have this name, or `None` if one can. Each kind has further rules, which the server
+/// checks. As `k8s.io/apimachinery/pkg/api/validation/path`, and a name is not empty.
 #[must_use]
 pub fn flaw(name: &str) -> Option<&'static str> {
     match name {
@@ -17,19 +17,19 @@ pub fn flaw(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Appends `text`, all but unreserved characters percent-encoded, so that it stands for itself in a path or query.
+/// Appends `text` with everything but unreserved characters percent-encoded.
 pub fn encode(target: &mut String, text: &str) {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
             target.push(char::from(byte));
         } else {
-            // Writing to a text cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(target, "%{byte:02X}");
         }
     }
 }
 
-/// The text that stands in a path as `segment`. A percent sign that encodes nothing stays.
+/// Decodes a path segment. A percent sign that encodes nothing stays.
 #[must_use]
 pub fn decode(segment: &str) -> Cow<'_, str> {
     let Some((first, rest)) = segment.split_once('%') else { return segment.into() };
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_encodes_nothing_is_decoded_as_it_is() {
+    fn a_percent_sign_that_encodes_nothing_stays() {
         for (segment, text) in [("a%20b", "a b"), ("%", "%"), ("%zz%41", "%zzA"), ("a%4", "a%4"), ("%C3%A9", "é")] {
             assert_eq!(decode(segment), text);
         }

@@ -1,4 +1,4 @@
-//! Objects that an operator has paused: no call is made about them until the annotation is gone.
+//! Pauses objects: no call is made about an object while it has the annotation.
 
 use crate::object::Object;
 use crate::object::annotation;
@@ -6,7 +6,8 @@ use crate::object::annotation;
 /// The annotation that pauses a primary.
 pub const ANNOTATION: &str = "windlass.dev/paused";
 
-/// Whether `object` is paused: it carries the annotation, with any value but `false`. Who writes `yes` at 3 a.m. means it.
+/// Whether `object` is paused: it has the annotation, with any value but `false`. An operator who writes `yes` at 3
+/// a.m. means it.
 #[must_use]
 pub fn is_paused(object: &Object) -> bool {
     annotation::value_of(object, ANNOTATION).is_some_and(|value| value != "false")

@@ -1,7 +1,7 @@
 //! JSON pointers (RFC 6901) in which `*` stands for each element of a list.
 //!
-//! RFC 6901 gives `*` no meaning in a list, so no pointer of it changes its own: in an object `*` is a key, as `0` is a
-//! place in a list and a key in an object.
+//! RFC 6901 gives `*` no meaning in a list, so every pointer of the RFC keeps its meaning. In an object `*` is a key,
+//! just as `0` is an index in a list and a key in an object.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ pub fn has_each(pointer: &str) -> bool {
     pointer.split('/').any(|segment| segment == EACH)
 }
 
-/// The values at `pointer`, in the order of their lists.
+/// The values at `pointer`, in list order.
 #[must_use]
 pub fn values<'v>(value: &'v Value, pointer: &str) -> Vec<&'v Value> {
     let mut found = vec![value];
@@ -29,7 +29,7 @@ pub fn values<'v>(value: &'v Value, pointer: &str) -> Vec<&'v Value> {
     found
 }
 
-/// Whether a value at `pointer` differs, or is in only one of the two.
+/// Whether a value at `pointer` differs, or exists in only one of the two.
 #[must_use]
 pub fn differs(old: &Value, new: &Value, pointer: &str) -> bool {
     let path: Vec<_> = segments(pointer).collect();
@@ -74,7 +74,7 @@ fn child<'v>(value: &'v Value, segment: &str) -> Option<&'v Value> {
     }
 }
 
-/// The place in a list that a segment names; RFC 6901: digits without a leading zero.
+/// The list index that a segment names; RFC 6901: digits without a leading zero.
 #[must_use]
 pub fn place(segment: &str) -> Option<usize> {
     let is_canonical =
@@ -88,7 +88,7 @@ pub fn joined(pointer: &str, key: &str) -> String {
     format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
-/// The key that a segment of a pointer writes.
+/// Unescapes a segment of a pointer.
 #[must_use]
 pub fn unescaped(segment: &str) -> Cow<'_, str> {
     if segment.contains('~') {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_compared_place_by_place() {
+    fn values_are_compared_index_by_index() {
         let named =
             |names: &[&str]| json!({"refs": names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>()});
         let changed = |old: &Value, new: &Value| differs(old, new, "/refs/*/name");
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_becomes_an_object_has_changed_if_it_had_the_value() {
+    fn a_list_that_becomes_an_object_differs_if_it_had_a_value() {
         let (list, object) = (json!({"a": [{"b": 1}]}), json!({"a": {"*": {"b": 1}}}));
         assert!(differs(&list, &object, "/a/*/b"));
         assert!(!differs(&list, &object, "/a/*/none"));

@@ -1,4 +1,4 @@
-//! References that say namespace and name in two fields, as `{"namespace": "prod", "name": "shop"}`.
+//! References with namespace and name in two fields, such as `{"namespace": "prod", "name": "shop"}`.
 
 use std::sync::Arc;
 
@@ -7,32 +7,33 @@ use serde_json::Value;
 use crate::object::ObjectKey;
 use crate::object::pointer;
 
-/// Where an object has references to others. JSON pointers; only `base` may have a `*`, and leads to each reference.
+/// Where an object has references to others, as JSON pointers. Only `base` may contain a `*`; it leads to each
+/// reference.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReferencePath {
-    /// The reference. Empty: the object itself.
+    /// The reference. Empty means the object itself.
     pub base: Arc<str>,
-    /// Where it has the namespace, below the base. None: it has none.
+    /// The namespace, below the base. `None` if references have none.
     pub namespace: Option<Arc<str>>,
-    /// Where it has the name, below the base.
+    /// The name, below the base.
     pub name: Arc<str>,
 }
 
-/// A reference as an object has it.
+/// A reference, as read from an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reference<'v> {
-    /// None: that of the object that has the reference.
+    /// `None` means the namespace of the object that contains the reference.
     pub(crate) namespace: Option<&'v str>,
     pub(crate) name: &'v str,
 }
 
 impl ReferencePath {
-    /// The pointers to all that it reads.
+    /// The pointers to everything that it reads.
     pub fn pointers(&self) -> impl Iterator<Item = String> {
         std::iter::once(&self.name).chain(&self.namespace).map(|below| format!("{}{below}", self.base))
     }
 
-    /// The references of the object whose JSON is `body`. One that cannot be right is left out.
+    /// The references of the object whose JSON is `body`, without malformed ones.
     pub(crate) fn read<'v>(&self, body: &'v Value) -> Vec<Reference<'v>> {
         let bases = pointer::values(body, &self.base);
         bases.into_iter().filter_map(|base| self.reference(base)).collect()
@@ -51,7 +52,7 @@ impl ReferencePath {
 }
 
 impl Reference<'_> {
-    /// The key that it means in an object with the key `own`.
+    /// The key that it refers to in an object with the key `own`.
     pub(crate) fn key(&self, own: &ObjectKey) -> ObjectKey {
         let namespace = self.namespace.map(Arc::from).or_else(|| own.namespace.clone());
         ObjectKey { namespace, name: self.name.into() }
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_namespace_is_none_and_what_cannot_be_a_name_is_no_reference() {
+    fn an_empty_namespace_is_absent_and_a_bad_name_is_no_reference() {
         let of = |namespace: Value, name: Value| {
             keys(&path("/ref", Some("/namespace")), &json!({"ref": {"namespace": namespace, "name": name}}))
         };
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_names_all_that_it_reads() {
+    fn a_path_lists_everything_that_it_reads() {
         let pointers: Vec<_> = path("/spec/refs/*", Some("/namespace")).pointers().collect();
         assert_eq!(pointers, ["/spec/refs/*/name", "/spec/refs/*/namespace"]);
     }

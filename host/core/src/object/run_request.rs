@@ -1,4 +1,4 @@
-//! Requests to run an object's key: somebody sets an annotation of a primary to another value, as Flux does it with
+//! Requests to run an object's key: a user sets an annotation of the primary to a new value, as with Flux's
 //! `reconcile.fluxcd.io/requestedAt`.
 //!
 //! The change itself is the request. The host keeps no value and writes nothing, so a restart requests nothing.
@@ -6,11 +6,11 @@
 use crate::object::Object;
 use crate::object::annotation;
 
-/// The annotation. Any value will do; by convention it is the time in RFC 3339.
+/// Any value will do; by convention it is the time in RFC 3339.
 pub const ANNOTATION: &str = "windlass.dev/run-requested-at";
 
-/// Whether the change of a primary from `old` to `new` requests a run: the annotation is new, or has another value. Its removal
-/// requests nothing.
+/// Whether the change of a primary from `old` to `new` requests a run: the annotation is new or has another value.
+/// Removing it requests nothing.
 #[must_use]
 pub fn is_made(old: &Object, new: &Object) -> bool {
     let requested = annotation::value_of(new, ANNOTATION);
@@ -23,7 +23,7 @@ mod tests {
     use crate::object::annotation::annotated;
 
     #[test]
-    fn another_value_is_a_request_and_the_same_or_none_is_not() {
+    fn only_a_new_value_is_a_request() {
         let at = |time: &str| annotated(&format!(r#"{{"a":"b","windlass.dev/run-requested-at":"{time}"}}"#));
         assert!(is_made(&annotated("null"), &at("2026-01-01T00:00:00Z")));
         assert!(is_made(&at("2026-01-01T00:00:00Z"), &at("now")));

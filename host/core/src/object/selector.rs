@@ -1,7 +1,7 @@
 //! Label selectors in Kubernetes' syntax, evaluated in the host: `app=web,tier in (front,back),!canary,shard>3`.
 //!
-//! The whole grammar of the API server's parser, the same validity rules for keys and values, and the same answers for
-//! labels that are absent. Selectors that objects carry are read by `selector/label_selector.rs`.
+//! Implements the whole grammar of the API server's parser, its validity rules for keys and values, and its answers
+//! for absent labels. `selector/label_selector.rs` reads selectors that are fields of objects.
 
 mod label_selector;
 
@@ -13,14 +13,13 @@ use crate::object::labels::Labels;
 /// Why a text is not a label selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
-    /// The grammar asks for something else at this place.
+    /// The grammar expects something else here.
     #[error("in the label selector {selector:?}: expected {expected}, found {found}")]
     Syntax {
-        /// The whole selector.
         selector: String,
-        /// The text that would have been right.
+        /// The text that would be valid.
         expected: &'static str,
-        /// The text that was there.
+        /// The text found.
         found: String,
     },
     /// A key is not a qualified name.
@@ -28,18 +27,11 @@ pub enum SelectorError {
         "in the label selector {selector:?}: {key:?} is not a label key (a name of at most 63 letters, digits, '-', '_' \
          and '.', after an optional DNS prefix and '/')"
     )]
-    Key {
-        /// The whole selector.
-        selector: String,
-        /// The key.
-        key: String,
-    },
-    /// A value is not a label value, or not an integer where one is needed.
+    Key { selector: String, key: String },
+    /// A value is not a label value, or not an integer where one is required.
     #[error("in the label selector {selector:?}: {value:?} is not {expected}")]
     Value {
-        /// The whole selector.
         selector: String,
-        /// The value.
         value: String,
         /// The rule that it breaks.
         expected: &'static str,
@@ -82,8 +74,8 @@ impl Selector {
         self.requirements.is_empty()
     }
 
-    /// A label, and its values without one of which nothing is selected: the label with the fewest. None: objects without
-    /// any label may be selected.
+    /// A label, and the values of which an object must have one to match: the label with the fewest values. `None` if
+    /// objects without any label may match.
     #[must_use]
     pub fn needed(&self) -> Option<(&str, impl Iterator<Item = &str>)> {
         let needed = self.requirements.iter().filter_map(|requirement| match &requirement.test {
@@ -120,7 +112,7 @@ impl FromStr for Selector {
             requirements.push(parser.requirement()?);
             match parser.take() {
                 Token::End => break,
-                // A comma promises another requirement.
+                // A comma must be followed by another requirement.
                 Token::Symbol(",") if parser.peek() != Token::End => {}
                 Token::Symbol(",") => return Err(parser.unexpected("a label key after ','", Token::End)),
                 other => return Err(parser.unexpected("',' or the end", other)),
@@ -202,7 +194,7 @@ impl<'a> SelectorParser<'a> {
         }
     }
 
-    /// A value, which may be empty: then the next token is none of its own.
+    /// A value. If it is empty, the next token does not belong to it.
     fn value(&mut self) -> Result<String, SelectorError> {
         match self.peek() {
             Token::Word(value) => {
@@ -301,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn each_operator_answers_as_the_server_does() {
+    fn each_operator_matches_as_on_the_server() {
         let web = [("app", "web"), ("shard", "4"), ("empty", "")];
         let cases = [
             ("", true),
@@ -338,14 +330,14 @@ mod tests {
     }
 
     #[test]
-    fn keywords_are_keys_and_values_where_only_those_can_stand() {
+    fn keywords_are_keys_and_values_where_nothing_else_fits() {
         assert!(matches("in in (in,notin)", &[("in", "notin")]));
         assert!(matches("notin", &[("notin", "")]));
         assert!(matches("example.com/app=in", &[("example.com/app", "in")]));
     }
 
     #[test]
-    fn what_the_server_refuses_is_refused() {
+    fn selectors_that_the_server_refuses_are_refused() {
         let wrong = [
             ",",
             "a,",

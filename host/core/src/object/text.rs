@@ -1,21 +1,21 @@
-//! The text of an object: whole while it is read, packed while it is not.
+//! The text of an object: whole while it is being read, packed otherwise.
 //!
-//! Most objects of a large cache are looked at once, when they come. Packed against a dictionary of their neighbours they
-//! need a third or a quarter of their size.
+//! Most objects of a large cache are read once, when they arrive. Packed against a dictionary of similar objects,
+//! they need a third or a quarter of their size.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lz4_flex::block::{compress_prepend_size_with_dict, decompress_size_prepended_with_dict};
 
-/// How much of a dictionary is used. LZ4 refers back at most 64 KiB, the text that is being packed included.
+/// How much of a dictionary is used. LZ4 refers back at most 64 KiB, including the text being packed.
 const DICTIONARY_BYTES: usize = 48 << 10;
 
-/// Text that the objects of one informer have in common: some of them, one after the other.
+/// Text that the objects of one informer have in common: several of them, concatenated.
 pub struct Dictionary(Vec<u8>);
 
 impl Dictionary {
-    /// Made of samples, of which the last ones count if they are too many.
+    /// A dictionary of `samples`. If they are too many, the last ones count.
     #[must_use]
     pub fn new<'a>(samples: impl IntoIterator<Item = &'a str>) -> Self {
         let mut bytes: Vec<u8> = samples.into_iter().flat_map(str::bytes).collect();
@@ -31,12 +31,12 @@ impl fmt::Debug for Dictionary {
     }
 }
 
-/// A text in either form. Two are equal if they say the same.
+/// A text in either form. Texts are equal if their contents are.
 pub(crate) struct Text(Mutex<TextState>);
 
 struct TextState {
     form: TextForm,
-    /// Somebody has asked for the text since it was last cooled.
+    /// It was read since it was last cooled.
     is_read: bool,
 }
 
@@ -60,13 +60,13 @@ impl Text {
         form.text()
     }
 
-    /// As [`Text::get`], but nobody has read it.
+    /// As [`Text::get`], but does not count as a read.
     pub(crate) fn glance(&self) -> Arc<str> {
         let form = self.state().form.clone();
         form.text()
     }
 
-    /// See [`Object::cool`](crate::object::Object::cool). The work is done outside of the lock.
+    /// See [`Object::cool`](crate::object::Object::cool). Packs and unpacks outside the lock.
     pub(crate) fn cool(&self, dictionary: &Arc<Dictionary>) {
         let (before, is_read) = {
             let mut state = self.state();
@@ -89,11 +89,11 @@ impl Text {
         }
     }
 
-    /// [`Self::footprint`] as long as the text is whole.
+    /// [`Self::footprint`] as if the text were whole.
     pub(crate) fn whole_footprint(&self) -> usize {
         match &self.state().form {
             TextForm::Whole(text) => text.len(),
-            // What `compress_prepend_size_with_dict` prepends.
+            // The length that `compress_prepend_size_with_dict` prepends.
             TextForm::Packed(bytes, _) => bytes.first_chunk().map_or(0, |length| u32::from_le_bytes(*length) as usize),
         }
     }
@@ -106,7 +106,7 @@ impl Text {
 impl TextForm {
     /// # Panics
     ///
-    /// If the host's memory has been damaged: what `pack` made is unpacked with what it was packed with.
+    /// If the host's memory is corrupted: the text was packed with this very dictionary.
     fn text(&self) -> Arc<str> {
         match self {
             Self::Whole(text) => Arc::clone(text),
@@ -118,7 +118,7 @@ impl TextForm {
     }
 }
 
-/// None: it would save too little to be worth the unpacking.
+/// `None` if packing would save too little to be worth unpacking.
 fn pack(text: &str, dictionary: &Arc<Dictionary>) -> Option<TextForm> {
     let packed = compress_prepend_size_with_dict(text.as_bytes(), &dictionary.0);
     (packed.len() < text.len() / 4 * 3).then(|| TextForm::Packed(packed.into(), Arc::clone(dictionary)))
@@ -126,7 +126,7 @@ fn pack(text: &str, dictionary: &Arc<Dictionary>) -> Option<TextForm> {
 
 impl PartialEq for Text {
     fn eq(&self, other: &Self) -> bool {
-        // Each lock by itself: another thread may compare the other way round.
+        // Lock one after the other: another thread may compare in the opposite order.
         std::ptr::eq(self, other) || {
             let mine = self.glance();
             mine == other.glance()
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_is_packed_and_what_is_read_again_is_unpacked() {
+    fn unread_text_is_packed_and_unpacked_when_read_again() {
         let dictionary = dictionary();
         let text = Text::new(sample(9).into());
         assert_eq!(*text.get(), sample(9));
@@ -180,14 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn what_has_nothing_in_common_with_its_neighbours_stays_whole() {
+    fn text_unlike_its_neighbours_stays_whole() {
         let text = Text::new("zq8#-!".into());
         text.cool(&dictionary());
         assert!(!is_packed(&text));
     }
 
     #[test]
-    fn two_texts_are_equal_in_whatever_form() {
+    fn texts_are_equal_in_either_form() {
         let (whole, packed) = (Text::new(sample(3).into()), Text::new(sample(3).into()));
         packed.cool(&dictionary());
         assert!(is_packed(&packed) && whole == packed);
@@ -203,8 +203,8 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_packed_reads_the_same() {
-        // A small generator, so that this crate needs no other: xorshift.
+    fn packed_text_reads_the_same() {
+        // A small xorshift generator, so that this crate needs no other.
         let mut state = 0x9E37_79B9_7F4A_7C15_u64;
         let mut next = move |below: usize| {
             state ^= state << 13;

@@ -1,16 +1,16 @@
-//! Writes that a read-only host (`--read-only`) has withheld, as status and logs tell of them.
+//! Writes that a read-only host (`--read-only`) did not send, for status and logs.
 
 use crate::object::ObjectRef;
 use crate::object::difference::Difference;
 
-/// The fate of the object, had the write been carried out.
+/// The effect that the write would have had on the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WithheldEffect {
-    /// There is no such object: it would be created.
+    /// It does not exist and would be created.
     Create,
     /// It would be changed.
     Change,
-    /// It would be deleted, at once or when its finalizers are off.
+    /// It would be deleted, at once or after its finalizers are removed.
     Delete,
 }
 
@@ -26,19 +26,17 @@ impl WithheldEffect {
     }
 }
 
-/// A write that was not carried out, because the host is read-only.
+/// A write that was not sent because the host is read-only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WithheldWrite {
-    /// The API verb.
     pub verb: &'static str,
-    /// Resource, group and subresource: `deployments.apps/scale`.
+    /// Resource, group and subresource, such as `deployments.apps/scale`.
     pub resource: String,
-    /// The object. A name that the host has made up ends with `*`: the next one is another.
+    /// The object. A generated name ends with `*`, because the next one would differ.
     pub object: ObjectRef,
-    /// Its fate.
     pub effect: WithheldEffect,
     /// The fields that would change.
     pub difference: Difference,
-    /// Why the server has not judged it by a dry run. None: it has.
+    /// Why the server has not checked it by a dry run. `None` if it has.
     pub unjudged: Option<String>,
 }

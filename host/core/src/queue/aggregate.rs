@@ -1,13 +1,13 @@
-//! Several errors as one (apimachinery: `util/errors`).
+//! Combines several errors into one (apimachinery: `util/errors`).
 
 use std::fmt;
 
-/// All that went wrong, at least one error. Of those that read alike there is one.
+/// At least one error, without duplicates of the same text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aggregate<E>(Vec<E>);
 
 impl<E: fmt::Display> Aggregate<E> {
-    /// Those of `results` that are errors, in their order. None: none is.
+    /// The errors in `results`, in order. `None` if there are none.
     pub fn of(results: impl IntoIterator<Item = Option<E>>) -> Option<Self> {
         let mut errors: Vec<E> = Vec::new();
         let mut texts = Vec::new();
@@ -21,12 +21,12 @@ impl<E: fmt::Display> Aggregate<E> {
         (!errors.is_empty()).then_some(Self(errors))
     }
 
-    /// Whether it is one of those that `matches` means: one of its errors is.
+    /// Whether `matches` holds for any of its errors.
     pub fn is(&self, matches: impl FnMut(&E) -> bool) -> bool {
         self.0.iter().any(matches)
     }
 
-    /// The errors, in the order in which they came.
+    /// The errors in order.
     pub fn iter(&self) -> std::slice::Iter<'_, E> {
         self.0.iter()
     }
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn empties_are_dropped_and_what_reads_alike_is_said_once() {
+    fn empty_results_and_duplicate_messages_are_dropped() {
         let (lost, found) = (error(ApiReason::NotFound, "pods"), error(ApiReason::Conflict, "pods"));
         let all = Aggregate::of([None, Some(lost.clone()), None, Some(found.clone()), Some(lost.clone())]);
         let all = all.expect("errors");
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_what_one_of_its_errors_is() {
+    fn an_aggregate_matches_if_any_error_does() {
         let all = Aggregate::of([ApiReason::NotFound, ApiReason::Conflict].map(|reason| Some(error(reason, "pods"))));
         let is = |reason| all.as_ref().is_some_and(|all| all.is(|error| error.reason == reason));
         assert!(is(ApiReason::NotFound) && is(ApiReason::Conflict) && !is(ApiReason::Timeout));

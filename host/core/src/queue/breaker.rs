@@ -1,28 +1,27 @@
-//! A controller's circuit breaker: whether its plugin is to be called at all, after calls that came back without an answer.
+//! A controller's circuit breaker: decides whether the plugin is called at all after several calls trapped.
 //!
-//! Code that traps over one key may have trouble with that key, and the key's backoff sees to it. Code that traps over one
-//! key after the other has trouble with all of them, and each further call only costs. Then the circuit *opens*: nothing is
-//! called for a while, and the keys stay queued. After that it is *half-open*: one call is made, the probe, and how it ends
-//! decides. The host's `circuit` asks and waits; nothing here reads a clock.
+//! Code that traps about a single key may have a problem with that key, and the key's backoff handles it. Code that
+//! traps about one key after the other has a problem with all of them, and further calls only cost. Then the circuit
+//! *opens*: no calls are made for a while, and the keys stay queued. After that it is *half-open*: one call is made,
+//! the probe, and its result decides. The host's `circuit` asks and waits; nothing here reads a clock.
 
 use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::retry::RetryPolicy;
 
-/// Traps over so many different keys, with no answer between them, open a circuit.
+/// Traps about this many different keys, without an answer in between, open a circuit.
 pub const TRAPPED_KEYS_MIN: usize = 5;
-/// For how long a circuit opens first. Each probe that traps doubles it.
+/// The first pause of an open circuit. Each probe that traps doubles it.
 pub const BREAKER_PAUSE_MIN: Duration = Duration::from_secs(10);
-/// For how long it opens at most.
+/// The longest pause.
 pub const BREAKER_PAUSE_MAX: Duration = Duration::from_mins(5);
 
-/// The state of a circuit, for people.
+/// The state of a circuit, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerState {
-    /// Calls are made.
     Closed,
-    /// One call is made, or is about to be, to find out.
+    /// One trial call is under way or about to begin.
     HalfOpen,
     /// No call is made.
     Open,
@@ -31,29 +30,28 @@ pub enum BreakerState {
 /// When a call may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Now.
     Now,
-    /// At this moment, unless something changes.
+    /// At this moment, unless the state changes before.
     At(Moment),
-    /// Not before the probe has ended.
+    /// Only after the probe has ended.
     AfterProbe,
 }
 
-/// A change of the circuit at the end of a call.
+/// How the end of a call changed the circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerChange {
-    /// It has opened, for so long.
+    /// It opened, for this long.
     Opened(Duration),
     /// It has closed again.
     Closed,
 }
 
-/// Since when things are as they are: a call belongs to the round in which it began, and says nothing in a later one. What
-/// was under way when the circuit opened must neither keep it open nor close it.
+/// Numbers the periods between changes of the circuit. A call belongs to the round in which it began and says nothing
+/// about later rounds: calls that were under way when the circuit opened neither keep it open nor close it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BreakerRound(u64);
 
-/// The circuit breaker of one generation of a controller. `K` is what its calls are about.
+/// The circuit breaker of one generation of a controller. `K` identifies what a call is about.
 #[derive(Clone, Debug)]
 pub struct Breaker<K> {
     round: BreakerRound,
@@ -64,13 +62,13 @@ pub struct Breaker<K> {
 #[derive(Clone, Debug)]
 enum BreakerPhase<K> {
     Closed {
-        /// The different keys that have trapped since the last answer, fewer than [`TRAPPED_KEYS_MIN`].
+        /// The different keys that trapped since the last answer, fewer than [`TRAPPED_KEYS_MIN`].
         trapped: Vec<K>,
     },
     Open {
         until: Moment,
         pause: Duration,
-        /// A call runs, or is about to. Only from `until` on.
+        /// The probe is under way or about to begin. Only after `until`.
         probing: bool,
     },
 }
@@ -101,13 +99,13 @@ impl<K: Clone + PartialEq> Breaker<K> {
         }
     }
 
-    /// How often it has opened, probes that trapped included.
+    /// How many times it has opened, including after probes that trapped.
     #[must_use]
     pub fn openings(&self) -> u64 {
         self.openings
     }
 
-    /// In which round a call that begins now begins.
+    /// The round of a call that begins now.
     #[must_use]
     pub fn round(&self) -> BreakerRound {
         self.round
@@ -123,7 +121,8 @@ impl<K: Clone + PartialEq> Breaker<K> {
         }
     }
 
-    /// Lets a call begin, if one may: when the circuit is half-open it is the probe, and no other may until it has ended.
+    /// Admits a call if one may begin. In a half-open circuit it is the probe, and no other call may begin until it
+    /// has ended.
     pub fn admit(&mut self, now: Moment) -> Option<BreakerRound> {
         let admitted = self.admission(now) == Admission::Now;
         if let BreakerPhase::Open { probing, .. } = &mut self.circuit {
@@ -132,7 +131,7 @@ impl<K: Clone + PartialEq> Breaker<K> {
         admitted.then_some(self.round)
     }
 
-    /// Ends the pause of an open circuit: the next call is the probe. Returns whether there was a pause to end.
+    /// Ends the pause of an open circuit, so that the next call is the probe. Returns whether there was a pause.
     pub fn probe_now(&mut self, now: Moment) -> bool {
         match &mut self.circuit {
             BreakerPhase::Open { until, .. } if now < *until => {
@@ -143,8 +142,8 @@ impl<K: Clone + PartialEq> Breaker<K> {
         }
     }
 
-    /// A call that was admitted in `round` is over. If it was the probe and nothing came of it, the next call may be
-    /// the probe; then this returns true.
+    /// An admitted call of `round` is over. Returns true if it was the probe and was never made, so that the next
+    /// call may be the probe.
     pub fn leave(&mut self, round: BreakerRound) -> bool {
         match &mut self.circuit {
             BreakerPhase::Open { probing, .. } if round == self.round => std::mem::take(probing),
@@ -152,7 +151,7 @@ impl<K: Clone + PartialEq> Breaker<K> {
         }
     }
 
-    /// A call about `key`, which began in `round`, has ended: without an answer if it has `trapped`.
+    /// A call about `key` that began in `round` has ended. `trapped` means that it ended without an answer.
     pub fn ended(&mut self, round: BreakerRound, key: &K, trapped: bool, now: Moment) -> Option<BreakerChange> {
         if round != self.round {
             return None;
@@ -163,13 +162,13 @@ impl<K: Clone + PartialEq> Breaker<K> {
                 None
             }
             (BreakerPhase::Closed { trapped }, true) => {
-                // One key, however often it traps, is one.
+                // Several traps about one key count once.
                 if !trapped.contains(key) {
                     trapped.push(key.clone());
                 }
                 (trapped.len() >= TRAPPED_KEYS_MIN).then(|| self.open(BREAKER_PAUSE_MIN, now))
             }
-            // Nothing was admitted in this round but the probe.
+            // Only the probe was admitted in this round.
             (BreakerPhase::Open { probing: false, .. }, _) => None,
             (BreakerPhase::Open { .. }, false) => {
                 self.turn(BreakerPhase::Closed { trapped: Vec::new() });
@@ -202,7 +201,7 @@ mod tests {
         Moment(Duration::from_secs(seconds))
     }
 
-    /// A call from beginning to end.
+    /// Makes one complete call.
     fn call(breaker: &mut Breaker<u32>, key: u32, trapped: bool, now: Moment) -> Option<BreakerChange> {
         let round = breaker.admit(now).expect("a call may begin");
         let change = breaker.ended(round, &key, trapped, now);
@@ -218,14 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn one_key_never_opens_it_however_often_it_traps() {
+    fn a_single_trapping_key_never_opens_the_circuit() {
         let mut breaker = Breaker::default();
         assert!((0..1000).all(|second| call(&mut breaker, 7, true, at(second)).is_none()));
         assert_eq!(breaker.state(at(1000)), BreakerState::Closed);
     }
 
     #[test]
-    fn an_answer_between_traps_begins_the_count_anew() {
+    fn an_answer_between_traps_restarts_the_count() {
         let mut breaker = Breaker::default();
         for key in 0..100 {
             assert_eq!(call(&mut breaker, key, key % 5 != 4, at(0)), None, "after {key}");
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_that_somebody_ends_is_followed_by_one_probe() {
+    fn a_pause_ended_early_is_followed_by_one_probe() {
         let mut breaker = opened();
         assert!(breaker.probe_now(at(1)) && !breaker.probe_now(at(1)), "there is nothing more to end");
         let probe = breaker.admit(at(1)).expect("a probe");
@@ -275,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_under_way_when_it_opened_neither_closes_nor_prolongs_it() {
+    fn calls_under_way_neither_close_nor_prolong_an_open_circuit() {
         let mut breaker = Breaker::default();
         let early: Vec<_> = (0..4).map(|_| breaker.admit(at(0)).expect("closed")).collect();
         for key in 0..5 {
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_of_which_no_call_came_makes_room_for_the_next() {
+    fn a_probe_that_made_no_call_makes_room_for_the_next() {
         let mut breaker = opened();
         let round = breaker.admit(at(10)).expect("a probe");
         assert!(breaker.leave(round));

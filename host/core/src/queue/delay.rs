@@ -1,4 +1,4 @@
-//! Keys that wait for their time (client-go: `util/workqueue/delaying_queue.go`).
+//! Delayed keys (client-go: `util/workqueue/delaying_queue.go`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,11 +6,11 @@ use std::collections::BinaryHeap;
 use super::priority::ReadyEntry;
 use crate::clock::Moment;
 
-/// So few entries are not worth a look.
+/// With fewer entries than this, stale ones are not swept.
 const SWEPT_ENTRIES_MIN: usize = 64;
 
-/// Entries by the moment at which they become due. One that was replaced by a sooner one stays until its time and is
-/// skipped then: its turn has passed. That may be weeks, so where they pile up they are cleared away.
+/// Entries by the moment at which they become due. An entry that was replaced by a sooner one stays until its time,
+/// which may be weeks away, and is then skipped as stale. Where stale entries pile up, they are swept.
 #[derive(Default)]
 pub(super) struct Delayed {
     heap: BinaryHeap<Reverse<(u64, ReadyEntry)>>,
@@ -22,7 +22,7 @@ impl Delayed {
         self.heap.push(Reverse((at, entry)));
     }
 
-    /// Takes an entry whose time has come.
+    /// Removes an entry that is due.
     pub(super) fn pop_due(&mut self, now: u64) -> Option<ReadyEntry> {
         let Reverse((at, _)) = self.heap.peek()?;
         if *at > now {
@@ -31,12 +31,12 @@ impl Delayed {
         self.heap.pop().map(|Reverse((_, entry))| entry)
     }
 
-    /// Whether most entries are of turns that have passed, given that `known` keys can have one entry each.
+    /// Whether most entries are stale, given that each of the `known` keys has at most one valid entry.
     pub(super) fn is_mostly_stale(&self, known: usize) -> bool {
         self.heap.len() > 2 * known + SWEPT_ENTRIES_MIN
     }
 
-    /// Forgets the entries that are not `wanted`.
+    /// Drops the entries that are not `wanted`.
     pub(super) fn retain(&mut self, mut wanted: impl FnMut(ReadyEntry) -> bool) {
         self.heap.retain(|Reverse((_, entry))| wanted(*entry));
     }
@@ -51,7 +51,6 @@ impl Delayed {
         self.heap.len()
     }
 
-    /// Forgets all entries.
     pub(super) fn clear(&mut self) {
         self.heap.clear();
     }

@@ -8,8 +8,8 @@
 //!                      └────── wake ───── parked          adds only raise its priority
 //! ```
 //!
-//! A key is known while it is not idle, waits for its time, or has failures that count; then it is forgotten, so that
-//! the queue does not grow with every key that ever was.
+//! A key is known while it is not idle, is delayed, or has recorded failures. Then it is forgotten, so that the queue
+//! does not grow with every key that ever existed.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
@@ -18,68 +18,67 @@ use super::Key;
 use super::priority::{Priority, ReadyEntry};
 use crate::queue::outcome::Retry;
 
-/// Where a key is in the dance.
+/// The stage of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirtyStage {
-    /// Nothing to do.
     Idle,
     /// In the ready queue, under the item's present `turn`.
     Ready,
     /// A worker has it.
     Processing,
-    /// The gate holds it: no worker gets it until it is woken.
+    /// The gate holds it. No worker gets it until it is woken.
     Parked,
 }
 
-/// A need for work.
+/// An addition that has not been worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Addition {
     pub(super) priority: Priority,
-    /// When it came, in nanoseconds of the clock.
+    /// When it was added, in nanoseconds of the clock.
     pub(super) since: u64,
 }
 
-/// A key in a worker's hands.
+/// Records about a key while a worker has it.
 pub(super) struct Working {
     pub(super) slot: u32,
     pub(super) since: u64,
-    /// That it was added meanwhile.
+    /// It was added again in the meantime.
     pub(super) again: Option<Addition>,
-    /// That it was woken meanwhile, so a park would come too late.
+    /// It was woken in the meantime, so a park must queue it at once.
     pub(super) woken: bool,
-    /// That it had waited for its time.
+    /// A delay or a backoff had ended.
     pub(super) was_due: bool,
 }
 
-/// [`DirtyItem::due`] of a key that does not wait for its time.
+/// [`DirtyItem::due`] of a key that is not delayed.
 pub(super) const NEVER_DUE: u64 = u64::MAX;
 
-/// All that is known of one key.
+/// Everything known about one key.
 pub(super) struct DirtyItem<K> {
     pub(super) key: K,
     pub(super) stage: DirtyStage,
-    /// Of the addition that is not done yet; of an idle key, of its last one.
+    /// Of the pending addition; for an idle key, of its last addition.
     pub(super) priority: Priority,
     pub(super) since: u64,
-    /// Tells the item's entry in the ready queue from older ones.
+    /// Distinguishes the item's valid entry in the ready queue from stale ones.
     pub(super) ready_turn: u32,
     /// When it is to be added, or [`NEVER_DUE`].
     pub(super) due: u64,
-    /// Tells the item's entry among the delayed from older ones.
+    /// Distinguishes the item's valid entry among the delayed from stale ones.
     pub(super) due_turn: u32,
-    /// Backoffs since it was last forgotten: each is longer than the one before. Narrow: long before it is full, the
-    /// backoff is.
+    /// Backoffs since it was last forgotten, each longer than the one before. A `u8` is enough: the backoff reaches
+    /// its maximum long before.
     pub(super) failures: u8,
-    /// Those of them that count against it.
+    /// The failures that count against it.
     pub(super) counted: u16,
-    /// When the backoff of its last failure ends. Kept beside `due`, which a delay that is no backoff may set as well.
+    /// When the backoff of its last failure ends. Separate from `due`, which other delays set as well.
     pub(super) backoff_ends: u64,
-    /// Whether its time has come since a worker had it last.
+    /// Whether a delay or backoff has ended since a worker last had it.
     pub(super) was_due: bool,
 }
 
 impl<K> DirtyItem<K> {
-    /// Takes an addition for the one that is not done yet. A key that waits to be tried again stays as urgent as it was.
+    /// Merges an addition into the pending one. A key that waits for its retry keeps its priority.
     pub(super) fn set(&mut self, Addition { priority, since }: Addition) {
         let waited = if self.due == NEVER_DUE { priority } else { self.priority };
         (self.priority, self.since) = (priority.max(waited), since);
@@ -89,13 +88,13 @@ impl<K> DirtyItem<K> {
         self.stage != DirtyStage::Idle || self.due != NEVER_DUE || self.failures > 0
     }
 
-    /// Whether the backoff of its last failure is not over `now`. Then an event has run it, and a failure says only what
-    /// the one before has said.
+    /// Whether the backoff of its last failure is not over `now`. Then an event ran it, and a failure says nothing
+    /// new.
     pub(super) fn backs_off(&self, now: u64) -> bool {
         self.failures > 0 && now < self.backoff_ends
     }
 
-    /// Notes one more failure, after the backoff of the one before.
+    /// Records a failure after the previous backoff has ended.
     pub(super) fn fail(&mut self, retry: Retry) {
         self.failures = self.failures.saturating_add(1);
         if retry == Retry::Counted {
@@ -104,31 +103,32 @@ impl<K> DirtyItem<K> {
     }
 }
 
-/// A key's hash, taken outside of the lock.
+/// A key's hash, computed outside the lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct KeyHash(u32);
 
 impl KeyHash {
-    /// Half of the bits are enough to tell nearly all keys apart.
+    /// Half of the bits distinguish nearly all keys.
     #[allow(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
     pub(super) const fn new(hash: u64) -> Self {
         Self(hash as u32)
     }
 
-    /// The table takes a key's place from the low bits and a tag from the high ones: both get bits that differ.
+    /// The table uses the low bits for a key's place and the high bits for a tag, so both must differ between keys.
     fn spread(self) -> u64 {
         u64::from(self.0) << 32 | u64::from(self.0)
     }
 }
 
-/// The items of all known keys. A slot is an item's number as long as it is known.
+/// The items of all known keys. A slot identifies an item while its key is known.
 pub(super) struct Items<K> {
     slots: Vec<Option<DirtyItem<K>>>,
     free: Vec<u32>,
-    /// Slots by their keys, which stand in the items only. The hashes stand here, so that the table grows, and tells most
-    /// keys apart, without a look at any key.
+    /// Slots by key. Keys are only in the items; hashes are here, so that the table can grow and distinguish most
+    /// keys without reading them.
     index: HashTable<(KeyHash, u32)>,
-    /// Turns go on over the whole life of the queue: an entry of a slot's former key is never taken for its present one's.
+    /// Turns increase over the whole life of the queue, so that an entry of a slot's former key is never taken for an
+    /// entry of its present one.
     turn: u32,
 }
 
@@ -149,7 +149,7 @@ impl<K: Key> Items<K> {
         self.index.find(hash.spread(), |entry| is_of(&self.slots, *entry, hash, key)).map(|(_, slot)| *slot)
     }
 
-    /// The slot of a key, which is known from now on, until [`Self::tidy`].
+    /// The slot of a key, which stays known at least until [`Self::tidy`].
     pub(super) fn enter(&mut self, hash: KeyHash, key: K) -> u32 {
         let Self { slots, free, index, .. } = self;
         let is_it = |entry: &(KeyHash, u32)| is_of(slots, *entry, hash, &key);
@@ -188,25 +188,25 @@ impl<K: Key> Items<K> {
         self.slots[slot as usize].as_mut().expect("a known key")
     }
 
-    /// The item whose entry in the ready queue `entry` is; None if its turn has passed.
+    /// The item to which `entry` in the ready queue belongs. `None` if the entry is stale.
     pub(super) fn ready(&mut self, entry: ReadyEntry) -> Option<&mut DirtyItem<K>> {
         let item = self.slots.get_mut(entry.slot as usize)?.as_mut()?;
         (item.stage == DirtyStage::Ready && item.ready_turn == entry.turn).then_some(item)
     }
 
-    /// The item whose entry among the delayed `entry` is; None if its turn has passed.
+    /// The item to which `entry` among the delayed belongs. `None` if the entry is stale.
     pub(super) fn due(&mut self, entry: ReadyEntry) -> Option<&mut DirtyItem<K>> {
         let item = self.slots.get_mut(entry.slot as usize)?.as_mut()?;
         (item.due != NEVER_DUE && item.due_turn == entry.turn).then_some(item)
     }
 
-    /// A turn that no entry has had in living memory.
+    /// A turn that no existing entry has.
     pub(super) fn next_turn(&mut self) -> u32 {
         self.turn = self.turn.wrapping_add(1);
         self.turn
     }
 
-    /// Forgets the key in `slot`, whose hash this is, if nothing is left to know of it.
+    /// Forgets the key in `slot`, with this hash, if nothing about it needs to be kept.
     pub(super) fn tidy(&mut self, hash: KeyHash, slot: u32) {
         if self.slots[slot as usize].take_if(|item| !item.is_known()).is_none() {
             return;
@@ -217,7 +217,7 @@ impl<K: Key> Items<K> {
         self.free.push(slot);
     }
 
-    /// Forgets, for every item, what `change` makes it forget.
+    /// Applies `change` to every item and forgets those that need not be kept.
     pub(super) fn retain(&mut self, mut change: impl FnMut(&mut DirtyItem<K>)) {
         let Self { slots, free, index, .. } = self;
         index.retain(|(_, slot)| {

@@ -1,8 +1,8 @@
-//! The hot-loop detector: finds the objects that a plugin writes over and over again, and slows down the keys that do so.
+//! The hot-loop detector: finds objects that a plugin writes over and over again, and slows down the keys that do so.
 //!
-//! Two parts. [`LoopDetector`] counts a plugin's effective writes, object by object, in a fixed amount of memory.
-//! [`SlowLane`] holds the keys that were found to loop: each runs again when somebody changes its primary, or after a
-//! long while. The writer says what was written; the host's `hot_loop` puts both to work.
+//! [`LoopDetector`] counts a plugin's effective writes per object in a fixed amount of memory. [`SlowLane`] holds the
+//! keys that loop: each runs again when its primary is changed, or after a long pause. The writer reports writes; the
+//! host's `hot_loop` uses both.
 
 mod lane;
 
@@ -15,48 +15,49 @@ use crate::object::compact::Version;
 
 pub use self::lane::{HOT_LOOP_HOLD_MAX, HOT_LOOP_HOLD_MIN, LOOP_FORGOTTEN_AFTER, SlowLane, SlowMark};
 
-/// The time in which writes are counted. A loop is found within two of them.
+/// The window in which writes are counted. A loop is found within two windows.
 pub const HOT_LOOP_WINDOW: Duration = Duration::from_mins(1);
-/// How many objects of one plugin are counted at a time.
+/// How many objects of one plugin are counted at once.
 pub const TRACKED_OBJECTS_MAX: usize = 256;
 
-/// Counts the writes of one plugin, object by object.
+/// Counts the writes of one plugin per object.
 ///
-/// By "space saving" (Metwally, Agrawal and El Abbadi 2005): an object that has no counter yet takes over the smallest
-/// one, and how much of that was not its own is kept beside it. So an object is only ever named for writes that it had;
-/// what is lost is at most one write in [`TRACKED_OBJECTS_MAX`] of all that the plugin made in the window: an object is
+/// By "space saving" (Metwally, Agrawal and El Abbadi 2005): an object without a counter takes over the smallest one
+/// and remembers how much of its count was inherited. So an object is only reported for its own writes. An object is
+/// missed only if its writes exceed the limit by less than one in [`TRACKED_OBJECTS_MAX`] of all the plugin's writes
+/// in the window.
 /// missed only if it had fewer than that many above the limit.
 #[derive(Debug)]
 pub struct LoopDetector<O> {
-    /// So many writes in a window are a loop. 0: nothing is.
+    /// This many writes in a window are a loop. 0 disables the detector.
     limit: u32,
     window: Moment,
     counters: HashMap<O, Counter>,
-    /// The count of the counter that was taken over last: no object without a counter has more writes.
+    /// The count of the counter taken over last. No object without a counter has more writes.
     smallest: u32,
 }
 
 #[derive(Clone, Debug)]
 struct Counter {
-    /// With what was taken over.
+    /// Including the inherited count.
     count: u32,
-    /// The count that it took over.
+    /// The count inherited from the counter's previous object.
     inherited: u32,
-    /// The version that the last write left.
+    /// The version after the last write.
     version: Option<Version>,
 }
 
 impl<O: Clone + Eq + Hash> LoopDetector<O> {
-    /// One that has counted nothing, and finds loops of `limit` writes in a minute. 0: none.
+    /// A detector of `limit` writes per minute; 0 disables it.
     #[must_use]
     pub fn new(limit: u32) -> Self {
         Self { limit, window: Moment::default(), counters: HashMap::new(), smallest: 0 }
     }
 
-    /// `object` was written, which left `version` of it, if it left anything. True: that was one time too many, and it is
-    /// counted anew from here.
+    /// Records a write of `object` that left `version`, if it left anything. Returns true if this write reaches the
+    /// limit; counting then starts again.
     ///
-    /// A write that leaves the version that the one before left has changed nothing, and is no write.
+    /// A write that leaves the same version as the previous one changed nothing and does not count.
     pub fn wrote(&mut self, object: &O, version: Option<&Version>, now: Moment) -> bool {
         if self.limit == 0 {
             return false;
@@ -83,13 +84,13 @@ impl<O: Clone + Eq + Hash> LoopDetector<O> {
         is_loop
     }
 
-    /// Whether `object` was written in this window, as far as that is remembered.
+    /// Whether a write of `object` in this window is remembered.
     #[must_use]
     pub fn has(&self, object: &O, now: Moment) -> bool {
         now < self.window + HOT_LOOP_WINDOW && self.counters.contains_key(object)
     }
 
-    /// Gives up the smallest counter, if there is none to spare.
+    /// Drops the smallest counter if none is free.
     fn make_room(&mut self) {
         if self.counters.len() < TRACKED_OBJECTS_MAX {
             return;
@@ -114,7 +115,7 @@ mod tests {
         Version::from(&*number.to_string())
     }
 
-    /// When `object` is found, of writes that each leave another version, one in so many milliseconds.
+    /// When `object` is reported, if each write leaves a new version and comes `every` milliseconds.
     fn found(tally: &mut LoopDetector<u64>, every: u64, writes: u64) -> Vec<u64> {
         let write =
             |number: &u64| tally.wrote(&1, Some(&version(*number)), Moment(Duration::from_millis(number * every)));
@@ -122,33 +123,33 @@ mod tests {
     }
 
     #[test]
-    fn the_write_that_makes_a_minute_full_is_found_and_then_counted_anew() {
+    fn the_write_that_reaches_the_limit_is_found_and_counting_restarts() {
         assert_eq!(found(&mut LoopDetector::new(60), 10, 180), [59, 119, 179]);
     }
 
     #[test]
-    fn what_writes_seldom_is_never_found_and_what_writes_a_little_too_often_is() {
+    fn rare_writes_are_never_found_and_slightly_too_frequent_ones_are() {
         assert!(found(&mut LoopDetector::new(60), 1_100, 10_000).is_empty());
         assert!(!found(&mut LoopDetector::new(60), 990, 150).is_empty());
     }
 
     #[test]
-    fn a_write_that_leaves_the_same_version_is_none() {
+    fn a_write_that_leaves_the_same_version_does_not_count() {
         let mut tally = LoopDetector::new(3);
         assert!((0..100).all(|_| !tally.wrote(&1, Some(&version(7)), at(0))));
-        // What leaves nothing, such as a deletion, always is.
+        // A write that leaves nothing, such as a deletion, always counts.
         assert_eq!([0; 3].map(|_| tally.wrote(&2, None, at(0))), [false, false, true]);
     }
 
     #[test]
-    fn switched_off_it_finds_nothing_and_keeps_nothing() {
+    fn a_disabled_detector_finds_and_keeps_nothing() {
         let mut tally = LoopDetector::new(0);
         assert!(found(&mut tally, 1, 1_000).is_empty());
         assert!(tally.counters.is_empty());
     }
 
     #[test]
-    fn a_plugin_that_writes_to_ever_new_objects_fills_no_more_than_the_counters_there_are() {
+    fn writes_to_ever_new_objects_use_bounded_memory() {
         let mut tally = LoopDetector::new(60);
         for object in 0..20_000 {
             assert!(!tally.wrote(&object, Some(&version(object)), at(0)), "each is written once");

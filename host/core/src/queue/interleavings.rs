@@ -1,5 +1,5 @@
-//! The queue under shuttle: what must hold in whatever order threads take its lock. A thread that waits for ever fails
-//! the test as well, so a lost wake-up does. What a queue does step by step is `tests/queue_model.rs`'s matter.
+//! The queue under shuttle: properties that hold in whatever order threads take its lock. A thread that waits for
+//! ever fails the test, so a lost wake-up does. `tests/queue_model.rs` tests single steps.
 
 use std::sync::Mutex as Plain;
 use std::sync::PoisonError;
@@ -14,13 +14,13 @@ use super::*;
 const RACED_KEYS: u8 = 2;
 const QUEUE_ITERATIONS: usize = 600;
 
-/// Tries random orders, and orders that differ from a straight one by a few unlucky switches.
+/// Tries random orders, and orders with only a few unlucky switches.
 fn explore(scenario: fn()) {
     shuttle::check_random(scenario, QUEUE_ITERATIONS);
     shuttle::check_pct(scenario, QUEUE_ITERATIONS, 3);
 }
 
-/// A clock that a thread moves.
+/// A clock that a thread advances.
 #[derive(Clone, Default)]
 struct Hand(Arc<Plain<(u64, Vec<Waker>)>>);
 
@@ -58,22 +58,22 @@ impl Clock for Hand {
     }
 }
 
-/// The threads' common knowledge of one key.
+/// The threads' common knowledge about one key.
 #[derive(Clone, Copy, Default)]
 struct Known {
     adds: usize,
     takes: usize,
-    /// It was added and no worker has looked at it since.
+    /// It was added, and no worker has looked at it since.
     is_wanted: bool,
     is_held: bool,
-    /// How often it was woken, and how often before its worker got it that parks it.
+    /// How many wakes it had, and how many before the worker that parks it got it.
     wakes: usize,
     parked_at: Option<usize>,
-    /// The thing that it waits for has come.
+    /// The condition that it waits for has become true.
     is_free: bool,
 }
 
-/// A queue and what is known of its keys, which is noted before an operation that may let others act on it.
+/// A queue and the knowledge about its keys, recorded before any operation that lets other threads act on it.
 #[derive(Clone)]
 struct Bench {
     queue: Queue<u8>,
@@ -105,7 +105,7 @@ impl Bench {
         })
     }
 
-    /// Works until the queue is shut down. Keys that are not free are parked, as the gate would.
+    /// Works until the queue is shut down. Parks keys that are not free, as the gate would.
     fn work(&self) -> JoinHandle<()> {
         let this = self.clone();
         spawn(move || {
@@ -160,7 +160,7 @@ fn no_added_key_is_lost_and_no_two_workers_have_one() {
 }
 
 #[test]
-fn every_worker_ends_when_the_queue_is_shut_down_amidst_additions_and_parked_keys() {
+fn a_shutdown_amid_additions_and_parked_keys_ends_every_worker() {
     explore(|| {
         let bench = Bench::new(Hand::default());
         let threads = [bench.work(), bench.work(), bench.produce()];
@@ -202,7 +202,7 @@ fn every_worker_and_the_drain_end_when_the_rest_is_dropped() {
     });
 }
 
-/// A worker that gives up after one look; a key that it got goes back.
+/// A worker that gives up after one look and returns any key that it got.
 fn give_up(queue: &Queue<u8>) -> JoinHandle<()> {
     let queue = queue.clone();
     spawn(move || {
@@ -223,7 +223,7 @@ fn take_one(queue: &Queue<u8>) -> JoinHandle<()> {
 }
 
 #[test]
-fn a_worker_that_gives_up_passes_its_call_on() {
+fn a_worker_that_gives_up_passes_its_wake_up_on() {
     explore(|| {
         let queue = Bench::new(Hand::default()).queue;
         let threads = [give_up(&queue), take_one(&queue), take_one(&queue)];
@@ -233,12 +233,12 @@ fn a_worker_that_gives_up_passes_its_call_on() {
 }
 
 #[test]
-fn a_delayed_key_finds_a_worker_whoever_watched_the_time() {
+fn a_delayed_key_finds_a_worker_whichever_watches_the_time() {
     explore(|| {
         let hand = Hand::default();
         let queue = Bench::new(hand.clone()).queue;
         let threads = [give_up(&queue), take_one(&queue), take_one(&queue)];
-        // The second, sooner one may find the first one watched already, or nobody there yet.
+        // The second, sooner delay may find that a worker watches the first, or that no worker is there yet.
         queue.add_after(0, Duration::from_nanos(2));
         queue.add_after(1, Duration::from_nanos(1));
         hand.advance(Duration::from_nanos(1));

@@ -1,41 +1,41 @@
-//! Why a key is not done: its state, as one decision over the facts that queue, gate and dispatch have of it.
+//! Why a key is not done: its state, decided once from the facts of queue, gate and dispatch.
 //!
-//! For people alone. Nothing that the host does depends on it: the parts that hold a key back have decided that already, and
-//! this says which of them it is. Status, command line and metrics show this value and its reason, and decide nothing anew.
+//! For display only. Nothing that the host does depends on it: the parts that hold a key back have decided already,
+//! and this names the one that matters. Status, command line and metrics all show this value and its reason.
 
 use crate::queue::{DirtyStage, QueuedKey};
 
-/// Why no call of a controller can be made now.
+/// Why a controller can make no call now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallBlock {
-    /// The controller is not at work in this process.
+    /// The controller does not run in this process.
     NotServed,
     /// The API server does not answer.
     ServerUnreachable,
-    /// The server was restored, or may have been, and its caches do not show that yet.
+    /// The server was restored, or may have been, and the controller's caches do not show that yet.
     CachesUnproven,
     /// The operator has paused the plugin.
     PluginPaused,
-    /// The controller's circuit breaker lets no call through.
+    /// The controller's circuit breaker is open.
     BreakerOpen,
 }
 
-/// How the last call about a key ended, as far as it is remembered.
+/// How the last call about a key ended, if that is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEnd {
     /// Nothing is left to do.
     Done,
     /// It asked to run again later.
     RequeueAfter,
-    /// It failed, and is tried again after its backoff.
+    /// It failed, and is retried after its backoff.
     Failed,
-    /// It failed once too often, and is tried rarely.
+    /// It used up its retries, and is now retried rarely.
     GaveUp,
     /// It failed, and no retry would help.
     FailedForGood,
-    /// It lacked a right.
+    /// The plugin lacked a right.
     Denied,
-    /// No call was made, by the operator's wish.
+    /// No call was made, because the operator does not want one.
     NotMade,
 }
 
@@ -54,7 +54,7 @@ impl CallEnd {
         }
     }
 
-    /// Whether somebody may have to look after it.
+    /// Whether a person may have to look at it.
     #[must_use]
     pub fn is_failure(self) -> bool {
         matches!(self, Self::Failed | Self::GaveUp | Self::FailedForGood | Self::Denied)
@@ -64,15 +64,15 @@ impl CallEnd {
 /// The facts about one key from which its state follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyFacts {
-    /// The part that the queue knows. None: nothing.
+    /// The queue's knowledge, if it has any.
     pub queued: Option<QueuedKey>,
-    /// A call about it runs.
+    /// A call about it is under way.
     pub is_called: bool,
-    /// Its call has ended, and a write of it has not settled.
+    /// Its call has ended, but a write of that call has not settled.
     pub is_settling: bool,
-    /// It is called about rarely, as it writes one object over and over.
+    /// It is slowed down because it writes one object over and over.
     pub is_looping: bool,
-    /// Why no call of the controller can be made.
+    /// Why the controller can make no call.
     pub block: Option<CallBlock>,
     /// How its last call ended.
     pub last: Option<CallEnd>,
@@ -81,46 +81,45 @@ pub struct KeyFacts {
 /// The state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyState {
-    /// Nothing is to be done about it.
+    /// There is nothing to do.
     Done,
-    /// Its last call asked for another one later.
+    /// Its last call asked to run again later.
     Scheduled,
     /// It waits for a worker.
     Queued,
-    /// A worker has it and waits for the permission to call.
+    /// A worker has it and waits for a call permit.
     WaitingForPermit,
-    /// A call about it runs.
+    /// A call about it is under way.
     Running,
-    /// The gate holds it until a cache shows what it has written.
+    /// The gate holds it until a cache shows its own writes.
     Held,
-    /// It waits until a write of it has settled.
+    /// It waits until a write of its last call has settled.
     Settling,
-    /// Its last call failed, and it waits for its next one.
+    /// Its last call failed, and it waits for the retry.
     Backoff,
-    /// Its counted retries are used up, and it is tried rarely.
+    /// Its retries are used up, and it is retried rarely.
     GivenUp,
     /// Its last call failed for good.
     Failed,
     /// Its last call lacked a right.
     Denied,
-    /// It writes one object over and over, and is called about rarely.
+    /// It writes one object over and over, and is slowed down.
     HotLoop,
     /// Its object is paused.
     Paused,
     /// Its plugin is paused.
     PluginPaused,
-    /// The controller's circuit breaker lets no call through.
+    /// The controller's circuit breaker is open.
     BreakerOpen,
     /// The API server does not answer.
     ServerUnreachable,
     /// The server was restored, or may have been, and its controller's caches do not show that yet.
     CachesUnproven,
-    /// Its controller is not at work in this process.
+    /// Its controller does not run in this process.
     NotServed,
 }
 
 impl KeyState {
-    /// All of them.
     pub const ALL: [Self; 18] = [
         Self::Done,
         Self::Scheduled,
@@ -142,7 +141,7 @@ impl KeyState {
         Self::NotServed,
     ];
 
-    /// The state of a key with these facts.
+    /// Decides the state from the facts.
     #[must_use]
     pub fn of(facts: &KeyFacts) -> Self {
         if facts.block == Some(CallBlock::NotServed) {
@@ -173,7 +172,7 @@ impl KeyState {
         }
     }
 
-    /// Of a key that nothing runs again but a change.
+    /// The state of a key that runs again only after a change.
     fn at_rest(last: Option<CallEnd>) -> Self {
         match last {
             Some(CallEnd::FailedForGood) => Self::Failed,
@@ -218,7 +217,7 @@ impl KeyState {
         }
     }
 
-    /// Why, in a sentence for people.
+    /// The reason, as a sentence for people.
     #[must_use]
     pub fn why(self) -> &'static str {
         match self {
@@ -259,7 +258,7 @@ mod tests {
         KeyFacts { queued: Some(queued), ..KeyFacts::default() }
     }
 
-    /// An idle key that is due and has failed that often.
+    /// An idle key that is delayed and has this many failures.
     fn due(failures: u32, last: Option<CallEnd>) -> KeyFacts {
         let facts = facts(DirtyStage::Idle);
         let due_in = Some(Duration::from_secs(5));
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stage_in_the_queue_says_who_has_a_key() {
+    fn the_stage_in_the_queue_decides_who_has_a_key() {
         let state = |stage| KeyState::of(&facts(stage));
         let stages = [DirtyStage::Ready, DirtyStage::Processing, DirtyStage::Parked, DirtyStage::Idle];
         let expected = [KeyState::Queued, KeyState::WaitingForPermit, KeyState::Held, KeyState::Done];
@@ -279,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_could_run_is_held_up_by_what_holds_up_its_controller() {
+    fn a_runnable_key_has_the_state_of_its_blocked_controller() {
         use CallBlock::{BreakerOpen, CachesUnproven, PluginPaused, ServerUnreachable};
         let blocks = [ServerUnreachable, CachesUnproven, PluginPaused, BreakerOpen];
         let expected =
@@ -297,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_waits_for_its_time_says_why() {
+    fn a_delayed_key_says_why_it_waits() {
         let state = |failures, last| KeyState::of(&due(failures, last));
         assert_eq!(state(0, Some(CallEnd::RequeueAfter)), KeyState::Scheduled);
         assert_eq!(state(2, Some(CallEnd::Failed)), KeyState::Backoff);

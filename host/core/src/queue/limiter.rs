@@ -1,22 +1,22 @@
-//! How long a failing key backs off (client-go: `util/workqueue/default_rate_limiters.go`).
+//! The backoff of failing keys (client-go: `util/workqueue/default_rate_limiters.go`).
 //!
-//! The queue counts a key's failures and asks a limiter what they have earned.
+//! The queue counts a key's failures and asks a limiter for the delay.
 
 use std::fmt::Debug;
 use std::time::Duration;
 
 use crate::clock::Moment;
 
-/// The delay of a key that has failed once: client-go's `DefaultTypedControllerRateLimiter`, as the three that follow.
+/// The delay after a key's first failure: client-go's `DefaultTypedControllerRateLimiter`, as the next three.
 pub const ITEM_BACKOFF_MIN: Duration = Duration::from_millis(5);
-/// The longest delay of a key that fails again and again.
+/// The longest delay of a key.
 pub const ITEM_BACKOFF_MAX: Duration = Duration::from_secs(1000);
-/// The retries of all keys together in a second, where a bucket limits them.
+/// Retries per second over all keys, where a bucket limits them.
 pub const RETRIES_PER_SECOND: u32 = 10;
-/// The retries that may come at once.
+/// Retries that may come at once.
 pub const RETRIES_BURST: u32 = 100;
 
-/// Says how long a key must wait that has failed before.
+/// Computes the delay of a failed key.
 pub trait Limiter: Debug + Send + 'static {
     /// The delay of a key that failed `failures` times before this one; 255 stands for more. `now` never goes back.
     fn delay(&mut self, failures: u32, now: Moment) -> Duration;
@@ -55,18 +55,18 @@ impl Limiter for ItemExponential {
 pub struct TokenBucket {
     per_second: u32,
     burst: u32,
-    /// When the bucket would be empty of debts: each token moves it on by the time that it takes to come.
+    /// The virtual time up to which tokens are used. Each token moves it by the time in which one token is added.
     paid_until: Moment,
 }
 
 impl TokenBucket {
-    /// A full bucket of `burst` tokens, filled at `per_second`, both at least 1.
+    /// A full bucket of `burst` tokens, refilled at `per_second`. Both are at least 1.
     #[must_use]
     pub fn new(per_second: u32, burst: u32) -> Self {
         Self { per_second: per_second.max(1), burst: burst.max(1), paid_until: Moment::default() }
     }
 
-    /// Takes a token if one is there; an error says how long the next takes to come. `now` never goes back.
+    /// Takes a token if there is one. An error holds the time until the next token. `now` never goes back.
     pub fn try_take(&mut self, now: Moment) -> Result<(), Duration> {
         match self.wait(1, now) {
             Duration::ZERO => {
@@ -77,21 +77,21 @@ impl TokenBucket {
         }
     }
 
-    /// How long it takes until the bucket has so many `tokens`: for ever, if they are more than the burst. `now` never
-    /// goes back.
+    /// The time until the bucket has `tokens` tokens: [`Duration::MAX`] if that is more than the burst. `now` never goes
+    /// back.
     pub fn wait(&mut self, tokens: u32, now: Moment) -> Duration {
-        // All tokens but these may be owed.
+        // The bucket may be behind by all tokens but these.
         let Some(others) = self.burst.checked_sub(tokens) else { return Duration::MAX };
         self.paid_until = self.paid_until.max(now);
         self.paid_until.0.saturating_sub(now.0).saturating_sub(self.time_of(others))
     }
 
-    /// Takes so many `tokens`, whether they are there or come later.
+    /// Takes `tokens` tokens, even if the bucket does not have them yet.
     pub fn take(&mut self, tokens: u32) {
         self.paid_until = self.paid_until + self.time_of(tokens);
     }
 
-    /// How long so many tokens take to come.
+    /// The time in which `tokens` tokens are added.
     fn time_of(&self, tokens: u32) -> Duration {
         Duration::from_secs(tokens.into()) / self.per_second
     }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_by_default_as_large_as_client_gos() {
+    fn the_default_bucket_is_that_of_client_go() {
         let mut limiter = TokenBucket::default();
         let waits: Vec<_> = (0..102).map(|_| millis(&mut limiter, 0, 0)).collect();
         assert_eq!(waits[99..], [0, 100, 200]);
@@ -151,12 +151,12 @@ mod tests {
     fn a_bucket_lets_a_burst_through_and_then_its_rate() {
         let mut limiter = TokenBucket::new(10, 3);
         assert_eq!([0; 5].map(|_| millis(&mut limiter, 0, 0)), [0, 0, 0, 100, 200]);
-        // Two seconds later it is full again, and no fuller.
+        // Two seconds later it is full again, but no more than full.
         assert_eq!([0; 4].map(|_| millis(&mut limiter, 0, 2_500)), [0, 0, 0, 100]);
     }
 
     #[test]
-    fn who_is_refused_a_token_owes_none() {
+    fn a_refused_token_is_not_charged() {
         let mut bucket = TokenBucket::new(10, 2);
         let mut take = |now| bucket.try_take(at(now)).map_err(|wait| wait.as_millis());
         assert_eq!([0, 0, 0, 40].map(&mut take), [Ok(()), Ok(()), Err(100), Err(60)]);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn several_tokens_wait_as_long_as_they_take_to_come() {
+    fn several_tokens_wait_until_all_are_added() {
         let mut bucket = TokenBucket::new(10, 20);
         bucket.take(15);
         assert_eq!([5, 6, 20].map(|tokens| bucket.wait(tokens, at(0)).as_millis()), [0, 100, 1_500]);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_limiters_the_slowest_is_heard() {
+    fn of_several_limiters_the_longest_delay_counts() {
         let mut limiter = MaxOf(vec![Box::<ItemExponential>::default(), Box::new(TokenBucket::new(1, 1))]);
         assert_eq!(millis(&mut limiter, 1, 0), 10);
         assert_eq!(millis(&mut limiter, 1, 0), 1000);

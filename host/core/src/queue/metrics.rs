@@ -1,17 +1,17 @@
-//! The measurements of a queue, under client-go's names (`util/workqueue/metrics.go`).
+//! Measurements of a queue under client-go's names (`util/workqueue/metrics.go`).
 
 use std::time::Duration;
 
-/// How many buckets a [`Histogram`] has: from 10 ns, each ten times the one before, as client-go's.
+/// The number of buckets of a [`Histogram`]: from 10 ns, each ten times the one before, as in client-go.
 pub const BUCKETS: usize = 12;
 
-/// Durations, counted by size. Values at most a bucket's bound, in seconds 1e-8, 1e-7, … 1e3, are in it; larger ones in
-/// `count` only.
+/// A histogram of durations. The bucket bounds are 1e-8, 1e-7, … 1e3 seconds, inclusive. Larger values are only in
+/// `count`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Histogram {
     /// How many values fell into each bucket and not into a smaller one.
     pub buckets: [u64; BUCKETS],
-    /// How many values there were.
+    /// The number of values.
     pub count: u64,
     /// Their sum in nanoseconds.
     pub sum: u64,
@@ -35,11 +35,11 @@ pub struct QueueMetrics {
     pub depth: usize,
     /// Keys that the gate holds. client-go has no such state.
     pub parked: usize,
-    /// Keys that have failed since they were last forgotten, whoever is to blame.
+    /// Keys that have failed since they were last forgotten, whether or not the failures count.
     pub failing: usize,
-    /// Those of them that wait until they are tried again.
+    /// The failing keys that wait for their retry.
     pub backing_off: usize,
-    /// `workqueue_adds_total`: additions that made a key need work which did not before.
+    /// `workqueue_adds_total`: additions of keys that were not already queued.
     pub adds: u64,
     /// `workqueue_retries_total`: rate-limited additions.
     pub retries: u64,
@@ -47,7 +47,7 @@ pub struct QueueMetrics {
     pub queue_duration: Histogram,
     /// `workqueue_work_duration_seconds`: from worker to done.
     pub work_duration: Histogram,
-    /// `workqueue_unfinished_work_seconds`: how long all that is being worked on has taken so far, together.
+    /// `workqueue_unfinished_work_seconds`: total time so far of all work in progress.
     pub unfinished_work: Duration,
     /// `workqueue_longest_running_processor_seconds`.
     pub longest_running: Duration,
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_every_bucket_is_counted_all_the_same() {
+    fn values_above_the_last_bucket_are_still_counted() {
         let mut histogram = Histogram::default();
         histogram.observe(u64::MAX);
         assert_eq!((histogram.count, histogram.buckets.iter().sum::<u64>()), (1, 0));

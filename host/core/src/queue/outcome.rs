@@ -1,7 +1,7 @@
-//! Decides what becomes of a key after a call: a decision table, as one `match` over a value.
+//! Decides what happens to a key after a call: a decision table, as one `match` over a value.
 //!
-//! It does not touch the queue; dispatch carries the [`Decision`] out. Conflicts and failures of the API server's are
-//! retried without being counted, because no number of them says anything about the plugin.
+//! It does not touch the queue; dispatch carries out the [`Decision`]. Conflicts and failures of the API server are
+//! retried without being counted, because they say nothing about the plugin.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,33 +11,33 @@ use crate::error::{ApiError, ApiReason};
 use crate::object::{ObjectKey, ObjectKind};
 use crate::queue::aggregate::Aggregate;
 
-/// The longest wait that a server or a plugin can ask for with `retry-after`.
-pub const MAX_RETRY_AFTER: Duration = Duration::from_mins(10);
+/// The longest wait that a server or a plugin can request with `retry-after`.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_mins(10);
 
-/// The shortest wait that a plugin can ask for with `requeue-after`: a plugin that always answers 0 must not spin.
-pub const MIN_REQUEUE: Duration = Duration::from_millis(10);
+/// The shortest wait that a plugin can request with `requeue-after`, so that a plugin that always answers 0 does not
+/// spin.
+pub const REQUEUE_DELAY_MIN: Duration = Duration::from_millis(10);
 
-/// The longest summary: it is written at every retry, and a plugin may report many long failures.
-const MAX_SUMMARY: usize = 4 << 10;
+/// The longest summary in bytes. It is logged at every retry, and a plugin may report many long failures.
+const SUMMARY_BYTES_MAX: usize = 4 << 10;
 
-/// The class of a call that was stopped at its deadline and had mostly waited for what it had asked the host for.
+/// The class of a call that reached its deadline mostly because it waited for the host's answers.
 pub const WAITED: &str = "waited";
 
-/// A plugin's report of one operation that failed; as `types.failure` in WIT.
+/// One failed operation as reported by a plugin; as `types.failure` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// An API error, passed on as it came.
+    /// An API error, passed on unchanged.
     Api(ApiError),
-    /// Worth another attempt.
     Transient(String),
-    /// Worth another attempt, but not before so long has passed.
+    /// Worth a retry, but not before `after` has passed.
     TransientAfter {
         /// The text for people.
         message: String,
-        /// At most [`MAX_RETRY_AFTER`] counts.
+        /// Capped at [`RETRY_AFTER_MAX`].
         after: Duration,
     },
-    /// Not worth another attempt until something changes.
+    /// Not worth a retry until something changes.
     Terminal(String),
 }
 
@@ -52,15 +52,15 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The messages of `failures`, each once, for a log line or an Event.
+/// The messages of `failures` without duplicates, for a log line or an Event.
 #[must_use]
 pub fn summary(failures: &[Failure]) -> String {
     let Some(failures) = Aggregate::of(failures.iter().map(Some)) else {
         return "the plugin failed without saying why: an error must hold at least one failure".to_owned();
     };
     let mut text = failures.to_string();
-    if text.len() > MAX_SUMMARY {
-        text.truncate(text.floor_char_boundary(MAX_SUMMARY));
+    if text.len() > SUMMARY_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(SUMMARY_BYTES_MAX));
         text.push('…');
     }
     text
@@ -69,35 +69,35 @@ pub fn summary(failures: &[Failure]) -> String {
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallResult {
-    /// The plugin is done with the key.
+    /// The plugin has finished with the key.
     Done,
-    /// The plugin wants to run again, without a failure.
+    /// The plugin wants to run again; this is not a failure.
     RequeueAfter(Duration),
-    /// The plugin reported what failed.
+    /// The plugin reported failures.
     Failed(Vec<Failure>),
-    /// The guest trapped, was stopped at a limit, or could not be started.
+    /// The guest trapped, exceeded a limit, or could not be started.
     Trapped {
-        /// Which class, a fixed label: `trap`, `deadline`, `memory`, ….
+        /// The class, a fixed label such as `trap`, `deadline` or `memory`.
         reason: &'static str,
         /// The message, for people.
         message: String,
     },
-    /// No call was made, by somebody's wish: nothing is known of how it would have ended.
+    /// No call was made, because the operator does not want one now.
     NotCalled {
-        /// After how long one may be. None: when something has changed.
+        /// When a call may be made. `None` means after a change.
         again: Option<Duration>,
     },
 }
 
 impl CallResult {
-    /// Whether it ended at its deadline because what it had asked for took too long. That tells more of the server than
-    /// of the plugin, so it is a failure, but nothing is concluded from it about the plugin's code.
+    /// Whether it reached its deadline because the host's answers took too long. It is a failure, but it says more
+    /// about the server than about the plugin's code.
     #[must_use]
     pub fn is_wait(&self) -> bool {
         matches!(self, Self::Trapped { reason, .. } if *reason == WAITED)
     }
 
-    /// The failure in words. Empty: there is none.
+    /// The failure in words, or empty if there is none.
     #[must_use]
     pub fn failure(&self) -> String {
         match self {
@@ -108,32 +108,31 @@ impl CallResult {
     }
 }
 
-/// Why a key is retried without being counted against its plugin, or counted.
+/// Whether a retry counts against the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// One more of the key's limited attempts.
+    /// One of the key's limited attempts.
     Counted,
-    /// Somebody else's doing.
     Uncounted,
 }
 
-/// The step to take about the key.
+/// The step to take with the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Forget its failures; the next event runs it again.
+    /// Forget its failures. The next event runs it again.
     Forget,
-    /// Forget its failures, and run it again after a while.
+    /// Forget its failures, and run it again after a delay.
     ForgetAndAddAfter(Duration),
     /// Run it again after its backoff, or after `at_least` if that is longer.
     Retry {
         /// Whether the attempt counts.
         retry: Retry,
-        /// The delay that the server or the plugin asked for, at most [`MAX_RETRY_AFTER`].
+        /// The delay that the server or the plugin requested, at most [`RETRY_AFTER_MAX`].
         at_least: Option<Duration>,
     },
-    /// Forget it and tell people why: nothing will change until its objects do.
+    /// Forget it and report why: it cannot succeed until its objects change.
     ForgetAndReport(String),
-    /// Leave it as it is, with its failures; and run it again after a while, if that is said.
+    /// Leave it with its failures. Run it again after the delay, if there is one.
     Leave(Option<Duration>),
 }
 
@@ -142,15 +141,15 @@ pub enum Decision {
 pub fn decide(result: &CallResult, kind: &ObjectKind, key: &ObjectKey) -> Decision {
     let failures = match result {
         CallResult::Done => return Decision::Forget,
-        CallResult::RequeueAfter(delay) => return Decision::ForgetAndAddAfter((*delay).max(MIN_REQUEUE)),
+        CallResult::RequeueAfter(delay) => return Decision::ForgetAndAddAfter((*delay).max(REQUEUE_DELAY_MIN)),
         CallResult::Trapped { .. } => return Decision::Retry { retry: Retry::Counted, at_least: None },
         CallResult::NotCalled { again } => return Decision::Leave(*again),
         CallResult::Failed(failures) => failures,
     };
     let classes = failures.iter().map(|failure| classify(failure, kind, key));
     let at_least = failures.iter().filter_map(retry_after).max();
-    // Any retryable failure beats the others; a counted one beats an uncounted one. An empty list is a bug of the
-    // plugin's and counted as one.
+    // A retryable failure wins over the others, and a counted one over an uncounted one. An empty list is a bug of
+    // the plugin and counts.
     match classes.max().unwrap_or(Class::Counted) {
         Class::Counted => Decision::Retry { retry: Retry::Counted, at_least },
         Class::Uncounted => Decision::Retry { retry: Retry::Uncounted, at_least },
@@ -159,10 +158,11 @@ pub fn decide(result: &CallResult, kind: &ObjectKind, key: &ObjectKey) -> Decisi
     }
 }
 
-/// In ascending order of what prevails in a list.
+/// In ascending order of precedence in a list.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
-    /// The object of the operation is going or gone, or the operator does not want it: there is nothing to bring about.
+    /// The operation's object is being deleted or gone, or the operator does not want the operation: there is nothing
+    /// to do.
     Moot,
     Terminal,
     Uncounted,
@@ -174,8 +174,8 @@ fn classify(failure: &Failure, kind: &ObjectKind, key: &ObjectKey) -> Class {
         Failure::Terminal(_) => Class::Terminal,
         Failure::Transient(_) | Failure::TransientAfter { .. } => Class::Counted,
         Failure::Api(error) => match error.reason {
-            // The operator has told a read-only host to change nothing, or does not grant it. No attempt changes that, and
-            // no object is at fault. A change of the policies runs every primary.
+            // The host is read-only, or the operator does not grant the operation. Retries do not change that, and
+            // the object is not at fault. A change of the policies runs every primary.
             ApiReason::ReadOnly | ApiReason::NotGranted => Class::Moot,
             ApiReason::NotFound if concerns(error, kind, key) => Class::Moot,
             ApiReason::NamespaceTerminating if goes_with_primary(error, kind, key) => Class::Moot,
@@ -186,10 +186,10 @@ fn classify(failure: &Failure, kind: &ObjectKind, key: &ObjectKey) -> Class {
             | ApiReason::ServerError
             | ApiReason::Timeout
             | ApiReason::UnknownOutcome
-            // Another namespace may be made again under its name, and no event tells this key. A finalizer may keep it
-            // terminating for days, which says nothing about the plugin, so the key is never given up.
+            // A namespace of this name may be created again, without an event for this key. A finalizer may keep the
+            // namespace terminating for days, which is not the plugin's fault, so the key is never given up.
             | ApiReason::NamespaceTerminating => Class::Uncounted,
-            // Also 403 and 422: rights and schemas change without an event for this key.
+            // Includes 403 and 422: rights and schemas change without an event for this key.
             _ => Class::Counted,
         },
     }
@@ -199,7 +199,8 @@ fn concerns(error: &ApiError, kind: &ObjectKind, key: &ObjectKey) -> bool {
     error.object.as_ref().is_some_and(|object| object.kind == *kind && object.key == *key)
 }
 
-/// Whether the terminating namespace of the error is the primary's own, or the primary itself: then the primary goes too.
+/// Whether the error's terminating namespace is the primary's own or the primary itself. Then the primary is deleted
+/// as well.
 fn goes_with_primary(error: &ApiError, kind: &ObjectKind, key: &ObjectKey) -> bool {
     let Some(namespace) = error.object.as_ref().and_then(|object| object.key.namespace.as_ref()) else { return false };
     let is_namespace = &*kind.api_version == "v1" && &*kind.kind == "Namespace";
@@ -213,7 +214,7 @@ fn retry_after(failure: &Failure) -> Option<Duration> {
         Failure::TransientAfter { after, .. } => Some(*after),
         Failure::Transient(_) | Failure::Terminal(_) => None,
     };
-    asked.map(|delay| delay.min(MAX_RETRY_AFTER))
+    asked.map(|delay| delay.min(RETRY_AFTER_MAX))
 }
 
 #[cfg(test)]
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_server_did_is_not_counted() {
+    fn failures_of_the_api_server_are_not_counted() {
         for reason in [ApiReason::ServerError, ApiReason::Timeout, ApiReason::TooManyRequests] {
             assert_eq!(failed(vec![api(reason)]), UNCOUNTED, "{reason:?}");
         }
@@ -294,12 +295,12 @@ mod tests {
     }
 
     #[test]
-    fn what_the_operator_denies_is_no_failure_of_the_objects() {
+    fn a_request_the_operator_denies_is_no_failure_of_the_object() {
         assert_eq!(failed(vec![api(ApiReason::NotGranted)]), Decision::Forget);
     }
 
     #[test]
-    fn a_call_whose_only_trouble_is_that_the_host_is_read_only_is_done() {
+    fn a_call_that_failed_only_because_of_read_only_is_done() {
         let read_only = || api(ApiReason::ReadOnly);
         assert_eq!(failed(vec![read_only(), read_only()]), Decision::Forget);
         assert_eq!(failed(vec![read_only(), api(ApiReason::Conflict)]), UNCOUNTED);
@@ -339,7 +340,7 @@ mod tests {
         let namespace = ObjectKind::new("v1", "Namespace");
         for (kind, primary) in [
             (kind(), ObjectKey::cluster("shop")),
-            // A namespace's name says nothing of a primary of another kind that has the same.
+            // A primary of another kind with the namespace's name is not that namespace.
             (kind(), ObjectKey::cluster("other")),
             (kind(), key()),
             (namespace, ObjectKey::cluster("prod")),
@@ -365,7 +366,7 @@ mod tests {
     fn a_summary_does_not_fill_the_log() {
         let failures: Vec<_> = (0..64).map(|i| Failure::Transient(format!("{i}{}", "ü".repeat(1000)))).collect();
         let summary = summary(&failures);
-        assert!(summary.len() <= MAX_SUMMARY + 3 && summary.ends_with('…'), "{} bytes", summary.len());
+        assert!(summary.len() <= SUMMARY_BYTES_MAX + 3 && summary.ends_with('…'), "{} bytes", summary.len());
     }
 
     #[test]

@@ -63,7 +63,6 @@ impl Ready {
         }
     }
 
-    /// Forgets all entries.
     pub(super) fn clear(&mut self) {
         self.lines.clear();
         self.returned.clear();

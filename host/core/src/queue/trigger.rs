@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::object::ObjectRef;
 
 /// How many triggers of a key are kept.
-pub const MAX_TRIGGERS: usize = 8;
+pub const TRIGGERS_MAX: usize = 8;
 
 /// One thing that has queued a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,6 @@ pub enum TriggerReason {
 }
 
 impl TriggerReason {
-    /// All of them.
     pub const ALL: [Self; 9] = [
         Self::Changed,
         Self::Deleted,
@@ -91,7 +90,7 @@ impl std::fmt::Display for Trigger {
     }
 }
 
-/// The triggers of a key since its last call, the oldest first, each once, and at most [`MAX_TRIGGERS`]. Shared, because
+/// The triggers of a key since its last call, the oldest first, each once, and at most [`TRIGGERS_MAX`]. Shared, because
 /// one thing often queues thousands of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Triggers(Vec<Arc<Trigger>>);
@@ -102,7 +101,7 @@ impl Triggers {
         if self.0.contains(trigger) {
             return;
         }
-        if self.0.len() < MAX_TRIGGERS {
+        if self.0.len() < TRIGGERS_MAX {
             // Most keys have one: room for four would be held for each of many thousand.
             self.0.reserve_exact(1);
             self.0.push(trigger.clone());

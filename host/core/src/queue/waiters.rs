@@ -8,11 +8,9 @@ use std::task::Waker;
 
 /// The answer to a worker that asks for a key.
 pub(super) enum NextKey<K> {
-    /// Work on it.
     Key(K),
     /// Wait until woken, or until this time, if there is one.
     Wait(GetTicket, Option<u64>),
-    /// Nothing any more.
     ShutDown,
 }
 
@@ -40,7 +38,6 @@ pub(super) struct AvailableWork {
     pub(super) drained: bool,
 }
 
-/// All that wait.
 #[derive(Default)]
 pub(super) struct Waiters {
     /// Workers, the longest waiting first, by ascending tickets.
@@ -75,7 +72,6 @@ impl Waiters {
         }
     }
 
-    /// Whether nobody waits.
     pub(super) fn is_empty(&self) -> bool {
         self.workers.is_empty() && self.drains.is_empty()
     }

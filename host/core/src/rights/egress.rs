@@ -99,7 +99,6 @@ pub struct NetworkFacts<'a> {
 /// Why an address may not be connected to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressDenied {
-    /// The address.
     pub address: IpAddr,
     /// The class of the address.
     pub class: AddressClass,

@@ -14,7 +14,6 @@ use std::time::Duration;
     "not sent: this replica's hold on the lease {lease} has ended or cannot be renewed, and another may act for the plugin"
 )]
 pub struct LeaseLost {
-    /// Its name.
     pub lease: Arc<str>,
 }
 
@@ -30,7 +29,6 @@ pub trait Fence: fmt::Debug + Send + Sync {
 pub struct Fenced(Option<Arc<dyn Fence>>);
 
 impl Fenced {
-    /// By `fence`.
     #[must_use]
     pub fn by(fence: Arc<dyn Fence>) -> Self {
         Self(Some(fence))

@@ -30,7 +30,6 @@ use rule::holds;
 pub struct Allowance {
     /// Access to the API.
     pub rules: Vec<Rule>,
-    /// HTTP requests.
     pub http: Vec<HttpRule>,
     /// Names of the definitions that may be installed: `webapps.apps.kubedojo.io`; `*` for all.
     pub crds: Vec<String>,
@@ -47,11 +46,9 @@ impl Allowance {
 /// A kind that another plugin brings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignKind {
-    /// Its API group.
     pub group: String,
     /// Its resource in plural.
     pub resource: String,
-    /// The plugin.
     pub plugin: String,
 }
 

@@ -75,7 +75,6 @@ impl Role {
 /// A plugin generation or a system role, with what it may do. Every mutation carries one.
 #[derive(Debug)]
 pub struct Principal {
-    /// On whose account.
     pub role: Role,
     /// The plugin's identity: the stem of its file.
     pub plugin: Arc<str>,
@@ -83,7 +82,6 @@ pub struct Principal {
     pub digest: Arc<str>,
     /// Which host process acts, such as a Pod's name.
     pub replica: Arc<str>,
-    /// Its grants.
     pub grants: LiveGrants,
     /// The service account as which it acts, where the operator's policy names one. None: as the host.
     pub impersonate: Option<ServiceAccount>,
@@ -94,9 +92,7 @@ pub struct Principal {
 /// A service account of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceAccount {
-    /// Its namespace.
     pub namespace: Arc<str>,
-    /// Its name.
     pub name: Arc<str>,
 }
 

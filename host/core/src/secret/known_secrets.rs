@@ -54,7 +54,6 @@ impl KnownSecrets {
         self.is_overfull |= self.values.len() > SECRETS_MAX;
     }
 
-    /// Number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         self.values.len()

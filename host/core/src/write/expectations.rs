@@ -34,7 +34,6 @@ pub const EXPIRE_AFTER: Duration = Duration::from_mins(5);
 /// A cache that a controller reads.
 #[derive(Clone)]
 pub struct Cache {
-    /// The cache's progress.
     pub progress: Arc<dyn Progress>,
     /// The watch has a selector, so that what it shows no more need not be gone.
     pub is_filtered: bool,
@@ -61,7 +60,6 @@ pub struct ExpectationCounts {
 /// A key that waits, for those who look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldKey {
-    /// The key.
     pub key: ObjectKey,
     /// Since when a worker has found it held. None: no worker has asked for it.
     pub held: Option<Moment>,

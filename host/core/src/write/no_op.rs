@@ -26,7 +26,6 @@ const SEPARATOR: char = '\u{1f}';
 /// Whose fields an apply sets.
 #[derive(Clone, Copy, Debug)]
 pub struct Manager<'a> {
-    /// The field manager.
     pub name: &'a str,
     /// The subresource that is applied; empty for the object itself.
     pub subresource: &'a str,
@@ -203,7 +202,6 @@ fn is_plain(value: &Value) -> bool {
 enum FieldItem {
     /// By some of its fields.
     Keyed(Map<String, Value>),
-    /// By its value.
     Valued(Value),
 }
 

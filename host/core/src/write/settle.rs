@@ -64,7 +64,6 @@ pub enum Ending {
 /// The object that a write is for, as far as it names it: the server refuses the write for any other object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions {
-    /// The incarnation.
     pub uid: Option<Uid>,
     /// The `resourceVersion`, as a decimal number. The server takes `0` for none, and refuses what is no number.
     pub version: Option<u64>,
@@ -105,7 +104,6 @@ pub enum SettleLook {
     Superseded,
     /// Any other object. A create has been refused, or will be for as long as this object exists.
     AnothersObject,
-    /// No object.
     Nothing,
     /// The server answered, and does not tell: the read is forbidden, or cannot be understood.
     Untold,
@@ -116,7 +114,6 @@ pub enum SettleLook {
 /// The consequence of a [`SettleLook`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettleStep {
-    /// It is over.
     Settled(Settlement),
     /// Look again after a pause, and at the latest when the write can no longer be carried out.
     LookAgain,

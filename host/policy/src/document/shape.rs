@@ -40,7 +40,6 @@ pub(super) struct RolloutDocument {
     pub(super) promote_after: Option<PromoteAfterDocument>,
 }
 
-/// Its long form.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct RolloutMap {

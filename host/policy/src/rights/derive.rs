@@ -34,7 +34,6 @@ pub struct RightsOptions {
 /// One plugin of the host.
 #[derive(Debug)]
 pub struct RightsSource<'a> {
-    /// Its manifest.
     pub manifest: &'a Manifest,
     /// How kinds are called.
     pub names: &'a ClusterNames,
@@ -49,7 +48,6 @@ pub struct RightsSource<'a> {
 /// The rights of the host, and of the accounts that its plugins act as.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostRights {
-    /// The host's.
     pub host: Rights,
     /// The others', which the host impersonates.
     pub accounts: BTreeMap<ServiceAccount, Rights>,
@@ -65,23 +63,13 @@ pub enum RightsError {
         "the plugin {plugin} names kinds whose resource is not known: {}. Ask a cluster that serves them (--kubeconfig), or put \
          their definitions beside the plugin, as crd.yaml", kinds.join(", ")
     )]
-    Kinds {
-        /// The plugin.
-        plugin: String,
-        /// Its kinds.
-        kinds: Vec<String>,
-    },
+    Kinds { plugin: String, kinds: Vec<String> },
     /// A role in a namespace is no place for what is in none.
     #[error(
         "the plugin {plugin} names resources that may be cluster-scoped: {}. Ask a cluster that serves them (--kubeconfig), or put \
          their definitions beside the plugin, as crd.yaml", resources.join(", ")
     )]
-    Scope {
-        /// The plugin.
-        plugin: String,
-        /// Its resources.
-        resources: Vec<String>,
-    },
+    Scope { plugin: String, resources: Vec<String> },
 }
 
 /// The requests of `manifest`, as a host asks it for all its controllers together. An error names kinds whose resource is not known.

@@ -11,15 +11,12 @@ const OF_EVERYBODY: [&str; 3] = ["selfsubjectaccessreviews", "selfsubjectrulesre
 /// One request that an account should be allowed to make.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RightsQuestion {
-    /// Where.
     pub scope: RightsScope,
-    /// The API group.
     pub group: String,
     /// The resource, with its subresource: `deployments/scale`.
     pub resource: String,
     /// The object. None: any.
     pub name: Option<String>,
-    /// The verb.
     pub verb: String,
 }
 

@@ -31,7 +31,6 @@ const CALL_WORK_MAX: usize = 4 << 30;
 /// Imports whose answers are objects.
 const ANSWERED_WITH_OBJECTS: [&str; 5] = ["cache.get", "cache.list", "live.get", "live.list", "writes."];
 
-/// Redacts calls.
 #[derive(Clone)]
 pub struct Redactor {
     markers: Markers,

@@ -40,10 +40,7 @@ pub struct ReplayedCall {
 pub enum CannotReplay {
     /// The plugin is of another kind.
     #[error("the recorded call is one of `{export}`, which this plugin does not have")]
-    Export {
-        /// The recorded export.
-        export: String,
-    },
+    Export { export: String },
     /// Its secrets cannot be taken out.
     #[error("it has too many secret values, or too much text to look for them")]
     Secrets,

@@ -1,8 +1,8 @@
-//! The CPU permit of one call, which it gives up while it waits.
+//! The CPU permit of one call, which the call gives up while it waits.
 //!
-//! What a call waits for is its own affair, and may take as long as its deadline; without a CPU permit it keeps no
-//! neighbour waiting. A call has one wait at a time (ADR 36): where the host waits for several things on its behalf, one
-//! [`CpuPermit::without`] is around all of them.
+//! A wait may last as long as the call's deadline. Without the CPU permit, a waiting call holds up nobody else. A
+//! call has one wait at a time (ADR 36): where the host waits for several things on its behalf, a single
+//! [`CpuPermit::without`] surrounds all of them.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::schedule::Schedule;
 use super::{CpuShare, Wants};
 
-/// How one call stands.
+/// The state of one call.
 #[derive(Debug)]
 pub(super) struct CpuPermitInner {
     pub(super) share: CpuShare,
@@ -21,20 +21,20 @@ pub(super) struct CpuPermitInner {
 #[derive(Debug)]
 struct CpuPermitState {
     is_held: bool,
-    /// The CPU that was charged before the call has ended.
+    /// CPU that was charged before the call ended.
     paid: Duration,
     is_over: bool,
 }
 
-/// How a call has ended.
+/// The parts of a permit to return when a call ends.
 pub(super) struct PermitReturn {
     pub(super) was_held: bool,
-    /// The CPU that was charged for it before.
+    /// CPU that was charged before the call ended.
     pub(super) paid: Duration,
 }
 
 impl CpuPermitInner {
-    /// Of a call that begins, with its CPU permit.
+    /// For a call that begins, with its CPU permit.
     pub(super) fn held(share: CpuShare) -> Arc<Self> {
         Arc::new(Self {
             share,
@@ -42,7 +42,7 @@ impl CpuPermitInner {
         })
     }
 
-    /// The call has ended.
+    /// Ends the call.
     pub(super) fn end(&self) -> PermitReturn {
         let mut now = self.now();
         now.is_over = true;
@@ -59,7 +59,7 @@ impl CpuPermitInner {
     }
 }
 
-/// The CPU permit of a call, or of what is no call and needs none. Clones are the same.
+/// The CPU permit of a call. Work outside a call uses a permit that never waits. Clones are the same permit.
 #[derive(Clone, Debug, Default)]
 pub struct CpuPermit(Option<Arc<CpuPermitInner>>);
 
@@ -68,8 +68,8 @@ impl CpuPermit {
         Self(Some(inner.clone()))
     }
 
-    /// Charges the call, which has used `cpu` up to now, and returns whether it should give its CPU permit up: to a
-    /// plugin that has used much less and waits for one.
+    /// Charges the CPU that the call has used so far. Returns whether it should give up its CPU permit because a
+    /// plugin that has used much less is waiting for one.
     #[must_use]
     pub fn is_wanted(&self, cpu: Duration) -> bool {
         let Some(inner) = &self.0 else { return false };
@@ -82,13 +82,13 @@ impl CpuPermit {
         inner.share.is_wanted(more)
     }
 
-    /// Waits for `work`, without the CPU permit if that is not there at once. `work` must not wait by this permit itself: the inner
-    /// wait would take the permit back, and the outer one would keep it.
+    /// Waits for `work`, and gives up the CPU permit if `work` is not ready at once. `work` must not wait on this
+    /// same permit: the inner wait would take the permit back while the outer wait goes on.
     ///
     /// Dropping the future leaves the call without the permit until its next wait has ended.
     pub async fn without<F: Future>(&self, work: F) -> F::Output {
         let (mut work, mut is_waiting) = (pin!(work), false);
-        // Asked once whenever the task is: what only wants others to have the thread would be done if it were asked
+        // Poll once each time the task is polled: work that only yields the thread would complete if it were polled
         // again at once.
         let output = std::future::poll_fn(|context| {
             let polled = work.as_mut().poll(context);
@@ -104,7 +104,7 @@ impl CpuPermit {
         output
     }
 
-    /// Gives the CPU permit up to whoever wants it, and waits until the call has it again.
+    /// Gives up the CPU permit to a waiter, and waits until the call has a permit again.
     pub async fn let_others(&self) {
         self.give_up();
         self.regain().await;
@@ -125,7 +125,7 @@ impl CpuPermit {
         }
         let granted = inner.share.granted(Wants::ToGoOn).await;
         let mut now = inner.now();
-        // The call may have ended meanwhile.
+        // The call may have ended in the meantime.
         if !now.is_held && !now.is_over {
             now.is_held = true;
             granted.take();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_leaves_the_thread_without_the_turn_is_not_asked_again_before_others() {
+    fn a_yielding_task_is_polled_again_only_after_others() {
         let [leaves, neighbour] = shares(1, 8);
         let call = at_once(&leaves).expect("free");
         let permit = call.cpu_permit();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_waits_leaves_the_only_turn_to_others() {
+    fn a_waiting_call_leaves_the_only_permit_to_others() {
         let [waiter, neighbour] = shares(1, 8);
         let call = at_once(&waiter).expect("free");
         assert!(at_once(&neighbour).is_none());
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_at_once_costs_no_turn() {
+    fn work_that_is_ready_at_once_keeps_the_permit() {
         let [share, neighbour] = shares(1, 8);
         let call = at_once(&share).expect("free");
         let mut waiting = Box::pin(neighbour.acquire());
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_has_used_much_gives_way_to_one_that_has_not_and_goes_on_after_it() {
+    fn a_call_that_used_much_yields_to_one_that_did_not_and_resumes() {
         let [spins, comes] = shares(1, 8);
         let (long, milliseconds) = (at_once(&spins).expect("free"), Duration::from_millis);
         assert!(!long.cpu_permit().is_wanted(milliseconds(100)), "nobody waits");
@@ -212,18 +212,18 @@ mod tests {
     }
 
     #[test]
-    fn whatever_becomes_of_a_wait_no_turn_is_lost_and_none_is_made() {
+    fn no_way_to_end_a_wait_loses_or_creates_a_permit() {
         let [share, neighbour] = shares(1, 8);
         for how in 0..4 {
             let call = at_once(&share).expect("free");
             let cpu_permit = call.cpu_permit();
             cpu_permit.give_up();
             match how {
-                // The call ends while it waits.
+                // The call ends during its wait.
                 0 => call.finish(Duration::ZERO),
-                // Nobody waits for it any more.
+                // The wait for the permit is cancelled.
                 1 => drop(cpu_permit.regain()),
-                // It is over while it waits for its CPU permit.
+                // The call ends while it waits for its CPU permit.
                 2 => {
                     let other = at_once(&neighbour).expect("nobody works");
                     let mut again = Box::pin(cpu_permit.regain());
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_wait_that_was_abandoned_the_next_gets_the_permit_back() {
+    fn after_a_cancelled_wait_the_next_wait_regains_the_permit() {
         let [share, neighbour] = shares(1, 8);
         let call = at_once(&share).expect("free");
         let cpu_permit = call.cpu_permit();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_wait_have_half_of_the_places_and_the_next_plugin_half_of_the_rest() {
+    fn waiting_calls_hold_half_the_slots_the_next_plugin_half_the_rest() {
         let shares: [CpuShare; 4] = shares(4, 16);
         let mut begun = Vec::new();
         let found = [0, 1, 2, 3].map(|plugin| {

@@ -1,42 +1,43 @@
-//! Which plugin gets the next CPU permit: a value that is told what happens and says who is next.
+//! Decides which plugin gets the next CPU permit. A plain value: callers report what happens and ask who is next.
 //!
-//! A call has a *call slot* from its beginning to its end, and a *CPU permit* while it is at work: one that waits gives
-//! its CPU permit up and queues for another when it goes on. Both are scarce, CPU permits much more so.
+//! A call holds a *call slot* from beginning to end, and a *CPU permit* while it computes. A call that waits gives up
+//! its CPU permit and queues for another when it goes on. Both are scarce, CPU permits much more so.
 //!
-//! Start-time fair queueing over CPU time. Each plugin has an account of the CPU that its calls used, divided by its
-//! weight; a free CPU permit goes to the plugin that waits with the least on its account. A call that has not ended is
-//! reckoned by what such calls used lately, so that a plugin with many of them does not look as if they were free.
-//! Within a plugin calls that go on come before those that begin.
+//! The algorithm is start-time fair queueing over CPU time. Each plugin has an account of the CPU that its calls
+//! used, divided by its weight. A free CPU permit goes to the waiting plugin with the least on its account. A call
+//! that has not ended is charged an estimate from the plugin's recent calls, so that a plugin with many open calls
+//! does not look idle. Within a plugin, calls that go on come before calls that begin.
 //!
-//! The *horizon* is where all who wait have got to: no waiting account is behind it, and it never goes back. A plugin
-//! that begins to wait is brought up to it. So one that was idle cannot save up a claim, and one that comes is behind
-//! nobody: with no debt of its own it gets the next CPU permit, but for others that came up to the horizon before it,
-//! one grant each.
+//! A plugin is *hungry* while it waits for something that could be granted to it. The *horizon* is the lowest account
+//! among the hungry plugins. It never goes back. A plugin that becomes hungry is raised to it. So an idle plugin cannot
+//! save up a claim, and a newcomer without debt gets the next CPU permit, after at most one grant to each plugin that
+//! reached the horizon before it.
 //!
-//! To be next is worth nothing while others have everything. So a plugin takes one more only if enough stays free beside
-//! ([`may_take`]): the more plugins have, the less any of them may have, and something is left for one that has nothing.
+//! Being next is worth nothing while other plugins hold everything. So a plugin may take one more only if enough
+//! stays free ([`may_take`]): the more the plugins hold, the less each may hold, and something is left for a plugin
+//! that has nothing.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::budget::accounts::{AccountEntry, AccountId, Accounts, WaitTicket, Wants};
 
-/// The estimate for a plugin's first call, in nanoseconds, before anything is known of it.
+/// The estimate for a plugin's first call, in nanoseconds.
 const FIRST_ESTIMATE: u64 = 1_000_000;
-/// A call is passed over half-way by a plugin that has used so much less, in nanoseconds over the weight. What is less does
-/// not pay for the change.
+/// A running call yields to a plugin that has used at least this much less, in nanoseconds over the weight. A smaller
+/// difference is not worth the switch.
 const WORTH_A_CHANGE: u64 = 5_000_000;
-/// One part in this many of an estimate is the last call's.
+/// The weight of the last call in the moving average is one part in this many.
 const SMOOTHING: u64 = 4;
-/// A plugin may have so many times the CPU permits that it leaves free: three quarters of all, if it is alone.
+/// A plugin may hold this many times the CPU permits that it leaves free: three quarters of all if it is alone.
 const PERMITS_TO_FREE: u64 = 3;
-/// The same of call slots: a half. They are there for calls that wait long.
+/// The same for call slots: one half. Calls that wait long need them.
 const CALLS_TO_FREE: u64 = 1;
 
-/// Whether a plugin that has `held` may take one of the `free`, so that it then has at most `to_free` times what is
-/// left. Who has none may take the last.
+/// Whether a plugin that holds `held` may take one of the `free`, so that it then holds at most `to_free` times what
+/// is left. A plugin that holds none may take the last one.
 ///
-/// If `n` plugins take all that they may, that leaves one part in `1 + n * to_free`.
+/// If `n` plugins take all they may, one part in `1 + n * to_free` stays free.
 fn may_take(held: u64, free: u32, to_free: u64) -> bool {
     match free.checked_sub(1) {
         None => false,
@@ -47,24 +48,23 @@ fn may_take(held: u64, free: u32, to_free: u64) -> bool {
 /// One plugin's account.
 struct CpuAccount {
     weight: u64,
-    /// The CPU that its calls used, in nanoseconds over the weight. It only grows.
+    /// CPU that its calls used, in nanoseconds over the weight. It only grows.
     used: u64,
-    /// The CPU that one of its calls uses, going by the last ones, in nanoseconds.
+    /// Moving average of the CPU that one of its calls uses, in nanoseconds.
     estimate: u64,
-    /// Its calls that have not ended: each has a call slot.
+    /// Calls that have not ended. Each holds a call slot.
     call_slots: u64,
-    /// Those of them that have a CPU permit.
+    /// Calls that hold a CPU permit.
     permits: u64,
 }
 
 impl CpuAccount {
-    /// The CPU that it has used, and that its calls which have not ended will have used: the plugin with less goes
-    /// first.
+    /// CPU used so far plus the estimate for open calls. The plugin with the lowest sum goes first.
     fn reckoned(&self) -> u64 {
         self.used.saturating_add(self.call_slots.saturating_mul(self.estimate) / self.weight)
     }
 
-    /// A call has ended that used `cpu`; None: it is taken for one as usual. Of this it has `paid` some already.
+    /// Charges an ended call that used `cpu`, or the estimate if `None`. `paid` of it was charged before.
     fn charge(&mut self, cpu: Option<Duration>, paid: Duration) {
         let cost = cpu.map_or(self.estimate, nanoseconds);
         self.pay(cost.saturating_sub(nanoseconds(paid)));
@@ -81,13 +81,13 @@ impl CpuAccount {
 }
 
 impl<W> AccountEntry<CpuAccount, W> {
-    /// Somebody waits who could have something. Otherwise it wants to begin calls only, and has as many as it may: what
-    /// it has used does not grow before one of them ends, which may be long.
+    /// Whether a waiter of this plugin could be granted something. If not, the plugin only wants to begin calls and
+    /// holds as many as it may. Then its used CPU does not grow until one of them ends, which may take long.
     fn is_hungry(&self, free: Free) -> bool {
         self.is_waiting(Wants::ToGoOn) || self.is_waiting(Wants::ToBegin) && self.account.may_begin(free)
     }
 
-    /// Its own next waiter, if the plugin may have more of what is free.
+    /// The plugin's next waiter, if the plugin may take more of what is free.
     fn next_of(&self, free: Free) -> Option<WaitTicket> {
         if !may_take(self.account.permits, free.permits, PERMITS_TO_FREE) {
             return None;
@@ -101,7 +101,7 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// By what the next one is chosen.
+/// How the next plugin is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CpuOrder {
     /// The plugin that has used least.
@@ -110,31 +110,30 @@ pub(super) enum CpuOrder {
     FirstCome,
 }
 
-/// The permits and call slots that nobody has.
+/// CPU permits and call slots that no call holds.
 #[derive(Clone, Copy, Debug)]
 struct Free {
     permits: u32,
     call_slots: u32,
 }
 
-/// CPU permits and call slots, the accounts, and who waits: `W` is how a waiter is reached.
+/// CPU permits, call slots, accounts and waiters. `W` is the handle that wakes a waiter.
 pub(super) struct Schedule<W> {
     order: CpuOrder,
-    /// While somebody waits there is nothing that he may have, once [`Schedule::grant`] has returned None.
+    /// Once [`Schedule::grant`] has returned `None`, no waiter may have any of it.
     free: Free,
     accounts: Accounts<CpuAccount, W>,
     horizon: u64,
 }
 
 impl<W> Schedule<W> {
-    /// At least one CPU permit, and no fewer call slots than CPU permits.
+    /// Takes at least one CPU permit, and at least as many call slots as CPU permits.
     pub(super) fn new(permits: u32, call_slots: u32, order: CpuOrder) -> Self {
         let permits = permits.max(1);
         let free = Free { permits, call_slots: call_slots.max(permits) };
         Self { order, free, accounts: Accounts::new(), horizon: 0 }
     }
 
-    /// Opens an account.
     pub(super) fn join(&mut self, weight: NonZeroU32) -> AccountId {
         let (weight, used) = (weight.get().into(), self.horizon);
         self.accounts.join(CpuAccount { weight, used, estimate: FIRST_ESTIMATE, call_slots: 0, permits: 0 })
@@ -150,7 +149,7 @@ impl<W> Schedule<W> {
         self.wait(id, Wants::ToBegin, waiter)
     }
 
-    /// Queues a waiter who has a call slot for a CPU permit.
+    /// Queues a waiter that has a call slot for a CPU permit.
     pub(super) fn go_on(&mut self, id: AccountId, waiter: W) -> WaitTicket {
         self.wait(id, Wants::ToGoOn, waiter)
     }
@@ -163,20 +162,20 @@ impl<W> Schedule<W> {
         self.accounts.wait(id, wants, waiter)
     }
 
-    /// Forgets a waiter and returns it, if it has not been granted what it waits for already.
+    /// Removes a waiter and returns it. Returns `None` if it has been granted already.
     pub(super) fn cancel(&mut self, id: AccountId, ticket: WaitTicket) -> Option<W> {
         self.accounts.cancel(id, ticket)
     }
 
-    /// Gives what is free to whoever is next. None: nobody waits who may have it.
+    /// Grants what is free to the next waiter. Returns `None` if no waiter may have more.
     pub(super) fn grant(&mut self) -> Option<(AccountId, W)> {
         if self.free.permits == 0 {
             return None;
         }
         self.bring_up();
-        // Also of those that may have no more CPU permits now: they are not behind the horizon when they may again. But
-        // not of those whose calls wait, or all who come would be brought up to nothing, and have a claim on the time
-        // that those wait.
+        // This counts plugins that may have no more CPU permits now, so that they are not behind the horizon later.
+        // It does not count plugins whose calls all wait: they would hold the horizon back, and every newcomer would
+        // get a claim on the time of that wait.
         let hungry = self.accounts.iter().filter(|(_, entry)| entry.is_hungry(self.free));
         let least_used = hungry.map(|(_, entry)| entry.account.used).min()?;
         let reckoned = |account: &CpuAccount| match self.order {
@@ -198,8 +197,8 @@ impl<W> Schedule<W> {
         Some((next, waiter))
     }
 
-    /// Brings those up to the horizon that could have had nothing while it went on, for their own calls held all that
-    /// they may: that is no claim on their neighbours.
+    /// Raises to the horizon the plugins that could get nothing because their own calls held all they may have. That
+    /// must not become a claim on other plugins.
     fn bring_up(&mut self) {
         let (horizon, free) = (self.horizon, self.free);
         for entry in self.accounts.iter_mut().filter(|entry| entry.is_hungry(free)) {
@@ -207,32 +206,32 @@ impl<W> Schedule<W> {
         }
     }
 
-    /// Takes the CPU permit of a call back that has not ended.
+    /// Takes back the CPU permit of a call that goes on waiting.
     pub(super) fn pause(&mut self, id: AccountId) {
         self.account(id).permits -= 1;
         self.free.permits += 1;
     }
 
-    /// A call that goes on has used so much more.
+    /// Charges `cpu` more to a running call.
     pub(super) fn pay(&mut self, id: AccountId, cpu: Duration) {
         self.account(id).pay(nanoseconds(cpu));
     }
 
-    /// Whether a plugin that has used much less than `id`, whose call has a CPU permit, waits for one and could have
-    /// this one.
+    /// Whether another plugin that has used much less than `id` waits for a CPU permit and could take the one that a
+    /// call of `id` holds.
     pub(super) fn is_wanted(&self, id: AccountId) -> bool {
         if self.order == CpuOrder::FirstCome {
             return false;
         }
         let free = Free { permits: self.free.permits.saturating_add(1), ..self.free };
         let mine = self.accounts.get(id).account.reckoned();
-        // Its own account is among them, and never behind itself.
+        // The plugin itself is among them, and is never behind itself.
         let mut waiting = self.accounts.iter().filter(|(_, entry)| entry.next_of(free).is_some());
         waiting.any(|(_, entry)| entry.account.reckoned().saturating_add(WORTH_A_CHANGE) < mine)
     }
 
-    /// A call has ended that had no CPU permit: takes its call slot back and charges what it used, of which it has
-    /// `paid` some before; None: what such calls use.
+    /// Ends a call that holds no CPU permit: takes back its call slot and charges `cpu`, or the estimate if `None`.
+    /// `paid` of it was charged before.
     pub(super) fn end(&mut self, id: AccountId, cpu: Option<Duration>, paid: Duration) {
         let account = self.account(id);
         account.call_slots -= 1;
@@ -240,7 +239,7 @@ impl<W> Schedule<W> {
         self.free.call_slots += 1;
     }
 
-    /// The same of a call that was never made.
+    /// As [`Self::end`], for a call that was never made.
     pub(super) fn end_unused(&mut self, id: AccountId) {
         self.account(id).call_slots -= 1;
         self.free.call_slots += 1;

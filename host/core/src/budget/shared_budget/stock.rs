@@ -1,38 +1,38 @@
-//! Decides how much each plugin may have: a value that is told what happens and says who is next.
+//! Decides how much each plugin may have. A plain value: callers report what happens and ask who is next.
 //!
-//! A plugin takes more only if it then has no more than what is left ([`may_take`]): the more others have, the less it
-//! may have, and something is left for one that has nothing. So two plugins that take all that they may leave a
-//! quarter, and three an eighth.
+//! A plugin may take more only if it then holds no more than what is left ([`may_take`]). The more the others hold,
+//! the less it may hold, and something is left for a plugin that holds nothing. Two plugins that take all they may
+//! leave a quarter free, and three an eighth.
 //!
-//! Whoever has least is next, so that one that comes is behind nobody; among those that have as much, whoever waits
-//! longest. Within a plugin those who have begun come before those who begin. Somebody who wants much is passed by
-//! others who want little: to hold that back for him would have a plugin keep its neighbours waiting with one large
-//! wish. For what he is to get all the same see the caller (`wasm/src/memory.rs`).
+//! The plugin that holds least is next, so a newcomer waits behind nobody. Among equals the longest waiter is next.
+//! Within a plugin, work that goes on comes before work that begins. Small requests pass a large one that does not
+//! fit: holding memory back for it would make other plugins wait for one plugin's large request. The caller handles
+//! that large request (`wasm/src/memory.rs`).
 
 use crate::budget::accounts::{AccountEntry, AccountId, Accounts, WaitTicket, Wants};
 
-/// Whether one that has `held` may take `amount` of what is `free`. Who has nothing may take the last single one.
+/// Whether a plugin that holds `held` may take `amount` of `free`. A plugin that holds nothing may take the last
+/// unit.
 fn may_take(held: u32, amount: u32, free: u32) -> bool {
     let is_single = held == 0 && amount == 1;
     free.checked_sub(amount).is_some_and(|left| amount == 0 || is_single || held.saturating_add(amount) <= left)
 }
 
-/// The most that one can have of `all`.
+/// The most of `all` that one plugin can hold.
 pub(super) fn most_of_one(all: u32) -> u32 {
     (all / 2).max(all.min(1))
 }
 
-/// Somebody who waits.
 struct StockWaiter<W> {
     amount: u32,
     waiter: W,
 }
 
-/// The amount that one plugin has.
+/// The amount that one plugin holds.
 #[derive(Default)]
 struct StockHeld {
     now: u32,
-    /// The most that it has had.
+    /// The most that the plugin has held at any time.
     most: u32,
 }
 
@@ -44,17 +44,17 @@ impl StockHeld {
 }
 
 impl<W> AccountEntry<StockHeld, StockWaiter<W>> {
-    /// Its own next waiter, if it may have what it wants of what is `free`.
+    /// The plugin's next waiter, if it may have what it wants of what is `free`.
     fn next_of(&self, free: u32) -> Option<WaitTicket> {
         let (ticket, _, next) = self.next()?;
         may_take(self.account.now, next.amount, free).then_some(ticket)
     }
 }
 
-/// The amount, the accounts, and the waiters: `W` is how a waiter is reached.
+/// The amount, the accounts and the waiters. `W` is the handle that wakes a waiter.
 pub(super) struct Stock<W> {
     all: u32,
-    /// While somebody waits who is next of his own, it is less than he may have, once [`Stock::grant`] has returned None.
+    /// Once [`Stock::grant`] has returned `None`, this is too little for the first waiter of each plugin.
     free: u32,
     accounts: Accounts<StockHeld, StockWaiter<W>>,
 }
@@ -72,12 +72,11 @@ impl<W> Stock<W> {
         self.free
     }
 
-    /// Opens an account.
     pub(super) fn join(&mut self) -> AccountId {
         self.accounts.join(StockHeld::default())
     }
 
-    /// Closes an account that has nothing and no waiter.
+    /// Closes an account that holds nothing and has no waiter.
     pub(super) fn leave(&mut self, id: AccountId) {
         self.accounts.leave(id);
     }
@@ -86,12 +85,13 @@ impl<W> Stock<W> {
         self.accounts.get(id).account.now
     }
 
-    /// The most that it has had at a time.
+    /// The most that the plugin has held at any time.
     pub(super) fn most_held(&self, id: AccountId) -> u32 {
         self.accounts.get(id).account.most
     }
 
-    /// Takes `amount`, if that may be done now and passes none of its own. False: it may not.
+    /// Takes `amount` and returns true, if the plugin may have it now and none of its own waiters would be passed
+    /// over.
     pub(super) fn try_take(&mut self, id: AccountId, amount: u32, wants: Wants) -> bool {
         let entry = self.accounts.get_mut(id);
         let is_passing = entry.is_waiting(Wants::ToGoOn) || wants == Wants::ToBegin && entry.has_waiters();
@@ -103,17 +103,17 @@ impl<W> Stock<W> {
         may
     }
 
-    /// Queues a waiter.
     pub(super) fn wait(&mut self, id: AccountId, amount: u32, wants: Wants, waiter: W) -> WaitTicket {
         self.accounts.wait(id, wants, StockWaiter { amount, waiter })
     }
 
-    /// Forgets a waiter and returns it, if it has not been granted what it waits for already.
+    /// Removes a waiter and returns it. Returns `None` if it has been granted already.
     pub(super) fn cancel(&mut self, id: AccountId, ticket: WaitTicket) -> Option<W> {
         self.accounts.cancel(id, ticket).map(|waiting| waiting.waiter)
     }
 
-    /// Gives what is free to whoever is next, and says how much. None: nobody waits who may have what he wants.
+    /// Grants what is free to the next waiter and returns the amount. Returns `None` if no waiter may have what it
+    /// wants.
     pub(super) fn grant(&mut self) -> Option<(u32, W)> {
         let free = self.free;
         let accounts = self.accounts.iter_mut();
@@ -126,7 +126,6 @@ impl<W> Stock<W> {
         Some((amount, waiter))
     }
 
-    /// Takes back what was taken.
     pub(super) fn give_back(&mut self, id: AccountId, amount: u32) {
         self.accounts.get_mut(id).account.now -= amount;
         self.free += amount;
@@ -139,13 +138,13 @@ mod tests {
 
     use super::*;
 
-    /// Takes one more as long as it may.
+    /// Takes one unit at a time, as long as the plugin may.
     fn grab(stock: &mut Stock<()>, id: AccountId) {
         while stock.try_take(id, 1, Wants::ToBegin) {}
     }
 
     #[test]
-    fn three_that_take_all_that_they_may_leave_an_eighth_and_the_next_one_has_half_of_that() {
+    fn three_greedy_plugins_leave_an_eighth_and_a_fourth_gets_half_of_it() {
         for all in [64, 4_096] {
             let mut stock: Stock<()> = Stock::new(all);
             let ids = [(); 4].map(|()| stock.join());
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_is_for_who_has_nothing_and_one_alone_is_for_anybody() {
+    fn the_last_unit_is_for_a_plugin_that_holds_nothing() {
         for all in [1, 2, 3] {
             let mut stock: Stock<()> = Stock::new(all);
             let [first, second] = [(); 2].map(|()| stock.join());
@@ -169,7 +168,7 @@ mod tests {
         assert_eq!((most_of_one(0), most_of_one(7)), (0, 3));
     }
 
-    /// One step of a random interleaving. The numbers choose among what there is.
+    /// One step of a random interleaving. The numbers select a plugin or waiter among those that exist.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Wait(usize, u32, bool),
@@ -190,14 +189,15 @@ mod tests {
         ]
     }
 
-    /// A stock and the simplest account of who waits and who has what.
+    /// The stock under test and a simple model of its waiters and holders.
     struct Model {
         stock: Stock<u64>,
         all: u32,
         ids: Vec<AccountId>,
-        /// The waiters in the order in which they came: the plugin, whether it begins, how much, and by which number.
+        /// Waiters in order of arrival: the plugin, whether it begins, the amount, the ticket and the model's own
+        /// number.
         waiting: Vec<(usize, bool, u32, WaitTicket, u64)>,
-        /// The amounts that were granted and not given back, and to which plugin.
+        /// Amounts that were granted and not returned, each with its plugin.
         granted: Vec<(usize, u32)>,
         waiters: u64,
     }
@@ -221,7 +221,7 @@ mod tests {
             self.all - (0..PLUGINS).map(|plugin| self.held(plugin)).sum::<u32>()
         }
 
-        /// The plugin's own next waiter: its index in `waiting`.
+        /// The plugin's next waiter, as an index into `waiting`.
         fn next_of(&self, plugin: usize) -> Option<usize> {
             let first = |begins| self.waiting.iter().position(|(of, is, ..)| (*of, *is) == (plugin, begins));
             first(false).or_else(|| first(true))
@@ -293,7 +293,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_given_twice_nobody_has_more_than_is_left_and_no_waiter_is_lost(
+        fn grants_are_unique_and_bounded_and_no_waiter_is_lost(
             all in 0..70_u32, steps in proptest::collection::vec(step(), 1..200),
         ) {
             let mut model = Model::new(all);
@@ -306,13 +306,13 @@ mod tests {
             prop_assert!(model.waiting.is_empty(), "somebody waits for ever");
         }
 
-        /// This holds whatever the others have, and however many of them wait.
+        /// This holds whatever the other plugins hold, and however many of them wait.
         #[test]
-        fn one_that_comes_has_half_of_what_is_left_at_once(
+        fn a_newcomer_gets_half_of_what_is_left_at_once(
             all in 2..70_u32, steps in proptest::collection::vec(step(), 1..200),
         ) {
             let mut model = Model::new(all);
-            // The last plugin has nothing.
+            // The last plugin holds nothing.
             let others = |step: &Step| {
                 !matches!(step, Step::Wait(plugin, ..) | Step::Try(plugin, ..) if *plugin == PLUGINS - 1)
             };

@@ -1,4 +1,4 @@
-//! A child as the cache has it, and what of it decides.
+//! A child as cached, reduced to what the decisions need.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,32 +12,25 @@ use crate::object::{ObjectKey, ObjectKind, ObjectRef};
 #[derive(Debug, thiserror::Error)]
 #[error("a cached {kind} cannot be read: {source}")]
 pub struct UnreadableChild {
-    /// Its kind.
     pub kind: ObjectKind,
-    /// Why.
     pub source: serde_json::Error,
 }
 
 /// An object of an owned kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedChildren {
-    /// Its kind.
     pub kind: ObjectKind,
-    /// Its key.
     pub key: ObjectKey,
-    /// Its incarnation.
     pub uid: Arc<str>,
-    /// Its version.
     pub version: Arc<str>,
-    /// The UID of the owner that controls it.
+    /// The UID of its controller.
     pub controller: Option<Arc<str>>,
-    /// The name of its controller, for people.
+    /// The controller's name, for messages.
     pub controller_name: Option<String>,
-    /// The value of its [`CREATED_BY`].
+    /// The value of its label [`CREATED_BY`].
     pub created_by: Option<String>,
-    /// It waits for finalizers or its grace period.
+    /// It is being deleted and waits for finalizers or its grace period.
     pub deleting: bool,
-    /// All of it.
     pub text: Arc<str>,
 }
 
@@ -67,7 +60,7 @@ struct ChildOwner {
 }
 
 impl ObservedChildren {
-    /// The object of this `text`, as the cache of `kind` has it.
+    /// Reads a child from the cached JSON `text` of an object of `kind`.
     pub fn read(kind: &ObjectKind, text: Arc<str>) -> Result<Self, UnreadableChild> {
         let head: ChildHead =
             serde_json::from_str(&text).map_err(|source| UnreadableChild { kind: kind.clone(), source })?;
@@ -87,7 +80,6 @@ impl ObservedChildren {
         })
     }
 
-    /// This incarnation.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
         ObjectRef { kind: self.kind.clone(), key: self.key.clone(), uid: Some(self.uid.clone()) }

@@ -1,4 +1,4 @@
-//! Decides which children go: exactly those that ADR 9 names, and no others.
+//! Decides which children are deleted: those that ADR 9 names and no others.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,36 +7,33 @@ use super::{Applied, CompositeParent, ObservedChildren, Wanted};
 use crate::defect::Defect;
 use crate::object::{ObjectKey, ObjectKind, ObjectRef};
 
-/// The fate of the children that were not composed.
+/// The fate of children that were not composed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruning {
-    /// These go.
     pub doomed: Vec<Doomed>,
-    /// Why none of them goes now although some would.
+    /// Why nothing is deleted now although some children should be.
     pub withheld: Option<Withheld>,
-    /// These stay, since the plugin's host did not create them.
+    /// Children that stay because the host did not create them for the plugin.
     pub adopted: Vec<ObjectRef>,
 }
 
-/// A child to delete, in exactly this state: what has changed since must be looked at again.
+/// A child to delete, in exactly this state. If it has changed since, it must be judged again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doomed {
-    /// The child's incarnation.
     pub target: ObjectRef,
-    /// Its version.
     pub version: Arc<str>,
 }
 
 /// Why nothing is pruned now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Withheld {
-    /// The answer was empty and did not say that this is meant; so many children would have gone.
+    /// The answer was empty without `allow_empty`. This many children would have been deleted.
     Empty(usize),
-    /// Not every child is as it was composed.
+    /// This many children are not yet as composed.
     Unfinished(usize),
 }
 
-/// Decides which of `observed` go, now that the children of `wanted` were applied with these results.
+/// Decides which of `observed` to delete, now that the children of `wanted` were applied with these results.
 #[must_use]
 pub fn prune(parent: &CompositeParent, wanted: &Wanted, applied: &[Applied], observed: &[ObservedChildren]) -> Pruning {
     let names: HashSet<(&ObjectKind, &ObjectKey)> =

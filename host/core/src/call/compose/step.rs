@@ -1,4 +1,4 @@
-//! Decides what is done about one child, and what a refusal of it means.
+//! Decides what to do about one child, and what a refused write of it means.
 
 use serde_json::Value;
 
@@ -9,35 +9,36 @@ use crate::queue::outcome::Failure;
 /// The step to take about a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildStep<'a> {
-    /// It is not there: apply, marked as created by the plugin, taking no field from anybody.
+    /// It does not exist: apply it with the created-by label, without forcing conflicts.
     Create,
-    /// The parent controls it: apply, and take its fields from whoever has them. With the mark if it has it.
+    /// The parent controls it: apply it and force conflicts. Keep the created-by label if it has one.
     Update {
         /// The child to update.
         observed: &'a ObservedChildren,
-        /// It carries the mark.
+        /// It has the created-by label.
         marked: bool,
     },
-    /// As [`ChildStep::Update`], but what is not metadata cannot change: find out whether it would, and if so replace it.
+    /// As [`ChildStep::Update`], but only metadata can change in place. A dry run tells whether anything else would
+    /// change; if so, replace it.
     Replace {
         /// The child that would be replaced.
         observed: &'a ObservedChildren,
-        /// It carries the mark.
+        /// It has the created-by label.
         marked: bool,
     },
-    /// It is there and does not change until somebody deletes it.
+    /// It exists and does not change until it is deleted.
     Keep,
-    /// It is there and nobody controls it: apply without mark, taking no field from anybody.
+    /// It exists and has no controller: apply it without the label and without forcing conflicts.
     Adopt {
         /// The child to adopt.
         observed: &'a ObservedChildren,
     },
-    /// It is being deleted, and takes no changes that would last.
+    /// It is being deleted, so no change would last.
     Wait {
-        /// That it has gone will run the parent again.
+        /// The event of its deletion will run the parent again.
         ours: bool,
     },
-    /// Somebody else controls it.
+    /// Another owner controls it.
     Leave {
         /// The child, with its controller.
         observed: &'a ObservedChildren,
@@ -45,8 +46,8 @@ pub enum ChildStep<'a> {
 }
 
 impl ChildStep<'_> {
-    /// Whether it is still taken for a parent that is being deleted. It gets nothing more, and takes nothing on: what came new
-    /// would go with it, or keep it.
+    /// Whether the step is taken for a parent that is being deleted. Such a parent creates and adopts nothing more:
+    /// new children would be deleted with it, or would block its deletion.
     #[must_use]
     pub fn is_for_who_goes(&self) -> bool {
         match self {
@@ -56,7 +57,7 @@ impl ChildStep<'_> {
     }
 }
 
-/// Decides about `child`, of which the cache has `observed`.
+/// Decides about `child`. `observed` is the child in the cache.
 #[must_use]
 pub fn step<'a>(parent: &CompositeParent, child: &Child, observed: Option<&'a ObservedChildren>) -> ChildStep<'a> {
     let Some(observed) = observed else { return ChildStep::Create };
@@ -71,34 +72,31 @@ pub fn step<'a>(parent: &CompositeParent, child: &Child, observed: Option<&'a Ob
     }
 }
 
-/// How a child's step ended.
+/// How the step for a child ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Applied {
-    /// It is as it was composed, or as its strategy wants it.
+    /// The child is as composed, or as its update strategy wants it.
     Done,
-    /// It will be, after something else has happened, and the parent runs again then.
+    /// The child will be as composed after another event, which runs the parent again.
     Pending,
-    /// As [`Applied::Pending`], but nobody will tell: ask again after a while.
+    /// As [`Applied::Pending`], but no event will come: compose again after a delay.
     PendingUnseen,
-    /// It is not.
     Failed(Failure),
-    /// It was not tried, because another child's failure says that it would fail too.
+    /// It was not tried, because another child's failure shows that it would fail too.
     NotTried,
 }
 
 /// The part of a child that would change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildChange {
-    /// Nothing.
     None,
-    /// Nothing but metadata, which every kind lets change.
+    /// Only metadata, which every kind lets change.
     Metadata,
-    /// More than that.
     Content,
 }
 
-/// How `after`, the server's answer to a dry run, differs from `before`, the cached object. Versions and status do not
-/// count. A text that does not parse counts as no change: nothing is deleted for it.
+/// How `after`, the server's answer to a dry run, differs from `before`, the cached object. Versions and status do
+/// not count. Text that cannot be parsed counts as no change, so that nothing is deleted because of it.
 #[must_use]
 pub fn change(before: &str, after: &str) -> ChildChange {
     let parse = |text: &str| serde_json::from_str::<Value>(text).ok().as_ref().and_then(content);
@@ -109,7 +107,7 @@ pub fn change(before: &str, after: &str) -> ChildChange {
     }
 }
 
-/// An object's content, and the part of its metadata that people set.
+/// An object's content, and the metadata that people set.
 fn content(object: &Value) -> Option<(Value, Value)> {
     let mut rest = object.as_object()?.clone();
     rest.remove("status");
@@ -120,9 +118,9 @@ fn content(object: &Value) -> Option<(Value, Value)> {
     Some((Value::Object(rest), metadata))
 }
 
-/// The consequence for the key if a child that the parent controls could not be applied in place.
+/// The failure of the key if a child that the parent controls could not be applied in place.
 ///
-/// A change of what cannot change is refused each time: it is told once, not tried again until something else happens.
+/// A change to an immutable field is refused every time. It is reported once and not retried until another event.
 #[must_use]
 pub fn refused(child: &Child, error: ApiError) -> Failure {
     if error.reason == ApiReason::Invalid && says_immutable(&error.message) {
@@ -136,7 +134,7 @@ pub fn refused(child: &Child, error: ApiError) -> Failure {
     Failure::Api(error)
 }
 
-/// Kubernetes has no reason of its own for it, only words.
+/// Kubernetes reports immutable fields in the message only, without a reason of its own.
 fn says_immutable(message: &str) -> bool {
     const WORDS: [&str; 6] =
         ["immutable", "may not change", "may not be changed", "cannot change", "cannot be changed", "updates to "];
@@ -210,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_not_metadata_nor_status_asks_for_a_replacement() {
+    fn only_changes_beyond_metadata_and_status_replace_a_child() {
         let text = |version: &str, label: &str, data: &str, status: &str| {
             json!({
                 "metadata": {"name": "a", "resourceVersion": version, "generation": 1, "labels": {"l": label}},
@@ -226,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_what_cannot_change_is_told_with_a_remedy_and_not_retried() {
+    fn an_immutable_change_is_reported_with_a_remedy_and_not_retried() {
         let refusal = |reason, message: &str| {
             let error = ApiError::refused(reason, "patch", "services", None, message);
             refused(&child(UpdateStrategy::InPlace), error)

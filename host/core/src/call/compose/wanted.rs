@@ -1,5 +1,5 @@
-//! A composer's answer, checked as a whole before anything of it is applied: an answer that is wrong in one place is not
-//! to be trusted in another, least of all about what should go.
+//! Checks a composer's answer as a whole before anything of it is applied. An answer with one mistake cannot be
+//! trusted elsewhere, least of all about what to delete.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -12,13 +12,13 @@ use super::{CREATED_BY, CompositeParent, Composition, OwnedKind, UpdateStrategy,
 use crate::object::path_segment;
 use crate::object::{ObjectKey, ObjectKind, ObjectRef};
 
-/// How many children one object may have.
-pub const MAX_CHILDREN: usize = 1_000;
-/// The longest name that Kubernetes has.
-const MAX_NAME: usize = 253;
-/// The longest text of a [`Flaw`].
-const MAX_PROBLEM: usize = 500;
-/// Fields that the server sets, and those that would be a lock or nonsense in a set of fields to apply.
+/// How many children one parent may have.
+pub const CHILDREN_MAX: usize = 1_000;
+/// The longest name that Kubernetes allows, in bytes.
+const NAME_BYTES_MAX: usize = 253;
+/// The longest text of a [`Flaw`], in bytes.
+const PROBLEM_BYTES_MAX: usize = 500;
+/// Metadata fields that the server sets, or that act as a lock or have no meaning in an apply.
 const SERVERS: [&str; 8] = [
     "uid",
     "resourceVersion",
@@ -30,49 +30,46 @@ const SERVERS: [&str; 8] = [
     "selfLink",
 ];
 
-/// Something in an answer that cannot be.
+/// A mistake in a composer's answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct Flaw {
-    /// Where: `children[2]`, `status`, ….
+    /// The place, such as `children[2]` or `status`.
     pub place: String,
-    /// The problem, and how to mend it.
+    /// The problem and its remedy.
     pub problem: String,
 }
 
-/// A checked answer.
 #[derive(Debug)]
 pub struct Wanted {
-    /// The children, in the answer's order, no two of the same kind and key.
+    /// The children in the answer's order. No two have the same kind and key.
     pub children: Vec<Child>,
-    /// The parent's new status, an object. None: it stays as it is.
+    /// The parent's new status, a JSON object. `None` leaves it as it is.
     pub status: Option<Value>,
-    /// No children at all is meant.
+    /// An answer without any children is intended.
     pub allow_empty: bool,
 }
 
 /// A child that should exist.
 #[derive(Debug)]
 pub struct Child {
-    /// Its kind, one of the owned.
+    /// One of the owned kinds.
     pub kind: ObjectKind,
-    /// Its key, with the namespace where the kind has one.
+    /// With a namespace if the kind is namespaced.
     pub key: ObjectKey,
-    /// How it changes.
     pub strategy: UpdateStrategy,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
     metadata: Map<String, Value>,
-    /// Everything but the metadata, as it came.
+    /// Everything except the metadata, byte for byte.
     rest: BTreeMap<String, Box<RawValue>>,
 }
 
 impl Wanted {
-    /// Checks `answer`; what is wrong with it, all of it, if anything is.
+    /// Checks `answer` and returns all its flaws.
     pub fn read(answer: &Composition, parent: &CompositeParent, owns: &[OwnedKind]) -> Result<Self, Vec<Flaw>> {
         let mut flaws = Vec::new();
-        if answer.children.len() > MAX_CHILDREN {
-            let problem = format!("{} children, at most {MAX_CHILDREN} are allowed", answer.children.len());
+        if answer.children.len() > CHILDREN_MAX {
+            let problem = format!("{} children, at most {CHILDREN_MAX} are allowed", answer.children.len());
             return Err(vec![Flaw { place: "children".to_owned(), problem }]);
         }
         let mut children = Vec::with_capacity(answer.children.len());
@@ -96,10 +93,10 @@ impl Wanted {
     }
 }
 
-/// A problem repeats what the composer wrote, which may be megabytes.
+/// Shortens a problem: it quotes what the composer wrote, which may be megabytes.
 fn short(mut problem: String) -> String {
-    if problem.len() > MAX_PROBLEM {
-        problem.truncate(problem.floor_char_boundary(MAX_PROBLEM));
+    if problem.len() > PROBLEM_BYTES_MAX {
+        problem.truncate(problem.floor_char_boundary(PROBLEM_BYTES_MAX));
         problem.push('…');
     }
     problem
@@ -137,14 +134,14 @@ impl Child {
         Ok(Self { kind: owned.kind.clone(), key, strategy: owned.strategy, labels, metadata, rest })
     }
 
-    /// The child, whichever incarnation.
+    /// A reference to the child without a UID.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
         reference(&self.kind, &self.key)
     }
 
-    /// The set of fields to apply, with the mark of `created_by` if it was created by that plugin, and to the incarnation
-    /// `uid` only, if one is given.
+    /// The JSON to apply. With the created-by label if `created_by` names a plugin, and bound to the incarnation
+    /// `uid` if one is given.
     #[must_use]
     pub fn body(&self, created_by: Option<&str>, uid: Option<&str>) -> String {
         let mut metadata = self.metadata.clone();
@@ -161,7 +158,7 @@ impl Child {
     }
 }
 
-/// The fields in one object again.
+/// Joins metadata and the other fields into one object.
 struct ChildBody<'a> {
     metadata: &'a Map<String, Value>,
     rest: &'a BTreeMap<String, Box<RawValue>>,
@@ -206,16 +203,16 @@ fn check_metadata(metadata: &Map<String, Value>) -> Result<(), String> {
     }
 }
 
-/// Names become segments of URLs. The rest of what a name may be is each kind's own, and the server's to say.
+/// Names become segments of URLs. The server checks the further rules of each kind.
 fn check_name(what: &str, name: &str) -> Result<(), String> {
-    if name.len() > MAX_NAME || path_segment::flaw(name).is_some() {
+    if name.len() > NAME_BYTES_MAX || path_segment::flaw(name).is_some() {
         let shown: String = name.chars().take(80).collect();
         return Err(format!("{shown:?} cannot be the {what} of an object"));
     }
     Ok(())
 }
 
-/// Where the child is, by the garbage collector's rules for `parent`'s children.
+/// The child's namespace, by the garbage collector's rules for children of `parent`.
 fn namespace(
     metadata: &Map<String, Value>,
     parent: &CompositeParent,
@@ -257,7 +254,7 @@ fn namespace(
     }
 }
 
-/// The labels, without the mark: only the host sets it.
+/// The labels without the created-by label, which only the host sets.
 fn take_labels(metadata: &mut Map<String, Value>) -> Result<BTreeMap<String, String>, String> {
     let labels = match metadata.remove("labels") {
         None => Map::new(),
@@ -316,7 +313,7 @@ mod tests {
         child
     }
 
-    /// The only flaw of an answer with this child.
+    /// The single flaw of an answer with this child.
     #[track_caller]
     fn flaw(child: Value) -> String {
         let flaws = read(&[map(json!({"name": "good"})), child]).expect_err("a flaw");
@@ -325,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_takes_the_parents_namespace_and_carries_the_mark_of_its_creator_only_if_there_is_one() {
+    fn a_child_takes_the_parents_namespace_and_its_creators_label() {
         let wanted = read(&[map(json!({"name": "a", "labels": {"app": "x", CREATED_BY: "forged"}}))]).expect("valid");
         let body = |mark| serde_json::from_str::<Value>(&wanted.children[0].body(mark, None)).expect("JSON");
         let labelled = |labels: Value| map(json!({"name": "a", "namespace": "prod", "labels": labels}));
@@ -334,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_metadata_is_applied_byte_for_byte() {
+    fn everything_but_metadata_is_applied_byte_for_byte() {
         let text = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"x":{ "n":1.50, "m":12345678901234567890123 }}"#;
         let answer = Composition { children: vec![text.to_owned()], ..Composition::default() };
         let wanted = Wanted::read(&answer, &parent(), &owns()).expect("valid");
@@ -343,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flaw_is_told_and_where_it_is() {
+    fn every_flaw_is_reported_with_its_place() {
         let answer = Composition {
             children: vec!["[]".to_owned(), "nonsense".to_owned(), map(json!({"name": "a"})).to_string()],
             status: Some("3".to_owned()),
@@ -380,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_server_sets_is_refused_unless_it_is_null() {
+    fn fields_that_the_server_sets_are_refused_unless_null() {
         for field in SERVERS {
             assert!(flaw(map(json!({"name": "x", field: "1"}))).contains(field));
             assert!(read(&[map(json!({"name": "x", field: null}))]).is_ok(), "{field}");
@@ -412,7 +409,7 @@ mod tests {
         let flaws = Wanted::read(&answer, &parent(), &owns()).expect_err("no object");
         let kind = flaw(json!({"apiVersion": "v1", "kind": long, "metadata": {"name": "x"}}));
         for problem in [&flaws[0].problem, &kind] {
-            assert!(problem.len() <= MAX_PROBLEM + 3, "{} bytes", problem.len());
+            assert!(problem.len() <= PROBLEM_BYTES_MAX + 3, "{} bytes", problem.len());
         }
     }
 

@@ -1,5 +1,5 @@
-//! Computes what a write would leave, from texts alone: no defaults, no admission, no ownership of fields. Lists of named
-//! items are merged by name, and other lists replaced, as nearly all schemas have it.
+//! Computes the result of a write from texts alone: no defaults, no admission, no field ownership. Lists of named
+//! items are merged by name and other lists replaced, which is what nearly all schemas say.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,18 @@ use crate::object::owner::controller_reference;
 use crate::object::pointer::unescaped;
 use crate::write::{Operation, PatchType, WriteOptions};
 
-/// The state of an object, as far as it is known here.
+/// The state of an object, as far as it is known without the server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DryState {
-    /// Nobody here knows: no watch covers it.
+    /// No watch covers it.
     Unknown,
     /// It is not there.
     Absent,
-    /// It is this.
     Is(Value),
 }
 
 impl DryState {
-    /// The state that a cache shows: Err, if none covers the object.
+    /// The state in a cache. `Err` if no cache covers the object.
     #[must_use]
     pub fn of<E>(read: &Result<Option<std::sync::Arc<str>>, E>) -> Self {
         match read {
@@ -52,7 +51,7 @@ pub(super) fn subresource(operation: &Operation) -> &str {
     }
 }
 
-/// `operation` as it is, to be compared with another.
+/// `operation` as JSON, for comparison with another.
 pub(super) fn literal(operation: &Operation) -> Value {
     let json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|_| text.into());
     let body = match operation {
@@ -65,7 +64,7 @@ pub(super) fn literal(operation: &Operation) -> Value {
     json!([operation.verb(), subresource(operation), body])
 }
 
-/// The body of an apply, with the owner that the host adds.
+/// The body of an apply, with the owner reference that the host adds.
 pub(super) fn body(text: &str, options: &WriteOptions, primary: &ObjectRef) -> Option<Value> {
     let mut body: Value = serde_json::from_str(text).ok().filter(Value::is_object)?;
     if options.owned
@@ -80,8 +79,8 @@ pub(super) fn body(text: &str, options: &WriteOptions, primary: &ObjectRef) -> O
     Some(body)
 }
 
-/// The state that `operation`, of a call about `primary`, would leave of an object that was as `before`. Err: why the
-/// server would refuse it, as far as that is seen here. Of subresources only `status` is known.
+/// The state of an object after `operation` of a call about `primary`, if it was `before`. `Err` is the reason why
+/// the server would refuse it, as far as that can be known here. Subresources other than `status` are not computed.
 pub fn carried_out(operation: &Operation, before: &DryState, primary: &ObjectRef) -> Result<DryState, ApiReason> {
     let exists = || if *before == DryState::Absent { Err(ApiReason::NotFound) } else { Ok(()) };
     let after = match operation {
@@ -141,7 +140,7 @@ fn merge(now: &mut Value, patch: &Value) {
     }
 }
 
-/// The same, but that lists of named items are merged.
+/// As `merge`, but lists of named items are merged by name.
 fn merge_named(now: &mut Value, body: &Value) {
     match (&mut *now, body) {
         (Value::Array(items), Value::Array(wanted)) => {
@@ -184,7 +183,7 @@ fn as_object(value: &mut Value) -> &mut Map<String, Value> {
     value.as_object_mut().expect("it is one now")
 }
 
-/// RFC 6902, but for `move` and `copy`. None: it does not fit, or has more than that.
+/// RFC 6902 without `move` and `copy`. `None` if the patch does not fit or has other operations.
 fn operate(now: &mut Value, patch: &Value) -> Option<()> {
     for operation in patch.as_array()? {
         let pointer = operation["path"].as_str()?;

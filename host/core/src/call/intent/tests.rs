@@ -49,14 +49,14 @@ fn delete() -> Operation {
     Operation::Delete { target: web(), options }
 }
 
-/// The differences between what two versions wrote, where every object was as `before`.
+/// The differences between the writes of two versions, where every object was `before`.
 fn compared(before: &DryState, current: &[Operation], next: &[Operation]) -> Vec<String> {
     let found = differences(&primary(), current, next, &|_| before.clone(), &Confidential::from("{}"));
     found.iter().map(ToString::to_string).collect()
 }
 
 #[test]
-fn of_an_object_with_a_secret_of_the_configuration_only_the_names_of_fields_are_told() {
+fn objects_with_a_configured_secret_show_field_names_only() {
     let config = Confidential::holding("{}", [Confidential::from("hunter22")]);
     let [one, next] = ["plain", "x://me:hunter22@h"].map(|url| update(&deployment(json!({"url": url}))));
     let before = |_: &ObjectRef| there(json!({"url": "older"}));
@@ -69,7 +69,7 @@ fn there(spec: Value) -> DryState {
 }
 
 #[test]
-fn what_leaves_the_same_agrees_however_it_was_written() {
+fn writes_with_the_same_result_agree() {
     let before = there(json!({"replicas": 1, "image": "a"}));
     let three = deployment(json!({"replicas": 3, "image": "a"}));
     let forms = [
@@ -87,7 +87,7 @@ fn what_leaves_the_same_agrees_however_it_was_written() {
 }
 
 #[test]
-fn a_write_that_changes_nothing_is_as_good_as_none() {
+fn a_write_that_changes_nothing_counts_as_no_write() {
     let before = there(json!({"replicas": 1}));
     for idle in [
         update(&deployment(json!({"replicas": 1}))),
@@ -99,7 +99,7 @@ fn a_write_that_changes_nothing_is_as_good_as_none() {
 }
 
 #[test]
-fn what_an_apply_leaves_out_is_a_difference_although_no_state_shows_it() {
+fn a_field_left_out_of_an_apply_is_a_difference() {
     let before = there(json!({"replicas": 1, "image": "a"}));
     let [whole, less] =
         [json!({"replicas": 1, "image": "a"}), json!({"replicas": 1})].map(|spec| apply(&deployment(spec)));
@@ -112,14 +112,14 @@ fn what_an_apply_leaves_out_is_a_difference_although_no_state_shows_it() {
 }
 
 #[test]
-fn what_no_cache_shows_is_compared_by_the_writes_themselves() {
+fn uncached_objects_are_compared_by_their_writes() {
     let gone = [patch(PatchType::Merge, &json!({"spec": {"replicas": 3}}))];
     assert_eq!(compared(&DryState::Absent, &[], &gone).len(), 1, "a selector may hide it");
     assert_eq!(compared(&DryState::Absent, &gone, &gone), [""; 0]);
 }
 
 #[test]
-fn what_only_one_creates_or_deletes_is_told() {
+fn an_object_created_or_deleted_by_one_version_is_reported() {
     let object = deployment(json!({"replicas": 1}));
     let said = compared(&DryState::Absent, &[], &[create(&object)]);
     assert_eq!(said, ["Deployment prod/web: is not written → is; spec.replicas: 1"]);
@@ -131,7 +131,7 @@ fn what_only_one_creates_or_deletes_is_told() {
 }
 
 #[test]
-fn of_what_no_watch_covers_the_writes_themselves_are_compared() {
+fn unwatched_objects_are_compared_by_their_writes() {
     let [one, two] = [1, 2].map(|replicas| apply(&deployment(json!({"replicas": replicas}))));
     assert_eq!(compared(&DryState::Unknown, from_ref(&one), &[two]), ["Deployment prod/web: spec.replicas: 1 → 2"]);
     let operations =
@@ -141,7 +141,7 @@ fn of_what_no_watch_covers_the_writes_themselves_are_compared() {
 }
 
 #[test]
-fn objects_with_names_that_the_server_makes_up_are_compared_in_their_order() {
+fn objects_with_generated_names_are_compared_in_order() {
     let job = |image: &str| {
         let mut job = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "job-"}});
         job["spec"]["image"] = image.into();
@@ -153,7 +153,7 @@ fn objects_with_names_that_the_server_makes_up_are_compared_in_their_order() {
 }
 
 #[test]
-fn a_status_is_apart_from_the_rest_and_a_dry_run_is_no_write() {
+fn a_status_is_compared_apart_and_a_dry_run_is_no_write() {
     let before = there(json!({"replicas": 1}));
     let status = |ready: u32| {
         let mut object = deployment(json!({"replicas": 7}));
@@ -170,7 +170,7 @@ fn a_status_is_apart_from_the_rest_and_a_dry_run_is_no_write() {
 }
 
 #[test]
-fn two_versions_read_the_clock_one_after_the_other() {
+fn times_that_are_nearly_equal_are_no_difference() {
     let at = |time: &str| apply(&deployment(json!({"started": time})));
     let [one, soon, late] = ["02:44:45Z", "02:44:46Z", "03:44:45Z"].map(|time| at(&format!("2026-11-26T{time}")));
     assert_eq!(compared(&DryState::Absent, from_ref(&one), &[soon]), [""; 0]);
@@ -178,7 +178,7 @@ fn two_versions_read_the_clock_one_after_the_other() {
 }
 
 #[test]
-fn the_values_of_a_secret_are_not_told() {
+fn the_values_of_a_secret_are_not_shown() {
     let secret = |value: &str| {
         let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}});
         secret["data"]["a"] = value.into();

@@ -1,11 +1,11 @@
-//! Times of day in two states that were written at nearly the same time.
+//! Timestamps in two states that were written at nearly the same time.
 
 use serde_json::Value;
 
-/// How far two times may be apart that stand for the same moment, in seconds.
+/// The largest difference between timestamps that count as equal, in seconds.
 const TIME_TOLERANCE_SECONDS: u64 = 60;
 
-/// Where both have a time, and the two are not far apart, `other` gets that of `one`.
+/// Replaces timestamps in `other` by those of `one` where the two are close.
 pub(super) fn align(one: &Value, other: &mut Value) {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
@@ -30,7 +30,8 @@ pub(super) fn align(one: &Value, other: &mut Value) {
     }
 }
 
-/// The seconds since some day of a time as Kubernetes writes it: `2026-11-26T02:44:45Z`, with or without a fraction.
+/// Seconds since an arbitrary day of a Kubernetes timestamp such as `2026-11-26T02:44:45Z`, with or without a
+/// fraction.
 fn seconds(text: &str) -> Option<u64> {
     let text = text.strip_suffix('Z')?;
     let (date, time) = text.split_once('T')?;
@@ -40,13 +41,13 @@ fn seconds(text: &str) -> Option<u64> {
     if !(1..=12).contains(&month) {
         return None;
     }
-    // Of a year that begins in March the months before are as long whatever year it is.
+    // In a year that begins in March, the months before the leap day always have the same lengths.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day;
     Some(((days * 24 + hour) * 60 + minute) * 60 + second)
 }
 
-/// Three numbers with so many digits each.
+/// Three numbers with the given numbers of digits.
 fn numbers(text: &str, separator: char, digits: [usize; 3]) -> Option<[u64; 3]> {
     let mut parts = text.split(separator);
     let mut found = [0; 3];
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_that_are_near_are_the_same_and_others_are_not() {
+    fn only_times_that_are_close_count_as_equal() {
         for (one, other, is_same) in [
             ("2026-11-26T02:44:45Z", "2026-11-26T02:44:46Z", true),
             ("2026-12-31T23:59:59Z", "2027-01-01T00:00:30.5Z", true),

@@ -1,4 +1,4 @@
-//! Ports that lead nowhere, for hosts and tests that have nothing behind one.
+//! Ports without anything behind them, for hosts and tests that need none.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::object::ObjectRef;
 
 const NO_WAY: &str = "this host has no way to do it";
 
-/// Answers every question with an error that says that there is nothing to ask, and takes nothing.
+/// Answers every question with an error and discards Events and metrics.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Absent;
 
 impl Absent {
-    /// All ports lead nowhere.
+    /// Ports that are all absent.
     #[must_use]
     pub fn ports() -> Ports {
         let absent = Arc::new(Self);

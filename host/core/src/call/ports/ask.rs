@@ -1,8 +1,8 @@
-//! The asks of a call as values: all that it wants of the world beyond the caches. Each [`Ask`] has one [`Answer`] of the
-//! same name.
+//! The questions of a call as values: everything that it asks beyond the caches. Each [`Ask`] has an [`Answer`] of
+//! the same name.
 //!
-//! The table below is the list of all that may be asked. Whatever stands between a call and the world (metrics, spans,
-//! recordings, shadows) sees these values and nothing else, so a new line needs no new code there.
+//! The table below lists all of them. The layers between a call and the world (metrics, spans, recordings, shadows)
+//! handle these values generically, so a new line in the table needs no new code there.
 
 use std::slice;
 
@@ -12,49 +12,45 @@ use crate::error::{ApiError, ApiReason};
 use crate::object::{ObjectKey, ObjectKind, ObjectRef};
 use crate::write::{Collection, DeleteOptions, Operation, Propagation};
 
-/// The question about a kind: how does the API server serve it?
+/// The question how the API server serves a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedQuery {
-    /// The kind.
     pub kind: ObjectKind,
 }
 
-/// A deletion of many objects by one request.
+/// A deletion of many objects with one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectionDeletion {
-    /// Which objects.
     pub collection: Collection,
-    /// How.
     pub options: DeleteOptions,
 }
 
 /// A claim of objects for the primary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerClaim {
-    /// Their kind.
     pub kind: ObjectKind,
-    /// In Kubernetes' syntax. Objects in the primary's namespace that it matches belong to the primary.
+    /// In Kubernetes' syntax. Matching objects in the primary's namespace belong to the primary.
     pub label_selector: String,
 }
 
-/// A question whose answer has a type of its own. [`ask`](super::ask()) puts it to a port.
+/// A question whose answer has a type of its own. [`ask`](super::ask()) sends it to a port.
 pub trait TypedAsk: Into<Ask> {
     /// The type of its answer.
     type Answer;
 
-    /// The answer without its enum.
+    /// Unwraps the answer.
     ///
     /// # Panics
     ///
-    /// If the port gave the answer to another question. Tests put [`Ask::one_of_each`] to every port to exclude it.
+    /// If the port answered another question. Tests send [`Ask::one_of_each`] to every port to exclude that.
     fn answer(answer: Answer) -> Self::Answer;
 }
 
-/// Makes the enums and the [`TypedAsk`] of each line, `Name(question as it is held) -> answer`. Large questions are held
-/// in a box, so that an `Ask` stays small while it moves through the layers.
+/// Generates the enums and the [`TypedAsk`] of each line, `Name(question as stored) -> answer`. Large questions are
+/// boxed, so that an `Ask` stays small while it moves through the layers.
 macro_rules! asks {
     ($($(#[$doc:meta])+ $name:ident($question:ty as $held:ty) -> $answer:ty;)+) => {
-        /// One thing that a call asks of the API server or of another server.
+        /// One question of a call to the API server or to another server.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Ask {
             $($(#[$doc])+ $name($held),)+
@@ -107,31 +103,30 @@ macro_rules! asks {
 }
 
 asks! {
-    /// Reads one object from the API server, or a subresource of it. The answer is `None` if it does not exist.
+    /// Reads one object or a subresource from the API server. `None` if it does not exist.
     Get(LiveGet as LiveGet) -> Written;
     /// Reads a page of a list from the API server.
     List(LiveQuery as Box<LiveQuery>) -> Result<ListPage, ApiError>;
-    /// Reads the log of a Pod's container, at most as many bytes as are asked for.
+    /// Reads the log of a Pod's container, up to the requested number of bytes.
     Log(LogQuery as LogQuery) -> Result<String, ApiError>;
-    /// Asks how the API server serves a kind. The answer is `None` if it does not.
+    /// Asks how the API server serves a kind. `None` if it does not serve it.
     Served(ServedQuery as ServedQuery) -> Result<Option<ServedKind>, ApiError>;
-    /// Carries out a mutation (invariant 6) and returns the new object. The answer is `None` only for a delete that left
-    /// nothing.
+    /// Sends a mutation (invariant 6) and returns the new object. `None` only if a delete left nothing.
     Write(Operation as Box<Operation>) -> Written;
-    /// Carries out mutations concurrently, slowly at first and faster while they succeed. The answers have the order of the
+    /// Sends mutations concurrently, few at first and more while they succeed. The answers are in the order of the
     /// operations.
     Batch(Vec<Operation> as Vec<Operation>) -> Vec<Written>;
-    /// Deletes many objects by one request. The answer names them, or is `None` if the server does not say which they were.
+    /// Deletes many objects with one request and returns them, or `None` if the server does not name them.
     DeleteCollection(CollectionDeletion as Box<CollectionDeletion>) -> Deleted;
-    /// Makes the primary the controller of all orphans that a selector matches, and gives up those of its own that no longer
-    /// match. It attempts all, and returns every error.
+    /// Makes the primary the controller of all orphans that a selector matches, and releases its own objects that no
+    /// longer match. Attempts all of them and returns every error.
     Claim(OwnerClaim as OwnerClaim) -> Result<Claimed, Vec<ApiError>>;
     /// Sends an HTTP request to a granted host and reads the whole response.
     Fetch(HttpRequest as Box<HttpRequest>) -> Result<HttpResponse, HttpError>;
 }
 
 impl Ask {
-    /// The import of the guest's interface that asks this. It names spans and stands in recordings.
+    /// The guest import that sends this ask. Used in span names and recordings.
     #[must_use]
     pub fn import(&self) -> &'static str {
         match self {
@@ -156,7 +151,8 @@ impl Ask {
         }
     }
 
-    /// The mutations in it: one in a write, all in a batch, none in anything else. [`Answer::written`] has their answers.
+    /// The mutations in it: one for a write, all for a batch, none for anything else. [`Answer::written`] has their
+    /// answers.
     #[must_use]
     pub fn operations(&self) -> &[Operation] {
         match self {
@@ -166,7 +162,7 @@ impl Ask {
         }
     }
 
-    /// The bytes of its bodies.
+    /// The total size of its bodies in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match self {
@@ -175,7 +171,7 @@ impl Ask {
         }
     }
 
-    /// The answer of a host that does not carry it out, each part of a batch with the same error.
+    /// The answer of a host that refuses it. Each part of a batch gets the same error.
     #[must_use]
     pub fn refused(&self, reason: ApiReason, message: &str) -> Answer {
         let error = |verb, object: Option<&ObjectRef>| ApiError::refused(reason, verb, "", object.cloned(), message);
@@ -192,7 +188,7 @@ impl Ask {
         }
     }
 
-    /// An example of each, for the tests of ports: a port that answers each with its own kind of answer answers all so.
+    /// An example of each ask, for tests that a port answers every ask with its own kind of answer.
     #[must_use]
     pub fn one_of_each() -> Vec<Self> {
         let kind = ObjectKind::new("v1", "ConfigMap");
@@ -239,7 +235,7 @@ impl Ask {
 }
 
 impl Answer {
-    /// How each of [`Ask::operations`] ended.
+    /// The result of each of [`Ask::operations`].
     pub fn written(&self) -> &[Written] {
         match self {
             Self::Write(written) => slice::from_ref(written),
@@ -248,7 +244,7 @@ impl Answer {
         }
     }
 
-    /// The first error of the API in it.
+    /// The first API error in it.
     #[must_use]
     pub fn error(&self) -> Option<&ApiError> {
         match self {
@@ -263,7 +259,7 @@ impl Answer {
         }
     }
 
-    /// About how many bytes of text a guest gets with it. Errors count nothing.
+    /// Roughly how many bytes of text the guest receives. Errors count as zero.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let object = |object: &Written| object.as_ref().map_or(0, |text| text.as_ref().map_or(0, |text| text.len()));
@@ -290,13 +286,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_examples_have_one_of_each() {
+    fn the_examples_cover_every_ask() {
         let names: Vec<_> = Ask::one_of_each().iter().map(Ask::name).collect();
         assert_eq!(names, Ask::NAMES);
     }
 
     #[test]
-    fn a_refusal_answers_what_was_asked_and_shows_its_error() {
+    fn a_refusal_is_an_answer_to_its_ask_and_has_the_error() {
         for ask in Ask::one_of_each() {
             let answer = ask.refused(ApiReason::ReadOnly, "no");
             assert_eq!((answer.name(), answer.bytes()), (ask.name(), 0));
@@ -307,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_of_a_batch_is_counted_by_itself() {
+    fn each_part_of_a_batch_is_counted_separately() {
         let texts = [r#"{"a":1}"#, r#"{"a":22}"#];
         let batch = texts.map(|object| Operation::Create { object: object.to_owned(), options: <_>::default() });
         let batch = Ask::from(batch.to_vec());

@@ -1,7 +1,7 @@
-//! Listening to a call: a listener hears what the call asks of its ports and what they answer, in order.
+//! Listens to a call: a listener receives what the call asks of its ports and what they answer, in order.
 //!
-//! What a recording keeps, and what is noted for a shadow, are views of this one sequence. Cached reads are in it too, by
-//! reference, so that a call to which nobody listens pays nothing for it.
+//! Recordings and shadows are views of this one sequence. Cached reads are included, by reference, so that a call
+//! without a listener pays nothing.
 
 use std::sync::Arc;
 
@@ -13,19 +13,18 @@ use super::{
 use crate::error::ApiError;
 use crate::object::ObjectRef;
 
-/// One thing that a call asks of its ports.
+/// One question of a call to its ports.
 #[derive(Clone, Copy, Debug)]
 pub enum Asked<'a> {
     /// [`Reads::get`].
     Get {
-        /// The object.
         target: &'a ObjectRef,
-        /// The parts of it.
+        /// The fields to return.
         fields: Option<&'a [String]>,
     },
     /// [`Reads::list`].
     List(&'a ListQuery),
-    /// Of the asynchronous port.
+    /// A question to the asynchronous port.
     Ask(&'a Ask),
     /// [`Events::emit`].
     Event(&'a Event),
@@ -33,16 +32,13 @@ pub enum Asked<'a> {
     Metric {
         /// The effect of the value.
         change: MetricChange,
-        /// The metric.
         name: &'a str,
-        /// The value.
         value: f64,
-        /// The labels.
         labels: &'a [(String, String)],
     },
 }
 
-/// The answer to what was [`Asked`].
+/// The answer to an [`Asked`].
 #[derive(Clone, Copy, Debug)]
 pub enum Answered<'a> {
     /// To [`Asked::Get`].
@@ -51,21 +47,21 @@ pub enum Answered<'a> {
     List(&'a Result<ListPage, ApiError>),
     /// To [`Asked::Ask`].
     Ask(&'a Answer),
-    /// An event or a value was taken.
+    /// An Event or a metric value was accepted.
     Taken,
 }
 
-/// Hears what one call asks and is answered.
+/// Receives the questions of one call and their answers.
 pub trait Listener: Send + Sync {
     /// The call asks this, before anything is done about it. Returns the place of the question, for its answer; `None` if the
     /// listener does not want to hear the answer.
     fn asked(&self, call: &CallContext, asked: Asked<'_>) -> Option<usize>;
 
-    /// The question at `place` is answered. A question whose call stopped waiting never is.
+    /// Receives the answer to the question at `place`. If the call stopped waiting for it, no answer comes.
     fn answered(&self, place: usize, answered: Answered<'_>);
 }
 
-/// `ports`, to which `listener` listens.
+/// Wraps `ports` so that `listener` receives everything.
 #[must_use]
 pub fn listened(ports: &Ports, listener: Arc<dyn Listener>) -> Ports {
     let (port, hears) = (ports.outside.clone(), listener.clone());
@@ -79,7 +75,7 @@ pub fn listened(ports: &Ports, listener: Arc<dyn Listener>) -> Ports {
     Ports { reads: others.clone(), outside, events: others.clone(), metrics: others, surroundings }
 }
 
-/// The synchronous ports of a call to which somebody listens.
+/// The synchronous ports of a call that has a listener.
 struct Listened {
     ports: Ports,
     listener: Arc<dyn Listener>,
@@ -116,7 +112,7 @@ impl Events for Listened {
         self.ports.events.emit(call, event);
     }
 
-    /// The host's own events are no part of what the call asks.
+    /// The host's own Events are not among the call's questions.
     fn emit_for_host(&self, call: &CallContext, event: Event) {
         self.ports.events.emit_for_host(call, event);
     }

@@ -1,34 +1,32 @@
-//! Reads from the API server itself; the same shapes as `wit/live.wit`.
+//! Reads from the API server itself. `wit/live.wit` documents each field.
 
 use std::sync::Arc;
 
 use crate::object::{ObjectKind, ObjectRef};
 
-/// The part of an object that is returned.
+/// Which part of an object to return.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum View {
-    /// All of it.
     #[default]
     Whole,
     /// Its `apiVersion`, `kind` and `metadata`.
     Metadata,
-    /// The values at these JSON pointers, beside what identifies it.
+    /// The values at these JSON pointers, and the fields that identify the object.
     Fields(Vec<String>),
 }
 
-/// A read of one object, or of a subresource of it.
+/// A read of one object or of one of its subresources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveGet {
-    /// The object.
     pub target: ObjectRef,
-    /// Such as `scale`. None: the object itself.
+    /// Such as `scale`. `None` means the object itself.
     pub subresource: Option<Arc<str>>,
-    /// The part of it that is returned.
+    /// Which part to return.
     pub view: View,
 }
 
 impl LiveGet {
-    /// A read of all of `target`.
+    /// A read of the whole of `target`.
     #[must_use]
     pub fn whole(target: ObjectRef) -> Self {
         Self { target, subresource: None, view: View::Whole }
@@ -38,48 +36,43 @@ impl LiveGet {
 /// Conditions of a list from the API server; all must hold. As `live.list-query` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveQuery {
-    /// The kind.
     pub kind: ObjectKind,
-    /// None: all namespaces.
+    /// `None` means all namespaces.
     pub namespace: Option<Arc<str>>,
     /// In Kubernetes' syntax.
     pub label_selector: Option<String>,
     /// In Kubernetes' syntax.
     pub field_selector: Option<String>,
-    /// The part of each object that is returned.
+    /// Which part of each object to return.
     pub view: View,
     /// How many objects a page may hold, at least 1.
     pub limit: u32,
-    /// Where the page before ended.
+    /// Where the previous page ended.
     pub page_token: Option<String>,
 }
 
-/// A part of the log of a Pod's container. As `live.log-query` in WIT.
+/// A read of the log of a Pod's container. As `live.log-query` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogQuery {
-    /// The Pod.
     pub target: ObjectRef,
-    /// None: the only one.
+    /// `None` means the only container.
     pub container: Option<String>,
-    /// The log of the container before, which has ended.
+    /// The log of the previous, terminated container.
     pub previous: bool,
-    /// Only so many of the last lines.
+    /// At most this many of the last lines.
     pub tail_lines: Option<u32>,
-    /// Only what is no older.
+    /// Only lines of the last so many seconds.
     pub since_seconds: Option<u32>,
-    /// How many bytes are read.
+    /// At most this many bytes are read.
     pub limit_bytes: u32,
 }
 
 /// How the API server serves a kind. As `live.served-kind` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedKind {
-    /// The plural.
     pub resource: String,
     /// Its objects are in namespaces.
     pub namespaced: bool,
-    /// The API verbs.
     pub verbs: Vec<String>,
-    /// The subresources' names.
     pub subresources: Vec<String>,
 }

@@ -1,6 +1,8 @@
-//! The asynchronous port: the one way from a call to all that takes time, and so to all that changes anything.
+//! The asynchronous port: the only way from a call to anything that takes time, and so to anything that changes the
+//! world.
 //!
-//! A layer around it, such as one that counts, is a function from a port to a port; [`port_fn`] makes one of a closure.
+//! A layer around it, such as one that counts, is a function from a port to a port; [`port_fn`] makes a port of a
+//! closure.
 
 use std::sync::Arc;
 
@@ -10,7 +12,7 @@ use futures::future::{BoxFuture, ready};
 use super::{Answer, Ask, CallContext, TypedAsk};
 use crate::error::ApiReason;
 
-/// Answers what calls ask.
+/// Answers the questions of calls.
 pub trait Port: Send + Sync {
     /// Carries out `ask` for `call`, and answers with the [`Answer`] of the same name.
     ///
@@ -18,7 +20,7 @@ pub trait Port: Send + Sync {
     fn ask(&self, call: Arc<CallContext>, ask: Ask) -> BoxFuture<'static, Answer>;
 }
 
-/// Puts `question` to `port`, and returns its answer.
+/// Sends `question` to `port` and returns its answer.
 pub fn ask<Q: TypedAsk>(
     port: &dyn Port,
     call: Arc<CallContext>,
@@ -27,7 +29,7 @@ pub fn ask<Q: TypedAsk>(
     port.ask(call, question.into()).map(Q::answer)
 }
 
-/// A port that answers as `answer` does.
+/// A port that answers by calling `answer`.
 pub fn port_fn<F>(answer: F) -> Arc<dyn Port>
 where
     F: Fn(Arc<CallContext>, Ask) -> BoxFuture<'static, Answer> + Send + Sync + 'static,
@@ -43,7 +45,7 @@ impl<F: Fn(Arc<CallContext>, Ask) -> BoxFuture<'static, Answer> + Send + Sync> P
     }
 }
 
-/// A port that passes on reads of the API server and refuses everything else, whatever is behind it.
+/// A port that passes on reads of the API server and refuses everything else.
 #[derive(Clone)]
 pub struct ReadingPort(Arc<dyn Port>);
 

@@ -1,29 +1,29 @@
-//! Time and chance of a call that is recorded, or made again from a recording.
+//! Clock and randomness of a call that is recorded or replayed.
 
 use std::time::Duration;
 
-/// Time and chance as one call sees them. Whoever records a call notes here what it was told; whoever makes it again tells
-/// it the same.
+/// Clock and randomness as one call sees them. A recorder notes the values that the guest received; a replay returns
+/// the same values.
 pub trait Surroundings: Send + Sync {
-    /// The time since 1970 that the guest is told, where it `really` is this.
+    /// The time since 1970 that the guest sees. `really` is the actual time.
     fn now(&self, really: Duration) -> Duration;
 
-    /// The same of a clock that never goes back, whose beginning means nothing.
+    /// As [`Self::now`], for a monotonic clock with an arbitrary start.
     fn monotonic(&self, really: Duration) -> Duration;
 
-    /// Fills `bytes` with chance.
+    /// Fills `bytes` with random data.
     fn fill_random(&self, bytes: &mut [u8]);
 
-    /// Whether time passes at once where the guest waits.
+    /// Whether waits of the guest end at once because time is simulated.
     fn is_told(&self) -> bool;
 
-    /// The numbers of the HTTP requests that the guest finds answered when it looks next, where time passes at once. Each call
-    /// counts its requests from 0 on. `None` if it looks more often than was noted.
+    /// With simulated time: numbers of the HTTP requests that the guest finds answered when it polls next. Each call
+    /// counts its requests from 0. `None` if the guest polls more often than the recording did.
     fn told_answers(&self) -> Option<Vec<u32>>;
 
-    /// The same where it is real: the guest learns now that these have been answered, or that none has.
+    /// With real time: records that the guest now learns of answers to these requests. Empty if there are none yet.
     fn answered(&self, requests: &[u32]);
 
-    /// The guest calls an import that a port answers, having used `cpu` so far.
+    /// The guest calls an import that a port answers, and has used `cpu` so far.
     fn enters(&self, cpu: Duration);
 }

@@ -5,7 +5,7 @@ use super::*;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
-/// Keeps spans. Each look at its clock takes a nanosecond.
+/// Keeps spans. Each read of its clock takes a nanosecond.
 #[derive(Debug, Default)]
 struct Kept {
     clock: AtomicU64,
@@ -62,7 +62,7 @@ fn spans_are_parts_of_the_span_whose_trace_began_them() {
 }
 
 #[test]
-fn a_span_has_what_was_said_of_it_and_ends_no_sooner_than_it_began() {
+fn a_span_has_its_attributes_and_never_ends_before_it_began() {
     let kept = Arc::new(Kept::default());
     let mut root = CallTrace::root(kept.clone(), TRACE.into(), "reconcile", 1_000);
     root.describe(|span| span.set("windlass.attempt", 3_u32));
@@ -76,7 +76,7 @@ fn a_span_has_what_was_said_of_it_and_ends_no_sooner_than_it_began() {
 }
 
 #[test]
-fn a_call_without_spans_computes_nothing_of_them() {
+fn a_call_without_spans_computes_no_attributes() {
     for trace in [CallTrace::default(), CallTrace::not_sampled()] {
         let mut span = trace.span("run");
         span.describe(|_| unreachable!("nobody wants to know"));
@@ -86,7 +86,7 @@ fn a_call_without_spans_computes_nothing_of_them() {
 }
 
 #[test]
-fn a_span_whose_work_is_dropped_before_its_end_was_cut_off() {
+fn a_span_dropped_before_its_end_was_cut_off() {
     let kept = Arc::new(Kept::default());
     let root = kept.root();
     drop(root.trace().span("cut"));
@@ -100,11 +100,11 @@ fn a_span_whose_work_is_dropped_before_its_end_was_cut_off() {
 }
 
 #[test]
-fn a_call_that_asks_for_much_has_a_bounded_number_of_spans() {
+fn the_number_of_spans_of_a_call_is_bounded() {
     let kept = Arc::new(Kept::default());
     let root = kept.root();
     for _ in 0..SPANS_PER_CALL_MAX {
-        // A request within an import, for each of which there would be a span.
+        // A request within an import, which would have a span for each.
         let import = root.trace().span("live.get");
         let request = import.trace().request_as(7);
         assert!(request.trace().parent().is_some(), "what it sends still names a span of the trace");

@@ -1,12 +1,12 @@
-//! All feature gates, in the order of their names. Whoever adds one adds it to [`Feature`](super::Feature) too, at the same
-//! place; docs/operating/run.md refers to `windlass features` and need not change.
+//! All feature gates in name order. Add a new gate to [`Feature`](super::Feature) too, at the same place;
+//! docs/operating/run.md refers to `windlass features` and need not change.
 
 use super::{FeatureGate, FeatureSpec, FeatureStage};
 
 pub(super) static TABLE: [FeatureGate; 6] = [
     FeatureGate {
         name: "AutomaticExpectations",
-        // Proofs switch it off, to show what it is for.
+        // Tests switch it off to show what it is for.
         history: &[FeatureSpec { since: (0, 1), stage: FeatureStage::Ga, default: true, locked: None }],
         needs: &[],
         description: "An object is not reconciled before the caches show what its last call wrote. UNSAFE when off: plugins decide \
@@ -34,7 +34,7 @@ pub(super) static TABLE: [FeatureGate; 6] = [
     },
     FeatureGate {
         name: "FreshnessProof",
-        // As with automatic expectations: off shows what it is for.
+        // Can be off so that tests show what it is for, like automatic expectations.
         history: &[FeatureSpec { since: (0, 1), stage: FeatureStage::Ga, default: true, locked: None }],
         needs: &[],
         description: "A replica that takes a plugin over makes no call before its caches are proven to show all that the replica before \

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Of each stage one, and of those that are locked.
+/// One gate of each stage, and locked ones.
 static GATES: [FeatureGate; 6] = [
     gate("Early", ALPHA),
     gate("Frozen", FROZEN),
@@ -10,7 +10,7 @@ static GATES: [FeatureGate; 6] = [
     gate("Done", GA),
 ];
 
-/// Each needs the one before.
+/// Each gate needs the one before.
 static CHAIN: [FeatureGate; 3] = [
     gate("Base", BETA),
     FeatureGate { needs: &["Base"], ..gate("Middle", BETA) },
@@ -44,7 +44,7 @@ fn decided(text: &str) -> Features {
 }
 
 #[test]
-fn what_is_said_of_a_gate_by_name_counts_more_than_what_is_said_of_its_stage() {
+fn a_wish_for_a_gate_wins_over_one_for_its_stage() {
     for (text, wanted) in [
         ("", &["Late", "Old", "Stable", "Done"][..]),
         (" , ", &["Late", "Old", "Stable", "Done"]),
@@ -54,11 +54,11 @@ fn what_is_said_of_a_gate_by_name_counts_more_than_what_is_said_of_its_stage() {
         ("AllAlpha=true", &["Early", "Late", "Old", "Stable", "Done"]),
         ("AllAlpha=true,Early=false", &["Late", "Old", "Stable", "Done"]),
         ("Early=false,AllAlpha=true", &["Late", "Old", "Stable", "Done"]),
-        // The locked one of the stage stays as it is.
+        // The locked gate of the stage stays as it is.
         ("AllBeta=true", &["Late", "Old", "Stable", "Done"]),
         ("AllBeta=false", &["Old", "Stable", "Done"]),
         ("AllBeta=false,Late=true", &["Late", "Old", "Stable", "Done"]),
-        // To what it is locked to, a gate may be set.
+        // A locked gate may be set to its locked value.
         ("Stable=true,Frozen=false,Done=false", &["Late", "Old", "Stable"]),
     ] {
         assert_eq!(enabled(text), wanted, "{text:?}");
@@ -66,7 +66,7 @@ fn what_is_said_of_a_gate_by_name_counts_more_than_what_is_said_of_its_stage() {
 }
 
 #[test]
-fn what_cannot_be_set_says_what_is_wrong_and_what_there_is() {
+fn errors_explain_the_problem_and_list_the_gates() {
     for (text, words) in [
         ("Early", &["\"Early\" has no value", "Early=true"][..]),
         ("Late=false,Early", &["\"Early\" has no value"]),
@@ -85,7 +85,7 @@ fn what_cannot_be_set_says_what_is_wrong_and_what_there_is() {
 }
 
 #[test]
-fn who_sets_a_gate_that_will_go_is_warned() {
+fn setting_a_gate_that_will_be_removed_warns() {
     for (text, warned) in [
         ("", &[][..]),
         ("Early=true,Late=false,AllAlpha=true,AllBeta=true", &[]),
@@ -102,7 +102,7 @@ fn who_sets_a_gate_that_will_go_is_warned() {
 }
 
 #[test]
-fn the_figures_are_of_all_gates_and_of_those_that_stand_for_many() {
+fn the_figures_include_the_gates_for_whole_stages() {
     let features = decided("AllAlpha=true");
     let figures: Vec<_> = features.figures().map(|(name, stage, enabled)| (name, stage.label(), enabled)).collect();
     assert_eq!(figures[..3], [("AllAlpha", "ALPHA", true), ("AllBeta", "BETA", false), ("Early", "ALPHA", true)]);
@@ -131,7 +131,7 @@ fn every_flag_that_was_given_counts_and_the_last_one_wins() {
 }
 
 #[test]
-fn a_gate_is_off_without_what_it_needs_and_cannot_be_asked_for() {
+fn a_gate_is_off_without_what_it_needs_and_cannot_be_enabled() {
     let decided = |text: &str| decide(&read(text, &CHAIN).expect(text), &CHAIN);
     let enabled = |text: &str| decided(text).expect(text).states.iter().map(|state| state.enabled).collect::<Vec<_>>();
     assert_eq!(enabled(""), [true, true, false]);
@@ -149,7 +149,7 @@ fn a_gate_is_off_without_what_it_needs_and_cannot_be_asked_for() {
 }
 
 #[test]
-fn the_last_entry_of_a_history_is_what_counts_and_histories_go_forward() {
+fn the_last_entry_of_a_history_counts_and_versions_ascend() {
     let stage = |name: &str| GATES.iter().find(|gate| gate.name == name).expect(name).spec().stage;
     assert_eq!([stage("Late"), stage("Done")], [FeatureStage::Beta, FeatureStage::Ga]);
     let own: Vec<u16> = env!("CARGO_PKG_VERSION").split('.').map(|part| part.parse().expect("a number")).collect();

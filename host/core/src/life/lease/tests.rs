@@ -32,7 +32,7 @@ fn written(version: &str) -> ElectionAnswer {
     ElectionAnswer::Written { version: version.into(), acquired: Some("then".into()) }
 }
 
-/// One that has just acquired its lease, at 0.
+/// A candidate that has just acquired its lease, at 0.
 fn holder() -> Election {
     let mut election = election();
     election.observe(None, at(0));
@@ -42,7 +42,7 @@ fn holder() -> Election {
 }
 
 #[test]
-fn it_looks_before_it_writes_and_takes_what_nobody_holds() {
+fn a_candidate_reads_before_it_writes_and_takes_a_free_lease() {
     let mut election = election();
     assert!(matches!(election.next(at(0), TAKE), ElectionStep::Look { .. }));
     election.answered(ElectionAnswer::Found(found("7", "")), at(50), 0.0);
@@ -55,7 +55,7 @@ fn it_looks_before_it_writes_and_takes_what_nobody_holds() {
 }
 
 #[test]
-fn anothers_lease_is_taken_a_duration_after_it_was_seen_to_change_and_not_after_what_it_says() {
+fn a_lease_is_taken_a_duration_after_its_last_seen_change() {
     let mut election = election();
     election.observe(found("1", "b"), at(1_000));
     assert_eq!(election.next(at(1_000), TAKE), ElectionStep::WaitUntil(at(16_000)));
@@ -94,7 +94,7 @@ fn renewals_keep_the_acquire_time_and_the_transitions() {
 }
 
 #[test]
-fn a_holder_that_cannot_renew_stops_at_the_deadline_and_says_why() {
+fn a_holder_that_cannot_renew_stops_at_the_deadline() {
     let mut election = holder();
     let mut now = 2_000;
     while election.term().is_some() {
@@ -111,12 +111,12 @@ fn a_holder_that_cannot_renew_stops_at_the_deadline_and_says_why() {
 }
 
 #[test]
-fn a_conflict_is_no_loss_until_another_name_stands_there() {
+fn a_conflict_is_no_loss_until_another_holder_is_seen() {
     let mut election = holder();
     let ElectionStep::Write { .. } = election.next(at(2_000), TAKE) else { panic!("it is due") };
     election.answered(ElectionAnswer::Conflict, at(2_100), 0.0);
     assert!(matches!(election.next(at(2_100), TAKE), ElectionStep::Look { .. }));
-    // Somebody has labelled it.
+    // A label was added to the Lease.
     election.answered(ElectionAnswer::Found(found("9", "a")), at(2_200), 0.0);
     let ElectionStep::Write { over, purpose, .. } = election.next(at(2_200), TAKE) else { panic!("at once") };
     assert_eq!((over.as_deref(), purpose), (Some("9"), Purpose::Renew));
@@ -128,7 +128,7 @@ fn a_conflict_is_no_loss_until_another_name_stands_there() {
 }
 
 #[test]
-fn what_is_released_is_closed_before_it_is_sent_and_free_at_once() {
+fn a_term_ends_before_the_release_is_sent_and_the_lease_is_free() {
     let mut election = holder();
     let ElectionStep::Write { record, purpose, over, .. } = election.next(at(2_000), LeaseWish::Yield) else {
         panic!("it lets go")
@@ -136,7 +136,7 @@ fn what_is_released_is_closed_before_it_is_sent_and_free_at_once() {
     assert_eq!(election.term(), None);
     assert_eq!((purpose, over.as_deref(), &*record.holder), (Purpose::Release, Some("1"), ""));
     assert_eq!(record.duration, Duration::from_secs(1));
-    // Its answer is lost: it looks, and lets go again.
+    // The answer is lost: it reads, and releases again.
     election.answered(ElectionAnswer::Failed, at(7_000), 0.0);
     assert!(matches!(election.next(at(7_000), LeaseWish::Yield), ElectionStep::Look { .. }));
     election.answered(ElectionAnswer::Found(found("1", "a")), at(7_100), 0.0);
@@ -153,7 +153,7 @@ fn what_is_released_is_closed_before_it_is_sent_and_free_at_once() {
 }
 
 #[test]
-fn an_acquisition_whose_answer_is_lost_counts_from_the_next_write_that_succeeds() {
+fn an_acquisition_with_lost_answer_counts_from_the_next_write() {
     let mut election = election();
     election.observe(None, at(0));
     let _ = election.next(at(0), TAKE);
@@ -168,7 +168,7 @@ fn an_acquisition_whose_answer_is_lost_counts_from_the_next_write_that_succeeds(
 }
 
 #[test]
-fn a_lease_that_somebody_deletes_is_not_free_before_its_holder_can_know() {
+fn a_deleted_lease_is_not_free_before_its_holder_can_know() {
     let mut election = election();
     election.observe(found("1", "b"), at(1_000));
     election.observe(None, at(2_000));
@@ -176,7 +176,7 @@ fn a_lease_that_somebody_deletes_is_not_free_before_its_holder_can_know() {
     let ElectionStep::Write { over: None, .. } = election.next(at(16_000), TAKE) else { panic!("it makes a new one") };
 }
 
-/// One that was renewed last at 0, and has lost its lease at 10.
+/// A candidate that renewed at 0 and lost its lease at 10.
 fn loser() -> Election {
     let mut election = holder();
     while election.term().is_some() {
@@ -189,7 +189,7 @@ fn loser() -> Election {
 }
 
 #[test]
-fn a_lease_that_was_lost_is_not_let_go_of_before_what_was_started_is_over() {
+fn a_lost_lease_is_not_released_before_its_requests_are_over() {
     let mut election = loser();
     election.answered(ElectionAnswer::Found(found("1", "a")), at(12_100), 0.0);
     assert_eq!(election.next(at(12_100), LeaseWish::Yield), ElectionStep::WaitUntil(at(15_000)));
@@ -200,7 +200,7 @@ fn a_lease_that_was_lost_is_not_let_go_of_before_what_was_started_is_over() {
 }
 
 #[test]
-fn a_lease_that_was_lost_and_won_back_is_kept_until_what_was_started_before_is_over() {
+fn a_lease_won_back_is_kept_until_earlier_requests_are_over() {
     let mut election = loser();
     election.answered(ElectionAnswer::Found(found("1", "a")), at(12_100), 0.0);
     assert!(matches!(election.next(at(12_100), TAKE), ElectionStep::Write { purpose: Purpose::Acquire, .. }));
@@ -221,7 +221,7 @@ fn a_lease_that_was_lost_and_won_back_is_kept_until_what_was_started_before_is_o
 }
 
 #[test]
-fn a_lease_that_was_taken_and_is_free_again_is_no_different() {
+fn a_lease_taken_by_another_and_free_again_can_be_acquired() {
     let mut election = holder();
     let ElectionStep::Write { .. } = election.next(at(2_000), TAKE) else { panic!("it is due") };
     election.answered(ElectionAnswer::Conflict, at(2_100), 0.0);
@@ -234,7 +234,7 @@ fn a_lease_that_was_taken_and_is_free_again_is_no_different() {
 }
 
 #[test]
-fn a_holder_lets_go_at_once_and_not_when_it_would_have_renewed() {
+fn a_holder_releases_at_once_not_at_its_next_renewal() {
     let mut election = holder();
     let ElectionStep::Write { .. } = election.next(at(9_000), TAKE) else { panic!("it is due") };
     election.answered(written("2"), at(9_050), 1.0);
@@ -249,7 +249,7 @@ fn a_holder_lets_go_at_once_and_not_when_it_would_have_renewed() {
 }
 
 #[test]
-fn a_lease_that_is_given_up_is_not_renewed_and_runs_out() {
+fn a_lease_that_is_given_up_runs_out() {
     let mut election = holder();
     let ElectionStep::Write { .. } = election.next(at(2_000), TAKE) else { panic!("it is due") };
     election.answered(written("2"), at(2_100), 0.0);
@@ -266,7 +266,7 @@ fn a_lease_that_is_given_up_is_not_renewed_and_runs_out() {
 }
 
 #[test]
-fn an_own_name_of_before_anothers_term_is_waited_for_like_the_others() {
+fn a_restored_record_with_the_own_name_is_waited_for() {
     let mut election = loser();
     election.observe(found("2", "b"), at(30_000));
     // The server is restored to a state from before b's term, which b does not know yet.

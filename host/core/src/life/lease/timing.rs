@@ -8,11 +8,11 @@ const LEASE_DURATION_DEFAULT: Duration = Duration::from_secs(15);
 const RENEW_DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
 /// The same file's `defaultRetryPeriod`.
 const RETRY_PERIOD_DEFAULT: Duration = Duration::from_secs(2);
-/// How much longer than the retry period the time between two attempts may be, by chance: client-go's
+/// How much longer than the retry period the time between two attempts may be at random: client-go's
 /// `leaderelection.JitterFactor`.
 pub(super) const JITTER_FACTOR: f64 = 1.2;
 
-/// The times of a lease, in a proportion that is known to be right.
+/// The times of a lease, checked against each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     pub(super) duration: Duration,
@@ -23,31 +23,21 @@ pub struct Timing {
 /// Why times do not fit together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TimingError {
-    /// The record of a lease counts seconds.
+    /// A Lease records its duration in whole seconds.
     #[error("the lease duration, {0:?}, must be whole seconds, at least one: a Lease counts them")]
     NotSeconds(Duration),
-    /// A holder would go on after another has taken over.
+    /// A holder would still act after another replica has taken over.
     #[error(
         "the lease duration, {duration:?}, must be longer than the renew deadline, {renew_deadline:?}: what lies between is \
          the time for requests on their way and for clocks that run unequally"
     )]
-    NoMargin {
-        /// The lease's.
-        duration: Duration,
-        /// The holder's.
-        renew_deadline: Duration,
-    },
-    /// One failed renewal would be the end.
+    NoMargin { duration: Duration, renew_deadline: Duration },
+    /// A single failed renewal would lose the lease.
     #[error(
         "the renew deadline, {renew_deadline:?}, must be longer than {JITTER_FACTOR} times the retry period, {retry_period:?}"
     )]
-    NoRetry {
-        /// The holder's.
-        renew_deadline: Duration,
-        /// Between two attempts.
-        retry_period: Duration,
-    },
-    /// It would never wait.
+    NoRetry { renew_deadline: Duration, retry_period: Duration },
+    /// There would be no pause between attempts.
     #[error("the retry period must not be zero")]
     NoPause,
 }
@@ -63,8 +53,8 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// A lease that lasts for `duration` after each renewal, whose holder stops starting things `renew_deadline` after the last
-    /// one that succeeded, and tries to renew it every `retry_period`. The conditions are client-go's.
+    /// A lease that lasts `duration` after each renewal, whose holder starts nothing later than `renew_deadline`
+    /// after its last successful renewal, and renews every `retry_period`. The conditions are client-go's.
     pub fn new(duration: Duration, renew_deadline: Duration, retry_period: Duration) -> Result<Self, TimingError> {
         if duration.is_zero() || duration.subsec_nanos() != 0 {
             return Err(TimingError::NotSeconds(duration));
@@ -105,14 +95,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_times_are_by_default_those_of_controller_runtime() {
+    fn the_default_times_are_those_of_controller_runtime() {
         let [duration, renew_deadline, retry_period] = [15, 10, 2].map(Duration::from_secs);
         assert_eq!(Timing::new(duration, renew_deadline, retry_period), Ok(Timing::default()));
         assert!((JITTER_FACTOR - 1.2).abs() < f64::EPSILON);
     }
 
     #[test]
-    fn times_that_do_not_fit_together_are_refused_and_said_why() {
+    fn times_that_do_not_fit_together_are_refused_with_a_reason() {
         let new = |duration, deadline, retry| {
             let [duration, deadline, retry] = [duration, deadline, retry].map(Duration::from_millis);
             Timing::new(duration, deadline, retry).map(drop).map_err(|error| error.to_string())

@@ -1,17 +1,17 @@
-//! The plugins that a replica can serve, as it says in its member lease and as others read it there.
+//! The plugins that a replica can serve, as published in its member lease.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The separator of a plugin's name from its digest. It stands in no name.
+/// Separates a plugin's name from its digest. No name contains it.
 const DIGEST: char = '@';
 
-/// The plugins that one replica can serve: by the lease that each goes by, each with the digest of its file.
+/// The plugins that one replica can serve, by lease, each with the digest of its file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer(BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<str>>>);
 
 impl Offer {
-    /// The offer of these `plugins`, each with the digest of its file. A plugin that goes by no lease is left out.
+    /// An offer of `plugins`, each with the digest of its file. Plugins that no lease covers are left out.
     pub fn of(
         plugins: impl IntoIterator<Item = (Arc<str>, Arc<str>)>,
         lease_of: impl Fn(&str) -> Option<String>,
@@ -25,13 +25,14 @@ impl Offer {
         Self(leases)
     }
 
-    /// The offer that was written as `text`.
+    /// Parses an offer.
     pub fn read(text: &str, lease_of: impl Fn(&str) -> Option<String>) -> Self {
         let plugins = text.split_ascii_whitespace().map(|it| it.split_once(DIGEST).unwrap_or((it, "")));
         Self::of(plugins.map(|(plugin, digest)| (plugin.into(), digest.into())), lease_of)
     }
 
-    /// The offer as text of up to `most` bytes: without digests if it is longer with them. None: it is longer without.
+    /// The offer as text of up to `most` bytes, without digests if it would be longer. `None` if it is too long even
+    /// so.
     #[must_use]
     pub fn text(&self, most: usize) -> Option<String> {
         let mut plugins: Vec<_> = self.0.values().flatten().collect();
@@ -46,12 +47,12 @@ impl Offer {
         full.or_else(|| joined(|(plugin, _)| plugin.to_string()))
     }
 
-    /// Returns those that go by `lease`.
+    /// The plugins that `lease` covers.
     pub fn of_lease(&self, lease: &str) -> impl Iterator<Item = &Arc<str>> {
         self.0.get(lease).into_iter().flat_map(BTreeMap::keys)
     }
 
-    /// The digest of the file of `plugin`; empty if it is not said. None: it is not offered.
+    /// The digest of the file of `plugin`; empty if not published. `None` if the plugin is not offered.
     #[must_use]
     pub fn digest(&self, lease: &str, plugin: &str) -> Option<&Arc<str>> {
         self.0.get(lease)?.get(plugin)
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_that_is_long_goes_without_digests_and_one_that_is_too_long_is_not_made() {
+    fn a_long_offer_omits_digests_and_a_too_long_one_is_not_made() {
         let offer = Offer::of((0..100).map(|it| pair(&format!("plugin-{it:03}"), "0123456789ab")), lease_of);
         assert_eq!(offer.text(100 * 24).expect("with digests").len(), 100 * 24 - 1);
         assert_eq!(offer.text(100 * 24 - 2).expect("without").len(), 100 * 11 - 1);

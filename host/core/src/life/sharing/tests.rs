@@ -14,7 +14,7 @@ fn leases() -> Vec<Arc<str>> {
     (0..SHARDS).map(|shard| format!("windlass-shard-{shard:02}").into()).collect()
 }
 
-/// Whom each lease is meant for.
+/// The target of each lease.
 fn targets(members: &BTreeSet<Arc<str>>) -> Vec<Arc<str>> {
     let target = |lease: &Arc<str>| members.iter().find(|me| rank(lease, me, members) == 0).cloned();
     leases().iter().map(|lease| target(lease).expect("there is one")).collect()
@@ -22,7 +22,7 @@ fn targets(members: &BTreeSet<Arc<str>>) -> Vec<Arc<str>> {
 
 #[test]
 fn the_shard_of_a_plugin_is_the_same_in_every_version() {
-    // Replicas of two versions share out plugins during an upgrade: these figures must never change.
+    // Replicas of two versions share plugins during an upgrade, so these figures must never change.
     let plugins = ["webapp", "certificates", "backup", "a", "b"];
     assert_eq!(plugins.map(shard_of), [21, 19, 27, 5, 9]);
 }
@@ -39,7 +39,7 @@ fn a_thousand_plugins_are_in_all_shards_about_equally() {
 
 proptest! {
     #[test]
-    fn every_lease_has_one_target_and_one_that_leaves_moves_its_own_only(
+    fn each_lease_has_one_target_and_a_leaver_moves_only_its_own(
         names in prop::collection::btree_set(0..1000_u32, 2..8), leaves in any::<prop::sample::Index>()
     ) {
         let members = named(names);
@@ -57,7 +57,7 @@ proptest! {
     }
 
     #[test]
-    fn one_that_joins_takes_about_its_share(names in prop::collection::btree_set(0..1000_u32, 2..6)) {
+    fn a_member_that_joins_takes_about_its_share(names in prop::collection::btree_set(0..1000_u32, 2..6)) {
         let members = named(names.iter().copied());
         let before = targets(&members);
         let joined: BTreeSet<_> = members.iter().cloned().chain(["newcomer".into()]).collect();
@@ -67,7 +67,7 @@ proptest! {
     }
 }
 
-/// A plugin goes by the lease that its name begins with.
+/// The name of a plugin begins with that of its lease.
 fn lease_of(plugin: &str) -> Option<String> {
     plugin.split_once('/').map(|(lease, _)| lease.to_owned())
 }
@@ -76,7 +76,7 @@ fn offer(plugins: &[&str]) -> Arc<Offer> {
     Arc::new(Offer::of(plugins.iter().map(|it| ((*it).into(), "d".into())), lease_of))
 }
 
-/// Replicas that do not say what they can serve.
+/// Replicas that publish no offer.
 fn silent(names: impl IntoIterator<Item = Arc<str>>, since: Moment) -> Membership {
     Membership { live: names.into_iter().map(|name| (name, None)).collect(), since }
 }
@@ -107,7 +107,7 @@ fn a_member_lives_as_long_as_its_lease_is_seen_to_change() {
 }
 
 #[test]
-fn one_whose_own_lease_runs_out_lives_and_waits_for_no_death() {
+fn a_replica_counts_itself_as_live_when_its_lease_has_run_out() {
     let me: Arc<str> = "a".into();
     let mut members = Members::new(me.clone(), at(0));
     members.observe(&me, Some(("0".into(), record("a"))), None, at(0));
@@ -118,7 +118,7 @@ fn one_whose_own_lease_runs_out_lives_and_waits_for_no_death() {
 }
 
 #[test]
-fn a_lease_that_may_be_old_is_believed_for_a_moment_and_for_longer_once_it_is_renewed() {
+fn a_lease_at_first_sight_counts_for_less_time_than_a_renewed_one() {
     let mut members = Members::new("a".into(), at(0));
     for name in ["b", "c"].map(Arc::from) {
         members.observe(&name, Some(("1".into(), record(&name))), None, at(0));
@@ -130,7 +130,7 @@ fn a_lease_that_may_be_old_is_believed_for_a_moment_and_for_longer_once_it_is_re
 }
 
 #[test]
-fn what_a_member_can_serve_is_news_and_no_other_set_of_replicas() {
+fn a_new_offer_is_a_change_but_no_new_set_of_replicas() {
     let (mut members, b) = (Members::new("a".into(), at(0)), Arc::from("b"));
     members.observe(&b, Some(("1".into(), record("b"))), Some(offer(&["l/x"])), at(0));
     let before = members.at(at(1)).clone();
@@ -155,7 +155,7 @@ fn the_first_of_the_living_clears_the_long_dead_away() {
     assert_eq!(members.long_dead(long, at(200)), ["a".into(), "c".into()]);
 }
 
-/// A lease that is rather meant for `b` than for `a`.
+/// A lease whose target is `b` rather than `a`.
 fn bs() -> (Arc<str>, BTreeSet<Arc<str>>) {
     let members: BTreeSet<Arc<str>> = ["a".into(), "b".into()].into();
     let lease = leases().into_iter().find(|lease| rank(lease, "a", &members) == 1).expect("half of them");
@@ -163,7 +163,7 @@ fn bs() -> (Arc<str>, BTreeSet<Arc<str>>) {
 }
 
 #[test]
-fn a_lease_moves_to_its_target_after_the_members_have_been_the_same_for_a_while() {
+fn a_lease_moves_to_its_target_once_the_members_are_stable() {
     let (lease, live) = bs();
     let mut part = Part::new(lease, "a".into(), STABILITY, SHARING_PERIOD);
     let alone = silent(["a".into()], at(0));
@@ -175,7 +175,7 @@ fn a_lease_moves_to_its_target_after_the_members_have_been_the_same_for_a_while(
 }
 
 #[test]
-fn a_lease_that_its_target_did_not_take_stays_until_the_members_change() {
+fn a_lease_its_target_did_not_take_stays_until_members_change() {
     let (lease, live) = bs();
     let mut part = Part::new(lease, "a".into(), STABILITY, SHARING_PERIOD);
     let both = silent(live.clone(), at(0));
@@ -188,7 +188,7 @@ fn a_lease_that_its_target_did_not_take_stays_until_the_members_change() {
 }
 
 #[test]
-fn nobody_waits_for_long_before_a_free_lease_however_many_there_are() {
+fn the_wait_for_a_free_lease_is_bounded_for_any_number_of_members() {
     let live = named(0..100);
     for me in &live {
         let mut part = Part::new("windlass-shard-07".into(), me.clone(), STABILITY, SHARING_PERIOD);
@@ -198,7 +198,8 @@ fn nobody_waits_for_long_before_a_free_lease_however_many_there_are() {
     }
 }
 
-/// A lease whose plugins are x and y, a part of `a` in it, and `a` beside `b`, which it is rather meant for.
+/// A lease with the plugins x and y, the decisions of `a` about it, and the members `a` and `b`, of which `b` is the
+/// target.
 fn parts() -> (Arc<str>, Part) {
     let (lease, _) = bs();
     (lease.clone(), Part::new(lease, "a".into(), STABILITY, SHARING_PERIOD))
@@ -213,19 +214,19 @@ fn pair(lease: &str, a: Option<&[&str]>, b: Option<&[&str]>) -> Membership {
 }
 
 #[test]
-fn a_lease_is_not_handed_over_to_one_that_cannot_serve_its_plugins() {
+fn no_lease_is_handed_to_a_replica_that_cannot_serve_it() {
     let (lease, mut part) = parts();
     let lacking = pair(&lease, Some(&["x", "y"]), Some(&["x"]));
     assert_eq!(part.stance(true, &lacking, at(1000)), Stance::Keep { until: None });
     assert_eq!(part.stance(false, &lacking, at(1000)), Stance::Take { after: Duration::ZERO });
-    // Until that one can.
+    // Until that replica can serve them.
     let able = pair(&lease, Some(&["x", "y"]), Some(&["x", "y"]));
     assert_eq!(part.stance(true, &able, at(1001)), Stance::Keep { until: Some(at(1061)) });
     assert_eq!(part.stance(true, &able, at(1061)), Stance::HandOver);
 }
 
 #[test]
-fn one_that_cannot_serve_a_plugin_gives_its_lease_to_one_that_can() {
+fn a_replica_that_cannot_serve_a_plugin_hands_its_lease_over() {
     let (lease, _) = parts();
     for sticky in [false, true] {
         let part = Part::new(lease.clone(), "b".into(), STABILITY, SHARING_PERIOD);
@@ -242,7 +243,7 @@ fn one_that_cannot_serve_a_plugin_gives_its_lease_to_one_that_can() {
 }
 
 #[test]
-fn a_holder_that_can_serve_nothing_of_a_lease_hands_it_over_at_once() {
+fn a_holder_that_serves_no_plugin_hands_over_at_once() {
     let (lease, _) = parts();
     let mut b = Part::new(lease.clone(), "b".into(), STABILITY, SHARING_PERIOD);
     let both = pair(&lease, Some(&["x"]), Some(&["x"]));
@@ -263,7 +264,7 @@ fn a_holder_that_can_serve_nothing_of_a_lease_hands_it_over_at_once() {
 }
 
 #[test]
-fn one_that_does_not_say_what_it_can_serve_counts_as_one_that_can_serve_all() {
+fn a_replica_without_an_offer_counts_as_able_to_serve_all() {
     let (lease, mut a) = parts();
     let mut b = Part::new(lease.clone(), "b".into(), STABILITY, SHARING_PERIOD);
     let old = pair(&lease, Some(&["x"]), None);
@@ -275,7 +276,7 @@ fn one_that_does_not_say_what_it_can_serve_counts_as_one_that_can_serve_all() {
 }
 
 #[test]
-fn a_sticky_lease_stays_where_it_is_among_those_that_can_serve_as_much() {
+fn a_sticky_lease_stays_among_replicas_that_serve_as_much() {
     let (lease, part) = parts();
     let mut part = part.sticky();
     let both = pair(&lease, Some(&["x"]), Some(&["x"]));
@@ -284,7 +285,7 @@ fn a_sticky_lease_stays_where_it_is_among_those_that_can_serve_as_much() {
 }
 
 #[test]
-fn nobody_runs_a_plugin_that_the_holder_of_its_lease_cannot_serve() {
+fn a_plugin_is_unserved_if_its_lease_holder_cannot_serve_it() {
     let members = pair("l", Some(&["x", "y"]), Some(&["x"]));
     let unserved = |plugin: &str, holder: Option<&str>| members.unserved(plugin, "l", holder.map(Arc::from).as_ref());
     assert_eq!(unserved("l/y", Some("a")), None);
@@ -300,7 +301,7 @@ fn nobody_runs_a_plugin_that_the_holder_of_its_lease_cannot_serve() {
 
 proptest! {
     #[test]
-    fn a_lease_is_meant_for_one_replica_and_none_can_serve_more_of_its_plugins(
+    fn a_lease_has_one_target_and_no_member_can_serve_more(
         offers in prop::collection::btree_map(0..1000_u32, prop::option::of(0..16_u8), 1..8), holder in any::<prop::sample::Index>()
     ) {
         let lease: Arc<str> = "l".into();
@@ -310,7 +311,7 @@ proptest! {
         let members = Membership { live: named.collect(), since: at(0) };
         let part = |me: &Arc<str>| Part::new(lease.clone(), me.clone(), STABILITY, SHARING_PERIOD);
         let live: Vec<_> = members.live.keys().cloned().collect();
-        // Whoever holds it first: it is handed over once at most, and then stays.
+        // Whoever holds the lease first hands it over at most once, and then it stays.
         let now = Stance::Take { after: Duration::ZERO };
         let targets: Vec<_> = live.iter().filter(|me| part(me).stance(false, &members, at(60)) == now).collect();
         prop_assert_eq!(targets.len(), 1, "{:?}", members);

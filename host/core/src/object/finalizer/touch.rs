@@ -1,8 +1,8 @@
-//! Which finalizers a write adds or removes, as far as its body tells, for the grants to judge. `metadata_guard` of
-//! `windlass-kube` asks before it sends a plugin's write.
+//! Which finalizers a write adds or removes, judged by its body, for the grants. `metadata_guard` of `windlass-kube`
+//! asks before it sends a plugin's write.
 //!
-//! A plugin may be hostile, so what is not understood counts as touching all of them, and so does what lets a later apply
-//! remove what this one does not name: changed `managedFields`.
+//! A plugin may be hostile, so a body that is not understood counts as touching all finalizers. So does a change of
+//! `managedFields`, because it lets a later apply remove fields that it does not mention.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,35 +14,31 @@ use serde_json::value::RawValue;
 /// The form of a write's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MutationForm {
-    /// A new object.
     New,
-    /// The object as it is to be: what it does not say, goes.
+    /// The whole object: fields that are left out are removed.
     Replacement,
     /// The fields of an apply.
     Applied,
-    /// A merge patch.
     Merge,
-    /// A strategic patch.
     Strategic,
     /// A JSON patch.
     Json,
 }
 
-/// The finalizers that a write adds to an object, or removes from it.
+/// The finalizers that a write adds or removes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Touch {
-    /// Nothing.
     Nothing,
-    /// It adds or removes none but these.
+    /// At most these.
     Names(BTreeSet<String>),
-    /// It makes these the only ones: those that it adds, and those that go, are told by what there was.
+    /// The list becomes exactly these. What is added and removed follows from the list before.
     Only(BTreeSet<String>),
-    /// Which ones, only the server knows.
+    /// Unknown: only the server can tell.
     Any,
 }
 
 impl Touch {
-    /// Those that a write which makes `self` the only ones adds or removes, where there were those of `before`.
+    /// The finalizers that are added or removed when the list changes from `before` to `only`.
     #[must_use]
     pub fn difference(only: &BTreeSet<String>, before: Vec<String>) -> BTreeSet<String> {
         only.symmetric_difference(&before.into_iter().collect()).cloned().collect()
@@ -58,7 +54,7 @@ pub fn touch(form: MutationForm, body: &str) -> Touch {
 
 pub(crate) type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
-/// None: it is not understood.
+/// `None` if the body is not understood.
 fn by_body(form: MutationForm, body: &str) -> Option<Touch> {
     let top: Fields<'_> = serde_json::from_str(body).ok()?;
     let metadata = metadata_of(&top)?;
@@ -84,7 +80,7 @@ fn by_body(form: MutationForm, body: &str) -> Option<Touch> {
     })
 }
 
-/// The fields of the metadata in a body with the fields `top`. None: it is not understood.
+/// The `metadata` in a body with the fields `top`. `None` if it is not understood.
 pub(crate) fn metadata_of<'a>(top: &Fields<'a>) -> Option<Fields<'a>> {
     let metadata: Option<Fields<'a>> = match top.get("metadata") {
         Some(raw) => serde_json::from_str(raw.get()).ok()?,
@@ -110,8 +106,8 @@ pub(crate) struct PatchOperation {
     pub(crate) value: Value,
 }
 
-/// Understands the two operations that name a finalizer: adding it to the end of the list, and removing one that has
-/// just been tested.
+/// Understands the two operations that name a finalizer: adding it to the end of the list, and removing an entry that
+/// has just been tested.
 fn by_json_patch(patch: &str) -> Option<Touch> {
     let operations: Vec<PatchOperation> = serde_json::from_str(patch).ok()?;
     let mut names = BTreeSet::new();
@@ -131,14 +127,14 @@ fn by_json_patch(patch: &str) -> Option<Touch> {
     Some(of_names(names))
 }
 
-/// Whether what a JSON pointer leads to holds finalizers, or says who owns them.
+/// Whether a JSON pointer leads to finalizers or to field ownership, or to something that contains them.
 fn concerns(pointer: &str) -> bool {
     let below = below_metadata(pointer);
     below.is_some_and(|below| below.first().is_none_or(|field| matches!(*field, "finalizers" | "managedFields")))
 }
 
-/// The steps that a JSON pointer takes within the metadata; none, if it leads to all of them or to the whole object. None:
-/// it leads elsewhere. The API server's library looks at nothing before the first slash.
+/// The segments of a JSON pointer below `metadata`; empty if it leads to all of `metadata` or to the whole object.
+/// `None` if it leads elsewhere. The API server's library ignores everything before the first slash.
 pub(crate) fn below_metadata(pointer: &str) -> Option<Vec<&str>> {
     let pointer = pointer.split_once('/').map_or("", |(_, pointer)| pointer).trim_end_matches('/');
     match pointer.split_once('/') {
@@ -167,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_body_names_is_added_replaces_the_list_or_joins_it() {
+    fn a_body_adds_to_replaces_or_joins_the_finalizers() {
         let body = r#"{"metadata":{"finalizers":["a/1","b/2"]}}"#;
         for form in [MutationForm::New, MutationForm::Applied, MutationForm::Strategic] {
             assert_eq!(touch(form, body), names(&["a/1", "b/2"]), "{form:?}");
@@ -181,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_does_not_speak_of_finalizers_removes_them_only_if_it_replaces() {
+    fn a_body_without_finalizers_removes_them_only_if_it_replaces() {
         for body in [r#"{"spec":{}}"#, r#"{"metadata":null}"#, r#"{"metadata":{"labels":{},"managedFields":null}}"#] {
             for form in [MutationForm::New, MutationForm::Applied, MutationForm::Strategic, MutationForm::Merge] {
                 assert_eq!(touch(form, body), Touch::Nothing, "{form:?} {body}");
@@ -198,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_may_touch_all() {
+    fn a_body_that_is_not_understood_may_touch_all() {
         let strategic = [
             r#"{"metadata":{"$patch":"replace","name":"x"}}"#,
             r#"{"$patch":"replace","metadata":{"name":"x"}}"#,
@@ -223,9 +219,9 @@ mod tests {
         }
     }
 
-    /// A manager that makes another's fields its own removes them with an apply that says nothing of them.
+    /// A manager that takes over ownership of fields removes them with an apply that does not mention them.
     #[test]
-    fn who_changes_the_owners_of_fields_may_touch_all() {
+    fn a_change_of_field_ownership_may_touch_all() {
         let body = r#"{"metadata":{"managedFields":[{}]}}"#;
         for form in [MutationForm::Replacement, MutationForm::Applied, MutationForm::Merge, MutationForm::Strategic] {
             assert_eq!(touch(form, body), Touch::Any, "{form:?}");
@@ -267,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_patch_that_tells_the_name_touches_no_other() {
+    fn a_json_patch_that_tests_the_name_touches_no_other() {
         let patch = r#"[{"op":"add","path":"/metadata/finalizers/-","value":"a/1"},
             {"op":"test","path":"/metadata/finalizers/0","value":"b/2"},{"op":"remove","path":"/metadata/finalizers/0"}]"#;
         assert_eq!(touch(MutationForm::Json, patch), names(&["a/1", "b/2"]));

@@ -1,10 +1,10 @@
-//! Which owners a write names, as far as its body tells, for the grants to judge. `metadata_guard` of `windlass-kube` asks
-//! before it sends a plugin's write.
+//! Which owners a write may add, judged by its body, for the grants. `metadata_guard` of `windlass-kube` asks before
+//! it sends a plugin's write.
 //!
-//! The garbage collector deletes an object when none of its owners exist. So whoever gives an object an owner has it
-//! deleted, at once or when the owner goes, whatever the verb; where the API server's admission plugin
-//! `OwnerReferencesPermissionEnforcement` is on, it asks for the right to delete, too. Taking an owner off deletes nothing.
-//! A plugin may be hostile, so what is not understood counts as naming anything.
+//! The garbage collector deletes an object once none of its owners exist. So adding an owner can delete the object,
+//! now or when the owner is deleted, whatever the verb of the write; the admission plugin
+//! `OwnerReferencesPermissionEnforcement` therefore asks for the right to delete. Removing an owner deletes nothing.
+//! A plugin may be hostile, so a body that is not understood counts as adding any owner.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use crate::object::finalizer::{self, MutationForm, PatchOperation};
 use crate::object::{ObjectKind, OwnerReference};
 
-/// An owner as a body names it. Fields that it leaves out stay what they are, where there is such an owner.
+/// An owner in a body. Fields that are left out keep their value if the object has that owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NamedOwner {
@@ -22,22 +22,21 @@ pub struct NamedOwner {
     kind: Option<String>,
     name: Option<String>,
     uid: Option<String>,
-    /// Of a strategic patch.
+    /// In a strategic patch.
     #[serde(rename = "$patch")]
     directive: Option<String>,
 }
 
-/// The owners that an object may get by a write.
+/// The owners that a write may add.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddedOwners {
-    /// None but these, of which some may have been its owners before.
+    /// At most these. Some of them may be owners already.
     These(BTreeSet<NamedOwner>),
-    /// Only the server knows which.
+    /// Unknown: only the server can tell.
     Any,
 }
 
 impl AddedOwners {
-    /// No owners.
     #[must_use]
     pub fn none() -> Self {
         Self::These(BTreeSet::new())
@@ -49,7 +48,7 @@ impl AddedOwners {
         matches!(self, Self::These(owners) if owners.is_empty())
     }
 
-    /// Those that are not `known`.
+    /// The owners that are not `known`.
     #[must_use]
     pub fn without(self, known: impl Fn(&NamedOwner) -> bool) -> Self {
         match self {
@@ -72,8 +71,7 @@ impl fmt::Display for AddedOwners {
 }
 
 impl NamedOwner {
-    /// Whether it is what `reference` refers to. The version of the kind does not matter: the object is the same in each
-    /// that is served.
+    /// Whether `reference` refers to it. The kind's version is ignored: an object is the same in all served versions.
     #[must_use]
     pub fn is(&self, reference: &OwnerReference) -> bool {
         let agrees = |said: &Option<String>, fact: &str| said.as_deref().is_none_or(|said| said == fact);
@@ -93,11 +91,11 @@ impl fmt::Display for NamedOwner {
     }
 }
 
-/// The owners that an object may get by a write of `body`.
+/// The owners that a write of `body` may add.
 #[must_use]
 pub fn added(form: MutationForm, body: &str) -> AddedOwners {
     let owners = match form {
-        // Nothing goes with a new object that was there before.
+        // A new object cannot take another one into deletion.
         MutationForm::New => Some(BTreeSet::new()),
         MutationForm::Json => by_json_patch(body),
         _ => by_body(form, body),
@@ -105,7 +103,7 @@ pub fn added(form: MutationForm, body: &str) -> AddedOwners {
     owners.map_or(AddedOwners::Any, AddedOwners::These)
 }
 
-/// None: it is not understood.
+/// `None` if the body is not understood.
 fn by_body(form: MutationForm, body: &str) -> Option<BTreeSet<NamedOwner>> {
     let top = serde_json::from_str(body).ok()?;
     let metadata = finalizer::metadata_of(&top)?;
@@ -151,7 +149,7 @@ mod tests {
         json!({"apiVersion": "apps.kubedojo.io/v1beta1", "kind": "WebApp", "name": "shop", "uid": "u-1"})
     }
 
-    /// How many owners other than the one that the object has a body names.
+    /// How many owners in a body are not the one that the object has.
     fn strangers(form: MutationForm, body: &Value) -> Option<usize> {
         let kind = ObjectKind::new("apps.kubedojo.io/v1", "WebApp");
         let known = OwnerReference { kind, name: "shop".into(), uid: "u-1".into(), controller: true };
@@ -166,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn every_owner_but_those_that_are_there_counts() {
+    fn every_owner_that_is_new_counts() {
         let but = |field: &str, value: &str| {
             let mut reference = reference();
             reference[field] = value.into();
@@ -192,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_strategic_patch_takes_owners_off_by_a_directive() {
+    fn only_a_strategic_patch_removes_owners_by_directive() {
         let off = with(&json!([{"$patch": "delete", "uid": "x"}]));
         assert_eq!(strangers(MutationForm::Strategic, &off), Some(0));
         assert_eq!(strangers(MutationForm::Merge, &off), Some(1), "a field like any other");

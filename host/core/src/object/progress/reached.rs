@@ -1,4 +1,4 @@
-//! A cache without objects, for those who try what waits for one.
+//! A cache without objects, for tests of code that waits for a cache.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
@@ -7,21 +7,21 @@ use super::{Advance, Observer, Progress, Stamp};
 use crate::object::compact::Version;
 use crate::object::{Object, ObjectKey};
 
-/// A cache that has come to a version, and comes further when it is told to. It shows no object, and was never listed; its
-/// versions compare.
+/// A cache at a version, which advances on request. It contains no object and was never listed. Its versions can be
+/// compared.
 pub struct Reached {
     version: Mutex<Version>,
     observers: Mutex<Vec<(usize, Weak<dyn Observer>)>>,
 }
 
 impl Reached {
-    /// At `version`.
+    /// A cache at `version`.
     #[must_use]
     pub fn at(version: &str) -> Self {
         Self { version: Mutex::new(version.into()), observers: Mutex::default() }
     }
 
-    /// Comes to `version`, as by a bookmark.
+    /// Advances to `version`, as by a bookmark.
     pub fn reach(&self, version: &str) {
         *locked(&self.version) = version.into();
         let observers = locked(&self.observers).clone();

@@ -1,7 +1,8 @@
-//! Selectors that objects carry: a `LabelSelector`, as a Deployment has it, or a plain map of labels, as a Service has it.
+//! Selectors that are fields of objects: a `LabelSelector`, as in a Deployment, or a plain map of labels, as in a
+//! Service.
 //!
-//! What is not there, and what the API server would not have taken, selects nothing. The two forms differ in what an empty
-//! one selects: a `LabelSelector` everything, a map of labels nothing, as Kubernetes' own controllers read them.
+//! Absent selectors, and those that the API server would have refused, select nothing. An empty `LabelSelector`
+//! selects everything and an empty map of labels nothing, as in Kubernetes' own controllers.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +11,11 @@ use serde_json::{Map, Value};
 use super::{Requirement, Selector, Test};
 
 impl Selector {
-    /// The `LabelSelector` that `value` is. None: it is none, and selects nothing.
+    /// Reads `value` as a `LabelSelector`. `None` if it is not one, and selects nothing.
     #[must_use]
     pub fn of_label_selector(value: &Value) -> Option<Self> {
         let fields = value.as_object()?;
-        // A map of labels that is taken for a LabelSelector must not select everything.
+        // A map of labels mistaken for a LabelSelector must not select everything.
         if fields.keys().any(|field| field != "matchLabels" && field != "matchExpressions") {
             return None;
         }
@@ -30,7 +31,7 @@ impl Selector {
         Some(Self { requirements })
     }
 
-    /// The selector that a map of labels is. None: it is none, or empty, and selects nothing.
+    /// Reads `value` as a map of labels. `None` if it is not one or is empty, and selects nothing.
     #[must_use]
     pub fn of_labels(value: &Value) -> Option<Self> {
         let labels = value.as_object().filter(|labels| !labels.is_empty())?;
@@ -102,14 +103,14 @@ mod tests {
     }
 
     #[test]
-    fn a_map_of_labels_wants_all_of_them() {
+    fn a_map_of_labels_requires_all_of_them() {
         let selector = Selector::of_labels(&json!({"app": "web", "tier": "a"})).expect("it selects");
         assert!(selector.matches(&labels(&[("app", "web"), ("tier", "a"), ("more", "x")])));
         assert!(!selector.matches(&labels(&[("app", "web")])));
     }
 
     #[test]
-    fn what_is_no_selector_selects_nothing() {
+    fn a_value_that_is_no_selector_selects_nothing() {
         let wrong = [
             json!(null),
             json!("app=web"),

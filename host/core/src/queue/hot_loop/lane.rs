@@ -1,4 +1,4 @@
-//! The keys that were found to loop, and when each may run again.
+//! The keys that loop, and when each may run again.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,20 +11,19 @@ use crate::object::compact::{Uid, Version};
 use crate::queue::ITEM_BACKOFF_MAX;
 use crate::retry::RetryPolicy;
 
-/// For how long a key is held that loops for the first time. It doubles with each time that it does so again: what was
-/// busy for a good reason, as during a large rollout, is not to stand still for long.
+/// How long a key is held the first time it loops. Doubles with each further loop, because a key that is busy for a
+/// good reason, as during a large rollout, must not stand still for long.
 pub const HOT_LOOP_HOLD_MIN: Duration = Duration::from_mins(1);
-/// The longest time that a key is held: it then runs as often as one that has used up its retries.
+/// The longest hold. The key then runs as often as one that has used up its retries.
 pub const HOT_LOOP_HOLD_MAX: Duration = ITEM_BACKOFF_MAX;
-/// A key that has not looped for so long since it left the lane is treated as one that never has.
+/// A key that has not looped for this long since it left the lane counts as one that never has.
 pub const LOOP_FORGOTTEN_AFTER: Duration = Duration::from_mins(10);
-/// How long a change of the primary has to wait for a key that loops for the second time. It doubles with each time.
+/// How long a change of the primary must wait if the key loops for the second time. Doubles with each further loop.
 const SECOND_PAUSE: Duration = Duration::from_secs(10);
-/// More keys are not held. A plugin within its budget of writes cannot even have so many found.
+/// The most keys that are held. A plugin within its write budget cannot even reach this.
 const HELD_KEYS_MAX: usize = 4096;
 
-/// The part of a primary that is somebody's will, and not what its controllers note on it. If the mark changes, the key
-/// is to run.
+/// The part of a primary that users change, without what its controllers record. If it changes, the key should run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowMark {
     uid: Uid,
@@ -35,12 +34,12 @@ pub struct SlowMark {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum SpecMark {
     Generation(i64),
-    /// Of a kind that has no generation, every change but the plugin's own.
+    /// For a kind without generation, every change except the plugin's own.
     Version(Version),
 }
 
 impl SlowMark {
-    /// That of an object.
+    /// The mark of an object.
     #[must_use]
     pub fn of(header: &Header) -> Self {
         let spec = match header.generation {
@@ -54,24 +53,25 @@ impl SlowMark {
 /// The slow lane of one controller.
 #[derive(Debug)]
 pub struct SlowLane<K> {
-    /// Also keys that have left it not long ago.
+    /// Includes keys that left recently.
     keys: HashMap<K, SlowEntry>,
 }
 
 #[derive(Debug)]
 struct SlowEntry {
     since: Moment,
-    /// The object that it writes over and over again, for people.
+    /// The object that it writes over and over again, for display.
     object: Arc<str>,
-    /// None: the primary has gone.
+    /// `None` if the primary is gone.
     mark: Option<SlowMark>,
-    /// How often it has looped before, without being calm between.
+    /// How many times it looped before without a calm period in between.
     before: u32,
     left: Option<Moment>,
 }
 
 impl SlowEntry {
-    /// How long a change of the primary has to wait. Else two plugins that fight over a primary would let each other out.
+    /// How long a change of the primary must wait. Without this, two plugins that fight over a primary would release
+    /// each other.
     fn pause(&self) -> Duration {
         match self.before.checked_sub(1) {
             None => Duration::ZERO,
@@ -79,7 +79,7 @@ impl SlowEntry {
         }
     }
 
-    /// When it runs if nobody changes its primary.
+    /// When it runs if its primary is not changed.
     fn due(&self) -> Moment {
         self.since + doubled(HOT_LOOP_HOLD_MIN, self.before)
     }
@@ -96,7 +96,8 @@ impl<K> Default for SlowLane<K> {
 }
 
 impl<K: Clone + Eq + Hash> SlowLane<K> {
-    /// `key` loops over `object`; its primary is at `mark`. False: it is known to, or there is no room.
+    /// Holds `key`, which loops over `object` and whose primary is at `mark`. Returns false if it is held already or
+    /// the lane is full.
     pub fn put(&mut self, key: &K, object: Arc<str>, mark: Option<SlowMark>, now: Moment) -> bool {
         self.keys.retain(|_, kept| kept.left.is_none_or(|left| now < left + LOOP_FORGOTTEN_AFTER));
         let is_full = self.keys.len() >= HELD_KEYS_MAX;
@@ -114,15 +115,15 @@ impl<K: Clone + Eq + Hash> SlowLane<K> {
         }
     }
 
-    /// The call that was under way when `key` was put here has ended, and has left its primary at `mark`.
+    /// The call during which `key` was put here has ended, and its primary is now at `mark`.
     pub fn left_at(&mut self, key: &K, mark: Option<SlowMark>) {
         if let Some(kept) = self.keys.get_mut(key).filter(|kept| kept.left.is_none()) {
             kept.mark = mark;
         }
     }
 
-    /// How long `key`, whose primary is at `mark`, has to wait. A requested run (`is_requested`) counts as a change of the primary.
-    /// `None`: the key runs, and is no longer held.
+    /// How long `key`, whose primary is at `mark`, must wait. A requested run (`is_requested`) counts as a change of
+    /// the primary. `None` if the key may run; it is then no longer held.
     pub fn wait(&mut self, key: &K, mark: Option<&SlowMark>, is_requested: bool, now: Moment) -> Option<Duration> {
         let kept = self.keys.get_mut(key).filter(|kept| kept.left.is_none())?;
         let is_same = kept.mark.as_ref() == mark && !is_requested;
@@ -135,8 +136,8 @@ impl<K: Clone + Eq + Hash> SlowLane<K> {
         Some(wait)
     }
 
-    /// The keys that are held, at most `most` of them, with what each loops over, and how long it still waits if nobody
-    /// changes its primary.
+    /// At most `most` held keys, each with the object that it writes, and the remaining wait if its primary is not
+    /// changed.
     #[must_use]
     pub fn held(&self, most: usize, now: Moment) -> Vec<(K, Arc<str>, Duration)> {
         let held = self.keys.iter().filter(|(_, kept)| kept.left.is_none()).take(most);
@@ -144,7 +145,7 @@ impl<K: Clone + Eq + Hash> SlowLane<K> {
         held.map(|(key, kept)| (key.clone(), kept.object.clone(), left(kept))).collect()
     }
 
-    /// The object for which `key` is held. None: it is not.
+    /// The object for which `key` is held. `None` if it is not held.
     #[must_use]
     pub fn object_of(&self, key: &K) -> Option<&Arc<str>> {
         self.keys.get(key).filter(|kept| kept.left.is_none()).map(|kept| &kept.object)
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_requested_run_lets_a_key_out_as_a_change_does() {
+    fn a_requested_run_releases_a_key_as_a_change_does() {
         let mut lane = SlowLane::default();
         let mut requested = |put_at, now| {
             lane.put(&1, "it".into(), Some(mark(1)), at(put_at));
@@ -199,14 +200,14 @@ mod tests {
     }
 
     #[test]
-    fn that_a_primary_goes_lets_its_key_out() {
+    fn the_deletion_of_a_primary_releases_its_key() {
         let mut lane = SlowLane::default();
         lane.put(&1, "it".into(), Some(mark(1)), at(0));
         assert_eq!(lane.wait(&1, None, false, at(1)), None);
     }
 
     #[test]
-    fn what_the_call_itself_changes_lets_no_key_out() {
+    fn the_calls_own_changes_release_no_key() {
         let mut lane = SlowLane::default();
         lane.put(&1, "it".into(), Some(mark(1)), at(0));
         lane.left_at(&1, Some(mark(2)));
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn who_loops_again_soon_is_let_out_later_each_time() {
+    fn a_key_that_loops_again_soon_is_released_later_each_time() {
         let mut lane = SlowLane::default();
         let (mut now, mut waited) = (0, vec![]);
         for generation in 0..10 {
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn who_loops_again_soon_is_held_for_longer_each_time() {
+    fn a_key_that_loops_again_soon_is_held_longer_each_time() {
         let mut lane = SlowLane::default();
         let (mut now, mut held) = (0, vec![]);
         for _ in 0..6 {
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_keys_are_held_than_there_is_room_for_and_calm_ones_are_forgotten() {
+    fn held_keys_are_bounded_and_calm_ones_are_forgotten() {
         let mut lane = SlowLane::default();
         let put =
             |lane: &mut SlowLane<u32>, now| (0..10_000).filter(|key| lane.put(key, "it".into(), None, at(now))).count();

@@ -20,7 +20,6 @@ impl<K: Key> QueueState<K> {
         }
     }
 
-    /// Wakes a key.
     pub(in crate::queue) fn wake(&mut self, hash: KeyHash, key: &K) {
         let Some(slot) = self.items.find(hash, key) else { return };
         if self.items.get(slot).stage == DirtyStage::Parked {

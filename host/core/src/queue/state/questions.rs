@@ -99,7 +99,7 @@ mod tests {
     const A: KeyHash = KeyHash::new(1);
 
     #[test]
-    fn a_key_is_seen_from_its_addition_to_its_backoff_and_until_it_is_forgotten() {
+    fn a_key_is_visible_from_its_addition_until_it_is_forgotten() {
         let second = |seconds: u64| seconds * 1_000_000_000;
         let mut state = QueueState::new(ItemExponential::default());
         assert_eq!(state.look(A, &"a", 0), None);

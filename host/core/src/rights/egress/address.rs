@@ -18,7 +18,6 @@ pub enum AddressClass {
     Private,
     /// `100.64.0.0/10`: carriers, and the networks of some clusters.
     Shared,
-    /// Groups of machines.
     Multicast,
     /// All machines of a network.
     Broadcast,

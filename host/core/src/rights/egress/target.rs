@@ -9,7 +9,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::rights::grants::Scheme;
 
-/// The longest URL.
 const URL_BYTES_MAX: usize = 8 << 10;
 /// The longest name of a host (RFC 1035).
 const HOST_NAME_BYTES_MAX: usize = 253;
@@ -38,7 +37,6 @@ const HOSTS_HEADER_PREFIX: &str = "proxy-";
 pub enum UrlHost {
     /// A name, in lower case and without the dot at its end.
     Name(String),
-    /// An address.
     Address(IpAddr),
 }
 
@@ -59,7 +57,6 @@ pub struct HttpTarget {
     pub scheme: Scheme,
     /// The host that is asked.
     pub host: UrlHost,
-    /// At which port.
     pub port: u16,
     /// The path and query; begins with `/`. A fragment is never part of it.
     pub path_and_query: String,
@@ -74,7 +71,6 @@ impl fmt::Display for HttpTarget {
 /// Why a text is not a URL that can be asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// Too long.
     #[error("the URL is longer than {URL_BYTES_MAX} bytes")]
     TooLong,
     /// Neither of the schemes.
@@ -101,7 +97,6 @@ pub enum TargetError {
 }
 
 impl HttpTarget {
-    /// Reads `url`.
     pub fn parse(url: &str) -> Result<Self, TargetError> {
         if url.len() > URL_BYTES_MAX {
             return Err(TargetError::TooLong);

@@ -66,7 +66,6 @@ impl Cause {
 pub struct Denial {
     /// The request: `patch deployments.apps/scale prod/shop`.
     pub access: String,
-    /// Why not.
     pub cause: Cause,
     /// The rules that a policy would need, in YAML: `rules:` and its items, all in one line.
     pub missing: String,

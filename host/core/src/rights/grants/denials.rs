@@ -56,14 +56,12 @@ pub struct DenialCount {
     pub resource: String,
     /// `manifest`, `policy`, `ceiling`, `host-namespace`, `namespace` or `other-plugin`.
     pub cause: &'static str,
-    /// How often.
     pub count: u64,
     /// The last of them in full, with the rule that was missing.
     pub last: String,
 }
 
 impl Denials {
-    /// Counts one.
     pub(crate) fn note(&self, verb: &str, resource: &str, denial: &Denial) {
         let mut kind =
             DeniedKind { verb: verb.to_owned(), resource: resource.to_owned(), cause: denial.cause.as_str() };

@@ -11,9 +11,7 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Scheme {
-    /// With TLS.
     Https,
-    /// In the clear.
     Http,
 }
 
@@ -46,7 +44,6 @@ impl fmt::Display for Scheme {
 /// Requests to one host, or to hosts of one pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRule {
-    /// How.
     pub scheme: Scheme,
     /// A name in lower case, or an address. `*` stands for exactly one label.
     pub host: String,

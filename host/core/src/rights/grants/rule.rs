@@ -35,9 +35,7 @@ impl Default for Rule {
 /// A request as grants see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Access<'a> {
-    /// The API verb.
     pub verb: &'a str,
-    /// The API group.
     pub group: &'a str,
     /// The resource in plural.
     pub resource: &'a str,

@@ -9,7 +9,6 @@ use crate::object::progress::Stamp;
 /// A key whose writes one gate has not seen shown, and the next gate knows nothing about. Both gates have the same clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoubtfulKey {
-    /// The key.
     pub key: ObjectKey,
     /// Since when it has had something to see. `None` if only from now on.
     pub since: Option<Moment>,

@@ -20,9 +20,7 @@ pub enum Effect {
     Nothing,
     /// It has left this state of the object.
     Left {
-        /// The incarnation.
         uid: Uid,
-        /// The state's version.
         version: Version,
         /// It has created the object.
         is_new: bool,
@@ -43,7 +41,6 @@ pub enum Effect {
 /// Whether a cache shows a state once it has come that far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// It does.
     Yes,
     /// Only the server knows.
     Perhaps,

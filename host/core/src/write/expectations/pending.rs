@@ -50,7 +50,6 @@ pub(crate) struct CacheNotice<'a> {
     pub(crate) gone: bool,
 }
 
-/// How it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExpectationVerdict {
     /// It has been seen, or need not be any more.
@@ -64,7 +63,6 @@ pub(crate) enum ExpectationVerdict {
 /// Something that a key is to see.
 #[derive(Clone, Debug)]
 pub(crate) struct PendingExpectation {
-    /// Which cache.
     pub(crate) cache: usize,
     pub(crate) sight: Sight,
     /// When the answer to the write came. A list that began later shows what the write did.

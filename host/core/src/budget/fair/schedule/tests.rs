@@ -1,4 +1,4 @@
-//! CPU permits and call slots in histories that were thought of; those that nobody did are in `model`.
+//! Chosen histories of CPU permits and call slots. `model` tries random ones.
 
 mod model;
 
@@ -13,13 +13,13 @@ fn milliseconds(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// A call that has a CPU permit ends.
+/// Ends a call that holds a CPU permit.
 fn finish<W>(schedule: &mut Schedule<W>, id: AccountId, cpu: Option<Duration>) {
     schedule.pause(id);
     schedule.end(id, cpu, Duration::ZERO);
 }
 
-/// A plugin begins as many calls as it may, all of which wait, and wants more. Returns how many.
+/// Begins as many calls of a plugin as it may have, all of which wait, and queues another. Returns their number.
 fn has_all_that_it_may(schedule: &mut Schedule<()>, waits: AccountId) -> usize {
     for _ in 0..16 {
         schedule.begin(waits, ());
@@ -32,7 +32,7 @@ fn has_all_that_it_may(schedule: &mut Schedule<()>, waits: AccountId) -> usize {
     held
 }
 
-/// A plugin makes call after call while nobody else may have one.
+/// Makes one call after another while no other plugin may have one.
 fn is_busy(schedule: &mut Schedule<()>, busy: AccountId) {
     for _ in 0..1_000 {
         schedule.begin(busy, ());
@@ -41,7 +41,7 @@ fn is_busy(schedule: &mut Schedule<()>, busy: AccountId) {
     }
 }
 
-/// How many of the next hundred calls, all as dear, are `one`'s where both want them all.
+/// How many of the next hundred calls go to `one` if both plugins always want more and their calls cost the same.
 fn of_a_hundred(schedule: &mut Schedule<()>, one: AccountId, other: AccountId) -> usize {
     for _ in 0..100 {
         schedule.begin(one, ());
@@ -56,8 +56,8 @@ fn of_a_hundred(schedule: &mut Schedule<()>, one: AccountId, other: AccountId) -
     granted
 }
 
-/// Keeps every plugin hungry for `time` on as many processors as there are permits; returns what each used, in
-/// milliseconds. `calls` says each plugin's weight and what a call of it costs.
+/// Runs plugins that always want more for `time` on as many processors as there are permits. `calls` holds each
+/// plugin's weight and the cost of one call. Returns the milliseconds that each plugin used.
 fn feast(permits: u32, calls: &[(u32, u64)], time: u64) -> Vec<u64> {
     let mut schedule = Schedule::new(permits, 4 * permits, CpuOrder::LeastUsed);
     let ids: Vec<_> =
@@ -84,7 +84,7 @@ fn feast(permits: u32, calls: &[(u32, u64)], time: u64) -> Vec<u64> {
 }
 
 #[test]
-fn first_come_is_first_served_whatever_each_has_used() {
+fn first_come_order_ignores_what_each_plugin_used() {
     let mut schedule = Schedule::new(1, 4, CpuOrder::FirstCome);
     let (busy, idle) = (schedule.join(ONE), schedule.join(ONE));
     for permit in 0..4 {
@@ -100,7 +100,7 @@ fn first_come_is_first_served_whatever_each_has_used() {
 }
 
 #[test]
-fn hungry_plugins_use_as_much_cpu_though_the_calls_of_one_are_a_hundred_times_dearer() {
+fn plugins_share_cpu_equally_even_if_one_has_dearer_calls() {
     for permits in [1, 4, 16] {
         let used = feast(permits, &[(1, 1), (1, 100), (1, 7)], 100_000);
         let fair = used.iter().sum::<u64>() / 3;
@@ -115,7 +115,7 @@ fn a_plugin_of_twice_the_weight_uses_twice_the_cpu() {
 }
 
 #[test]
-fn one_that_was_idle_has_saved_nothing_up() {
+fn an_idle_plugin_saves_up_no_claim() {
     let mut schedule = Schedule::new(1, 4, CpuOrder::LeastUsed);
     let [busy, idle] = [schedule.join(ONE), schedule.join(ONE)];
     is_busy(&mut schedule, busy);
@@ -136,7 +136,7 @@ fn a_plugin_pays_for_its_calls_while_they_run() {
 }
 
 #[test]
-fn a_permit_that_comes_back_without_a_figure_costs_what_such_calls_cost() {
+fn a_permit_returned_without_a_figure_costs_the_estimate() {
     let mut schedule = Schedule::new(1, 4, CpuOrder::LeastUsed);
     let [silent, honest] = [schedule.join(ONE), schedule.join(ONE)];
     for _ in 0..3 {
@@ -151,7 +151,7 @@ fn a_permit_that_comes_back_without_a_figure_costs_what_such_calls_cost() {
 }
 
 #[test]
-fn three_that_take_all_places_that_they_may_leave_an_eighth() {
+fn three_greedy_plugins_leave_an_eighth_of_the_slots() {
     for (permits, call_slots) in [(1, 64), (4, 64), (64, 512)] {
         let mut schedule = Schedule::new(permits, call_slots, CpuOrder::LeastUsed);
         for _ in 0..3 {
@@ -169,7 +169,7 @@ fn three_that_take_all_places_that_they_may_leave_an_eighth() {
 }
 
 #[test]
-fn one_that_comes_has_no_claim_on_the_time_for_which_another_ones_calls_wait() {
+fn a_newcomer_has_no_claim_on_time_when_other_calls_waited() {
     let mut schedule = Schedule::new(4, 16, CpuOrder::LeastUsed);
     let [waits, busy, comes] = [schedule.join(ONE), schedule.join(ONE), schedule.join(ONE)];
     has_all_that_it_may(&mut schedule, waits);
@@ -179,7 +179,7 @@ fn one_that_comes_has_no_claim_on_the_time_for_which_another_ones_calls_wait() {
 }
 
 #[test]
-fn one_whose_calls_held_all_that_it_may_have_has_no_claim_when_they_end() {
+fn a_plugin_at_its_limit_gains_no_claim_from_it() {
     let mut schedule = Schedule::new(4, 16, CpuOrder::LeastUsed);
     let [waits, busy, comes] = [schedule.join(ONE), schedule.join(ONE), schedule.join(ONE)];
     let held = has_all_that_it_may(&mut schedule, waits);
@@ -192,7 +192,7 @@ fn one_whose_calls_held_all_that_it_may_have_has_no_claim_when_they_end() {
 }
 
 #[test]
-fn what_others_held_too_much_of_is_not_given_to_them_again() {
+fn greedy_plugins_leave_a_permit_for_a_neighbour_each_time() {
     let mut schedule = Schedule::new(4, 16, CpuOrder::LeastUsed);
     let [one, other, neighbour] = [schedule.join(ONE), schedule.join(ONE), schedule.join(ONE)];
     for _ in 0..16 {
@@ -213,7 +213,7 @@ fn what_others_held_too_much_of_is_not_given_to_them_again() {
 }
 
 #[test]
-fn a_call_is_passed_over_half_way_by_a_plugin_that_has_used_less_and_may_have_the_turn() {
+fn a_running_call_yields_to_a_plugin_that_used_less_and_may_run() {
     let mut schedule = Schedule::new(1, 8, CpuOrder::LeastUsed);
     let [spins, comes] = [schedule.join(ONE), schedule.join(ONE)];
     schedule.begin(spins, ());
@@ -233,7 +233,7 @@ fn a_call_is_passed_over_half_way_by_a_plugin_that_has_used_less_and_may_have_th
 }
 
 #[test]
-fn who_comes_first_is_not_passed_over_where_only_that_counts() {
+fn first_come_order_never_interrupts_a_call() {
     let mut schedule = Schedule::new(1, 8, CpuOrder::FirstCome);
     let [spins, comes] = [schedule.join(ONE), schedule.join(ONE)];
     schedule.begin(spins, ());
@@ -244,7 +244,7 @@ fn who_comes_first_is_not_passed_over_where_only_that_counts() {
 }
 
 #[test]
-fn what_was_paid_half_way_is_not_charged_again() {
+fn cpu_charged_during_a_call_is_not_charged_again() {
     let used = |paid: u64, cpu: Option<u64>| {
         let mut schedule = Schedule::new(1, 8, CpuOrder::LeastUsed);
         let plugin = schedule.join(ONE);
@@ -262,9 +262,9 @@ fn what_was_paid_half_way_is_not_charged_again() {
     assert_eq!(used(20, None), 60_000_000, "more than such calls use was used already");
 }
 
-/// Two that spin for a second each, with one CPU permit, looked at every two milliseconds.
+/// Two plugins run calls of one second each with one CPU permit, and are checked every two milliseconds.
 #[test]
-fn equals_do_not_pass_the_turn_to_and_fro_for_nothing() {
+fn equal_plugins_do_not_swap_the_permit_for_nothing() {
     let mut schedule = Schedule::new(1, 8, CpuOrder::LeastUsed);
     let plugins = [schedule.join(ONE), schedule.join(ONE)];
     for plugin in plugins {

@@ -1,4 +1,4 @@
-//! Random interleavings against the simplest account of who waits and who has what.
+//! Random interleavings of a schedule, compared with a simple model of its waiters and holders.
 
 use std::collections::VecDeque;
 
@@ -6,16 +6,16 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// One step of a random interleaving. The numbers choose among what there is.
+/// One step of a random interleaving. The numbers select a plugin or call among those that exist.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Begin(usize),
     Cancel(usize),
-    /// A call that has its CPU permit waits from now on.
+    /// A call that holds its CPU permit begins to wait.
     Pause(usize),
-    /// One that waits wants its CPU permit again.
+    /// A waiting call wants its CPU permit again.
     GoOn(usize),
-    /// Of one with a CPU permit, or of one that waits.
+    /// Ends a call, running or waiting.
     Finish(usize, Option<u64>),
     Unused(usize),
 }
@@ -34,15 +34,15 @@ fn step() -> impl Strategy<Value = Step> {
 const PLUGINS: usize = 4;
 const CALL_SLOTS: u32 = 8;
 
-/// A schedule and the simplest account of who waits and who has what.
+/// The schedule under test and the model.
 struct Model {
     schedule: Schedule<u64>,
     permits: usize,
     ids: Vec<AccountId>,
-    /// By plugin, in the order of their coming: who begins, and who goes on.
+    /// The plugins of waiters in order of arrival: those that begin a call and those that go on.
     beginning: Vec<VecDeque<(WaitTicket, u64)>>,
     going_on: Vec<VecDeque<(WaitTicket, u64)>>,
-    /// The plugins of calls that have a CPU permit, and of calls that wait.
+    /// The plugins of running calls, and of waiting calls.
     running: Vec<usize>,
     paused: Vec<usize>,
     waiters: u64,
@@ -68,7 +68,7 @@ impl Model {
         }
     }
 
-    /// Takes one of the plugins out.
+    /// Removes one of the plugins.
     fn pick(all: &mut Vec<usize>, which: usize) -> Option<usize> {
         (!all.is_empty()).then(|| all.remove(which % all.len()))
     }
@@ -112,7 +112,7 @@ impl Model {
         self.grant();
     }
 
-    /// Somebody stops waiting; if he was to go on, his call has ended.
+    /// A waiter gives up. If it was to go on, its call has ended.
     fn cancel(&mut self, which: usize) {
         let lengths = |waiting: &[VecDeque<(WaitTicket, u64)>]| {
             (0..PLUGINS).flat_map(|plugin| (0..waiting[plugin].len()).map(move |at| (plugin, at))).collect::<Vec<_>>()
@@ -176,8 +176,8 @@ proptest! {
         prop_assert!(waiting.into_iter().all(VecDeque::is_empty), "somebody waits for ever");
     }
 
-    /// This holds whatever the others did before, and however many of them wait, if they have left a call slot. Three
-    /// of them need not leave one.
+    /// This holds whatever the other plugins did before and however many calls they queue, if they left a call slot
+    /// free. Three plugins or more need not leave one.
     #[test]
     fn a_single_key_waits_for_at_most_one_call_of_each_other_plugin(
         permits in 1..5_u32,
@@ -185,7 +185,7 @@ proptest! {
         costs in proptest::collection::vec(0..200_u64, 64),
     ) {
         let mut model = Model::new(permits);
-        // The last plugin has been idle all the time.
+        // The last plugin was idle until now.
         for step in steps.into_iter().filter(|step| !matches!(step, Step::Begin(plugin) if *plugin == PLUGINS - 1)) {
             model.take(step);
         }
