@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde::de::Error as _;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{Written, create, merge};
 use crate::cache;
@@ -210,6 +210,8 @@ fn without_nulls(value: &Value) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
