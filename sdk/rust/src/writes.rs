@@ -15,6 +15,7 @@
 //! a newer cache. Do not retry within the call.
 
 mod collection;
+mod ensure;
 mod eviction;
 
 use serde::Serialize;
@@ -27,6 +28,7 @@ use crate::native::writes as host;
 use crate::object::ObjectRef;
 
 pub use collection::DeleteCollection;
+pub use ensure::{Ensured, ensure};
 pub use eviction::Eviction;
 pub use writes::{FieldValidation, Propagation};
 

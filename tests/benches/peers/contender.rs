@@ -24,8 +24,10 @@ const POD_PLUGIN: &str = "replicaset.wasm";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Contender {
-    /// Windlass with the plugin in Rust.
+    /// Windlass with the plugin in Rust, which applies.
     WindlassRust,
+    /// Windlass with a plugin in Rust that creates and patches.
+    WindlassRustCreate,
     /// Windlass with the plugin in Go.
     WindlassGo,
     /// Windlass with the plugin in TypeScript.
@@ -41,8 +43,14 @@ pub(crate) enum Contender {
 }
 
 impl Contender {
-    /// The one that all are compared with.
-    pub(crate) const PEER: Self = Self::ControllerRuntime;
+    /// The controller-runtime that writes as this one does. In a case where it has no part, `ControllerRuntime` stands
+    /// in.
+    pub(crate) fn peer(self) -> Self {
+        match self {
+            Self::WindlassRustCreate | Self::ControllerRuntime => Self::ControllerRuntime,
+            _ => Self::ControllerRuntimeApply,
+        }
+    }
 
     pub(crate) fn all() -> Vec<Self> {
         Self::value_variants().to_vec()
@@ -50,7 +58,7 @@ impl Contender {
 
     /// Those that a quick run compares.
     pub(crate) fn first() -> Vec<Self> {
-        vec![Self::WindlassRust, Self::ControllerRuntime, Self::Floor]
+        vec![Self::WindlassRustCreate, Self::ControllerRuntime, Self::Floor]
     }
 
     pub(crate) fn name(self) -> String {
@@ -60,7 +68,7 @@ impl Contender {
     /// The text in its log that says it is ready.
     fn ready(self) -> &'static str {
         match self {
-            Self::WindlassRust | Self::WindlassGo | Self::WindlassTs => "controller started",
+            _ if self.is_a_host() => "controller started",
             _ => "ready\n",
         }
     }
@@ -69,6 +77,7 @@ impl Contender {
     fn plugin(self) -> Option<&'static str> {
         match self {
             Self::WindlassRust => Some("webapp.wasm"),
+            Self::WindlassRustCreate => Some("create/webapp-create.wasm"),
             Self::WindlassGo => Some("webapp-go/webapp-go.wasm"),
             Self::WindlassTs => Some("webapp-ts/webapp-ts.wasm"),
             _ => None,
@@ -96,7 +105,7 @@ impl Contender {
     }
 
     /// The program of a peer, its arguments, and those with which it caches all Pods.
-    fn peer(self) -> (&'static str, &'static [&'static str], &'static [&'static str]) {
+    fn program(self) -> (&'static str, &'static [&'static str], &'static [&'static str]) {
         match self {
             Self::ControllerRuntimeApply => ("controller-runtime", &["--writes=apply"], &[]),
             Self::KubeRs => ("kube-rs", &[], &["--pods"]),
@@ -193,7 +202,7 @@ async fn grant(plugin: &Path) -> anyhow::Result<()> {
 
 /// The program of a peer, where `tools/build-peers` puts it, and its arguments without and with Pods.
 fn peer(contender: Contender) -> anyhow::Result<(PathBuf, Vec<String>, Vec<String>)> {
-    let (name, arguments, with_pods) = contender.peer();
+    let (name, arguments, with_pods) = contender.program();
     let folder =
         std::env::var_os("WINDLASS_PEERS_DIR").map_or_else(|| paths::root().join("target/peers"), PathBuf::from);
     let program = folder.join(name);

@@ -84,9 +84,9 @@ fn short(figure: f64) -> String {
 
 fn colour(contender: Contender) -> &'static str {
     match contender {
-        Contender::WindlassRust | Contender::WindlassGo | Contender::WindlassTs => "#3b6ea5",
+        contender if contender.is_a_host() => "#3b6ea5",
         Contender::ControllerRuntime | Contender::ControllerRuntimeApply => "#c77d2e",
         Contender::KubeRs => "#8a6fae",
-        Contender::Floor => "#9a9a9a",
+        _ => "#9a9a9a",
     }
 }

@@ -173,15 +173,22 @@ impl Report {
         Spread::of(of.filter_map(|sample| sample.figures.get(figure).copied()).collect())
     }
 
-    /// Its ratios to the peer's in the same rounds.
-    fn ratio(&self, case: Case, contender: Contender, figure: &str) -> Option<Spread> {
+    /// The contender that another one is compared with in a case. None: it is the measure itself.
+    fn peer(&self, case: Case, contender: Contender) -> Option<Contender> {
+        let contenders = self.contenders(case);
+        let peer = Some(contender.peer()).filter(|peer| contenders.contains(peer) && *peer != contender);
+        peer.or((contender != Contender::ControllerRuntime).then_some(Contender::ControllerRuntime))
+    }
+
+    /// The ratios of a contender to its `peer` in the same rounds.
+    fn ratio(&self, case: Case, contender: Contender, peer: Contender, figure: &str) -> Option<Spread> {
         let in_round = |round: u32, contender: Contender| {
             let mut of = self.of(case).filter(|sample| sample.round == round && sample.contender == contender);
             of.next()?.figures.get(figure).copied()
         };
         let rounds: BTreeSet<_> = self.of(case).map(|sample| sample.round).collect();
         let ratios = rounds.into_iter().filter_map(|round| {
-            let peers = in_round(round, Contender::PEER).filter(|peers| *peers > 0.0)?;
+            let peers = in_round(round, peer).filter(|peers| *peers > 0.0)?;
             Some(in_round(round, contender)? / peers)
         });
         Spread::of(ratios.collect())
@@ -211,17 +218,19 @@ impl Report {
         text
     }
 
-    /// A row for each contender: the median, the least and the most in parentheses, and the ratio to the peer in bold.
+    /// A row for each contender: its peer, the median, the least and the most in parentheses, and the ratio to the peer
+    /// in bold.
     fn table(&self, case: Case) -> String {
         let columns = columns(case);
-        let mut text = format!("\n### {}, {} objects\n\n|", case.name(), self.objects(case));
-        let _ = write!(text, " |");
+        let mut text = format!("\n### {}, {} objects\n\n| |", case.name(), self.objects(case));
+        let _ = write!(text, " beside |");
         for column in columns {
             let _ = write!(text, " {} |", column.title);
         }
-        let _ = write!(text, "\n|---|{}\n", "---|".repeat(columns.len()));
+        let _ = write!(text, "\n|---|---|{}\n", "---|".repeat(columns.len()));
         for contender in self.contenders(case) {
-            let _ = write!(text, "| {} |", contender.name());
+            let peer = self.peer(case, contender).map_or("–".to_owned(), Contender::name);
+            let _ = write!(text, "| {} | {peer} |", contender.name());
             for column in columns {
                 let _ = write!(text, " {} |", self.cell(case, contender, column));
             }
@@ -238,8 +247,8 @@ impl Report {
         if number(spread.least) != number(spread.most) {
             let _ = write!(text, " ({}–{})", number(spread.least), number(spread.most));
         }
-        let ratio = self.ratio(case, contender, column.figure);
-        if let Some(ratio) = ratio.filter(|_| column.is_compared && contender != Contender::PEER) {
+        let peer = self.peer(case, contender).filter(|_| column.is_compared);
+        if let Some(ratio) = peer.and_then(|peer| self.ratio(case, contender, peer, column.figure)) {
             let _ = write!(text, " **{:.2}×**", ratio.median);
         }
         text

@@ -2,6 +2,7 @@
 //! served, runs until one of them goes, and waits again. The next generation's takes [`handover`] over.
 
 mod admit;
+mod assemble;
 mod callee;
 mod handover;
 mod reporter;
@@ -291,9 +292,12 @@ impl Controller {
         let gone = watching.take_gone().filter(|_| inherited.is_none()).unwrap_or_default();
         let (running, active) = self.start(watching, inherited.as_ref().map(InheritedRound::active), phases);
         // What has happened by now is in the caches already; what happens from now on is heard here.
-        running.dispatch.take_over(gone);
+        running.dispatch.keys.take_over(gone);
         if let Some(inherited) = inherited {
-            running.dispatch.doubt_missing(inherited.active().primaries_missing_from(&running.dispatch.primaries));
+            running
+                .dispatch
+                .keys
+                .doubt_missing(inherited.active().primaries_missing_from(&running.dispatch.keys.primaries));
             inherited.has_begun();
         }
         Ok(StartedRound { running, active, beginning })
@@ -333,7 +337,7 @@ impl Controller {
             loss = gone => self.lose(running, loss, phases).await,
             () = fresh => {
                 if let Some(gone) = muted {
-                    running.dispatch.catch_up(gone, TriggerReason::Start);
+                    running.dispatch.keys.catch_up(gone, TriggerReason::Start);
                 }
                 return Ok(StartedRound { running, active, beginning });
             }

@@ -36,7 +36,7 @@ impl Running {
         F: FnMut() -> Fut + Send + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
-        let (stop, panics) = (self.dispatch.stop.clone(), self.dispatch.panics.clone());
+        let (stop, panics) = (self.dispatch.shutdown.stop.clone(), self.dispatch.panics.clone());
         self.feeders.spawn(async move {
             stop.run_until_cancelled(supervise(name, &panics, &stop, task)).await;
         });
@@ -48,7 +48,7 @@ impl Running {
         F: FnMut() -> Fut + Send + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
-        let (last_call, panics) = (self.dispatch.last_call.clone(), self.dispatch.panics.clone());
+        let (last_call, panics) = (self.dispatch.shutdown.last_call.clone(), self.dispatch.panics.clone());
         tokio::spawn(async move {
             last_call.run_until_cancelled(supervise(name, &panics, &last_call, task)).await;
         });
@@ -66,9 +66,9 @@ impl Running {
         let worker = async move {
             // Not until `stop`: it works until the queue has drained. One that has panicked is not waited for longer
             // than that.
-            supervise("worker", &dispatch.panics, &dispatch.last_call, || dispatch.work()).await;
+            supervise("worker", &dispatch.panics, &dispatch.shutdown.last_call, || dispatch.work()).await;
         };
-        self.dispatch.workers.spawn(worker);
+        self.dispatch.shutdown.workers.spawn(worker);
     }
 
     /// Ends with the host, in its phases: what is queued runs if it can.
@@ -85,25 +85,25 @@ impl Running {
 
     async fn last_keys(&mut self) -> ControllerEnd {
         let phases = &self.phases;
-        let Dispatch { queue, controller, principal, call_gate, last_call, dropped, .. } = &*self.dispatch;
-        let plugin = &principal.plugin;
+        let Dispatch { keys, callee, permits, shutdown, .. } = &*self.dispatch;
+        let (queue, plugin, controller) = (&keys.queue, &callee.principal.plugin, &callee.controller);
         let draining = queue.shut_down_with_drain();
-        let drained = if call_gate.may_call() {
+        let drained = if permits.call_gate.may_call() {
             phases.last_call.run_until_cancelled(draining).await
         } else {
             // No call would be begun.
             draining.now_or_never()
         };
-        last_call.cancel();
+        shutdown.last_call.cancel();
         if drained.is_none() {
             // It may not even have begun to drain, as when a lease is lost: workers would wait for keys.
-            let dropped = dropped.drop_keys(queue);
+            let dropped = shutdown.dropped.drop_keys(queue);
             if dropped > 0 {
                 tracing::info!(%plugin, %controller, dropped, "keys that were queued are dropped");
             }
         }
         self.at_work.drained();
-        let end = phases.until_cut(self.dispatch.workers.wait()).await;
+        let end = phases.until_cut(shutdown.workers.wait()).await;
         if end == ControllerEnd::Cut {
             let keys: Vec<_> = queue.processing().iter().map(ToString::to_string).collect();
             tracing::error!(
@@ -116,15 +116,15 @@ impl Running {
 
     /// Ends without the host: the keys of a kind that has gone are nobody's any more.
     pub(crate) async fn abandon(mut self) {
-        self.dispatch.last_call.cancel();
+        self.dispatch.shutdown.last_call.cancel();
         self.no_more_keys().await;
         // On the account of a stop that comes while calls run, too.
-        self.dispatch.dropped.drop_keys(&self.dispatch.queue);
+        self.dispatch.shutdown.dropped.drop_keys(&self.dispatch.keys.queue);
         self.at_work.drained();
         let kept = self.going_on();
         tokio::select! {
             biased;
-            () = self.dispatch.workers.wait() => {}
+            () = self.dispatch.shutdown.workers.wait() => {}
             never = kept => match never {},
         }
     }
@@ -132,7 +132,7 @@ impl Running {
     /// Ends because another generation has the queue: calls that run end, and whatever has not begun is the other's.
     /// What has changed until `relieved` still becomes keys, as the other may not have heard of it.
     pub(crate) async fn retire(mut self, relieved: &CancellationToken) {
-        self.dispatch.last_call.cancel();
+        self.dispatch.shutdown.last_call.cancel();
         self.no_more_keys().await;
         self.at_work.drained();
         relieved.cancelled().await;
@@ -141,7 +141,7 @@ impl Running {
             // What has changed meanwhile becomes keys in its first poll, also if no call runs any more.
             biased;
             never = kept => match never {},
-            () = self.dispatch.workers.wait() => {}
+            () = self.dispatch.shutdown.workers.wait() => {}
         }
     }
 
@@ -156,7 +156,7 @@ impl Running {
     }
 
     async fn no_more_keys(&mut self) {
-        self.dispatch.stop.cancel();
+        self.dispatch.shutdown.stop.cancel();
         self.feeders.wait().await;
     }
 }
@@ -164,10 +164,10 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // After an orderly end all of this has been done; after a panic it has not.
-        self.dispatch.stop.cancel();
-        self.dispatch.last_call.cancel();
-        if !self.dispatch.retired.is_cancelled() {
-            self.dispatch.dropped.drop_keys(&self.dispatch.queue);
+        self.dispatch.shutdown.stop.cancel();
+        self.dispatch.shutdown.last_call.cancel();
+        if !self.dispatch.shutdown.retired.is_cancelled() {
+            self.dispatch.shutdown.dropped.drop_keys(&self.dispatch.keys.queue);
         }
     }
 }

@@ -56,14 +56,14 @@ impl Dispatch {
     /// policy.
     fn tell_denial(&self, result: &CallResult, context: &CallContext) {
         if let Some(error) = denial(result) {
-            self.ports.events.warn(context, "NotGranted", error.message.clone());
+            self.callee.ports.events.warn(context, "NotGranted", error.message.clone());
         }
     }
 
     /// Carries out what the outcome of a call means for its key. Returns how the call ended for it.
     pub(super) fn apply_outcome(&self, key: &ObjectKey, called: &Called, context: &CallContext) -> CallEnd {
         let result = &called.result;
-        let decision = outcome::decide(result, &self.primary.kind, key);
+        let decision = outcome::decide(result, &self.keys.primary.kind, key);
         self.tell_denial(result, context);
         // One that waited too long for what it had asked for tells more of others.
         if called.made && !result.is_wait() {
@@ -71,41 +71,41 @@ impl Dispatch {
         }
         match &decision {
             Decision::Leave(_) => {}
-            Decision::Retry { .. } => self.memory().fails(key, slow_lane::mark(context)),
+            Decision::Retry { .. } => self.keys.memory().fails(key, slow_lane::mark(context)),
             Decision::Forget | Decision::ForgetAndAddAfter(_) | Decision::ForgetAndReport(_) => {
-                self.memory().ends(key);
+                self.keys.memory().ends(key);
                 self.status.withheld.done(key, &context.trace_id);
             }
         }
         let error = result.failure();
         let end = match decision {
             Decision::Leave(again) => {
-                self.memory().keep_triggers(key, &context.triggers);
+                self.keys.memory().keep_triggers(key, &context.triggers);
                 if let Some(again) = again {
-                    self.queue.add_after(key.clone(), again);
+                    self.keys.queue.add_after(key.clone(), again);
                 }
                 CallEnd::NotMade
             }
             Decision::Forget => {
                 self.status.succeeded(key, false);
-                self.queue.forget(key);
+                self.keys.queue.forget(key);
                 if denial(result).is_some() { CallEnd::Denied } else { CallEnd::Done }
             }
             Decision::ForgetAndAddAfter(_) if Defect::RequeueAfterIsIgnored.is_seeded() => {
-                self.queue.forget(key);
+                self.keys.queue.forget(key);
                 CallEnd::RequeueAfter
             }
             Decision::ForgetAndAddAfter(delay) => {
                 self.status.succeeded(key, true);
-                self.queue.forget(key);
-                self.queue.add_after(key.clone(), delay);
+                self.keys.queue.forget(key);
+                self.keys.queue.add_after(key.clone(), delay);
                 CallEnd::RequeueAfter
             }
             Decision::ForgetAndReport(message) => {
-                self.queue.forget(key);
+                self.keys.queue.forget(key);
                 self.status.failed_for_good(key);
                 tracing::warn!(error = message, "failed for good: it runs again when one of its objects changes");
-                self.ports.events.warn(context, "ReconcileFailed", message);
+                self.callee.ports.events.warn(context, "ReconcileFailed", message);
                 CallEnd::FailedForGood
             }
             Decision::Retry { .. } if Defect::FailureIsForgotten.is_seeded() => CallEnd::Failed,
@@ -117,10 +117,10 @@ impl Dispatch {
 
     /// Records how a call about `key` ended, by which its generation is judged.
     fn judge(&self, key: &ObjectKey, result: &CallResult, decision: &Decision) {
-        let failed_before = self.memory().had_failed(key);
+        let failed_before = self.keys.memory().had_failed(key);
         let failure = probation::own_failure(result, decision, failed_before).map(|kind| (kind, result.failure()));
-        let subject = (self.controller.clone(), key.clone());
-        let others_at_work = || self.queue.processing().iter().any(|other| other != key);
+        let subject = (self.callee.controller.clone(), key.clone());
+        let others_at_work = || self.keys.queue.processing().iter().any(|other| other != key);
         self.record.called(&subject, failure.as_ref().map(|(kind, text)| (*kind, text.as_str())), others_at_work);
     }
 
@@ -132,22 +132,22 @@ impl Dispatch {
         error: &str,
         context: &CallContext,
     ) -> CallEnd {
-        let attempt = self.queue.num_requeues(key);
-        match pace(retry, attempt, self.max_retries, self.queue.backs_off(key)) {
+        let attempt = self.keys.queue.num_requeues(key);
+        match pace(retry, attempt, self.max_retries, self.keys.queue.backs_off(key)) {
             RetryPace::Backoff => {
-                let retry_in = self.queue.add_rate_limited(key.clone(), retry, at_least);
+                let retry_in = self.keys.queue.add_rate_limited(key.clone(), retry, at_least);
                 if retry == Retry::Uncounted {
-                    self.memory().setbacks.note(key.clone(), Instant::now());
+                    self.keys.memory().setbacks.note(key.clone(), Instant::now());
                 }
                 self.status.failed();
                 self.tell_failure(error, attempt, retry_in);
                 CallEnd::Failed
             }
             RetryPace::GivenUp => {
-                self.queue.add_after(key.clone(), GIVEN_UP_INTERVAL.max(at_least.unwrap_or_default()));
+                self.keys.queue.add_after(key.clone(), GIVEN_UP_INTERVAL.max(at_least.unwrap_or_default()));
                 self.status.gave_up(key, error);
                 tracing::error!(error, attempt, retry_in = ?GIVEN_UP_INTERVAL, "gave up: it is tried rarely from now on");
-                self.ports.events.warn(context, "GaveUp", format!("gave up after {attempt} retries: {error}"));
+                self.callee.ports.events.warn(context, "GaveUp", format!("gave up after {attempt} retries: {error}"));
                 CallEnd::GaveUp
             }
         }
@@ -177,7 +177,7 @@ impl Dispatch {
     pub(crate) fn report_lost(&self, lost: &[ObjectKey]) {
         self.status.lost_keys(lost.len());
         tracing::warn!(
-            plugin = %self.principal.plugin, controller = %self.controller, keys = lost.len(), example = %lost[0],
+            plugin = %self.callee.principal.plugin, controller = %self.callee.controller, keys = lost.len(), example = %lost[0],
             "keys were parked although nothing would have woken them: they run now; this is a bug of windlass, please report it"
         );
     }
@@ -190,10 +190,11 @@ impl Dispatch {
             waiting.what
         );
         tracing::warn!(
-            plugin = %self.principal.plugin, controller = %self.controller, %key, watch, waits_for = waiting.what,
+            plugin = %self.callee.principal.plugin, controller = %self.callee.controller, %key, watch, waits_for = waiting.what,
             "an expectation has expired. {follows}"
         );
-        let context = self.context(key, self.primaries.get(key), &trace_id, Hold::detached(), CpuPermit::default());
-        self.ports.events.warn(&context, "ExpectationExpired", note);
+        let context =
+            self.context(key, self.keys.primaries.get(key), &trace_id, Hold::detached(), CpuPermit::default());
+        self.callee.ports.events.warn(&context, "ExpectationExpired", note);
     }
 }

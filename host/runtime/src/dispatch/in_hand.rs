@@ -82,7 +82,7 @@ impl Dispatch {
         };
         if let Some(keys) = self.status.settling.to_tell() {
             tracing::warn!(
-                plugin = %self.principal.plugin, controller = %self.controller, key = %in_hand.key, keys,
+                plugin = %self.callee.principal.plugin, controller = %self.callee.controller, key = %in_hand.key, keys,
                 "what became of a write is not known: its key waits until the API server has said so, or can no longer carry \
                  it out; see `settling` in /plugins"
             );
@@ -93,6 +93,6 @@ impl Dispatch {
             drop(settling);
             drop(in_hand);
         };
-        self.workers.spawn(waiting);
+        self.shutdown.workers.spawn(waiting);
     }
 }

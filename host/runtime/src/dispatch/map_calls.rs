@@ -13,7 +13,7 @@ use windlass_core::write::settle;
 use windlass_wasm::{ChangeBatch, Mapped, Plugin};
 
 use crate::dispatch::code_feeder::MapChanges;
-use crate::dispatch::{Dispatch, charge, trace_id};
+use crate::dispatch::{Dispatch, trace_id};
 
 /// The mapper of a plugin, for all watches of one controller. Clones are the same.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ impl MapChanges for PluginMapper {
     }
 
     fn hides(&self, key: &ObjectKey) -> bool {
-        self.dispatch.principal.grants().hides(key)
+        self.dispatch.callee.principal.grants().hides(key)
     }
 }
 
@@ -50,15 +50,15 @@ impl PluginMapper {
         let started = Instant::now();
         let changes = batch.changes.len();
         let config = context.config.clone();
-        let Mapped { answer, cpu } = self.plugin.map(batch, Arc::new(context), dispatch.limits.clone()).await;
+        let Mapped { answer, cpu } = self.plugin.map(batch, Arc::new(context), dispatch.callee.limits.clone()).await;
         let answer = answer.map_err(|error| config.redact(&error).into_owned());
         dispatch.status.used(cpu);
-        permit.finish(charge(cpu, started.elapsed(), dispatch.slot_worth));
+        dispatch.permits.finish(permit, cpu, started.elapsed());
         if answer.is_err() {
             dispatch.status.trapped("mapper");
         }
         tracing::debug!(
-            target: super::LOG, plugin = %dispatch.principal.plugin, controller = %dispatch.controller, changes,
+            target: super::LOG, plugin = %dispatch.callee.principal.plugin, controller = %dispatch.callee.controller, changes,
             elapsed = ?started.elapsed(), ?cpu, failed = answer.is_err(), "mapped"
         );
         answer
@@ -67,9 +67,9 @@ impl PluginMapper {
     /// Waits until a call may be made, as workers do: nothing of a plugin runs that is paused.
     async fn permit(&self) -> CallPermit {
         loop {
-            self.dispatch.call_gate.open().await;
-            let permit = self.dispatch.share.acquire().await;
-            if self.dispatch.call_gate.may_call() {
+            self.dispatch.permits.call_gate.open().await;
+            let permit = self.dispatch.permits.share.acquire().await;
+            if self.dispatch.permits.call_gate.may_call() {
                 return permit;
             }
             permit.unused();

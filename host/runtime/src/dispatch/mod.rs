@@ -4,7 +4,6 @@
 //! the primary. The other way round, a worker without a key would sit on a permit that another plugin needs. What it
 //! costs: a more urgent key that comes meanwhile waits for at most as many calls as the controller has workers.
 
-mod afresh;
 mod aftermath;
 pub(crate) mod call_gate;
 pub(crate) mod call_record;
@@ -15,6 +14,7 @@ pub(crate) mod configured;
 pub(crate) mod feeder;
 pub(crate) mod guards;
 pub(crate) mod in_hand;
+pub(crate) mod keys;
 pub(crate) mod map_calls;
 pub(crate) mod memory;
 pub(crate) mod middleware;
@@ -32,7 +32,7 @@ pub(crate) mod sink;
 mod spans;
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -40,18 +40,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use windlass_core::budget::fair::{CallPermit, CpuPermit, CpuShare, LEAVES_THREAD_AFTER, leave_thread};
-use windlass_core::cache::mapping::PrimaryKind;
 use windlass_core::cache::overlay::Overlay;
 use windlass_core::call::call_lines::CallLines;
 use windlass_core::call::ports::{CallContext, Ports};
 use windlass_core::call::trace::CallTrace;
 use windlass_core::object::{Object, ObjectKey};
-use windlass_core::queue::Queue;
 use windlass_core::queue::hot_loop::SlowMark;
 use windlass_core::queue::outcome::Retry;
-use windlass_core::queue::trigger::{TriggerReason, Triggers};
+use windlass_core::queue::trigger::Triggers;
 use windlass_core::rights::principal::Principal;
-use windlass_core::write::gate::Gate;
 use windlass_core::write::settle::{self, Hold};
 use windlass_wasm::{CallLimits, CpuTime, Request};
 
@@ -60,9 +57,8 @@ use crate::dispatch::call_record::CallRecord;
 use crate::dispatch::circuit::Pass;
 use crate::dispatch::configured::Configured;
 use crate::dispatch::in_hand::{InHand, KeyEnd, Workers};
-use crate::dispatch::memory::KeyMemory;
+use crate::dispatch::keys::ControllerKeys;
 use crate::dispatch::reconcile::{Call, Reconcile};
-use crate::dispatch::route::Stores;
 use crate::dispatch::spans::KeySpans;
 use crate::observe::status::ControllerStatus;
 use crate::phases::Dropped;
@@ -72,50 +68,64 @@ use crate::traces::{Tracer, trace_text};
 /// The log target of calls, which `--log-level windlass::dispatch=debug` names.
 const LOG: &str = "windlass::dispatch";
 
-/// An outage that was over sooner puts off nobody for long.
-const OUTAGE_WITHOUT_RETRY_MAX: Duration = Duration::from_secs(1);
-
-/// All that a worker of one controller needs.
+/// A controller's workers, and what they work on.
 pub(crate) struct Dispatch {
+    pub(crate) keys: ControllerKeys,
+    pub(crate) callee: ControllerCallee,
+    pub(crate) permits: CallPermits,
+    pub(crate) shutdown: Shutdown,
+    /// After so many counted failures in a row, a key is tried only rarely.
+    pub(crate) max_retries: u32,
+    /// Collects how the calls of this generation end.
+    pub(crate) record: Arc<CallRecord>,
+    pub(crate) status: Arc<ControllerStatus>,
+    pub(crate) panics: Panics,
+    /// Samples calls and collects their spans. None: traces are off.
+    pub(crate) tracer: Option<Tracer>,
+}
+
+/// The plugin of a controller, and what each call of it gets.
+pub(crate) struct ControllerCallee {
+    /// The plugin's instances behind the middleware.
     pub(crate) plugin: Box<dyn Reconcile>,
-    /// The plugin's share of the host's permits.
-    pub(crate) share: CpuShare,
     /// The controller's name in the manifest.
     pub(crate) controller: Arc<str>,
-    pub(crate) primary: PrimaryKind,
-    pub(crate) primaries: Stores,
     pub(crate) principal: Arc<Principal>,
     pub(crate) ports: Ports,
     /// The operator's configuration of the plugin, a JSON object.
     pub(crate) config: Configured,
-    pub(crate) queue: Queue<ObjectKey>,
-    /// Holds the keys whose own writes the caches do not show yet. None: nothing does.
-    pub(crate) gate: Option<Arc<Gate>>,
     pub(crate) limits: CallLimits,
-    pub(crate) max_retries: u32,
+}
+
+/// What a call needs before it may begin.
+pub(crate) struct CallPermits {
+    /// The plugin's share of the host's permits.
+    pub(crate) share: CpuShare,
     /// Says when calls may be made, and admits each.
     pub(crate) call_gate: CallGate,
-    /// Knows keys from former calls, of whichever generation.
-    pub(crate) memory: Arc<Mutex<KeyMemory>>,
-    /// How the generation's calls end.
-    pub(crate) record: Arc<CallRecord>,
     /// The CPU seconds that a call keeps from others by lasting a second: the processors, shared by all call slots.
     pub(crate) slot_worth: f64,
-    /// The controller ends.
+}
+
+/// The stages in which a controller ends.
+pub(crate) struct Shutdown {
+    /// No more keys are added.
     pub(crate) stop: CancellationToken,
-    /// It has ended but for the calls that run: a key that still waits for its permit is dropped.
+    /// No call begins any more, and a key that still waits for its permit is dropped.
     pub(crate) last_call: CancellationToken,
-    /// Another generation has the queue: no key is taken, and those that wait for their permit go back.
+    /// Another generation has the queue: workers take no key, and give back the keys that wait for their permit.
     pub(crate) retired: CancellationToken,
-    /// The tasks that have its keys.
+    /// The tasks that have keys in hand.
     pub(crate) workers: Workers,
-    /// The keys that are dropped so, in a worker's hands, and those of a round that is abandoned.
+    /// Counts the keys that were dropped, by workers or with an abandoned round.
     pub(crate) dropped: Dropped,
-    pub(crate) panics: Panics,
-    /// Samples calls, and collects their spans. None: nobody does.
-    pub(crate) tracer: Option<Tracer>,
-    /// Is told how each call ends.
-    pub(crate) status: Arc<ControllerStatus>,
+}
+
+impl CallPermits {
+    /// Gives `permit` back after a call that used `cpu` and `lasted` so long.
+    fn finish(&self, permit: CallPermit, cpu: Duration, lasted: Duration) {
+        permit.finish(charge(cpu, lasted, self.slot_worth));
+    }
 }
 
 /// Charges a call: the CPU that it used, or the CPU that it kept from others by holding a call slot, if that is more.
@@ -129,14 +139,14 @@ impl Dispatch {
     pub(crate) async fn work(&self) {
         let mut since = Instant::now();
         while let Some(key) = self.next_key().await {
-            let mut in_hand = InHand::new(self.queue.clone(), key);
-            if self.is_held(&in_hand.key) {
+            let mut in_hand = InHand::new(self.keys.queue.clone(), key);
+            if self.keys.is_held(&in_hand.key) {
                 in_hand.end = KeyEnd::Held;
                 continue;
             }
             let (key, mut spans) = (&in_hand.key, self.begin_spans(&in_hand.key));
             let span = tracing::info_span!(
-                "reconcile", plugin = %self.principal.plugin, controller = %self.controller, key = %key,
+                "reconcile", plugin = %self.callee.principal.plugin, controller = %self.callee.controller, key = %key,
                 trace_id = spans.trace_id
             );
             let (hold, settled) = settle::hold();
@@ -150,37 +160,21 @@ impl Dispatch {
         }
     }
 
-    fn is_held(&self, key: &ObjectKey) -> bool {
-        self.gate.as_ref().is_some_and(|gate| gate.holds(key))
-    }
-
-    /// Queues the keys at once that an outage since `began` has put off, without the failures that it caused.
-    ///
-    /// After a short one they wait all the same: its failures have earned short delays only. A server that answers when
-    /// it is asked for, and breaks every write, is in one short outage after the other, and must not be stormed.
+    /// Queues the keys that the outage since `began` has put off.
     pub(crate) fn recover(&self, began: Instant) {
-        if began.elapsed() < OUTAGE_WITHOUT_RETRY_MAX {
-            return;
-        }
-        let keys = self.memory().setbacks.take(began);
-        if !keys.is_empty() {
+        let keys = self.keys.recover(began);
+        if keys > 0 {
             tracing::info!(
-                plugin = %self.principal.plugin, controller = %self.controller, keys = keys.len(),
-                "the API server answers again: what failed meanwhile runs now"
+                plugin = %self.callee.principal.plugin, controller = %self.callee.controller, keys,
+                "the API server answers again: keys that failed in the outage run now"
             );
-        }
-        let trigger = Arc::new(TriggerReason::Retry.into());
-        for key in keys {
-            self.queue.forget(&key);
-            self.memory().note(&key, &trigger);
-            self.queue.add(key);
         }
     }
 
     async fn next_key(&self) -> Option<ObjectKey> {
         tokio::select! {
             biased;
-            () = self.retired.cancelled() => None,
+            () = self.shutdown.retired.cancelled() => None,
             // Dropping this loses no key.
             key = self.callable_key() => key,
         }
@@ -192,13 +186,13 @@ impl Dispatch {
         loop {
             if !self.is_callable().await {
                 // What is left drains, or has been dropped.
-                return self.queue.get().await;
+                return self.keys.queue.get().await;
             }
             tokio::select! {
                 biased;
-                () = self.call_gate.closed() => {}
+                () = self.permits.call_gate.closed() => {}
                 // Dropping this loses no key.
-                key = self.queue.get() => return key,
+                key = self.keys.queue.get() => return key,
             }
         }
     }
@@ -207,17 +201,17 @@ impl Dispatch {
     async fn permit(&self) -> Option<(CallPermit, Pass)> {
         tokio::select! {
             biased;
-            () = self.retired.cancelled() => None,
-            () = self.last_call.cancelled() => None,
+            () = self.shutdown.retired.cancelled() => None,
+            () = self.shutdown.last_call.cancelled() => None,
             permit = self.callable_permit() => permit,
         }
     }
 
     /// None: the host stops, and the API server is unreachable.
     async fn callable_permit(&self) -> Option<(CallPermit, Pass)> {
-        while self.is_callable().await || self.call_gate.may_call() {
-            let permit = self.share.acquire().await;
-            if let Some(pass) = self.call_gate.admit() {
+        while self.is_callable().await || self.permits.call_gate.may_call() {
+            let permit = self.permits.share.acquire().await;
+            if let Some(pass) = self.permits.call_gate.admit() {
                 return Some((permit, pass));
             }
             permit.unused();
@@ -227,10 +221,10 @@ impl Dispatch {
 
     /// Waits until the API server is reachable. False: the controller ends, and nothing is worth waiting for.
     async fn is_callable(&self) -> bool {
-        if !self.call_gate.may_call() {
+        if !self.permits.call_gate.may_call() {
             self.record.rests();
         }
-        self.stop.run_until_cancelled(self.call_gate.open()).await.is_some()
+        self.shutdown.stop.run_until_cancelled(self.permits.call_gate.open()).await.is_some()
     }
 
     /// One call, and what follows from it.
@@ -241,47 +235,47 @@ impl Dispatch {
             self.panics.report("call", &*panic, "the key is tried again");
             self.status.panicked();
             spans.panicked(key);
-            let primary = self.primaries.get(key);
-            self.memory().fails(key, primary.map(|object| SlowMark::of(&object.header)));
-            self.queue.add_rate_limited(key.clone(), Retry::Counted, None);
+            let primary = self.keys.primaries.get(key);
+            self.keys.memory().fails(key, primary.map(|object| SlowMark::of(&object.header)));
+            self.keys.queue.add_rate_limited(key.clone(), Retry::Counted, None);
             KeyEnd::Done
         })
     }
 
     async fn call(&self, key: &ObjectKey, spans: &mut KeySpans, hold: Hold) -> KeyEnd {
-        if self.principal.grants().hides(key) {
-            let mut memory = self.memory();
+        if self.callee.principal.grants().hides(key) {
+            let mut memory = self.keys.memory();
             memory.ends(key);
             memory.take_triggers(key);
             return KeyEnd::Done; // What lives beside the host is no plugin's affair, not even to look at.
         }
         let Some((permit, pass)) = self.permit().await else {
-            if self.retired.is_cancelled() {
+            if self.shutdown.retired.is_cancelled() {
                 return KeyEnd::GivenBack;
             }
-            self.dropped.add(1);
+            self.shutdown.dropped.add(1);
             return KeyEnd::Done;
         };
         spans.permitted();
-        if self.is_held(key) {
+        if self.keys.is_held(key) {
             // An old state has turned up while the key waited for its permit.
             permit.unused();
             return KeyEnd::Held;
         }
         // Before the first look at a cache.
         let overlay = Overlay::default();
-        let Ok(primary) = self.primaries.find(key) else {
+        let Ok(primary) = self.keys.primaries.find(key) else {
             // The cache has been emptied, as when it grew too large, so its controller is about to end. A call would
             // tell the plugin that the primary has gone.
             permit.unused();
             return KeyEnd::Done;
         };
         let (triggers, is_other) = {
-            let mut memory = self.memory();
-            (self.triggers(&mut memory, key), memory.begins(key, primary.as_ref()))
+            let mut memory = self.keys.memory();
+            (self.keys.triggers(&mut memory, key), memory.begins(key, primary.as_ref()))
         };
         if is_other || triggers.has_run_request() {
-            self.forget(key);
+            self.keys.forget(key);
         }
         let context = self.context(key, primary.clone(), &spans.trace_id, hold, permit.cpu_permit());
         let context = Arc::new(CallContext { triggers, trace: spans.trace().clone(), overlay, ..context });
@@ -293,17 +287,17 @@ impl Dispatch {
         // What the host does for the call on this thread is the plugin's to pay for, too: what a composing one
         // observes.
         let work = CpuTime::default();
-        let call = self.plugin.reconcile(Call {
+        let call = self.callee.plugin.reconcile(Call {
             request,
-            ports: &self.ports,
+            ports: &self.callee.ports,
             context: context.clone(),
-            limits: self.limits.clone(),
+            limits: self.callee.limits.clone(),
             round: pass.round(),
         });
         let called = work.metered(call).await;
         let cpu = called.cpu.max(work.used());
         self.status.used(cpu);
-        permit.finish(charge(cpu, started.elapsed(), self.slot_worth));
+        self.permits.finish(permit, cpu, started.elapsed());
         if called.made {
             self.status.called(started.elapsed(), &context.trace_id);
         }
@@ -323,9 +317,9 @@ impl Dispatch {
         cpu_permit: CpuPermit,
     ) -> CallContext {
         CallContext {
-            principal: self.principal.clone(),
-            controller: self.controller.clone(),
-            primary_kind: self.primary.kind.clone(),
+            principal: self.callee.principal.clone(),
+            controller: self.callee.controller.clone(),
+            primary_kind: self.keys.primary.kind.clone(),
             primary_key: key.clone(),
             primary,
             triggers: Triggers::default(),
@@ -335,28 +329,18 @@ impl Dispatch {
             overlay: Overlay::default(),
             lines: CallLines::default(),
             cpu_permit,
-            config: self.config.borrow().clone().unwrap_or_else(|| "{}".into()),
+            config: self.callee.config.borrow().clone().unwrap_or_else(|| "{}".into()),
         }
-    }
-
-    fn memory(&self) -> MutexGuard<'_, KeyMemory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Forgets the failures of `key`: they say nothing of what is tried from now on.
-    fn forget(&self, key: &ObjectKey) {
-        self.queue.forget(key);
-        self.status.forget(key);
     }
 
     fn request(&self, key: &ObjectKey, primary: Option<&Object>, trace_id: &str) -> Request {
         Request {
-            controller: self.controller.clone(),
+            controller: self.callee.controller.clone(),
             key: key.clone(),
-            uid: primary.map(|object| object.header.uid.text()).or_else(|| self.memory().uid_of_gone(key)),
+            uid: primary.map(|object| object.header.uid.text()).or_else(|| self.keys.memory().uid_of_gone(key)),
             object: primary.map(Object::text),
             deleting: primary.is_some_and(|object| object.header.deleting),
-            attempt: self.queue.num_requeues(key),
+            attempt: self.keys.queue.num_requeues(key),
             trace_id: trace_id.into(),
         }
     }

@@ -39,34 +39,34 @@ impl CallGuards for (Circuit, Arc<SlowLaneKeys>) {
 
 impl KeySource for Dispatch {
     fn block(&self) -> Option<CallBlock> {
-        self.call_gate.block()
+        self.permits.call_gate.block()
     }
 
     fn unproven(&self) -> Vec<String> {
-        self.call_gate.trust().unproven().into_iter().map(str::to_owned).collect()
+        self.permits.call_gate.trust().unproven().into_iter().map(str::to_owned).collect()
     }
 
     fn has(&self, key: &ObjectKey) -> bool {
         // To the plugin, what its policy hides is not there, and a list of names would tell of it.
-        !self.principal.grants().hides(key) && self.primaries.get(key).is_some()
+        !self.callee.principal.grants().hides(key) && self.keys.primaries.get(key).is_some()
     }
 
     fn all(&self) -> Vec<ObjectKey> {
-        let grants = self.principal.grants();
-        self.primaries.all().into_iter().filter(|key| !grants.hides(key)).collect()
+        let grants = self.callee.principal.grants();
+        self.keys.primaries.all().into_iter().filter(|key| !grants.hides(key)).collect()
     }
 
     fn triggers(&self, key: &ObjectKey) -> Triggers {
-        self.memory().triggers(key)
+        self.keys.memory().triggers(key)
     }
 
     fn conditions(&self) -> (ObjectKind, ConditionCounts) {
-        (self.primary.kind.clone(), self.primaries.conditions())
+        (self.keys.primary.kind.clone(), self.keys.primaries.conditions())
     }
 
     fn resume(&self) -> ResumedController {
         // First the keys: one of them may have to be the trial call.
-        let failed_keys = self.run_failed();
-        ResumedController { failed_keys, had_open_circuit: self.call_gate.probe_now() }
+        let failed_keys = self.keys.run_failed();
+        ResumedController { failed_keys, had_open_circuit: self.permits.call_gate.probe_now() }
     }
 }

@@ -45,14 +45,14 @@ impl Dispatch {
             return KeySpans { trace_id, root: OpenSpan::default(), times: KeyTimes::default() };
         };
         // Whether it is sampled or not: what is not taken is kept.
-        let held = self.gate.as_ref().and_then(|gate| gate.take_hold_time(key));
+        let held = self.keys.gate.as_ref().and_then(|gate| gate.take_hold_time(key));
         if !tracer.samples(id) {
             let root = OpenSpan::without(CallTrace::not_sampled());
             return KeySpans { trace_id, root, times: KeyTimes::default() };
         }
         let taken = tracer.now();
         let before = |ago: Duration| taken.saturating_sub(u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX));
-        let added = before(self.queue.age(key));
+        let added = before(self.keys.queue.age(key));
         let held = held.map(|(since, until)| (before(since).max(added), before(until).max(added)));
         let root = tracer.root(&trace_id, added);
         KeySpans { trace_id, root, times: KeyTimes { added, held, taken, permitted: taken } }

@@ -20,15 +20,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot, watch};
 use windlass_core::budget::fair::Fair;
+use windlass_core::cache::mapping::PrimaryKind;
 use windlass_core::cache::watch::WatchSpec;
 use windlass_core::call::ports::{Absent, Event};
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::life::probation;
 use windlass_core::object::ObjectKind;
-use windlass_core::queue::ItemExponential;
 use windlass_core::queue::key_state::CallBlock;
 use windlass_core::queue::outcome::{CallResult, Failure};
+use windlass_core::queue::{ItemExponential, Queue};
 use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{CacheTrust, Discovery, Informers, Subscription};
 use windlass_wasm::{Called, Request};
@@ -39,9 +40,11 @@ use crate::clock::SystemClock;
 use crate::controller::running::Running;
 use crate::dispatch::call_record::Judged;
 use crate::dispatch::circuit::Circuit;
+use crate::dispatch::keys::OUTAGE_WITHOUT_RETRY_MAX;
 use crate::dispatch::middleware::breaker::BreakerRecord;
 use crate::dispatch::ports;
 use crate::dispatch::reconcile::Call;
+use crate::dispatch::route::Stores;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
 use crate::phases::{ControllerEnd, Phases, tracker};
@@ -165,31 +168,37 @@ impl Stage {
         let metrics = HostMetrics::new().controller("a", "a");
         let status = Status::new(CancellationToken::new()).plugin("a").controller("a", 1, metrics);
         let played = Box::new(Played(sender));
+        let queue = Queue::new(clock, ItemExponential::new(Duration::from_mins(1), Duration::from_hours(1)));
         let dispatch = Arc::new(Dispatch {
-            plugin: Box::new(BreakerRecord::new(played, circuit.clone(), status.clone(), ports.events.clone())),
-            share,
-            controller: "a".into(),
-            primary: PrimaryKind { kind: ObjectKind::new("v1", "ConfigMap"), namespaced: true },
-            primaries,
-            principal: Arc::new(principal),
-            ports,
-            config: watch::channel(None).1,
-            queue: Queue::new(clock, ItemExponential::new(Duration::from_mins(1), Duration::from_hours(1))),
-            gate: None,
-            limits: CallLimits::default(),
+            keys: ControllerKeys {
+                primary: PrimaryKind { kind: ObjectKind::new("v1", "ConfigMap"), namespaced: true },
+                primaries,
+                queue,
+                gate: None,
+                memory: Arc::default(),
+                status: status.clone(),
+            },
+            callee: ControllerCallee {
+                plugin: Box::new(BreakerRecord::new(played, circuit.clone(), status.clone(), ports.events.clone())),
+                controller: "a".into(),
+                principal: Arc::new(principal),
+                ports,
+                config: watch::channel(None).1,
+                limits: CallLimits::default(),
+            },
+            permits: CallPermits { share, call_gate: CallGate::new(outages, trust, None, circuit), slot_worth: 0.5 },
+            shutdown: Shutdown {
+                stop: CancellationToken::new(),
+                last_call: CancellationToken::new(),
+                retired: CancellationToken::new(),
+                workers: Workers::new(tracker(), tracker()),
+                dropped: phases.dropping(),
+            },
             max_retries: 15,
-            call_gate: CallGate::new(outages, trust, None, circuit),
-            memory: Arc::default(),
             record: CallRecord::new(),
-            stop: CancellationToken::new(),
-            slot_worth: 0.5,
-            last_call: CancellationToken::new(),
-            retired: CancellationToken::new(),
-            workers: Workers::new(tracker(), tracker()),
-            dropped: phases.dropping(),
+            status,
             panics: Panics::default(),
             tracer: None,
-            status,
         });
         for _ in 0..workers {
             let dispatch = dispatch.clone();
@@ -227,7 +236,7 @@ impl Stage {
 async fn a_key_waits_for_a_permit_and_another_plugin_may_have_it_first() {
     let mut stage = Stage::with_clock(1, 1, Arc::new(SystemClock::new()));
     let permit = stage.other.acquire().await;
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     assert!(stage.is_quiet().await);
     permit.finish(Duration::ZERO);
     stage.answer("a", CallResult::Done).await;
@@ -238,9 +247,9 @@ async fn no_call_begins_while_the_api_server_is_unreachable() {
     let mut stage = Stage::new(2);
     assert!(stage.is_quiet().await, "both workers wait for a key");
     stage.switch.begin();
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     assert!(stage.is_quiet().await);
-    assert_eq!(stage.dispatch.queue.len(), 1, "no worker takes the key");
+    assert_eq!(stage.dispatch.keys.queue.len(), 1, "no worker takes the key");
     stage.switch.end();
     stage.answer("a", CallResult::Done).await;
 }
@@ -250,7 +259,7 @@ async fn a_generation_that_cannot_be_called_does_not_prove_itself_by_time() {
     let mut stage = Stage::new(1);
     let record = stage.dispatch.record.clone();
     record.begin_probation(probation::CallCounts { calls: 100, failures: 0 });
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     stage.answer("a", CallResult::Done).await;
     assert!(stage.is_quiet().await);
     stage.switch.begin();
@@ -258,7 +267,7 @@ async fn a_generation_that_cannot_be_called_does_not_prove_itself_by_time() {
     tokio::time::advance(Duration::from_hours(1)).await;
     assert_eq!(record.judged().now_or_never(), None);
     stage.switch.end();
-    stage.dispatch.queue.add(key("b"));
+    stage.dispatch.keys.queue.add(key("b"));
     stage.answer("b", CallResult::Done).await;
     let began = Instant::now();
     assert_eq!(record.judged().await, Judged::Passed);
@@ -269,15 +278,15 @@ async fn a_generation_that_cannot_be_called_does_not_prove_itself_by_time() {
 async fn a_call_that_was_not_made_does_not_count_as_a_success() {
     let mut stage = Stage::new(1);
     let record = stage.dispatch.record.clone();
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     stage.answer("a", CallResult::Failed(vec![Failure::Transient("not yet".to_owned())])).await;
     assert!(stage.is_quiet().await);
     for again in [None, Some(Duration::from_secs(10))] {
-        stage.dispatch.queue.add(key("a"));
+        stage.dispatch.keys.queue.add(key("a"));
         stage.answer("a", CallResult::NotCalled { again }).await;
         assert!(stage.is_quiet().await);
     }
-    assert_eq!(stage.dispatch.queue.num_requeues(&key("a")), 1, "what it has failed with is not forgotten");
+    assert_eq!(stage.dispatch.keys.queue.num_requeues(&key("a")), 1, "what it has failed with is not forgotten");
     assert_eq!(record.record(), probation::CallCounts { calls: 1, failures: 1 });
     let metrics = &stage.dispatch.status.metrics;
     assert_eq!((metrics.success.get(), metrics.requeue_after.get()), (0, 0));
@@ -291,7 +300,7 @@ async fn a_call_that_was_not_made_does_not_count_as_a_success() {
 async fn an_outage_that_begins_while_a_key_waits_for_its_permit_pauses_it_too() {
     let mut stage = Stage::with_clock(1, 1, Arc::new(SystemClock::new()));
     let permit = stage.other.acquire().await;
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     assert!(stage.is_quiet().await);
     stage.switch.begin();
     permit.finish(Duration::ZERO);
@@ -308,7 +317,7 @@ async fn waiting_for_a_permit() -> (Stage, Running, Phases, CallPermit) {
     let running = Running::new(stage.dispatch.clone(), &phases);
     running.work();
     let permit = stage.other.acquire().await;
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     assert!(stage.is_quiet().await);
     (stage, running, phases, permit)
 }
@@ -362,9 +371,9 @@ async fn holding() -> (Stage, Running, Phases) {
     let stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
     let phases = stage.phases.clone();
     let running = Running::new(stage.dispatch.clone(), &phases);
-    stage.dispatch.queue.add(key("a"));
-    let held = stage.dispatch.queue.get().await.expect("it is ready");
-    stage.dispatch.queue.park(&held);
+    stage.dispatch.keys.queue.add(key("a"));
+    let held = stage.dispatch.keys.queue.get().await.expect("it is ready");
+    stage.dispatch.keys.queue.park(&held);
     running.work();
     (stage, running, phases)
 }
@@ -372,7 +381,7 @@ async fn holding() -> (Stage, Running, Phases) {
 #[tokio::test(start_paused = true)]
 async fn a_held_key_that_wakes_while_the_queues_drain_is_called() {
     let (mut stage, running, phases) = holding().await;
-    let (began, queue) = (Instant::now(), stage.dispatch.queue.clone());
+    let (began, queue) = (Instant::now(), stage.dispatch.keys.queue.clone());
     let waking = async {
         tokio::time::sleep(Duration::from_secs(3)).await;
         queue.wake(&key("a"));
@@ -390,7 +399,7 @@ async fn a_held_key_that_does_not_wake_is_dropped_when_the_drain_is_over() {
     assert_eq!(stop(running, &phases).await, ControllerEnd::Clean);
     let took = began.elapsed();
     assert!(took >= Duration::from_secs(5) && took < Duration::from_secs(6), "{took:?}");
-    stage.dispatch.queue.wake(&key("a"));
+    stage.dispatch.keys.queue.wake(&key("a"));
     assert!(stage.is_quiet().await);
 }
 
@@ -398,7 +407,7 @@ async fn a_held_key_that_does_not_wake_is_dropped_when_the_drain_is_over() {
 #[tokio::test(start_paused = true)]
 async fn a_drain_does_not_wait_for_calls_of_a_dropped_queue() {
     let (mut stage, running, phases) = holding().await;
-    stage.dispatch.queue.wake(&key("a"));
+    stage.dispatch.keys.queue.wake(&key("a"));
     let call = stage.call().await;
     let abandoned = tokio::spawn(running.abandon());
     assert!(stage.is_quiet().await);
@@ -432,16 +441,16 @@ async fn all_at_work() -> (Stage, Running, Phases, PlayedCall) {
     let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
     let host = Phases::of(CancellationToken::new());
     let phases = host.of_plugin(CancellationToken::new());
-    Arc::get_mut(&mut stage.dispatch).expect("no worker has it yet").dropped = phases.dropping();
+    Arc::get_mut(&mut stage.dispatch).expect("no worker has it yet").shutdown.dropped = phases.dropping();
     let running = Running::new(stage.dispatch.clone(), &phases);
     running.work();
     running.work();
     for name in ["a", "b", "c"] {
-        stage.dispatch.queue.add(key(name));
+        stage.dispatch.keys.queue.add(key(name));
     }
     let call = stage.call().await;
     assert!(stage.is_quiet().await);
-    assert_eq!((stage.dispatch.queue.processing().len(), stage.dispatch.queue.len()), (2, 1));
+    assert_eq!((stage.dispatch.keys.queue.processing().len(), stage.dispatch.keys.queue.len()), (2, 1));
     (stage, running, host, call)
 }
 
@@ -503,7 +512,7 @@ async fn tasks_that_calls_need_run_until_the_last_call_of_a_stop_ends() {
     let (mut stage, mut running, phases) = holding().await;
     let (needed, kept) = (Arc::new(AtomicUsize::new(0)), Arc::new(()));
     running.keep(ticking(&needed, &kept));
-    stage.dispatch.queue.wake(&key("a"));
+    stage.dispatch.keys.queue.wake(&key("a"));
     let stopping = tokio::spawn(async move { stop(running, &phases).await });
     let call = stage.call().await;
     tokio::time::sleep(Duration::from_secs(12)).await;
@@ -518,9 +527,9 @@ async fn tasks_that_calls_need_run_until_the_last_call_of_a_stop_ends() {
 async fn a_call_that_hangs_is_cut_after_the_drain_and_the_time_for_calls() {
     let (mut stage, running, phases) = holding().await;
     let began = Instant::now();
-    stage.dispatch.queue.wake(&key("a"));
+    stage.dispatch.keys.queue.wake(&key("a"));
     let _hangs = stage.call().await;
-    assert_eq!(stage.dispatch.queue.processing(), [key("a")]);
+    assert_eq!(stage.dispatch.keys.queue.processing(), [key("a")]);
     assert_eq!(stop(running, &phases).await, ControllerEnd::Cut);
     let took = began.elapsed();
     assert!(took >= Duration::from_secs(25) && took < Duration::from_secs(26), "{took:?}");
@@ -530,7 +539,7 @@ async fn a_call_that_hangs_is_cut_after_the_drain_and_the_time_for_calls() {
 async fn a_stop_during_an_outage_drops_queued_keys_without_waiting() {
     let (mut stage, running, phases) = holding().await;
     stage.switch.begin();
-    stage.dispatch.queue.wake(&key("a"));
+    stage.dispatch.keys.queue.wake(&key("a"));
     let began = Instant::now();
     assert_eq!(stop(running, &phases).await, ControllerEnd::Clean);
     assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
@@ -557,9 +566,9 @@ async fn an_emptied_cache_does_not_report_a_primary_as_deleted() {
     let (_informers, subscription) = unfilled().await;
     let primaries = Stores::new([subscription.store().clone()]);
     let mut stage = Stage::with(1, 1, Arc::new(SystemClock::new()), primaries);
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     assert!(stage.is_quiet().await);
-    assert!(stage.dispatch.queue.is_empty(), "a worker took it");
+    assert!(stage.dispatch.keys.queue.is_empty(), "a worker took it");
     assert!(stage.other.acquire().now_or_never().is_some(), "the permit is free again");
 }
 
@@ -568,10 +577,10 @@ async fn keys_deferred_by_an_outage_run_once_when_it_ends() {
     let mut stage = Stage::new(1);
     let before = Instant::now();
     for name in ["a", "b"] {
-        stage.dispatch.queue.add(key(name));
+        stage.dispatch.keys.queue.add(key(name));
         stage.answer(name, unreachable_server()).await;
     }
-    stage.dispatch.queue.add(key("mine"));
+    stage.dispatch.keys.queue.add(key("mine"));
     stage.answer("mine", CallResult::Failed(vec![Failure::Transient("my own fault".into())])).await;
     assert!(stage.is_quiet().await, "all wait for their backoff");
     stage.switch.begin();
@@ -594,7 +603,7 @@ async fn keys_deferred_by_an_outage_run_once_when_it_ends() {
 #[tokio::test(start_paused = true)]
 async fn calls_that_break_a_server_back_off_even_if_it_recovers_in_between() {
     let mut stage = Stage::new(1);
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     for failures in 0..5 {
         let began = Instant::now();
         stage.answer("a", unreachable_server()).await;
@@ -610,19 +619,19 @@ async fn calls_that_break_a_server_back_off_even_if_it_recovers_in_between() {
 async fn a_host_that_stops_during_an_outage_does_not_wait_for_its_end() {
     let stage = Stage::new(0);
     stage.switch.begin();
-    stage.dispatch.queue.add(key("a"));
-    stage.dispatch.stop.cancel();
-    stage.dispatch.queue.shut_down();
+    stage.dispatch.keys.queue.add(key("a"));
+    stage.dispatch.shutdown.stop.cancel();
+    stage.dispatch.keys.queue.shut_down();
     stage.dispatch.work().await;
-    assert!(stage.dispatch.queue.is_empty());
+    assert!(stage.dispatch.keys.queue.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_in_which_the_host_panics_fails_its_key_alone() {
     let mut stage = Stage::new(1);
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     drop(stage.call().await.answer);
-    stage.dispatch.queue.add(key("b"));
+    stage.dispatch.keys.queue.add(key("b"));
     stage.answer("b", CallResult::Done).await;
     let again = stage.call().await;
     assert_eq!((again.request.key, again.request.attempt), (key("a"), 1));
@@ -655,9 +664,9 @@ async fn a_worker_that_panics_over_the_queue_continues() {
     // The worker looks at the queue: two panics. Then it waits, and is woken.
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(stage.dispatch.panics.of("worker"), 2);
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     stage.answer("a", CallResult::Done).await;
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     stage.answer("a", CallResult::Done).await;
 }
 

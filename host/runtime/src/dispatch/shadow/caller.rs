@@ -42,13 +42,11 @@ impl ShadowCaller {
         loop {
             let version = next.borrow_and_update().clone();
             let work = async {
-                match version {
-                    Some(version) => self.work(&version).await,
-                    None => {
-                        self.backlog.clear();
-                        std::future::pending().await
-                    }
+                if let Some(version) = version {
+                    return self.work(&version).await;
                 }
+                self.backlog.clear();
+                std::future::pending::<()>().await;
             };
             tokio::select! {
                 biased;

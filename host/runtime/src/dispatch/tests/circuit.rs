@@ -14,11 +14,11 @@ async fn opened(workers: usize) -> Stage {
     let mut stage = Stage::new(workers);
     for number in 0..5 {
         let name = format!("a{number}");
-        stage.dispatch.queue.add(key(&name));
+        stage.dispatch.keys.queue.add(key(&name));
         stage.answer(&name, trapped()).await;
     }
     assert!(stage.is_quiet().await);
-    assert_eq!(stage.dispatch.call_gate.breaker(), BreakerState::Open);
+    assert_eq!(stage.dispatch.permits.call_gate.breaker(), BreakerState::Open);
     stage
 }
 
@@ -27,10 +27,10 @@ async fn after_five_keys_trap_calls_pause_ten_seconds_and_no_key_is_lost() {
     let mut stage = opened(3).await;
     let began = Instant::now();
     for name in ["b", "c", "d", "e"] {
-        stage.dispatch.queue.add(key(name));
+        stage.dispatch.keys.queue.add(key(name));
     }
     assert!(stage.is_quiet().await);
-    assert_eq!(stage.dispatch.queue.len(), 4, "no worker takes a key");
+    assert_eq!(stage.dispatch.keys.queue.len(), 4, "no worker takes a key");
     let permits: Vec<_> = (0..8).map_while(|_| stage.other.acquire().now_or_never()).collect();
     assert_eq!(permits.len(), 6, "another plugin has all that one may have");
     permits.into_iter().for_each(CallPermit::unused);
@@ -43,13 +43,13 @@ async fn after_five_keys_trap_calls_pause_ten_seconds_and_no_key_is_lost() {
     let mut called = [stage.call().await, stage.call().await, stage.call().await].map(|call| call.request.key);
     called.sort();
     assert_eq!(called, [key("c"), key("d"), key("e")], "and all that waited, once it answers");
-    assert_eq!(stage.dispatch.queue.num_requeues(&key("a0")), 1, "to wait is no failure");
+    assert_eq!(stage.dispatch.keys.queue.num_requeues(&key("a0")), 1, "to wait is no failure");
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_probe_that_traps_opens_it_for_twice_as_long() {
     let mut stage = opened(1).await;
-    stage.dispatch.queue.add(key("b"));
+    stage.dispatch.keys.queue.add(key("b"));
     let mut last = Instant::now();
     let mut waits = vec![];
     for _ in 0..7 {
@@ -58,7 +58,7 @@ async fn each_probe_that_traps_opens_it_for_twice_as_long() {
         last = Instant::now();
         probe.answer.send(trapped()).expect("the worker waits");
         // The queue is never short of keys: those that trapped come back, and new ones come.
-        stage.dispatch.queue.add(key("c"));
+        stage.dispatch.keys.queue.add(key("c"));
     }
     assert_eq!(waits, [10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]);
     let probe = stage.call().await;
@@ -71,11 +71,11 @@ async fn each_probe_that_traps_opens_it_for_twice_as_long() {
 async fn one_key_that_traps_repeatedly_does_not_open_the_circuit() {
     let mut stage = Stage::new(1);
     for _ in 0..14 {
-        stage.dispatch.queue.add(key("bad"));
+        stage.dispatch.keys.queue.add(key("bad"));
         stage.answer("bad", trapped()).await;
     }
-    assert_eq!(stage.dispatch.call_gate.breaker(), BreakerState::Closed);
-    stage.dispatch.queue.add(key("good"));
+    assert_eq!(stage.dispatch.permits.call_gate.breaker(), BreakerState::Closed);
+    stage.dispatch.keys.queue.add(key("good"));
     stage.answer("good", CallResult::Done).await;
 }
 
@@ -84,26 +84,26 @@ async fn a_failure_that_the_plugin_reports_is_an_answer() {
     let mut stage = Stage::new(1);
     for number in 0..20 {
         let name = format!("a{number}");
-        stage.dispatch.queue.add(key(&name));
+        stage.dispatch.keys.queue.add(key(&name));
         let failed = CallResult::Failed(vec![Failure::Transient("told to fail".into())]);
         stage.answer(&name, if number % 5 == 4 { failed } else { trapped() }).await;
     }
     assert!(stage.is_quiet().await);
-    assert_eq!(stage.dispatch.call_gate.breaker(), BreakerState::Closed);
+    assert_eq!(stage.dispatch.permits.call_gate.breaker(), BreakerState::Closed);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_comes_to_nothing_makes_room_for_the_next() {
     let mut stage = opened(2).await;
-    stage.dispatch.queue.add(key("b"));
-    stage.dispatch.queue.add(key("c"));
+    stage.dispatch.keys.queue.add(key("b"));
+    stage.dispatch.keys.queue.add(key("c"));
     // The host falls, and not the plugin: that says nothing of it.
     drop(stage.call().await);
     let next = stage.call().await;
     assert_eq!(next.request.key, key("c"));
     next.answer.send(CallResult::Done).expect("the worker waits");
     assert!(stage.is_quiet().await);
-    assert_eq!(stage.dispatch.call_gate.breaker(), BreakerState::Closed);
+    assert_eq!(stage.dispatch.permits.call_gate.breaker(), BreakerState::Closed);
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,7 +111,7 @@ async fn keys_that_workers_have_when_it_opens_wait_with_them() {
     let mut stage = Stage::with_clock(7, 7, Arc::new(SystemClock::new()));
     let names: Vec<_> = (0..7).map(|number| format!("a{number}")).collect();
     for name in &names {
-        stage.dispatch.queue.add(key(name));
+        stage.dispatch.keys.queue.add(key(name));
     }
     let mut calls = vec![];
     for _ in 0..5 {
@@ -155,7 +155,7 @@ async fn a_stop_while_the_circuit_is_open_does_not_wait() {
     let phases = Phases::of(CancellationToken::new());
     let running = Running::new(stage.dispatch.clone(), &phases);
     running.work();
-    stage.dispatch.queue.add(key("b"));
+    stage.dispatch.keys.queue.add(key("b"));
     let began = Instant::now();
     assert_eq!(stop(running, &phases).await, ControllerEnd::Clean);
     assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());

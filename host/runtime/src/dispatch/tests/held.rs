@@ -2,6 +2,7 @@
 
 use windlass_core::object::progress::{Reached, Stamp};
 use windlass_core::write::expectations::{Cache, Effect, Shown};
+use windlass_core::write::gate::Gate;
 
 use super::*;
 
@@ -15,8 +16,8 @@ fn gated(permits: u32) -> (Stage, Arc<Reached>, Arc<Gate>, Running) {
     let mut stage = Stage::with_clock(0, permits, clock.clone());
     let cache = Arc::new(Reached::at("1"));
     let caches = vec![Cache { progress: cache.clone(), is_filtered: false }];
-    let gate = Gate::new(caches, stage.dispatch.queue.clone(), clock);
-    Arc::get_mut(&mut stage.dispatch).expect("no worker has it yet").gate = Some(gate.clone());
+    let gate = Gate::new(caches, stage.dispatch.keys.queue.clone(), clock);
+    Arc::get_mut(&mut stage.dispatch).expect("no worker has it yet").keys.gate = Some(gate.clone());
     let running = Running::new(stage.dispatch.clone(), &phases());
     running.work();
     (stage, cache, gate, running)
@@ -32,23 +33,23 @@ fn write(gate: &Arc<Gate>, name: &str, version: &str) {
 async fn a_key_whose_writes_no_cache_shows_yet_is_not_called() {
     let (mut stage, cache, gate, _running) = gated(1);
     write(&gate, "a", "5");
-    stage.dispatch.queue.add(key("a"));
-    stage.dispatch.queue.add(key("b"));
+    stage.dispatch.keys.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("b"));
     stage.answer("b", CallResult::Done).await;
     assert!(stage.is_quiet().await);
-    assert_eq!(stage.dispatch.queue.metrics().parked, 1);
+    assert_eq!(stage.dispatch.keys.queue.metrics().parked, 1);
     assert!(stage.other.acquire().now_or_never().is_some(), "a held key sits on no permit");
     cache.reach("5");
     stage.answer("a", CallResult::Done).await;
     assert!(stage.is_quiet().await);
-    assert_eq!((stage.dispatch.queue.num_requeues(&key("a")), gate.counts().held), (0, 1));
+    assert_eq!((stage.dispatch.keys.queue.num_requeues(&key("a")), gate.counts().held), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_becomes_held_while_waiting_for_its_permit_is_not_called() {
     let (mut stage, cache, gate, _running) = gated(1);
     let permit = stage.other.acquire().await;
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     assert!(stage.is_quiet().await);
     write(&gate, "a", "5");
     permit.finish(Duration::ZERO);
@@ -61,7 +62,7 @@ async fn a_key_that_becomes_held_while_waiting_for_its_permit_is_not_called() {
 async fn a_stop_waits_for_a_held_key_while_it_drains() {
     let (mut stage, cache, gate, running) = gated(1);
     write(&gate, "a", "5");
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     assert!(stage.is_quiet().await);
     let end = tokio::spawn(running.end());
     assert!(stage.is_quiet().await);
@@ -74,7 +75,7 @@ async fn a_stop_waits_for_a_held_key_while_it_drains() {
 async fn a_key_whose_cache_must_prove_itself_still_wakes_while_the_queue_drains() {
     let (mut stage, cache, gate, running) = gated(1);
     write(&gate, "a", "5");
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     assert!(stage.is_quiet().await);
     let proven = cache.clone();
     running.attend("proof", move || {
@@ -92,7 +93,7 @@ async fn a_key_whose_cache_must_prove_itself_still_wakes_while_the_queue_drains(
 #[tokio::test(start_paused = true)]
 async fn a_primary_missing_from_the_new_cache_is_gone_once_caches_prove_it() {
     let (mut stage, _cache, gate, _running) = gated(1);
-    stage.dispatch.doubt_missing(vec![(key("a"), "u1".into())]);
+    stage.dispatch.keys.doubt_missing(vec![(key("a"), "u1".into())]);
     assert!(stage.is_quiet().await, "it may only not have come yet");
     gate.proven(0, Stamp::take());
     let PlayedCall { request, .. } = stage.call().await;

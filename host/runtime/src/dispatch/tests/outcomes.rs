@@ -143,7 +143,7 @@ impl Table {
     /// Brings the key to one counted failure, and then to `result`. What follows: the next call, and whether the
     /// backoff has begun anew.
     async fn play(&mut self, result: CallResult) -> (Next, bool) {
-        self.stage.dispatch.queue.add(key(PRIMARY));
+        self.stage.dispatch.keys.queue.add(key(PRIMARY));
         self.answer_next(CallResult::Failed(vec![transient()])).await;
         assert_eq!(self.answer_next(result).await, (Duration::from_mins(1), 1));
         let next = if let Some((delay, call)) = self.next().await {
@@ -151,7 +151,7 @@ impl Table {
             call.answer.send(CallResult::Failed(vec![transient()])).expect("the worker waits");
             Some((delay, attempt))
         } else {
-            self.stage.dispatch.queue.add(key(PRIMARY));
+            self.stage.dispatch.keys.queue.add(key(PRIMARY));
             assert_eq!(self.answer_next(CallResult::Failed(vec![transient()])).await.1, 0, "it is forgotten");
             None
         };
@@ -230,7 +230,7 @@ async fn a_key_that_is_given_up_is_reported_and_tried_rarely_whatever_fails_it()
     for failure in [transient(), api(ApiReason::Invalid)] {
         let mut table = Table::new(&cache);
         let failed = || CallResult::Failed(vec![failure.clone()]);
-        table.stage.dispatch.queue.add(key(PRIMARY));
+        table.stage.dispatch.keys.queue.add(key(PRIMARY));
         for attempt in 0..=table.stage.dispatch.max_retries {
             assert_eq!(table.answer_next(failed()).await.1, attempt);
         }
@@ -250,7 +250,7 @@ async fn a_key_that_is_given_up_is_reported_and_tried_rarely_whatever_fails_it()
 async fn failures_that_are_not_the_plugins_fault_never_give_a_key_up() {
     let cache = Filled::with(&[PRIMARY]);
     let mut table = Table::new(&cache);
-    table.stage.dispatch.queue.add(key(PRIMARY));
+    table.stage.dispatch.keys.queue.add(key(PRIMARY));
     for _ in 0..40 {
         let (delay, attempt) = table.answer_next(CallResult::Failed(vec![api(ApiReason::Conflict)])).await;
         assert!(attempt == 0 && delay <= Duration::from_hours(1), "{attempt} after {delay:?}");
@@ -264,7 +264,7 @@ async fn events_during_a_backoff_use_up_no_retries_and_put_none_off() {
     let cache = Filled::with(&[PRIMARY]);
     let mut table = Table::new(&cache);
     let failed = || CallResult::Failed(vec![transient()]);
-    let (queue, max_retries) = (table.stage.dispatch.queue.clone(), table.stage.dispatch.max_retries);
+    let (queue, max_retries) = (table.stage.dispatch.keys.queue.clone(), table.stage.dispatch.max_retries);
     queue.add(key(PRIMARY));
     assert_eq!(table.answer_next(failed()).await.1, 0);
     for attempt in 1..=max_retries {

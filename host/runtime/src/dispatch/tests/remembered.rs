@@ -3,6 +3,7 @@
 
 use windlass_core::object::{Header, Object};
 use windlass_core::queue::outcome::{Retry, WAITED};
+use windlass_core::queue::trigger::TriggerReason;
 
 use super::*;
 use crate::dispatch::memory::KeyMemory;
@@ -59,7 +60,7 @@ fn transient() -> CallResult {
 #[tokio::test(start_paused = true)]
 async fn a_fresh_start_forgets_earlier_failures() {
     let mut stage = Stage::new(1);
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     for attempt in 0..=stage.dispatch.max_retries {
         let call = stage.call().await;
         assert_eq!(call.request.attempt, attempt);
@@ -67,9 +68,9 @@ async fn a_fresh_start_forgets_earlier_failures() {
     }
     assert!(stage.is_quiet().await);
     assert_eq!(stage.dispatch.status.given_up(), 1);
-    stage.dispatch.start_afresh(TriggerReason::Configuration);
+    stage.dispatch.keys.start_afresh(TriggerReason::Configuration);
     assert_eq!(stage.dispatch.status.given_up(), 0);
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     let call = stage.call().await;
     assert_eq!(call.request.attempt, 0);
     let began = Instant::now();
@@ -82,7 +83,7 @@ async fn a_fresh_start_forgets_earlier_failures() {
 #[tokio::test(start_paused = true)]
 async fn a_requested_run_has_all_its_retries_at_once() {
     let mut stage = Stage::new(1);
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     for _ in 0..=stage.dispatch.max_retries {
         stage.answer("a", transient()).await;
     }
@@ -90,14 +91,14 @@ async fn a_requested_run_has_all_its_retries_at_once() {
     assert_eq!(stage.dispatch.status.given_up(), 1);
     let began = Instant::now();
     let requested = Arc::new(TriggerReason::RunRequested.into());
-    stage.dispatch.memory().note(&key("a"), &requested);
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.memory().note(&key("a"), &requested);
+    stage.dispatch.keys.queue.add(key("a"));
     let call = stage.call().await;
     assert_eq!((call.request.attempt, stage.dispatch.status.given_up()), (0, 0));
     assert_eq!((call.triggers.as_str(), began.elapsed()), ("RunRequested", Duration::ZERO));
     // Nobody calls a paused object: the request is for the call after that.
     call.answer.send(CallResult::NotCalled { again: None }).expect("the worker waits");
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     let call = stage.call().await;
     assert_eq!(call.triggers, "RunRequested");
     call.answer.send(transient()).expect("the worker waits");
@@ -108,9 +109,9 @@ async fn a_requested_run_has_all_its_retries_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_plugin_receives_a_deleted_primarys_uid_until_it_succeeds() {
     let mut stage = Stage::new(1);
-    stage.dispatch.memory().goes(key("a"), "u-7".into());
+    stage.dispatch.keys.memory().goes(key("a"), "u-7".into());
     for (result, uid) in [(transient(), Some("u-7")), (CallResult::Done, Some("u-7")), (CallResult::Done, None)] {
-        stage.dispatch.queue.add(key("a"));
+        stage.dispatch.keys.queue.add(key("a"));
         let call = stage.call().await;
         assert_eq!(call.request.uid.as_deref(), uid);
         call.answer.send(result).expect("the worker waits");
@@ -143,22 +144,22 @@ impl Reconcile for OnlyOneLives {
 #[tokio::test(start_paused = true)]
 async fn a_generation_does_not_pass_its_probation_on_calls_that_were_never_made() {
     let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
-    Arc::get_mut(&mut stage.dispatch).expect("no worker has it yet").plugin = Box::new(OnlyOneLives);
+    Arc::get_mut(&mut stage.dispatch).expect("no worker has it yet").callee.plugin = Box::new(OnlyOneLives);
     let record = stage.dispatch.record.clone();
     record.begin_probation(probation::CallCounts { calls: 100, failures: 0 });
     let running = Running::new(stage.dispatch.clone(), &stage.phases.clone());
     running.work();
     for terminating in 0..120 {
-        stage.dispatch.queue.add(key(&format!("gone-{terminating}")));
+        stage.dispatch.keys.queue.add(key(&format!("gone-{terminating}")));
     }
     assert!(stage.is_quiet().await);
     assert_eq!(record.judged().now_or_never(), None, "nothing is known of it yet");
     for _ in 0..probation::PROBATION_FAILURES_MIN {
-        stage.dispatch.queue.add(key("live"));
+        stage.dispatch.keys.queue.add(key("live"));
         assert!(stage.is_quiet().await);
     }
     assert!(matches!(record.judged().now_or_never(), Some(Judged::Failed(_))));
-    assert_eq!(stage.dispatch.queue.add_rate_limited(key("other"), Retry::Counted, None), Duration::from_mins(1));
+    assert_eq!(stage.dispatch.keys.queue.add_rate_limited(key("other"), Retry::Counted, None), Duration::from_mins(1));
 }
 
 /// Reports a failure for `old` and `new`, and waits too long for `slow`.
@@ -177,23 +178,23 @@ impl Reconcile for Unlucky {
 #[tokio::test(start_paused = true)]
 async fn old_failures_and_waits_for_servers_do_not_cause_a_rollback() {
     let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
-    Arc::get_mut(&mut stage.dispatch).expect("no worker has it yet").plugin = Box::new(Unlucky);
+    Arc::get_mut(&mut stage.dispatch).expect("no worker has it yet").callee.plugin = Box::new(Unlucky);
     let (dispatch, record) = (stage.dispatch.clone(), stage.dispatch.record.clone());
     let running = Running::new(stage.dispatch.clone(), &stage.phases.clone());
     running.work();
-    dispatch.queue.add(key("old"));
+    dispatch.keys.queue.add(key("old"));
     assert!(stage.is_quiet().await);
-    dispatch.take_over([]);
+    dispatch.keys.take_over([]);
     record.begin_probation(probation::CallCounts { calls: 100, failures: 0 });
     for name in ["old", "slow"] {
         for _ in 0..probation::PROBATION_FAILURES_MIN {
-            dispatch.queue.add(key(name));
+            dispatch.keys.queue.add(key(name));
             assert!(stage.is_quiet().await);
         }
         assert_eq!(record.judged().now_or_never(), None, "{name}");
     }
     for _ in 0..probation::PROBATION_FAILURES_MIN {
-        dispatch.queue.add(key("new"));
+        dispatch.keys.queue.add(key("new"));
         assert!(stage.is_quiet().await);
     }
     assert!(matches!(record.judged().now_or_never(), Some(Judged::Failed(_))));

@@ -56,14 +56,14 @@ async fn no_call_begins_after_a_restore_until_the_caches_show_it() {
     assert!(stage.is_quiet().await);
     server.restore(&backup);
     acquire(&connection, "after").await;
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     let began = Instant::now();
     assert!(stage.is_quiet().await, "its cache was listed just before");
-    assert_eq!(stage.dispatch.queue.len(), 1, "no worker takes the key");
-    assert_eq!(stage.dispatch.call_gate.block(), Some(CallBlock::CachesUnproven));
-    assert_eq!(stage.dispatch.call_gate.trust().unproven(), ["v1 ConfigMap"]);
+    assert_eq!(stage.dispatch.keys.queue.len(), 1, "no worker takes the key");
+    assert_eq!(stage.dispatch.permits.call_gate.block(), Some(CallBlock::CachesUnproven));
+    assert_eq!(stage.dispatch.permits.call_gate.trust().unproven(), ["v1 ConfigMap"]);
     stage.answer("a", CallResult::Done).await;
     assert!(subscription.store().get(&phantom).is_none(), "the call came when the cache had been listed");
     assert!(began.elapsed() > Duration::from_secs(1) && began.elapsed() < Duration::from_secs(20));
-    assert_eq!(stage.dispatch.call_gate.block(), None);
+    assert_eq!(stage.dispatch.permits.call_gate.block(), None);
 }

@@ -13,7 +13,7 @@ fn phases() -> Phases {
 fn successor(stage: &Stage, clock: Arc<dyn Clock>) -> (Stage, Running) {
     let mut next = Stage::with_clock(0, 1, clock);
     let dispatch = Arc::get_mut(&mut next.dispatch).expect("no worker has it yet");
-    dispatch.queue = stage.dispatch.queue.clone();
+    dispatch.keys.queue = stage.dispatch.keys.queue.clone();
     let running = Running::new(next.dispatch.clone(), &phases());
     running.work();
     (next, running)
@@ -38,11 +38,11 @@ fn relieved() -> CancellationToken {
 async fn a_key_without_a_permit_yet_goes_to_the_next_generation_unretried() {
     let (mut stage, running, clock) = at_work();
     let permit = stage.other.acquire().await;
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     assert!(stage.is_quiet().await);
-    assert_eq!(stage.dispatch.queue.processing(), [key("a")]);
+    assert_eq!(stage.dispatch.keys.queue.processing(), [key("a")]);
     let (mut next, _at_work) = successor(&stage, clock);
-    stage.dispatch.retired.cancel();
+    stage.dispatch.shutdown.retired.cancel();
     let call = next.call().await;
     assert_eq!((call.request.key.clone(), call.request.attempt), (key("a"), 0));
     running.retire(&relieved()).await;
@@ -56,13 +56,13 @@ async fn a_key_without_a_permit_yet_goes_to_the_next_generation_unretried() {
 #[tokio::test(start_paused = true)]
 async fn a_running_call_ends_in_its_generation_and_keeps_its_key_meanwhile() {
     let (mut stage, running, clock) = at_work();
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     let call = stage.call().await;
-    stage.dispatch.retired.cancel();
+    stage.dispatch.shutdown.retired.cancel();
     let (mut next, _at_work) = successor(&stage, clock);
     let retiring = tokio::spawn(async move { running.retire(&relieved()).await });
     for name in ["a", "b"] {
-        stage.dispatch.queue.add_with(key(name), windlass_core::queue::Priority::BACKGROUND);
+        stage.dispatch.keys.queue.add_with(key(name), windlass_core::queue::Priority::BACKGROUND);
     }
     next.answer("b", CallResult::Done).await;
     assert!(next.is_quiet().await && !retiring.is_finished(), "the other one's call still runs");
@@ -80,9 +80,9 @@ async fn a_running_call_ends_in_its_generation_and_keeps_its_key_meanwhile() {
 #[tokio::test(start_paused = true)]
 async fn a_generation_is_freed_with_its_last_call() {
     let (mut stage, running, clock) = at_work();
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     let call = stage.call().await;
-    stage.dispatch.retired.cancel();
+    stage.dispatch.shutdown.retired.cancel();
     let (next, _at_work) = successor(&stage, clock);
     let Stage { dispatch, mut calls, .. } = stage;
     let generation: Weak<Dispatch> = Arc::downgrade(&dispatch);
@@ -94,7 +94,7 @@ async fn a_generation_is_freed_with_its_last_call() {
     retiring.await.expect("no panic");
     assert!(generation.upgrade().is_none());
     assert!(calls.recv().await.is_none(), "nor is the plugin kept");
-    assert!(!next.dispatch.queue.processing().contains(&key("a")));
+    assert!(!next.dispatch.keys.queue.processing().contains(&key("a")));
 }
 
 /// A feeder ends so: what it holds by then it queues when it is first polled.
@@ -103,30 +103,30 @@ async fn changes_held_by_a_retiring_feeder_become_keys_without_a_running_call() 
     // More than once: without an order, chance decides which of the two ends is seen first.
     for _ in 0..50 {
         let (mut stage, mut running, _) = at_work();
-        let queue = stage.dispatch.queue.clone();
+        let queue = stage.dispatch.keys.queue.clone();
         running.keep(async move {
             queue.add(key("a"));
             pending().await
         });
-        stage.dispatch.retired.cancel();
+        stage.dispatch.shutdown.retired.cancel();
         let relieved = CancellationToken::new();
         let relieving = relieved.clone();
         let retiring = tokio::spawn(async move { running.retire(&relieving).await });
         assert!(stage.is_quiet().await);
         relieved.cancel();
         retiring.await.expect("no panic");
-        assert_eq!(stage.dispatch.queue.len(), 1);
+        assert_eq!(stage.dispatch.keys.queue.len(), 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_retired_round_does_not_shut_down_the_queue_of_its_successor() {
     let (stage, running, clock) = at_work();
-    stage.dispatch.retired.cancel();
+    stage.dispatch.shutdown.retired.cancel();
     // As after a panic.
     drop(running);
     let (mut next, _at_work) = successor(&stage, clock);
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     next.answer("a", CallResult::Done).await;
 }
 
@@ -142,7 +142,7 @@ async fn only_failures_by_the_plugins_own_fault_count_against_a_generation() {
     ];
     for (at, result) in results.into_iter().enumerate() {
         let name = format!("key-{at}");
-        stage.dispatch.queue.add(key(&name));
+        stage.dispatch.keys.queue.add(key(&name));
         stage.answer(&name, result).await;
     }
     assert!(stage.is_quiet().await);

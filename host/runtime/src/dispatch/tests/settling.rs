@@ -26,14 +26,14 @@ async fn a_key_waits_until_its_write_has_settled_and_its_worker_does_not() {
     let mut stage = Stage::new(1);
     let mut unknown = Vec::new();
     for name in ["a", "b", "c"] {
-        stage.dispatch.queue.add(key(name));
+        stage.dispatch.keys.queue.add(key(name));
         unknown.push(stage.call().await.leave_unknown());
     }
     assert!(stage.is_quiet().await);
     assert_eq!(settling(&stage), 3);
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     assert!(stage.is_quiet().await, "it may not run twice at a time");
-    stage.dispatch.queue.add(key("d"));
+    stage.dispatch.keys.queue.add(key("d"));
     stage.answer("d", CallResult::Done).await;
     unknown.remove(0);
     stage.answer("a", CallResult::Done).await;
@@ -44,7 +44,7 @@ async fn a_key_waits_until_its_write_has_settled_and_its_worker_does_not() {
 #[tokio::test(start_paused = true)]
 async fn a_key_waiting_for_its_write_is_shown_and_reported_now_and_then() {
     let mut stage = Stage::new(1);
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     let unknown = stage.call().await.leave_unknown();
     assert!(stage.is_quiet().await);
     let status = &stage.dispatch.status;
@@ -63,9 +63,9 @@ async fn when_too_many_keys_wait_their_workers_wait_with_them() {
     let mut stage = Stage::new(1);
     let status = stage.dispatch.status.clone();
     let others: Vec<_> = (0..).map_while(|index| status.settling.begin(key(&format!("other-{index}")))).collect();
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     let unknown = stage.call().await.leave_unknown();
-    stage.dispatch.queue.add(key("b"));
+    stage.dispatch.keys.queue.add(key("b"));
     assert!(stage.is_quiet().await);
     drop((others, unknown));
     stage.answer("b", CallResult::Done).await;
@@ -77,7 +77,7 @@ async fn a_stop_waits_until_a_write_has_settled() {
     let phases = stage.phases.clone();
     let running = Running::new(stage.dispatch.clone(), &phases);
     running.work();
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     let unknown = stage.call().await.leave_unknown();
     assert!(stage.is_quiet().await);
     tokio::spawn(async move {
@@ -93,15 +93,15 @@ async fn a_stop_waits_until_a_write_has_settled() {
 async fn a_successor_does_not_get_a_key_before_its_write_has_settled() {
     let clock = Arc::new(SystemClock::new());
     let mut stage = Stage::with_clock(1, 1, clock.clone());
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     let unknown = stage.call().await.leave_unknown();
     assert!(stage.is_quiet().await);
-    stage.dispatch.retired.cancel();
+    stage.dispatch.shutdown.retired.cancel();
     let mut next = Stage::with_clock(0, 1, clock);
-    Arc::get_mut(&mut next.dispatch).expect("no worker has it yet").queue = stage.dispatch.queue.clone();
+    Arc::get_mut(&mut next.dispatch).expect("no worker has it yet").keys.queue = stage.dispatch.keys.queue.clone();
     let running = Running::new(next.dispatch.clone(), &next.phases.clone());
     running.work();
-    next.dispatch.queue.add(key("a"));
+    next.dispatch.keys.queue.add(key("a"));
     assert!(next.is_quiet().await);
     drop(unknown);
     next.answer("a", CallResult::Done).await;

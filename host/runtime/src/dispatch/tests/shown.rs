@@ -9,7 +9,7 @@ use crate::observe::status::ControllerState;
 fn shown(workers: usize, permits: u32) -> Stage {
     let stage = Stage::with_clock(workers, permits, Arc::new(SystemClock::new()));
     let status = &stage.dispatch.status;
-    status.begins(stage.dispatch.queue.clone());
+    status.begins(stage.dispatch.keys.queue.clone());
     let source = Arc::downgrade(&stage.dispatch);
     status.dispatched_by(source);
     status.set(ControllerState::Running, None);
@@ -28,13 +28,13 @@ fn state(stage: &Stage, name: &str) -> String {
 async fn a_key_is_seen_on_its_whole_way() {
     let mut stage = shown(1, 1);
     stage.switch.begin();
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     assert!(stage.is_quiet().await);
     assert_eq!(state(&stage, "a"), "api-server-unreachable");
     let permit = stage.other.acquire().await;
     stage.switch.end();
     assert!(stage.is_quiet().await);
-    stage.dispatch.queue.add(key("b"));
+    stage.dispatch.keys.queue.add(key("b"));
     assert_eq!([state(&stage, "a"), state(&stage, "b")], ["waiting-for-permit", "queued"]);
     permit.unused();
     let call = stage.call().await;
@@ -59,7 +59,7 @@ async fn a_key_that_only_a_change_will_rerun_names_that_change() {
         ("paused", CallResult::NotCalled { again: None }, "paused"),
         ("later", CallResult::RequeueAfter(Duration::from_hours(1)), "scheduled"),
     ] {
-        stage.dispatch.queue.add(key(name));
+        stage.dispatch.keys.queue.add(key(name));
         stage.answer(name, result).await;
         assert!(stage.is_quiet().await);
         assert_eq!(state(&stage, name), expected);

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use windlass_core::object::progress::Reached;
 use windlass_core::write::expectations::{Cache, Effect, Shown};
+use windlass_core::write::gate::Gate;
 
 use super::*;
 use crate::traces::tests::collected;
@@ -14,11 +15,11 @@ fn traced(sampling: f64) -> (Stage, Arc<Reached>, Running, mpsc::UnboundedReceiv
     let mut stage = Stage::with_clock(0, 1, clock.clone());
     let cache = Arc::new(Reached::at("1"));
     let caches = vec![Cache { progress: cache.clone(), is_filtered: false }];
-    let gate = Gate::new(caches, stage.dispatch.queue.clone(), clock);
+    let gate = Gate::new(caches, stage.dispatch.keys.queue.clone(), clock);
     gate.time_holds();
     let (tracer, heard) = collected(sampling);
     let dispatch = Arc::get_mut(&mut stage.dispatch).expect("no worker has it yet");
-    (dispatch.gate, dispatch.tracer) = (Some(gate), Some(tracer));
+    (dispatch.keys.gate, dispatch.tracer) = (Some(gate), Some(tracer));
     let running = Running::new(stage.dispatch.clone(), &Phases::of(CancellationToken::new()));
     running.work();
     (stage, cache, running, heard)
@@ -46,10 +47,10 @@ fn attribute<'a>(span: &'a Value, name: &str) -> &'a Value {
 #[tokio::test(start_paused = true)]
 async fn a_calls_trace_shows_what_its_key_waited_for() {
     let (mut stage, cache, _running, mut heard) = traced(1.0);
-    let gate = stage.dispatch.gate.clone().expect("a gate");
+    let gate = stage.dispatch.keys.gate.clone().expect("a gate");
     let effect = Effect::Left { uid: "u".into(), version: "5".into(), is_new: true, shown: vec![Shown::Yes] };
     gate.open(&key("a"), &key("child"), [0]).expect("there is a cache").ended(&effect);
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     assert!(stage.is_quiet().await);
     tokio::time::advance(Duration::from_secs(3)).await;
     let permit = stage.other.acquire().await;
@@ -86,9 +87,9 @@ async fn a_calls_trace_shows_what_its_key_waited_for() {
 async fn a_key_that_is_put_down_without_a_call_has_no_span_until_it_is_called() {
     let (mut stage, _cache, running, mut heard) = traced(1.0);
     let permit = stage.other.acquire().await;
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     assert!(stage.is_quiet().await);
-    stage.dispatch.retired.cancel();
+    stage.dispatch.shutdown.retired.cancel();
     assert!(stage.is_quiet().await, "the next generation has the key");
     permit.finish(Duration::ZERO);
     stage.dispatch.tracer.clone().expect("a tracer").end().await;
@@ -99,7 +100,7 @@ async fn a_key_that_is_put_down_without_a_call_has_no_span_until_it_is_called() 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_not_sampled_has_no_span_and_its_requests_say_so() {
     let (mut stage, _cache, _running, mut heard) = traced(0.0);
-    stage.dispatch.queue.add(key("a"));
+    stage.dispatch.keys.queue.add(key("a"));
     let call = stage.call().await;
     assert!(call.traceparent.is_some_and(|parent| parent.ends_with("-00")));
     call.answer.send(CallResult::Done).expect("the worker waits");

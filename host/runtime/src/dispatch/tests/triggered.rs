@@ -1,9 +1,10 @@
 //! The reasons for a call, as far as a plugin can find them out.
 
 use windlass_core::object::{ObjectKind, ObjectRef};
-use windlass_core::queue::trigger::Trigger;
+use windlass_core::queue::trigger::{Trigger, TriggerReason};
 
 use super::*;
+use crate::dispatch::keys::OUTAGE_WITHOUT_RETRY_MAX;
 
 fn changed(name: &str) -> Arc<Trigger> {
     let object = ObjectRef { kind: ObjectKind::new("v1", "Secret"), key: key(name), uid: None };
@@ -13,8 +14,8 @@ fn changed(name: &str) -> Arc<Trigger> {
 impl Stage {
     /// As a feeder does it.
     fn change(&self, name: &str, of: &str) {
-        self.dispatch.memory().note(&key(name), &changed(of));
-        self.dispatch.queue.add(key(name));
+        self.dispatch.keys.memory().note(&key(name), &changed(of));
+        self.dispatch.keys.queue.add(key(name));
     }
 
     /// The triggers of the next call, which ends with this result.
@@ -73,8 +74,8 @@ async fn the_keys_that_an_outage_has_put_off_run_as_retries() {
 #[tokio::test(start_paused = true)]
 async fn a_primary_deleted_before_the_takeover_is_reported_once_and_forgotten() {
     let mut stage = Stage::new(1);
-    stage.dispatch.catch_up([(key("a"), "u-7".into())], TriggerReason::Swap);
+    stage.dispatch.keys.catch_up([(key("a"), "u-7".into())], TriggerReason::Swap);
     assert_eq!(stage.triggers(CallResult::Done).await, "Deleted ConfigMap prod/a");
     assert!(stage.is_quiet().await);
-    assert_eq!(stage.dispatch.memory().take_triggers(&key("a")).iter().count(), 0);
+    assert_eq!(stage.dispatch.keys.memory().take_triggers(&key("a")).iter().count(), 0);
 }

@@ -45,11 +45,11 @@ fn beside_calls_that_wait(permits: u32, plugins: usize) -> (Stage, Vec<Switch>, 
         let stage = Stage::with_ports(0, 1, Arc::new(SystemClock::new()), Stores::default(), silent.clone());
         switches.push(stage.switch);
         let mut dispatch = Arc::into_inner(stage.dispatch).expect("it has no worker yet");
-        dispatch.plugin = Box::new(Waits { for_writes: plugin % 2 == 0, began: began.clone() });
-        dispatch.share = neighbour.fair.share(NonZeroU32::MIN);
+        dispatch.callee.plugin = Box::new(Waits { for_writes: plugin % 2 == 0, began: began.clone() });
+        dispatch.permits.share = neighbour.fair.share(NonZeroU32::MIN);
         let dispatch = Arc::new(dispatch);
         for number in 0..200 {
-            dispatch.queue.add(key(&format!("waits-{number}")));
+            dispatch.keys.queue.add(key(&format!("waits-{number}")));
         }
         for _ in 0..64 {
             let dispatch = dispatch.clone();
@@ -71,7 +71,7 @@ async fn calls_waiting_for_writes_or_servers_do_not_delay_a_neighbour() {
             for number in 0..200 {
                 let queued = Instant::now();
                 let name = format!("a{number}");
-                neighbour.dispatch.queue.add(key(&name));
+                neighbour.dispatch.keys.queue.add(key(&name));
                 neighbour.answer(&name, CallResult::Done).await;
                 assert_eq!(queued.elapsed(), Duration::ZERO, "call {number} beside {plugins}, with {permits} permits");
                 tokio::time::sleep(Duration::from_millis(700)).await;

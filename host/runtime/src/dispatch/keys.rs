@@ -1,17 +1,70 @@
-//! Queues keys for other reasons than a change, and tells calls for which.
+//! The keys of one controller. Feeders queue a key when something has changed; here keys are queued for other reasons.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use windlass_core::cache::mapping::Primaries as _;
+use tokio::time::Instant;
+use windlass_core::cache::mapping::{Primaries as _, PrimaryKind};
 use windlass_core::object::{ObjectKey, ObjectRef};
-use windlass_core::queue::Priority;
 use windlass_core::queue::trigger::{Trigger, TriggerReason, Triggers};
+use windlass_core::queue::{Priority, Queue};
 use windlass_core::write::expectations::DoubtfulKey;
+use windlass_core::write::gate::Gate;
 
-use super::Dispatch;
 use super::memory::KeyMemory;
+use super::route::Stores;
+use crate::observe::status::ControllerStatus;
 
-impl Dispatch {
+/// Keys that failed in a shorter outage keep their backoff, which is short, too.
+pub(super) const OUTAGE_WITHOUT_RETRY_MAX: Duration = Duration::from_secs(1);
+
+/// The keys of one controller: where they wait, what holds them back, and what earlier calls left behind.
+pub(crate) struct ControllerKeys {
+    pub(crate) primary: PrimaryKind,
+    pub(crate) primaries: Stores,
+    pub(crate) queue: Queue<ObjectKey>,
+    /// Holds each key whose own writes the caches do not show yet. None: no key is held.
+    pub(crate) gate: Option<Arc<Gate>>,
+    /// Outlives the generation, as the queue does.
+    pub(crate) memory: Arc<Mutex<KeyMemory>>,
+    pub(crate) status: Arc<ControllerStatus>,
+}
+
+impl ControllerKeys {
+    /// Whether the gate holds `key`.
+    pub(super) fn is_held(&self, key: &ObjectKey) -> bool {
+        self.gate.as_ref().is_some_and(|gate| gate.holds(key))
+    }
+
+    pub(super) fn memory(&self) -> MutexGuard<'_, KeyMemory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets the failures of `key`: what failed then is not what is tried next.
+    pub(super) fn forget(&self, key: &ObjectKey) {
+        self.queue.forget(key);
+        self.status.forget(key);
+    }
+
+    /// Queues the keys that failed in the outage since `began`, without the failures that it caused. Returns how many
+    /// there are.
+    ///
+    /// After a short outage the keys wait for their backoff all the same. A server that answers when it is probed and
+    /// breaks every write has one short outage after the other, and must not be stormed.
+    pub(super) fn recover(&self, began: Instant) -> usize {
+        if began.elapsed() < OUTAGE_WITHOUT_RETRY_MAX {
+            return 0;
+        }
+        let keys = self.memory().setbacks.take(began);
+        let (count, trigger) = (keys.len(), Arc::new(TriggerReason::Retry.into()));
+        for key in keys {
+            self.queue.forget(&key);
+            self.memory().note(&key, &trigger);
+            self.queue.add(key);
+        }
+        count
+    }
+
     /// The triggers of `key`, which is about to be called: those that were noted, else that its time has come.
     pub(super) fn triggers(&self, memory: &mut KeyMemory, key: &ObjectKey) -> Triggers {
         let mut triggers = memory.take_triggers(key);

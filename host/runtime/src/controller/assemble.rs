@@ -1,0 +1,237 @@
+//! Makes what a controller works with from what it watches: its queue, its gate, its ports, its middleware, its shadow.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use windlass_core::call::ports::{CallContext, Ports};
+use windlass_core::life::features::Feature;
+use windlass_core::object::compact::Version;
+use windlass_core::object::{Object, ObjectKey, ObjectRef};
+use windlass_core::queue::{MaxOf, Queue};
+use windlass_core::rights::principal::{Principal, Role};
+use windlass_core::write::gate::Gate;
+use windlass_kube::{ApiPort, CacheTrust, Expecting, Followed, Readable, Reader, Runs, Subscription};
+use windlass_wasm::CallLimits;
+
+use super::Controller;
+use super::callee::callee;
+use super::handover::kept::ActiveRound;
+use super::watching::{WatchedCaches, Watching};
+use crate::dispatch::call_gate::CallGate;
+use crate::dispatch::circuit::Circuit;
+use crate::dispatch::in_hand::Workers;
+use crate::dispatch::keys::ControllerKeys;
+use crate::dispatch::middleware::slow_lane::SlowLaneKeys;
+use crate::dispatch::middleware::{KeptFinalizer, Middleware};
+use crate::dispatch::ports::layered;
+use crate::dispatch::route::{Route, Stores};
+use crate::dispatch::shadow::{Backlog, NextCallee, ShadowCaller};
+use crate::dispatch::{CallPermits, ControllerCallee, Dispatch, Shutdown};
+use crate::phases::Phases;
+
+impl Controller {
+    /// Makes what the workers need.
+    pub(super) fn dispatch(
+        &self,
+        watching: Watching,
+        subscriptions: &[(Subscription, Route)],
+        inherited: Option<&ActiveRound>,
+        phases: &Phases,
+        backlog: Arc<Backlog>,
+    ) -> Dispatch {
+        let Watching { primary, primaries, readable, declared, finalizer_grants, live, impersonate, .. } = watching;
+        let options = &self.declared().options;
+        let queue = self.queue(options.backoff.limiter(), inherited);
+        let gate = self.gate(&readable, &queue, inherited);
+        let principal = Arc::new(Principal {
+            role: Role::Plugin,
+            plugin: self.parts.plugin.name().clone(),
+            digest: self.parts.plugin.short_digest().into(),
+            replica: self.parts.host.replica.clone(),
+            grants: live,
+            impersonate,
+            fence: self.term.fence.clone(),
+        });
+        // What runs now is judged anew.
+        let (circuit, lane) =
+            (Circuit::default(), SlowLaneKeys::new(self.parts.host.guards.clone(), self.parts.host.recorder.clone()));
+        self.handover
+            .reporter
+            .show(&self.report, |status| status.guarded_by(Arc::new((circuit.clone(), lane.clone()))));
+        let finalizer = readable.first().filter(|_| options.finalizer).map(|primary| KeptFinalizer {
+            plugin: &principal,
+            grants: finalizer_grants,
+            spec: primary.spec.clone(),
+        });
+        let middleware = Middleware {
+            instances: self.parts.host.policies.instances(self.parts.plugin.name()),
+            circuit: circuit.clone(),
+            status: self.handover.status().clone(),
+            events: self.parts.host.recorder.clone(),
+            finalizer,
+            lane: lane.clone(),
+            shadow: (self.parts.host.shadows.of(self.parts.plugin.name()), backlog),
+        };
+        let recorder = self.parts.host.recordings.as_ref().map(|recordings| recordings.of(&self.parts.plugin));
+        let plugin =
+            middleware.around(callee(&self.parts.plugin, recorder, self.declared(), primaries.clone(), declared));
+        let followed = followed(&readable, subscriptions, &primaries);
+        let trust = self.parts.host.informers.trust(subscriptions.iter().map(|(subscription, _)| subscription));
+        let ports = self.ports(readable, followed, trust.clone(), gate.as_ref(), &lane);
+        Dispatch {
+            keys: ControllerKeys {
+                primary,
+                primaries,
+                queue,
+                gate,
+                memory: inherited.map(|active| active.memory.clone()).unwrap_or_default(),
+                status: self.handover.status().clone(),
+            },
+            callee: ControllerCallee {
+                plugin,
+                controller: self.declared().name.as_str().into(),
+                principal,
+                ports,
+                config: self.parts.configured.clone(),
+                limits: CallLimits { deadline: Some(options.deadline()), ..CallLimits::default() },
+            },
+            permits: self.permits(trust, circuit),
+            shutdown: self.shutdown(phases),
+            max_retries: options.max_retries,
+            record: self.parts.record.clone(),
+            status: self.handover.status().clone(),
+            panics: self.parts.host.panics.clone(),
+            tracer: self.parts.host.tracer.clone(),
+        }
+    }
+
+    fn permits(&self, trust: CacheTrust, circuit: Circuit) -> CallPermits {
+        let host = &self.parts.host;
+        let pause = host.policies.pause(self.parts.plugin.name());
+        CallPermits {
+            share: self.parts.share.clone(),
+            call_gate: CallGate::new(host.outages.clone(), trust, Some(pause), circuit),
+            slot_worth: host.slot_worth,
+        }
+    }
+
+    fn shutdown(&self, phases: &Phases) -> Shutdown {
+        Shutdown {
+            stop: phases.stop.child_token(),
+            last_call: phases.last_call.child_token(),
+            retired: CancellationToken::new(),
+            workers: Workers::new(self.workers.clone(), self.handover.workers.clone()),
+            dropped: phases.dropping(),
+        }
+    }
+
+    /// The queue of the generation before, with all that it knows of each key; or a new one.
+    fn queue(&self, limiter: MaxOf, inherited: Option<&ActiveRound>) -> Queue<ObjectKey> {
+        if let Some(ActiveRound { queue, .. }) = inherited {
+            queue.limit_by(limiter);
+            return queue.clone();
+        }
+        let queue = Queue::new(self.handover.clock.clone(), limiter);
+        self.handover.reporter.show(&self.report, |status| status.begins(queue.clone()));
+        queue
+    }
+
+    /// The gate, which holds keys until the caches show what they have written. None: it is switched off.
+    fn gate(
+        &self,
+        readable: &[Readable],
+        queue: &Queue<ObjectKey>,
+        inherited: Option<&ActiveRound>,
+    ) -> Option<Arc<Gate>> {
+        if !self.parts.host.features.enabled(Feature::AutomaticExpectations) {
+            return None;
+        }
+        let watches: Vec<_> = readable.iter().map(|readable| readable.spec.clone()).collect();
+        let kept = inherited.filter(|active| active.watches == watches).and_then(|active| active.gate.clone());
+        let gate = kept.unwrap_or_else(|| {
+            let gate = Gate::new(Expecting::caches(readable), queue.clone(), self.handover.clock.clone());
+            // What the keys of the last round were still to see is not known of the caches of this one.
+            let left = self.handover.prior.follow(gate.clone());
+            gate.doubt(if self.handover.was_replaced() { Vec::new() } else { left });
+            // Nobody would wake those that the gate before has parked. No worker of its generation is left to park
+            // more.
+            queue.wake_parked();
+            gate
+        });
+        if self.parts.host.tracer.is_some() {
+            gate.time_holds();
+        }
+        let caches = Arc::new(WatchedCaches { watches, informers: self.parts.host.informers.clone() });
+        self.handover.reporter.show(&self.report, |status| status.holds_by(&gate, caches));
+        Some(gate)
+    }
+
+    /// The plugin's ports to the world, within its budgets, and all of it counted.
+    fn ports(
+        &self,
+        readable: Vec<Readable>,
+        followed: Vec<Followed>,
+        trust: CacheTrust,
+        gate: Option<&Arc<Gate>>,
+        lane: &Arc<SlowLaneKeys>,
+    ) -> Ports {
+        let guards = &self.parts.host.guards;
+        let writer = self.parts.host.writer.of_controller(followed).within(guards.writes(self.parts.plugin.name()));
+        let status = self.handover.status().clone();
+        let writer = writer.always_sending(self.declared().always_sent()).trusting(trust);
+        let (loops, told) = (lane.listener(status.clone()), status.clone());
+        let mut writer =
+            writer.telling(Arc::new(move |call: &CallContext, object: &ObjectRef, version: Option<&Version>| {
+                told.calls.wrote(&call.primary_key, object);
+                loops(call, object, version);
+            }));
+        if self.parts.host.read_only {
+            writer = writer.withholding(Arc::new(move |call, write| status.withheld.note(call, write)));
+        }
+        if let Some(gate) = gate {
+            writer = writer.expecting(Expecting::new(gate.clone(), &readable));
+        }
+        let (host, reader) = (&self.parts.host, Arc::new(Reader::new(readable)));
+        let api = ApiPort::new(reader.clone(), self.parts.live.clone(), writer);
+        let ports = Ports {
+            reads: reader,
+            outside: host.egress.in_front_of(Arc::new(api)),
+            events: guards.limited(host.recorder.clone()),
+            metrics: Arc::new(host.metrics.plugins().clone()),
+            surroundings: None,
+        };
+        let counts = host.metrics.of_ports(self.parts.plugin.name(), host.read_only);
+        layered(ports, &counts, host.tracer.is_some())
+    }
+
+    /// Makes the calls of the next version, on the caches of this one.
+    pub(super) fn shadow(&self, watching: &Watching) -> ShadowCaller {
+        let (declared, watches) = (self.declared().clone(), watching.declared.clone());
+        let stores = watching.primaries.stores.clone();
+        // What the next version relates to its parents is no matter of the current one's watches.
+        let callee: NextCallee =
+            Box::new(move |next| callee(&next, None, &declared, Stores::new(stores.clone()), watches.clone()));
+        ShadowCaller {
+            backlog: Arc::default(),
+            next: self.parts.host.shadows.of(self.parts.plugin.name()),
+            reads: Arc::new(Reader::new(watching.readable.clone())),
+            callee,
+            status: self.handover.status().clone(),
+        }
+    }
+}
+
+/// The controller's watches, and whose changes run the keys that they concern, however small they are; `readable` and
+/// `subscriptions` are of the same watches.
+fn followed(readable: &[Readable], subscriptions: &[(Subscription, Route)], primaries: &Stores) -> Vec<Followed> {
+    let routes = subscriptions.iter().map(|(_, route)| route);
+    let followed = readable.iter().zip(routes).map(|(readable, route)| {
+        let runs = route.misses_nothing().then(|| {
+            let (route, primaries) = (route.clone(), primaries.clone());
+            let runs = move |object: &Object, key: &ObjectKey| route.concerns(object, key, &primaries);
+            Arc::new(runs) as Runs
+        });
+        Followed { readable: readable.clone(), runs }
+    });
+    followed.collect()
+}

@@ -1,0 +1,249 @@
+//! Writes that are sent only if the cache does not show their fields yet.
+
+use serde::Serialize;
+use serde::de::Error as _;
+use serde_json::{Map, Value};
+
+use super::{Written, create, merge};
+use crate::cache;
+use crate::error::{ApiError, ApiReason, Error, JsonError};
+use crate::json;
+use crate::object::ObjectRef;
+
+/// The fields of `metadata` that the server sets.
+const SET_BY_SERVER: [&str; 5] = ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"];
+
+/// What [`ensure`] has done, with the object as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ensured {
+    /// The cache shows the object with all desired fields: nothing was sent.
+    Unchanged(Written),
+    /// The object did not exist.
+    Created(Written),
+    /// The object lacked some of the desired fields.
+    Patched(Written),
+}
+
+impl Ensured {
+    /// The object as it is now.
+    #[must_use]
+    pub fn written(&self) -> &Written {
+        match self {
+            Self::Unchanged(object) | Self::Created(object) | Self::Patched(object) => object,
+        }
+    }
+}
+
+/// Creates the object if the cache has none, or else sends the smallest merge patch that brings its fields about, or
+/// nothing if they are there. The kind must be watched.
+///
+/// Prefer [`apply`](super::apply): it also removes the fields that the plugin applied before and no longer wants, and
+/// two writers of one field find out about each other. `ensure` costs the server less, as a create is cheaper than an
+/// apply, and does neither:
+///
+/// - A field that is left out of `object` stays as it is. Null removes a field.
+/// - A list is the plugin's as a whole. It is as desired if it has as many elements, and each has the desired fields.
+///   An element that is written keeps its other fields if it has the same `name` as the one in its place.
+/// - Owners and finalizers are added to those of others. An object that another controller owns is an error with reason
+///   [`AlreadyExists`](ApiReason::AlreadyExists). To own the object, put an
+///   [`OwnerReference`](crate::OwnerReference) into it.
+/// - `status` is not compared: write it with [`apply_status`](super::apply_status).
+/// - Write values as the server stores them. A quantity of `0.5` is stored as `500m`, and differs each time.
+///
+/// ```no_run
+/// # use windlass_sdk::{Error, writes};
+/// # fn run(deployment: serde_json::Value) -> Result<(), Error> {
+/// writes::ensure(&deployment)?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn ensure<T: Serialize + ?Sized>(object: &T) -> Result<Ensured, Error> {
+    let desired = serde_json::to_value(object).map_err(|error| JsonError::new("an object to write", error))?;
+    let target = target(&desired)?;
+    let Some(text) = cache::get_json(&target)? else {
+        return create(&desired).send().map(Ensured::Created);
+    };
+    let cached: Value = json::read("a cached object", &text)?;
+    if let Some(controller) = other_controller(&cached, &desired) {
+        return Err(taken(&target, &controller).into());
+    }
+    let Some(patch) = patch(&cached, &desired) else { return Ok(Ensured::Unchanged(Written(text))) };
+    let mut write = merge(target, &patch);
+    if let Some(version) = version(&cached, &patch) {
+        write = write.if_version(version);
+    }
+    write.send().map(Ensured::Patched)
+}
+
+fn target(object: &Value) -> Result<ObjectRef, JsonError> {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let needed = |pointer: &str| {
+        let missing = || serde_json::Error::custom(format!("{} is missing", pointer[1..].replace('/', ".")));
+        text(pointer).ok_or_else(|| JsonError::new("an object to write", missing()))
+    };
+    let target = ObjectRef::cluster_scoped(needed("/apiVersion")?, needed("/kind")?, needed("/metadata/name")?);
+    Ok(ObjectRef { namespace: text("/metadata/namespace"), ..target })
+}
+
+/// The controller of `cached`, if `desired` names another one.
+fn other_controller(cached: &Value, desired: &Value) -> Option<String> {
+    let of = |object: &Value| {
+        let owners = object.pointer("/metadata/ownerReferences")?.as_array()?;
+        owners.iter().find(|owner| owner["controller"] == true).cloned()
+    };
+    let (has, wants) = (of(cached)?, of(desired)?);
+    let text = |field: &str| has[field].as_str().unwrap_or_default().to_owned();
+    (has["uid"] != wants["uid"]).then(|| format!("{} {}", text("kind"), text("name")))
+}
+
+fn taken(target: &ObjectRef, controller: &str) -> ApiError {
+    ApiError {
+        code: 409,
+        reason: ApiReason::AlreadyExists,
+        status_reason: "AlreadyExists".to_owned(),
+        message: format!("it exists, and {controller} controls it"),
+        retry_after_ms: None,
+        verb: "ensure".to_owned(),
+        resource: target.kind.clone(),
+        object: Some(target.clone()),
+    }
+}
+
+/// The version that the patch is about, if it replaces a list that others write, too.
+fn version(cached: &Value, patch: &Value) -> Option<String> {
+    let metadata = patch.get("metadata")?;
+    let is_shared = metadata.get("ownerReferences").is_some() || metadata.get("finalizers").is_some();
+    cached.pointer("/metadata/resourceVersion").and_then(Value::as_str).filter(|_| is_shared).map(str::to_owned)
+}
+
+/// The merge patch that brings the fields of `desired` about. None: they are there.
+fn patch(cached: &Value, desired: &Value) -> Option<Value> {
+    let mut desired = desired.as_object().cloned().unwrap_or_default();
+    for field in ["apiVersion", "kind", "status"] {
+        desired.remove(field);
+    }
+    if let Some(Value::Object(metadata)) = desired.get_mut("metadata") {
+        metadata.retain(|field, _| !SET_BY_SERVER.contains(&&**field));
+        for (list, id) in [("ownerReferences", "uid"), ("finalizers", "")] {
+            let cached = &cached["metadata"][list];
+            if let (Some(Value::Array(wanted)), Value::Array(has)) = (metadata.get_mut(list), cached) {
+                *wanted = joined(has, wanted, id);
+            }
+        }
+    }
+    difference(cached, &Value::Object(desired))
+}
+
+/// `has`, in which the elements of `wanted` replace those with the same `id`, or are added. Without an `id`, an element
+/// is the same if it is equal.
+fn joined(has: &[Value], wanted: &[Value], id: &str) -> Vec<Value> {
+    let mut all = has.to_vec();
+    for wanted in wanted {
+        match all.iter_mut().find(|it| if id.is_empty() { *it == wanted } else { it[id] == wanted[id] }) {
+            Some(it) => *it = overlaid(it, wanted),
+            None => all.push(wanted.clone()),
+        }
+    }
+    all
+}
+
+fn difference(has: &Value, wanted: &Value) -> Option<Value> {
+    match (has, wanted) {
+        (Value::Object(has), Value::Object(wanted)) => {
+            let differing = wanted.iter().filter_map(|(field, wanted)| {
+                let found = match has.get(field) {
+                    Some(has) => difference(has, wanted),
+                    None => without_nulls(wanted),
+                };
+                Some((field.clone(), found?))
+            });
+            let differing: Map<_, _> = differing.collect();
+            (!differing.is_empty()).then_some(Value::Object(differing))
+        }
+        _ if shows(has, wanted) => None,
+        (Value::Array(has), Value::Array(wanted)) => {
+            let old = has.iter().map(Some).chain(std::iter::repeat(None));
+            let elements = old.zip(wanted).map(|(has, wanted)| match has {
+                Some(has) if is_named_alike(has, wanted) => overlaid(has, wanted),
+                _ => without_nulls(wanted).unwrap_or_default(),
+            });
+            Some(elements.collect())
+        }
+        // Of what a merge patch puts in the place of something else, it removes the nulls.
+        _ => Some(wanted.clone()),
+    }
+}
+
+/// Whether `has` has all that is `wanted`. Null is wanted where nothing is.
+fn shows(has: &Value, wanted: &Value) -> bool {
+    match (has, wanted) {
+        (Value::Object(has), Value::Object(wanted)) => {
+            wanted.iter().all(|(field, wanted)| shows(has.get(field).unwrap_or(&Value::Null), wanted))
+        }
+        (Value::Array(has), Value::Array(wanted)) => {
+            has.len() == wanted.len() && has.iter().zip(wanted).all(|(has, wanted)| shows(has, wanted))
+        }
+        _ => has == wanted,
+    }
+}
+
+fn is_named_alike(has: &Value, wanted: &Value) -> bool {
+    has["name"].is_string() && has["name"] == wanted["name"]
+}
+
+/// `has` with the `wanted` fields, as a merge patch would leave it.
+fn overlaid(has: &Value, wanted: &Value) -> Value {
+    let (Value::Object(has), Value::Object(wanted)) = (has, wanted) else {
+        return without_nulls(wanted).unwrap_or_default();
+    };
+    let mut all = has.clone();
+    for (field, wanted) in wanted {
+        match has.get(field) {
+            _ if wanted.is_null() => drop(all.remove(field)),
+            Some(has) if shows(has, wanted) => {}
+            has => drop(all.insert(field.clone(), overlaid(has.unwrap_or(&Value::Null), wanted))),
+        }
+    }
+    Value::Object(all)
+}
+
+/// `value` without the fields of objects that are null. None: it is null itself.
+fn without_nulls(value: &Value) -> Option<Value> {
+    match value {
+        Value::Null => None,
+        Value::Object(fields) => {
+            let kept = fields.iter().filter_map(|(field, value)| Some((field.clone(), without_nulls(value)?)));
+            Some(Value::Object(kept.collect()))
+        }
+        Value::Array(elements) => Some(elements.iter().map(|it| without_nulls(it).unwrap_or_default()).collect()),
+        value => Some(value.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn ensure_sends_the_smallest_patch() {
+        let cases: Vec<Value> = serde_json::from_str(include_str!("../../../cases/ensure.json")).unwrap();
+        for case in &cases {
+            let (cached, desired) = (&case["cached"], &case["desired"]);
+            assert_eq!(other_controller(cached, desired).as_deref(), case["controlledBy"].as_str(), "{}", case["name"]);
+            if case["controlledBy"].is_null() {
+                let patch = patch(cached, desired);
+                assert_eq!(patch.as_ref(), Some(&case["patch"]).filter(|it| !it.is_null()), "{}", case["name"]);
+                let version = patch.and_then(|patch| version(cached, &patch));
+                assert_eq!(version.as_deref(), case["version"].as_str(), "{}", case["name"]);
+            }
+        }
+    }
+
+    #[test]
+    fn an_object_without_a_name_is_refused_before_anything_is_read() {
+        let error = ensure(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}})).unwrap_err();
+        assert_eq!(error.to_string(), "an object to write: metadata.name is missing");
+    }
+}
