@@ -284,7 +284,7 @@ async fn a_write_without_effect_holds_nothing() {
 }
 
 #[tokio::test]
-async fn an_object_that_left_the_selector_blocks_while_it_is_shown() {
+async fn an_object_outside_the_selector_blocks_until_it_disappears() {
     for is_comparable in BOTH {
         let bench = Bench::filtered(is_comparable);
         bench.cache().applied(&object("a", "u", "3"));

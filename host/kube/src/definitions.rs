@@ -263,7 +263,7 @@ impl Installer<'_> {
                 return Err(late(message));
             }
             sleep(wait).await;
-            latest = self.get().await?.ok_or_else(|| late("somebody has deleted it".to_owned()))?;
+            latest = self.get().await?.ok_or_else(|| late("it was deleted".to_owned()))?;
         }
     }
 

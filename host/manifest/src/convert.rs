@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_that_are_left_out_are_those_of_client_go_and_controller_runtime() {
+    fn omitted_options_are_those_of_client_go_and_controller_runtime() {
         let Options { workers, max_retries, backoff, resync_ms, deadline_ms, .. } = Options::default();
         assert_eq!((workers, max_retries), (16, 15));
         assert_eq!((backoff.base_ms(), backoff.max_ms(), backoff.rate()), (5, 1_000_000, (10, 100)));

@@ -433,7 +433,7 @@ fn a_definition_in_a_group_of_kubernetes_needs_its_approval() {
 }
 
 #[test]
-fn two_controllers_cannot_keep_the_finalizer_of_one_plugin_on_the_same_kind() {
+fn two_controllers_cannot_keep_one_finalizer_on_the_same_kind() {
     let keeping = |name: &str, kind: &str, finalizer: bool| json!({"name": name, "primary": {"apiVersion": "v1", "kind": kind}, "options": {"finalizer": finalizer}});
     let controllers = |second: Value| with("/controllers", json!([keeping("a", "Secret", true), second]));
     read(&controllers(keeping("b", "Secret", false))).expect("only one of them does");

@@ -56,7 +56,7 @@ fn no_placeholder_is_left_and_no_file_is_duplicated() {
 }
 
 #[test]
-fn every_folder_has_what_an_author_needs() {
+fn every_new_folder_is_complete() {
     for (language, kind) in all() {
         let files = made(language, kind);
         for path in ["README.md", ".gitignore", "windlass.yaml", "crd.yaml", "sample.yaml", "my-policy.policy.yaml"] {

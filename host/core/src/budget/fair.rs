@@ -66,7 +66,7 @@ impl Fair {
 
     /// Grants what is free to waiters.
     fn hand_out(&self) {
-        // Send without holding the lock: a CPU permit that nobody receives comes back at once.
+        // Send without holding the lock: a CPU permit without a receiver comes back at once.
         while let Some(PermitWaiter { share, wants, granted }) = self.next() {
             drop(granted.send(Granted { share, wants, is_taken: false }));
         }

@@ -63,7 +63,7 @@ impl SharedBudget {
 
     /// Grants what is free to waiters.
     fn hand_out(&self) {
-        // Send without holding the lock: a portion that nobody receives comes back at once.
+        // Send without holding the lock: a portion without a receiver comes back at once.
         while let Some((amount, BudgetWaiter { share, granted })) = self.next() {
             drop(granted.send(Portion { share, amount }));
         }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// others.
 pub const SPANS_PER_CALL_MAX: u32 = 1_000;
 /// How a span has failed whose work was dropped before its end.
-const CUT_OFF: &str = "cut off: nobody waits for it any more, as when its call was stopped";
+const CUT_OFF: &str = "cut off: its caller stopped waiting, for example because the call was stopped";
 
 /// Receives ended spans, and supplies what a span needs from outside.
 pub trait SpanSink: Debug + Send + Sync {

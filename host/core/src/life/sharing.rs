@@ -126,7 +126,7 @@ struct Member {
 }
 
 impl Members {
-    /// Nobody but `me`.
+    /// Only `me`.
     #[must_use]
     pub fn new(me: Arc<str>, now: Moment) -> Self {
         let membership = Membership { live: BTreeMap::from([(me.clone(), None)]), since: now };

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_what_and_where() {
+    fn an_error_names_the_problem_and_its_place() {
         let error = "app in web".parse::<Selector>().expect_err("no parentheses");
         assert_eq!(error.to_string(), r#"in the label selector "app in web": expected '(', found "web""#);
     }

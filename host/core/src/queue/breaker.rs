@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn while_it_is_open_nothing_may_begin_and_then_one_probe() {
+    fn an_open_circuit_admits_nothing_and_then_one_probe() {
         let mut breaker = opened();
         assert_eq!((breaker.state(at(9)), breaker.admission(at(9))), (BreakerState::Open, Admission::At(at(10))));
         assert_eq!(breaker.admit(at(9)), None);

@@ -203,7 +203,7 @@ impl Unsettled {
     fn tell_that_it_waits(&self, call: &CallContext) {
         tracing::warn!(
             plugin = %call.principal.plugin, primary = %call.primary_key, object = %self.plan.key,
-            "the key waits because it is not known whether its object was created, and the API server does not answer"
+            "it is not known whether an object was created, and the API server does not answer; the key waits"
         );
     }
 }

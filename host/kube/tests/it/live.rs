@@ -59,7 +59,7 @@ async fn a_read_is_a_quorum_read_in_the_plugins_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_incarnation_and_a_missing_object_are_not_there() {
+async fn an_object_with_another_uid_counts_as_missing() {
     let script = Script::default().lists([Reply::Json(200, pod("a", "u", 7))]);
     assert!(get(&script, call(), target("a", Some("u"))).await.expect("an answer").is_some());
     assert!(get(&script, call(), target("a", Some("older"))).await.expect("an answer").is_none());

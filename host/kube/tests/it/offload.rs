@@ -67,7 +67,7 @@ fn a_large_answer_to_a_small_write() {
 }
 
 #[test]
-fn a_small_write_to_a_large_object_that_it_may_leave_as_it_is() {
+fn a_small_write_that_must_be_compared_with_a_large_object() {
     waits_for_a_thread(|runtime| {
         let script = Script::default().lists([Reply::Json(
             200,

@@ -237,7 +237,7 @@ async fn a_kind_or_subresource_that_is_not_served_is_not_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_primary_that_is_gone_owns_nothing_and_is_what_was_not_found() {
+async fn owning_by_a_missing_primary_is_a_not_found_of_the_primary() {
     let gone = CallContext { primary: None, ..call() };
     let owned = WriteOptions { owned: true, ..WriteOptions::default() };
     let error = refused(gone, apply(CONFIG_MAP, owned.clone())).await;
@@ -364,7 +364,7 @@ async fn a_lost_answer_is_an_unknown_outcome() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_got_nothing() {
+async fn a_request_to_a_missing_server_was_not_sent() {
     let options = kubeconfig("http://127.0.0.1:1");
     let connection = windlass_kube::client::connect(&options.1).await.expect("a client");
     let error = windlass_kube::client::check(&connection).await.expect_err("nobody answers");
@@ -402,7 +402,7 @@ async fn a_write_continues_after_its_caller_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_context_that_is_not_there_is_answered_with_those_that_are() {
+async fn an_unknown_context_is_reported_with_the_known_ones() {
     let (_directory, mut options) = kubeconfig("http://127.0.0.1:1");
     options.context = Some("other".into());
     let error = windlass_kube::client::connect(&options).await.err().expect("no such context").to_string();
@@ -438,7 +438,7 @@ async fn a_name_that_kubernetes_allows_is_encoded_in_the_path() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_request_says_for_which_call_and_as_whom() {
+async fn every_request_names_its_call_and_its_user() {
     let trace: Arc<str> = "4bf92f3577b34da6a3ce929d0e0e4736".into();
     let asked = sent(CallContext { trace_id: trace.clone(), ..call() }, create(CONFIG_MAP)).await;
     let parent = asked.headers["traceparent"].to_str().expect("text");

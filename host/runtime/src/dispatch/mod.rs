@@ -97,7 +97,7 @@ pub(crate) struct ControllerCallee {
     pub(crate) limits: CallLimits,
 }
 
-/// What a call needs before it may begin.
+/// The prerequisites of a call.
 pub(crate) struct CallPermits {
     /// The plugin's share of the host's permits.
     pub(crate) share: CpuShare,

@@ -1,6 +1,6 @@
 //! The CPU permit of one call, which the call gives up while it waits.
 //!
-//! A wait may last as long as the call's deadline. Without the CPU permit, a waiting call holds up nobody else. A
+//! A wait may last as long as the call's deadline. Without the CPU permit, a waiting call does not delay others. A
 //! call has one wait at a time (ADR 36): where the host waits for several things on its behalf, a single
 //! [`CpuPermit::without`] surrounds all of them.
 

@@ -9,43 +9,43 @@ pub(super) static TABLE: [FeatureGate; 6] = [
         // Tests switch it off to show what it is for.
         history: &[FeatureSpec { since: (0, 1), stage: FeatureStage::Ga, default: true, locked: None }],
         needs: &[],
-        description: "An object is not reconciled before the caches show what its last call wrote. UNSAFE when off: plugins decide \
+        description: "An object is reconciled only after the caches show the writes of its last call. UNSAFE when off: plugins decide \
                       on caches older than their own writes, and create or delete too much. Off is for tests that show this.",
     },
     FeatureGate {
         name: "ColdCompression",
         history: &[FeatureSpec { since: (0, 1), stage: FeatureStage::Beta, default: true, locked: None }],
         needs: &[],
-        description: "Caches keep what nobody reads packed. Off: more memory, and no CPU for packing.",
+        description: "Caches compress objects that are not read. Off: more memory, and no CPU for compression.",
     },
     FeatureGate {
         name: "ComparableResourceVersions",
         history: &[FeatureSpec { since: (0, 1), stage: FeatureStage::Beta, default: true, locked: None }],
         needs: &[],
-        description: "Versions of objects are compared as numbers where the API server promises that they can be (1.35 and later). \
-                      Off: whether a cache shows a write is told by UIDs and lists everywhere, which takes longer.",
+        description: "Versions of objects are compared as numbers if the API server guarantees that this is possible (1.35 and later). \
+                      Off: UIDs and lists decide whether a cache shows a write, which takes longer.",
     },
     FeatureGate {
         name: "FairDispatch",
         history: &[FeatureSpec { since: (0, 1), stage: FeatureStage::Beta, default: true, locked: None }],
         needs: &[],
-        description: "Calls are shared out by the CPU that each plugin used. Off: first come, first served, so that a plugin with \
-                      many objects holds up the others.",
+        description: "Plugins share the time for calls fairly, by the CPU that each has used. Off: first come, first served, so that a \
+                      plugin with many objects delays the others.",
     },
     FeatureGate {
         name: "FreshnessProof",
         // Can be off so that tests show what it is for, like automatic expectations.
         history: &[FeatureSpec { since: (0, 1), stage: FeatureStage::Ga, default: true, locked: None }],
         needs: &[],
-        description: "A replica that takes a plugin over makes no call before its caches are proven to show all that the replica before \
-                      it wrote. UNSAFE when off: plugins decide on caches older than that, and create or delete too much. Off is for \
+        description: "A replica that takes over a plugin makes no calls before its caches are proven to show all writes of the previous \
+                      replica. UNSAFE when off: plugins decide on caches older than that, and create or delete too much. Off is for \
                       tests that show this.",
     },
     FeatureGate {
         name: "WatchList",
         history: &[FeatureSpec { since: (0, 1), stage: FeatureStage::Alpha, default: false, locked: None }],
         needs: &[],
-        description: "First lists come as the beginning of a watch where the API server can do that (1.34 and later by default), \
-                      which spares its memory. Where it cannot, they come in pages.",
+        description: "First lists are requested as the beginning of a watch if the API server supports that (1.34 and later by default), \
+                      which saves memory in the server. Otherwise, they are requested in pages.",
     },
 ];

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_is_read_as_it_was_written() {
+    fn a_written_offer_is_parsed_unchanged() {
         let offer = Offer::of([pair("webapp", "5f2a"), pair("b", ""), pair("a", "77")], lease_of);
         let text = offer.text(1000).expect("short");
         assert_eq!(text, "a@77 b webapp@5f2a");

@@ -311,7 +311,7 @@ proptest! {
         let members = Membership { live: named.collect(), since: at(0) };
         let part = |me: &Arc<str>| Part::new(lease.clone(), me.clone(), STABILITY, SHARING_PERIOD);
         let live: Vec<_> = members.live.keys().cloned().collect();
-        // Whoever holds the lease first hands it over at most once, and then it stays.
+        // The first holder of the lease hands it over at most once, and then it stays.
         let now = Stance::Take { after: Duration::ZERO };
         let targets: Vec<_> = live.iter().filter(|me| part(me).stance(false, &members, at(60)) == now).collect();
         prop_assert_eq!(targets.len(), 1, "{:?}", members);
