@@ -58,7 +58,9 @@ fn writes_end_as_an_api_server_ends_them() {
 fn ensure_creates_patches_and_leaves_alone_what_the_cache_shows() {
     let host = Host::new();
     assert!(matches!(writes::ensure(&map("m")).unwrap(), writes::Ensured::Created(_)));
-    assert_eq!(writes::ensure(&map("m")).unwrap(), writes::Ensured::Unchanged);
+    let unchanged = writes::ensure(&map("m")).unwrap();
+    assert!(matches!(unchanged, writes::Ensured::Unchanged(_)));
+    assert_eq!(unchanged.object::<Value>().unwrap(), host.object(&target("m")).unwrap());
     writes::merge(target("m"), &json!({"data": {"theirs": "v"}})).send().unwrap();
     let mut changed = map("m");
     changed["data"]["k"] = json!("w");

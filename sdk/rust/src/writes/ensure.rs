@@ -1,26 +1,35 @@
 //! Writes that are sent only if the cache does not show their fields yet.
 
 use serde::Serialize;
-use serde::de::Error as _;
+use serde::de::{DeserializeOwned, Error as _};
 use serde_json::{Map, Value};
 
 use super::{Written, create, merge};
-use crate::cache;
 use crate::error::{ApiError, ApiReason, Error, JsonError};
+use crate::json;
+use crate::native::cache as host;
 use crate::object::ObjectRef;
 
 /// The fields of `metadata` that the server sets.
 const SET_BY_SERVER: [&str; 5] = ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"];
 
-/// What [`ensure`] has done.
+/// What [`ensure`] has done, and what the object is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ensured {
     /// The cache shows the object with all desired fields: nothing was sent.
-    Unchanged,
-    /// The object did not exist. This is what was created.
+    Unchanged(Written),
+    /// The object did not exist.
     Created(Written),
-    /// The object lacked some of the desired fields. This is what it is now.
+    /// The object lacked some of the desired fields.
     Patched(Written),
+}
+
+impl Ensured {
+    /// The object as any type.
+    pub fn object<T: DeserializeOwned>(&self) -> Result<T, JsonError> {
+        let (Self::Unchanged(written) | Self::Created(written) | Self::Patched(written)) = self;
+        written.object()
+    }
 }
 
 /// Creates the object if the cache has none, or else sends the smallest merge patch that brings its fields about, or
@@ -42,20 +51,21 @@ pub enum Ensured {
 /// ```no_run
 /// # use windlass_sdk::{Error, writes};
 /// # fn run(deployment: serde_json::Value) -> Result<(), Error> {
-/// writes::ensure(&deployment)?;
+/// let deployment: serde_json::Value = writes::ensure(&deployment)?.object()?;
 /// # Ok(())
 /// # }
 /// ```
 pub fn ensure<T: Serialize + ?Sized>(object: &T) -> Result<Ensured, Error> {
     let desired = serde_json::to_value(object).map_err(|error| JsonError::new("an object to write", error))?;
     let target = target(&desired)?;
-    let Some(cached) = cache::get::<Value>(&target)? else {
+    let Some(text) = host::get(&target, None)? else {
         return create(&desired).send().map(Ensured::Created);
     };
+    let cached: Value = json::read("a cached object", &text)?;
     if let Some(controller) = other_controller(&cached, &desired) {
         return Err(taken(&target, &controller).into());
     }
-    let Some(patch) = patch(&cached, &desired) else { return Ok(Ensured::Unchanged) };
+    let Some(patch) = patch(&cached, &desired) else { return Ok(Ensured::Unchanged(Written(text))) };
     let mut write = merge(target, &patch);
     if let Some(version) = version(&cached, &patch) {
         write = write.if_version(version);
