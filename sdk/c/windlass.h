@@ -444,7 +444,7 @@ const windlass_error *windlass_writes_create(const windlass_json *object, const 
 const windlass_error *windlass_writes_update(const windlass_json *object, const windlass_write_options *options, windlass_json **updated) WINDLASS_MUST_USE;
 // Server-side, as the plugin's field manager.
 const windlass_error *windlass_writes_apply(const windlass_json *object, const windlass_write_options *options, windlass_json **applied) WINDLASS_MUST_USE;
-// What `windlass_writes_ensure` has done, and what the object is now.
+// The effect of `windlass_writes_ensure`, with the object as it is now.
 typedef struct windlass_ensured {
     enum {
         // The cache shows the object with all desired fields, and nothing was sent.

@@ -12,7 +12,7 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// Effect says what Ensure has done.
+// Effect says which write Ensure has sent, if any.
 type Effect string
 
 // The effects of Ensure.
@@ -25,7 +25,7 @@ const (
 	Patched Effect = "patched"
 )
 
-// Ensured is what Ensure has done, and what the object is now.
+// Ensured is the effect of Ensure, with the object as it is now.
 type Ensured struct {
 	Effect Effect
 	// Object is the object's state. Into decodes it.

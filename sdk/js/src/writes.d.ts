@@ -76,7 +76,7 @@ export function update<T = KubernetesObject>(object: Writable, options?: WriteOp
  */
 export function apply<T = KubernetesObject>(object: Writable, options?: WriteOptions): Written<T>;
 
-/** What {@link ensure} has done, and what the object is now. */
+/** The effect of {@link ensure}, with the object as it is now. */
 export interface Ensured<T = KubernetesObject> extends Written<T> {
   /**
    * `unchanged`: the cache shows the object with all desired fields, and nothing was sent. `created`: it did not exist.

@@ -111,7 +111,7 @@ def patch(
 
 
 class Ensured(NamedTuple):
-    """What `ensure` has done, and what the object is now."""
+    """The effect of `ensure`, with the object as it is now."""
 
     object: Object
     effect: Effect

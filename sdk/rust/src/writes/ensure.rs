@@ -13,7 +13,7 @@ use crate::object::ObjectRef;
 /// The fields of `metadata` that the server sets.
 const SET_BY_SERVER: [&str; 5] = ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"];
 
-/// What [`ensure`] has done, and what the object is now.
+/// The effect of [`ensure`], with the object as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ensured {
     /// The cache shows the object with all desired fields: nothing was sent.
