@@ -1,7 +1,11 @@
 //! Scripts that are wrong, as their authors are told of them.
 
 use starlark::environment::FrozenModule;
+use starlark::values::Value;
+use windlass_sdk::ApiReason;
+use windlass_sdk::testing::Host;
 
+use crate::arguments::wrong;
 use crate::failures::problems;
 use crate::{entry, kind, script, values};
 
@@ -202,6 +206,44 @@ fn a_value_that_contains_itself_is_refused_with_a_message() {
     assert!(ends(list).contains("lists are nested too deeply"), "{}", ends(list));
     let dict = "    d = {}\n    d[\"a\"] = d\n    has_fields(d, d)\n";
     assert!(ends(dict).contains("nested too deeply"), "{}", ends(dict));
+}
+
+/// Calls a script's `run`, and returns its answer as JSON, or the reason of an API error, or the message of another one.
+fn run(text: &str) -> Result<serde_json::Value, String> {
+    let read = script::parsed(text).expect("it parses");
+    let function = read.get("run").expect("it is there");
+    let json = |value: Value<'_>| values::to_json(value).map_err(wrong);
+    let ended = script::in_call(|| script::call(&function, |_| Ok(vec![]), json));
+    let json = ended.map_err(|error| {
+        let failure = problems(&error).remove(0).failure;
+        failure.api.map_or(failure.message, |error| error.reason.as_str().to_owned())
+    })?;
+    Ok(serde_json::from_str(&json).expect("it is JSON"))
+}
+
+#[test]
+fn ensure_creates_patches_and_leaves_alone_what_the_cache_shows() {
+    let mut host = Host::new();
+    let script = |value: &str| {
+        format!(
+            r#"
+def run():
+    settings = {{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "m", "namespace": "prod"}}}}
+    ensured = writes.ensure(dict(settings, data = {{"k": "{value}"}}))
+    return (ensured.effect, ensured.object["data"])
+"#
+        )
+    };
+    assert_eq!(run(&script("v")), Ok(serde_json::json!(["created", {"k": "v"}])));
+    assert_eq!(run(&script("v")), Ok(serde_json::json!(["unchanged", {"k": "v"}])));
+    assert_eq!(run(&script("w")), Ok(serde_json::json!(["patched", {"k": "w"}])));
+    host.fail("patch", "ConfigMap", ApiReason::Conflict);
+    assert_eq!(run(&script("x")), Err("conflict".to_owned()));
+    let nameless = run("def run():\n    writes.ensure({\"apiVersion\": \"v1\", \"kind\": \"Pod\"})\n");
+    let said = nameless.expect_err("it has no name");
+    assert!(said.contains("an object to write: metadata.name is missing"), "{said}");
+    let verbs: Vec<_> = host.writes().iter().map(|write| write.verb).collect();
+    assert_eq!(verbs, ["create", "patch", "patch"]);
 }
 
 #[test]
