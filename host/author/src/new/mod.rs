@@ -8,6 +8,9 @@ mod write;
 
 use std::path::{Path, PathBuf};
 
+use windlass_core::life::instances::Instances;
+use windlass_policy::draft;
+
 pub use self::names::{ApiWish, NameError, Names};
 pub use self::write::{WriteError, write};
 use super::file::{Language, PluginKind};
@@ -76,15 +79,11 @@ pub fn files(language: &str, kind: PluginKind, names: &Names) -> Option<Vec<Temp
     Some(files)
 }
 
-/// In which instances a policy has a plugin called, by what a fresh one costs in its language (docs/benchmarks.md).
+/// The lines about instances in a policy.
 fn instances(language: &str) -> &'static str {
-    match Language::called(language) {
-        Some(Language::Go | Language::Python | Language::JavaScript | Language::TypeScript | Language::Starlark) => {
-            "# An instance serves many calls: a fresh one costs several times as much in this language. Nothing may depend on what a call\n\
-             # leaves behind in variables.\n\
-             instances: reuse"
-        }
-        Some(Language::Rust | Language::C | Language::Other) | None => {
+    match Language::called(language).map(Language::instances) {
+        Some(Instances::Reuse) => draft::REUSE.trim_end(),
+        Some(Instances::Fresh) | None => {
             "# Each call has an instance of its own, which costs next to nothing in this language.\ninstances: fresh"
         }
     }
