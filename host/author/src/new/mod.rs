@@ -112,12 +112,19 @@ fn template(language: &str, kind: PluginKind) -> Option<(&'static Sdk, String)> 
 #[must_use]
 pub fn next_steps(language: &str, folder: &Path, names: &Names) -> Vec<String> {
     let mut steps = vec![format!("cd {}", folder.display())];
-    if language == "js" || language == "ts" {
-        steps.push("npm install                   # esbuild and componentize-qjs, into this folder".to_owned());
+    match Language::called(language) {
+        Some(Language::JavaScript | Language::TypeScript) => {
+            steps.push("npm install                   # esbuild and componentize-qjs, into this folder".to_owned());
+        }
+        Some(Language::Python) => {
+            steps.push("python3 -m venv .venv         # windlass build finds what is in it".to_owned());
+            steps.push(".venv/bin/pip install -r requirements.txt   # componentize-py".to_owned());
+        }
+        _ => {}
     }
     steps.push("windlass build                # says what is missing here, if anything, and how to get it".to_owned());
     steps.push(
-        "windlass check                # tries it against faults: crashes, errors, stale caches, missed events"
+        "windlass check                # tries it for a minute against crashes, errors, stale caches and missed events"
             .to_owned(),
     );
     steps.push(

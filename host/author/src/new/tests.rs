@@ -194,3 +194,11 @@ fn cargo_looks_at_the_folders_that_a_file_may_come_to_and_at_none_that_tools_wri
     }
     assert!(!looks_at("sdk/js") && !told.contains("node_modules") && !told.contains("__pycache__"), "{told}");
 }
+
+#[test]
+fn the_next_steps_get_what_a_language_needs() {
+    let needs = |language| next_steps(language, Path::new("my-policy"), &names()).join("\n");
+    assert!(needs("python").contains("-m venv .venv") && needs("python").contains("pip install -r requirements.txt"));
+    assert!(needs("ts").contains("npm install"));
+    assert!(!needs("rust").contains("install"));
+}
