@@ -715,7 +715,8 @@ typedef struct windlass_http_error {
 
 // Sends a request and reads the whole response. Any status is a response. False: there is none, as `error` says.
 bool windlass_http_fetch(const windlass_http_request *request, windlass_http_response *response, windlass_http_error *error) WINDLASS_MUST_USE;
-// An error for a call that failed because of it: terminal if the request is malformed, else transient.
+// An error for a call that failed because of it: terminal if the request is malformed, an error of the API with WINDLASS_NOT_GRANTED
+// if it is not granted (so that the key runs again when the policy changes), else transient.
 const windlass_error *windlass_http_failure(const windlass_http_request *request, const windlass_http_error *error);
 
 // --- Mappings as code: WINDLASS_MAPPER for a reconciler, WINDLASS_CUSTOMIZER for a composer ---

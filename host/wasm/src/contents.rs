@@ -72,6 +72,8 @@ pub struct Contents {
     pub exports: Vec<String>,
     /// The names of its modules, as far as they have any.
     modules: Vec<String>,
+    /// The language that the file itself names last, as `windlass build` does, and not a module in it.
+    labelled: Option<String>,
     /// Core instances that it says it makes, each component within it counted once.
     instances: u64,
     size: Size,
@@ -111,6 +113,7 @@ impl Contents {
             imports: vec![],
             exports: vec![],
             modules: vec![],
+            labelled: None,
             instances: 0,
             size: Size::default(),
         };
@@ -157,7 +160,7 @@ impl Contents {
                 self.instances += made.filter(|it| matches!(it, Instance::Instantiate { .. })).count() as u64;
             }
             Payload::CustomSection(section) => match section.as_known() {
-                KnownCustom::Producers(section) => self.take_producers(section),
+                KnownCustom::Producers(section) => self.take_producers(section, is_outermost),
                 KnownCustom::Name(section) => {
                     for name in section.into_iter().map_while(Result::ok) {
                         if let Name::Module { name, .. } = name {
@@ -179,10 +182,13 @@ impl Contents {
         }
     }
 
-    fn take_producers(&mut self, section: ProducersSectionReader<'_>) {
+    fn take_producers(&mut self, section: ProducersSectionReader<'_>, is_outermost: bool) {
         for field in section.into_iter().map_while(Result::ok) {
             let all = if field.name == "language" { &mut self.languages } else { &mut self.tools };
             for value in field.values.into_iter().map_while(Result::ok) {
+                if field.name == "language" && is_outermost && self.kind == FileKind::Component {
+                    self.labelled = Some(shown(value.name));
+                }
                 note(all, MadeWith { name: shown(value.name), version: shown(value.version) });
             }
         }
@@ -195,7 +201,7 @@ impl Contents {
         let begins = |sign: &str, with: &str| sign.get(..with.len()).is_some_and(|it| it.eq_ignore_ascii_case(with));
         let known = SPEAKS.iter().find(|(with, _)| signs().any(|sign| begins(sign, with)));
         let said = || self.languages.first().map(|language| language.name.clone());
-        known.map(|(_, language)| (*language).to_owned()).or_else(said)
+        self.labelled.clone().or_else(|| known.map(|(_, language)| (*language).to_owned())).or_else(said)
     }
 
     /// Its needs of the `limits` that bound the parts of plugins.
@@ -274,6 +280,9 @@ mod tests {
         let own = r#"(component (core module (@producers (language "Grain" "0.7"))))"#;
         assert_eq!(contents(own).language().as_deref(), Some("Grain"));
         assert_eq!(contents("(component (core module))").language(), None);
+        let labelled = r#"(component (core module (@producers (processed-by "rustc" "1.96.0")))
+            (@custom "producers" "\01\08language\01\0aTypeScript\00"))"#;
+        assert_eq!(contents(labelled).language().as_deref(), Some("TypeScript"));
     }
 
     #[test]

@@ -59,6 +59,28 @@ fn an_unreadable_script_is_reported_with_its_place() {
 }
 
 #[test]
+fn what_an_interface_does_not_have_is_refused_with_its_place() {
+    for (text, says) in [
+        ("def reconcile(request):\n    writes.aply({})\n", "plugin.star:4:12: `writes` has no `aply`. It has `apply`"),
+        ("x = [lambda: log.inform(\"a\")]\n", "plugin.star:3:18: `log` has no `inform`. It has"),
+        ("def f():\n    return [cache.find(x) for x in []]\n", "plugin.star:4:19: `cache` has no `find`. It has"),
+        ("def f():\n    if False:\n        http.get(\"\")\n", "plugin.star:5:14: `http` has no `get`. It has `fetch`"),
+    ] {
+        let said = refused(&with(&format!("{text}{RECONCILE}")));
+        assert!(said.starts_with(says), "{text}: {said}");
+    }
+    for own in [
+        "def f(log):\n    return log.lines\n",
+        "def f(request):\n    for cache in request.caches:\n        cache.drop()\n",
+        "x = [live.name for live in []]\n",
+        "config = struct(a = 1)\nx = config.a\n",
+        "def f(a):\n    return a.writes.aply\n",
+    ] {
+        assert!(described(&with(&format!("{own}{RECONCILE}"))).is_ok(), "{own}");
+    }
+}
+
+#[test]
 fn a_script_that_is_no_plugin_is_refused_with_what_it_lacks() {
     for (text, says) in [
         (MANIFEST.to_owned(), "plugin.star defines no `reconcile`: a reconciler has `def reconcile(request):`"),
