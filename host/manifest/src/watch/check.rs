@@ -1,4 +1,4 @@
-//! Whether a watch makes sense.
+//! Whether a watch makes sense. Values with a grammar of their own, such as selectors, were refused when they were read.
 
 use windlass_core::cache::mapping::Mapping;
 use windlass_core::cache::predicate::Predicate;
