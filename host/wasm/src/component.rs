@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn two_entry_points_are_distinguished_from_none() {
+    fn two_entry_points_and_none_are_different_errors() {
         let both = choose_entry(&["windlass:plugin/composer@0.2.0", "windlass:plugin/reconciler@0.2.0"]);
         assert!(matches!(both, Err(ComponentError::Ambiguous { .. })));
         let none = choose_entry(&["wasi:cli/run@0.2.0"]).expect_err("no entry").to_string();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_is_meant_by_its_whole_name() {
+    fn interfaces_are_compared_by_their_whole_names() {
         assert!(is_interface("windlass:plugin/log@0.2.0", "log"));
         assert!(!is_interface("windlass:plugin/logs@0.2.0", "log"));
         assert!(!is_interface("other:plugin/log@0.2.0", "log"));

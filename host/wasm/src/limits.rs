@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn values_read_in_the_largest_whole_unit() {
+    fn byte_counts_are_shown_in_the_largest_whole_unit() {
         let shown = [1 << 20, 3 << 10, 1500].map(|bytes| Value::Bytes(bytes).to_string());
         assert_eq!(shown, ["1 MiB", "3 KiB", "1500 bytes"]);
     }

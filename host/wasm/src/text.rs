@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_cannot_pass_for_another() {
+    fn log_fields_are_quoted_so_that_values_cannot_forge_fields() {
         let pairs = [("a".into(), "1 b=2".into()), ("c d".into(), String::new()), ("e".into(), "\"".into())];
         let written = list(&fields(&pairs, 100, Cow::from)).expect("fields");
         assert_eq!(serde_json::from_str::<Vec<(String, String)>>(&written).expect("pairs"), pairs);

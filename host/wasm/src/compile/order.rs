@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_whole_or_none() {
+    fn a_cut_answer_is_no_answer() {
         for given in [Ok(b"code".to_vec()), Err(Refusal::Invalid("no".to_owned())), Err(Refusal::Memory)] {
             let mut said = Vec::new();
             answer(&mut said, &given).expect("written");
