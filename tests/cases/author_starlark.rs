@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use tokio::process::Command;
 use windlass_tests::{busy, paths};
 
@@ -74,6 +74,37 @@ async fn a_wrong_script_is_reported_with_its_place() -> anyhow::Result<()> {
         ),
     ])
     .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_selector_that_no_server_reads_fails_build_and_inspect_with_its_place() -> anyhow::Result<()> {
+    const SAID: &[&str] = &["controllers[0].primary.labelSelector: in the label selector \"app in a()\": expected '('"];
+    let selecting = |selector: &str| {
+        let primary = format!("\"ConfigMap\", \"labelSelector\": \"{selector}\"");
+        format!("{}\n{RECONCILE}", MANIFEST.replace("\"ConfigMap\"", &primary))
+    };
+    are_refused(&[(selecting("app in a()"), SAID), (selecting("app in a()"), &["plugin.star:4:91: "])]).await?;
+
+    let folder = tempfile::tempdir()?;
+    std::fs::write(folder.path().join("windlass.yaml"), "name: shop\nlanguage: starlark\n")?;
+    std::fs::write(folder.path().join("plugin.star"), selecting("app in (a)"))?;
+    let (code, said) = build_in(folder.path()).await?;
+    ensure!(code == Some(0), "{said}");
+    // No build makes such a plugin, so the one that was built is changed: its file has the script as it was written.
+    let file = folder.path().join("build/shop.wasm");
+    let mut plugin = std::fs::read(&file)?;
+    let (good, bad) = (b"app in (a)", b"app in a()");
+    let at = plugin.windows(good.len()).position(|bytes| bytes == good).context("the plugin has the selector")?;
+    plugin[at..at + good.len()].copy_from_slice(bad);
+    std::fs::write(&file, plugin)?;
+    let mut command = Command::new(paths::windlass()?);
+    command.env("WINDLASS_CACHE_DIR", paths::cache()?).env("HOME", folder.path());
+    command.env_remove("KUBECONFIG").env_remove("KUBERNETES_SERVICE_HOST").arg("inspect").arg(&file);
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.code() == Some(2), "{:?}: {said}", output.status);
+    ensure!(SAID.iter().all(|words| said.contains(words)), "expected {SAID:?}, got: {said}");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -55,7 +55,7 @@ async fn proofs(kind: Kind) -> anyhow::Result<()> {
     let (informers, _) = connect(server.kubeconfig()).await?;
     let watch = |kind: &str, selector: Option<&str>| WatchSpec {
         namespace: Some(server.objects().namespace().into()),
-        label_selector: selector.map(Into::into),
+        label_selector: selector.map(|it| it.parse().expect("a selector")),
         ..WatchSpec::all(ObjectKind::new("v1", kind))
     };
     for spec in [watch("Service", None), watch("Service", Some("app=a")), watch("ConfigMap", Some("app=a"))] {

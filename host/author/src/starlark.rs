@@ -105,7 +105,8 @@ fn described(message: &str) -> String {
     }
 }
 
-/// The position of the manifest in a script, or of the first field that `problem` names in backticks.
+/// The position in a script of the first field that `problem` names in backticks, or else of the field that its path
+/// ends with, or else of the manifest.
 fn place_of(script: &str, problem: &str) -> String {
     let is_manifest = |line: &str| {
         let rest = line.strip_prefix("def ").unwrap_or(line).strip_prefix("manifest");
@@ -119,7 +120,9 @@ fn place_of(script: &str, problem: &str) -> String {
         let mut found = within.filter_map(|(line, text)| Some((line, text.find(&key).or_else(|| text.find(&name))?)));
         found.next().filter(|_| found.next().is_none())
     };
-    let (line, bytes) = problem.split('`').skip(1).step_by(2).find_map(only).unwrap_or((first, 0));
+    let named = problem.split('`').skip(1).step_by(2);
+    let last = problem.split_once(": ").and_then(|(path, _)| path.rsplit('.').next());
+    let (line, bytes) = named.chain(last).find_map(only).unwrap_or((first, 0));
     let column = script.lines().nth(line).map_or(0, |text| text[..bytes].chars().count());
     format!("{SCRIPT}:{}:{}", line + 1, column + 1)
 }
@@ -135,6 +138,10 @@ mod tests {
         assert_eq!(place_of(script, "missing field `version`"), "plugin.star:3:1");
         let twice = "manifest = {\n    \"a\": {\"knd\": 1},\n    \"b\": {\"knd\": 1},\n}\n";
         assert_eq!(place_of(twice, "unknown field `knd`"), "plugin.star:1:1");
+        let selecting = "manifest = {\n    \"kind\": \"Pod\", \"labelSelector\": \"a in\",\n}\n";
+        let problem =
+            "controllers[0].primary.labelSelector: in the label selector \"a in\": expected '(', found the end";
+        assert_eq!(place_of(selecting, problem), "plugin.star:2:20");
         assert_eq!(place_of("def manifest():\n    return {}\n", ""), "plugin.star:1:1");
         assert_eq!(place_of("manifesto = 1\n", ""), "plugin.star");
     }

@@ -20,6 +20,7 @@ use windlass_core::life::lease::{ElectionAnswer, FoundLease, LeaseRecord, LeaseV
 use windlass_core::object::ObjectKind;
 use windlass_core::object::compact::Version;
 use windlass_core::object::progress::Stamp;
+use windlass_core::object::selector::{ParsedSelector, Selector, SelectorError};
 use windlass_core::rights::principal::{Principal, Role};
 
 use crate::client::headers;
@@ -67,7 +68,7 @@ pub enum LeaseError {
     /// The server's answer is not a Lease.
     #[error("the API server's answer about the lease {namespace}/{name} cannot be read: {source}")]
     Malformed { namespace: Arc<str>, name: String, source: serde_json::Error },
-    /// The name of the role or the replica is not valid in a request.
+    /// The name of the role, the replica or the instance is not valid in a request.
     #[error("no request can be made: {0}")]
     Unnameable(String),
 }
@@ -81,6 +82,8 @@ pub struct Leases {
     headers: HeaderMap,
     namespace: Arc<str>,
     instance: Arc<str>,
+    /// Selects the leases of the instance.
+    selector: ParsedSelector<Selector>,
     /// Receives the version after each write.
     restores: Restores,
 }
@@ -135,7 +138,9 @@ impl Leases {
         debug_assert_eq!(role.role, Role::Lease);
         let headers = headers::of_principal(&role).map_err(|error| LeaseError::Unnameable(error.to_string()))?;
         let (role, namespace, instance) = (Arc::new(role), namespace.into(), instance.into());
-        Ok(Self { client, role, headers, namespace, instance, restores: Restores::default() })
+        let selector = format!("{INSTANCE_LABEL}={instance}").parse();
+        let selector = selector.map_err(|error: SelectorError| LeaseError::Unnameable(error.to_string()))?;
+        Ok(Self { client, role, headers, namespace, instance, selector, restores: Restores::default() })
     }
 
     /// Reports to `restores` what writes reveal about the server.
@@ -150,7 +155,7 @@ impl Leases {
         let kind = ObjectKind::new("coordination.k8s.io/v1", "Lease");
         WatchSpec {
             namespace: Some(self.namespace.clone()),
-            label_selector: Some(format!("{INSTANCE_LABEL}={}", self.instance).into()),
+            label_selector: Some(self.selector.clone()),
             ..WatchSpec::all(kind)
         }
     }

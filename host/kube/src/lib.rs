@@ -14,7 +14,6 @@ pub mod client;
 mod definitions;
 pub mod discovery;
 mod events;
-mod field_selector;
 mod informer;
 mod lease;
 mod offload;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use windlass_core::cache::watch::{IndexSource, Projection, WatchSpec};
+use windlass_core::cache::watch::{Index, IndexSource, Projection, WatchSpec};
 use windlass_core::call::ports::{CallContext, ListPage, ListQuery, Reads};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::selector::{Selector, SelectorError};
@@ -32,8 +32,8 @@ const CACHE_PAGE_BYTES_MAX: usize = 4 << 20;
 pub struct Readable {
     pub spec: WatchSpec,
     pub store: Store,
-    /// The declared indexes by their names.
-    pub indexes: Vec<(Arc<str>, IndexSource)>,
+    /// The declared indexes.
+    pub indexes: Vec<Index>,
 }
 
 /// The cache reads of one plugin.
@@ -89,8 +89,7 @@ fn declared_index<'a>(
     kind: &ObjectKind,
     name: &str,
 ) -> Result<&'a IndexSource, ApiError> {
-    let of =
-        |watch: &&'a Readable| watch.indexes.iter().find(|(declared, _)| **declared == *name).map(|(_, source)| source);
+    let of = |watch: &&'a Readable| Index::source(&watch.indexes, name);
     let found = watches.first().and_then(of).filter(|source| watches.iter().all(|watch| of(watch) == Some(source)));
     found.ok_or_else(|| {
         let message =

@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
-use windlass_core::call::compose;
+use windlass_core::cache::mapping::Mapping;
+use windlass_core::cache::watch::Projection;
+use windlass_core::call::compose::UpdateStrategy;
 use windlass_core::object::ObjectKind;
 
-use super::watch::Mapping;
-use super::{Controller, Manifest, ManifestError, Projection, UpdateStrategy, Watch};
+use super::{Controller, Manifest, ManifestError};
 
 /// The function that the host calls in a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,7 +56,7 @@ fn check_composer(controller: &Controller, path: &str, problems: &mut Vec<String
                 "{path}.deleted: the host makes a composer's child again when it has gone, so its deletion always counts"
             ));
         }
-        if watch.update_strategy == Some(UpdateStrategy::Recreate) && watch.projection != (Projection::Full {}) {
+        if watch.update_strategy == Some(UpdateStrategy::Recreate) && watch.projection != Projection::Full {
             problems.push(format!(
                 "{path}.projection: `recreate` compares whole children, so it needs the projection `full`"
             ));
@@ -67,36 +68,24 @@ fn check_composer(controller: &Controller, path: &str, problems: &mut Vec<String
 fn check_code(controller: &Controller, entry: EntryPoint, has_optional: bool, path: &str, problems: &mut Vec<String>) {
     for (index, watch) in controller.watches.iter().enumerate() {
         let problem = match (&watch.mapping, entry) {
-            (Some(Mapping::Mapper {}), EntryPoint::Composer) => {
+            (Some(Mapping::Mapper), EntryPoint::Composer) => {
                 "`mapper` is a reconciler's: a composer finds what is mapped to its parent in its request, so it says by \
                  `customize` what that is"
             }
-            (Some(Mapping::Customize {}), EntryPoint::Reconciler) => {
+            (Some(Mapping::Customize), EntryPoint::Reconciler) => {
                 "`customize` is a composer's: a reconciler reads what it needs, and says by `mapper` whom a change concerns"
             }
-            (Some(Mapping::Mapper {}), EntryPoint::Reconciler) if !has_optional => {
+            (Some(Mapping::Mapper), EntryPoint::Reconciler) if !has_optional => {
                 "the plugin exports no `windlass:plugin/mapper@0.2.0`: give it a mapper, as the SDK's README shows, or another \
                  mapping"
             }
-            (Some(Mapping::Customize {}), EntryPoint::Composer) if !has_optional => {
+            (Some(Mapping::Customize), EntryPoint::Composer) if !has_optional => {
                 "the plugin exports no `windlass:plugin/customize@0.2.0`: give it one, as the SDK's README shows, or another \
                  mapping"
             }
             _ => continue,
         };
         problems.push(format!("{path}.watches[{index}].mapping: {problem}"));
-    }
-}
-
-impl Watch {
-    /// How children of this kind change.
-    #[must_use]
-    pub fn core_strategy(&self) -> compose::UpdateStrategy {
-        match self.update_strategy {
-            None | Some(UpdateStrategy::InPlace) => compose::UpdateStrategy::InPlace,
-            Some(UpdateStrategy::Recreate) => compose::UpdateStrategy::Recreate,
-            Some(UpdateStrategy::OnDelete) => compose::UpdateStrategy::OnDelete,
-        }
     }
 }
 

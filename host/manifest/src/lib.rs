@@ -4,10 +4,8 @@
 //! sandbox (`windlass-wasm`) reads it when it loads a plugin, policies (`windlass-policy`) are drafted from it, and the
 //! host starts controllers by it.
 //!
-//! Reading it is strict. A field that is not known is an error with a hint, because a misspelt `workers` that is quietly
-//! ignored is found out in production.
-//!
-//! Variants without content have braces here: serde refuses unknown fields beside a tag only in those.
+//! Reading it is strict. A field that is not known is an error with a hint, because a misspelt `workers` that is
+//! quietly ignored is found out in production.
 
 mod access;
 mod convert;
@@ -27,7 +25,7 @@ pub use access::ImpliedAccess;
 pub use entry::EntryPoint;
 pub use read::{ManifestError, did_you_mean, nearest};
 pub use validate::is_dns_label;
-pub use watch::{Index, IndexSource, Mapping, Predicate, Projection, SelectorForm, UpdateStrategy, Watch};
+pub use watch::Watch;
 
 /// The only `apiVersion` of manifests.
 pub const API_VERSION: &str = "windlass.dev/v1alpha1";

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Display;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use windlass_core::deceptive::single_line;
@@ -295,7 +296,7 @@ impl Problems {
         }
     }
 
-    pub(super) fn pointers(&mut self, path: impl Display, pointers: &[String]) {
+    pub(super) fn pointers(&mut self, path: impl Display, pointers: &[Arc<str>]) {
         if pointers.is_empty() {
             self.add(&path, "needs at least one JSON pointer");
         }

@@ -5,10 +5,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::cache::mapping::Mapping;
 use windlass_core::cache::predicate::Predicate;
-use windlass_core::cache::watch::{IndexSource, Projection, SelectorForm};
+use windlass_core::cache::watch::{Index, IndexSource, Projection, SelectorForm, WatchSpec};
 use windlass_core::clock::Moment;
 use windlass_core::object::ObjectKind;
 use windlass_core::object::reference::ReferencePath;
+use windlass_core::object::selector::ParsedSelector;
 use windlass_core::queue::Limiter as _;
 use windlass_manifest::{Manifest, ManifestError};
 
@@ -116,8 +117,26 @@ fn unknown_fields_are_refused_in_every_variant() {
         let watch = json!([{"apiVersion": "v1", "kind": "Secret", "mapping": mapping}]);
         assert!(error(&watches(watch)).contains("unknown field"), "{mapping}");
     }
-    let projection = with("/controllers/0/primary/projection", json!({"type": "full", "pointers": []}));
-    assert!(error(&projection).contains("unknown field"));
+    for mapping in ["sameName", "all", "mapper", "customize"] {
+        let watch = json!([{"apiVersion": "v1", "kind": "Secret", "mapping": {"type": mapping, "index": "x"}}]);
+        assert!(error(&watches(watch)).contains("unknown field `index`, there are no fields"), "{mapping}");
+    }
+    let primary = |field: &str, value: Value| error(&with(&format!("/controllers/0/primary/{field}"), value));
+    for projection in ["full", "metadata"] {
+        assert!(primary("projection", json!({"type": projection, "pointers": []})).contains("unknown field"));
+    }
+    for predicate in ["generation", "labels", "annotations"] {
+        assert!(primary("predicates", json!([{"type": predicate, "pointers": []}])).contains("unknown field"));
+    }
+    for source in [json!({"type": "label", "pointer": "/a"}), json!({"type": "field", "pointer": "/a", "key": "a"})] {
+        assert!(primary("indexes", json!([{"name": "a", "source": source}])).contains("unknown field"), "{source}");
+    }
+}
+
+#[test]
+fn a_manifest_cannot_map_a_watch_to_its_own_objects() {
+    let watch = json!([{"apiVersion": "v1", "kind": "Secret", "mapping": {"type": "itself"}}]);
+    assert!(error(&watches(watch)).contains("unknown variant `itself`"));
 }
 
 #[test]
@@ -176,8 +195,9 @@ fn a_reference_names_an_index_of_the_primary() {
         json!([{"name": "by-secret", "source": {"type": "field", "pointer": "/spec/secret"}}]);
     let manifest = read(&manifest).expect("valid");
     let controller = &manifest.controllers[0];
-    let mapping = controller.watches[0].core_mapping(&controller.primary);
-    assert_eq!(mapping, Some(Mapping::ReferencedBy(IndexSource::Field("/spec/secret".into()))));
+    assert_eq!(controller.watches[0].mapping, Some(Mapping::ReferencedBy("by-secret".into())));
+    let source = Index::source(&controller.primary.indexes, "by-secret");
+    assert_eq!(source, Some(&IndexSource::Field("/spec/secret".into())));
 }
 
 #[test]
@@ -193,9 +213,10 @@ fn a_watch_of_some_fields_keeps_what_the_host_reads_of_them() {
     let watch = &manifest.controllers[0].watches[0];
     let kept = ["/data/app", "/data/b", "/data/c", "/type"].map(Into::into);
     assert_eq!(watch.specs()[0].projection, Projection::fields(kept));
+    let index = |name: &str, source| Index { name: name.into(), source };
     let indexes =
-        [("by-b".into(), IndexSource::Field("/data/b".into())), ("by-app".into(), IndexSource::Label("app".into()))];
-    assert_eq!(watch.core_indexes(), indexes);
+        [index("by-b", IndexSource::Field("/data/b".into())), index("by-app", IndexSource::Label("app".into()))];
+    assert_eq!(watch.indexes, indexes);
 }
 
 #[test]
@@ -243,8 +264,8 @@ fn mappings_and_predicates_become_those_of_core() {
     }]);
     let manifest = read(&watches(watch)).expect("valid");
     let watch = &manifest.controllers[0].watches[0];
-    assert_eq!(watch.core_mapping(&manifest.controllers[0].primary), Some(Mapping::Field("/data/app".into())));
-    assert_eq!(watch.core_predicates(), [Predicate::Generation, Predicate::Fields(vec!["/data".into()])]);
+    assert_eq!(watch.mapping, Some(Mapping::Field("/data/app".into())));
+    assert_eq!(watch.predicates, [Predicate::Generation, Predicate::Fields(vec!["/data".into()])]);
 }
 
 /// A watch of Secrets with these fields beside its kind.
@@ -267,7 +288,7 @@ fn predicates_may_be_nested() {
     let watch = &manifest.controllers[0].watches[0];
     let not_labels = Predicate::Not(Box::new(Predicate::Labels));
     let and = Predicate::And(vec![Predicate::Fields(vec!["/data/*/name".into()]), not_labels]);
-    assert_eq!(watch.core_predicates(), [and]);
+    assert_eq!(watch.predicates, [and]);
     let kept = ["/data/*/name", "/type"].map(Into::into);
     assert_eq!(watch.specs()[0].projection, Projection::fields(kept), "what a nested predicate reads is kept");
     let message = error(&secrets(&json!({"predicates": predicates, "projection": {"type": "metadata"}})));
@@ -336,10 +357,10 @@ fn a_reference_takes_namespace_and_name_from_one_place() {
         &manifest.controllers[0],
         ReferencePath { base: "/spec/refs/*".into(), namespace: Some("/ns".into()), name: "/name".into() },
     );
-    assert_eq!(controller.primary.core_indexes(), [("refs".into(), IndexSource::Reference(path.clone()))]);
+    let source = Index::source(&controller.primary.indexes, "refs");
+    assert_eq!(source, Some(&IndexSource::Reference(path.clone())));
     let watch = &controller.watches[0];
-    let mapping = watch.core_mapping(&controller.primary);
-    assert_eq!(mapping, Some(Mapping::Reference(path)));
+    assert_eq!(watch.mapping, Some(Mapping::Reference(path)));
     let kept = ["/spec/refs/*/name", "/spec/refs/*/ns", "/type"].map(Into::into);
     assert_eq!(watch.specs()[0].projection, Projection::fields(kept));
     for (mapping, wanted) in [
@@ -365,16 +386,59 @@ fn a_mapping_by_selectors_wants_an_index_of_selectors() {
     let selector = json!({"type": "selector", "pointer": "/spec/selector"});
     let manifest = read(&mapped("selectedBy", &selector)).expect("valid");
     let controller = &manifest.controllers[0];
-    let mapping = controller.watches[0].core_mapping(&controller.primary);
+    assert_eq!(controller.watches[0].mapping, Some(Mapping::SelectedBy("i".into())));
     let source = |form| IndexSource::Selector { pointer: "/spec/selector".into(), form };
-    assert_eq!(mapping, Some(Mapping::SelectedBy(source(SelectorForm::LabelSelector))));
+    let declared = Index::source(&controller.primary.indexes, "i");
+    assert_eq!(declared, Some(&source(SelectorForm::LabelSelector)));
     let labels = json!({"type": "selector", "pointer": "/spec/selector", "form": "labels"});
     let manifest = read(&mapped("selectedBy", &labels)).expect("valid");
-    assert_eq!(manifest.controllers[0].primary.core_indexes(), [("i".into(), source(SelectorForm::Labels))]);
+    let declared = Index::source(&manifest.controllers[0].primary.indexes, "i");
+    assert_eq!(declared, Some(&source(SelectorForm::Labels)));
     let message = error(&mapped("referencedBy", &selector));
     assert!(message.contains("watches[0].mapping.index") && message.contains("map by `selectedBy`"), "{message}");
     let message = error(&mapped("selectedBy", &json!({"type": "label", "key": "app"})));
     assert!(message.contains("is not of selectors") && message.contains("map by `referencedBy`"), "{message}");
+}
+
+#[test]
+fn a_selector_that_no_server_reads_is_refused_with_its_place() {
+    let watching = |field: &str, selector: &str| {
+        let mut pods = json!({"apiVersion": "v1", "kind": "Pod", "mapping": {"type": "all"}});
+        let (mut secrets, all) = (pods.clone(), pods.clone());
+        secrets["kind"] = "Secret".into();
+        pods[field] = selector.into();
+        watches(json!([secrets, all, pods]))
+    };
+    for (field, selector, problem) in [
+        ("labelSelector", "app in front", r#"in the label selector "app in front": expected '(', found "front""#),
+        ("labelSelector", "a=b,", r#"in the label selector "a=b,": expected a label key"#),
+        ("fieldSelector", "phase", r#"in the field selector "phase": "phase" is not like field=value"#),
+    ] {
+        let message = error(&watching(field, selector));
+        assert!(message.starts_with(&format!("controllers[0].watches[2].{field}: {problem}")), "{message}");
+    }
+    for (place, selector) in [("primary", "a in"), ("owns[0]", "=")] {
+        let kind = json!({"apiVersion": "v1", "kind": "Secret", "labelSelector": selector});
+        let field = if place == "primary" { ("primary", kind) } else { ("owns", json!([kind])) };
+        let message = error(&with(&format!("/controllers/0/{}", field.0), field.1));
+        assert!(message.starts_with(&format!("controllers[0].{place}.labelSelector: ")), "{message}");
+    }
+}
+
+#[test]
+fn selectors_of_a_manifest_reach_the_watch_byte_for_byte() {
+    let spec = |labels: &str, fields: &str| {
+        let pods = json!({"apiVersion": "v1", "kind": "Pod", "labelSelector": labels, "fieldSelector": fields});
+        let manifest = read(&with("/controllers/0/primary", pods)).expect("valid");
+        manifest.controllers[0].primary.specs().remove(0)
+    };
+    let written = spec("tier in ( front,back ),  app = web", "status.phase!=Failed,,spec.nodeName=a");
+    let texts = (
+        written.label_selector.as_ref().map(ParsedSelector::text),
+        written.field_selector.as_ref().map(ParsedSelector::text),
+    );
+    assert_eq!(texts, (Some("tier in ( front,back ),  app = web"), Some("status.phase!=Failed,,spec.nodeName=a")));
+    assert_eq!(spec("", ""), WatchSpec::all(ObjectKind::new("v1", "Pod")), "empty ones are none");
 }
 
 #[test]

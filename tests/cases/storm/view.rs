@@ -30,7 +30,7 @@ impl View {
     pub(crate) fn all(namespace: &str) -> Vec<Self> {
         let spec =
             WatchSpec { namespace: Some(namespace.into()), ..WatchSpec::all(ObjectKind::new("v1", "ConfigMap")) };
-        let gold = WatchSpec { label_selector: Some("tier=gold".into()), ..spec.clone() };
+        let gold = WatchSpec { label_selector: Some("tier=gold".parse().expect("a selector")), ..spec.clone() };
         let metadata = WatchSpec { projection: Projection::Metadata, ..spec.clone() };
         vec![
             Self { spec, tier: None, field: "/data/color" },

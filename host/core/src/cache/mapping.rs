@@ -5,41 +5,59 @@
 
 use std::sync::Arc;
 
-use crate::cache::watch::IndexSource;
+use serde::Deserialize;
+
+use crate::cache::declared::{nothing_else, only_field};
 use crate::object::pointer;
 use crate::object::reference::{Reference, ReferencePath};
 use crate::object::{Object, ObjectKey, ObjectKind};
 
-/// How a watched object names its primaries.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+only_field!(index: Arc<str>);
+only_field!(key: Arc<str>);
+only_field!(pointer: Arc<str>);
+
+/// How a watched object names its primaries. Manifests write all but [`Itself`](Self::Itself).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum Mapping {
     /// The object is the primary.
+    #[serde(skip)]
     Itself,
     /// The object's controller is the primary.
+    #[serde(deserialize_with = "nothing_else")]
     Owner,
     /// The value of a label is the primary's name, or `namespace/name`.
+    #[serde(deserialize_with = "key")]
     Label(Arc<str>),
     /// The value of an annotation is the primary's name, or `namespace/name`.
+    #[serde(deserialize_with = "key")]
     Annotation(Arc<str>),
     /// Each string at a JSON pointer (see [`crate::object::pointer`]) is a primary's name, or `namespace/name`.
+    #[serde(deserialize_with = "pointer")]
     Field(Arc<str>),
     /// Each of these references names a primary.
     Reference(ReferencePath),
     /// The primary has the object's namespace and name.
+    #[serde(deserialize_with = "nothing_else")]
     SameName,
-    /// Each primary whose values in this index name the object, as `namespace/name` or as `name`. A bare name counts
-    /// in the same namespace, or if the primary or the object is cluster-scoped.
-    ReferencedBy(IndexSource),
-    /// Each primary whose selector in this index selects the object, in the same namespace, or if the primary or the
-    /// object is cluster-scoped.
-    SelectedBy(IndexSource),
+    /// Each primary whose values in its index of this name name the object, as `namespace/name` or as `name`. A bare
+    /// name counts in the same namespace, or if the primary or the object is cluster-scoped.
+    #[serde(deserialize_with = "index")]
+    ReferencedBy(Arc<str>),
+    /// Each primary whose selector in its index of this name selects the object, in the same namespace, or if the
+    /// primary or the object is cluster-scoped.
+    #[serde(deserialize_with = "index")]
+    SelectedBy(Arc<str>),
     /// Every primary. Collect many changes before mapping them this way.
+    #[serde(deserialize_with = "nothing_else")]
     All,
     /// The primaries that the plugin's own mapper returns. The object alone does not determine them.
+    #[serde(deserialize_with = "nothing_else")]
     Mapper,
-    /// The parents for which the composer declared objects of the watch with this name as related: see
-    /// [`related`](crate::cache::related).
-    Customize(Arc<str>),
+    /// The parents for which the composer declared the object as related: [`related`](crate::cache::related) knows
+    /// which.
+    #[serde(deserialize_with = "nothing_else")]
+    Customize,
 }
 
 /// Primaries that the plugin's mapper returned; as `mapper.target` in WIT.
@@ -57,13 +75,10 @@ pub enum Target {
 
 /// Looks up existing primaries.
 pub trait Primaries {
-    /// Primaries with this value in an index of the primary's watch.
-    fn indexed(&self, source: &IndexSource, value: &str) -> Vec<ObjectKey>;
+    /// Primaries with this value in the index `index` of the primary's watch.
+    fn indexed(&self, index: &str, value: &str) -> Vec<ObjectKey>;
 
     fn all(&self) -> Vec<ObjectKey>;
-
-    /// Parents whose related rules match `object`, from the watch with this name.
-    fn related_to(&self, object: &Object, watch: &str) -> Vec<ObjectKey>;
 }
 
 /// The primary's kind and scope, needed to make keys.
@@ -75,16 +90,32 @@ pub struct PrimaryKind {
 }
 
 impl Mapping {
-    /// The primaries that `object` concerns. A key that the object names need not exist.
+    /// Whether the plugin's own code maps, so that the object alone does not determine the keys.
+    #[must_use]
+    pub fn is_code(&self) -> bool {
+        matches!(self, Self::Mapper | Self::Customize)
+    }
+
+    /// The pointers at which the mapping reads objects.
+    #[must_use]
+    pub fn pointers(&self) -> Vec<String> {
+        match self {
+            Self::Field(pointer) => vec![pointer.to_string()],
+            Self::Reference(path) => path.pointers().collect(),
+            _ => vec![],
+        }
+    }
+
+    /// The primaries that `object` concerns. A key that the object names need not exist. Empty if the plugin's own code
+    /// maps.
     #[must_use]
     pub fn keys(&self, object: &Object, primary: &PrimaryKind, primaries: &impl Primaries) -> Vec<ObjectKey> {
         match self {
             Self::Field(pointer) => named(object, pointer, primary),
             Self::Reference(path) => referenced(object, path, primary),
-            Self::ReferencedBy(source) => referrers(&object.header.key, source, primaries),
-            Self::SelectedBy(source) => selecting(object, source, primaries),
+            Self::ReferencedBy(index) => referrers(&object.header.key, index, primaries),
+            Self::SelectedBy(index) => selecting(object, index, primaries),
             Self::All => primaries.all(),
-            Self::Customize(watch) => primaries.related_to(object, watch),
             _ => self.key(object, primary).into_iter().collect(),
         }
     }
@@ -113,7 +144,7 @@ impl Mapping {
             | Self::SelectedBy(_)
             | Self::All
             | Self::Mapper
-            | Self::Customize(_) => None,
+            | Self::Customize => None,
         }
     }
 }
@@ -134,17 +165,17 @@ fn referenced(object: &Object, path: &ReferencePath, primary: &PrimaryKind) -> V
     path.read(&body).iter().filter_map(key).collect()
 }
 
-fn referrers(own: &ObjectKey, source: &IndexSource, primaries: &impl Primaries) -> Vec<ObjectKey> {
-    let mut found = primaries.indexed(source, &own.name);
+fn referrers(own: &ObjectKey, index: &str, primaries: &impl Primaries) -> Vec<ObjectKey> {
+    let mut found = primaries.indexed(index, &own.name);
     found.retain(|key| is_near(key, own));
     if own.namespace.is_some() {
-        found.extend(primaries.indexed(source, &own.to_string()));
+        found.extend(primaries.indexed(index, &own.to_string()));
     }
     found
 }
 
-fn selecting(object: &Object, source: &IndexSource, primaries: &impl Primaries) -> Vec<ObjectKey> {
-    let mut found = primaries.indexed(source, &object.header.labels.to_string());
+fn selecting(object: &Object, index: &str, primaries: &impl Primaries) -> Vec<ObjectKey> {
+    let mut found = primaries.indexed(index, &object.header.labels.to_string());
     found.retain(|key| is_near(key, &object.header.key));
     found
 }
@@ -172,7 +203,6 @@ fn scoped(name: &str, own: &ObjectKey, primary: &PrimaryKind) -> Option<ObjectKe
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::watch::SelectorForm;
     use crate::object::{Header, OwnerReference};
 
     fn primary() -> PrimaryKind {
@@ -203,17 +233,13 @@ mod tests {
     struct Indexed(&'static [(&'static str, &'static str, &'static str)]);
 
     impl Primaries for Indexed {
-        fn indexed(&self, _: &IndexSource, value: &str) -> Vec<ObjectKey> {
+        fn indexed(&self, _: &str, value: &str) -> Vec<ObjectKey> {
             let named = self.0.iter().filter(|(_, _, of)| *of == value);
             named.map(|(namespace, name, _)| ObjectKey::namespaced(*namespace, *name)).collect()
         }
 
         fn all(&self) -> Vec<ObjectKey> {
             self.0.iter().map(|(namespace, name, _)| ObjectKey::namespaced(*namespace, *name)).collect()
-        }
-
-        fn related_to(&self, _: &Object, _: &str) -> Vec<ObjectKey> {
-            vec![]
         }
     }
 
@@ -225,7 +251,7 @@ mod tests {
             ("test", "from-afar", "prod/shop-web"),
             ("prod", "other", "else"),
         ]);
-        let mapping = Mapping::ReferencedBy(IndexSource::Field("/spec/secret".into()));
+        let mapping = Mapping::ReferencedBy("by-secret".into());
         let keys = mapping.keys(&deployment(None), &primary(), &primaries);
         assert_eq!(keys, [ObjectKey::namespaced("prod", "by-name"), ObjectKey::namespaced("test", "from-afar")]);
         assert_eq!(Mapping::All.keys(&deployment(None), &primary(), &primaries).len(), 4);
@@ -238,8 +264,7 @@ mod tests {
             ("test", "elsewhere", "app=shop,far=test/shop"),
             ("prod", "selects-others", "app=other"),
         ]);
-        let source = IndexSource::Selector { pointer: "/spec/selector".into(), form: SelectorForm::Labels };
-        let keys = Mapping::SelectedBy(source).keys(&deployment(None), &primary(), &primaries);
+        let keys = Mapping::SelectedBy("by-selector".into()).keys(&deployment(None), &primary(), &primaries);
         assert_eq!(keys, [ObjectKey::namespaced("prod", "selects")]);
     }
 

@@ -7,8 +7,10 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::Value;
 
+use crate::cache::declared::{nothing_else, only_field};
 use crate::object::Object;
 use crate::object::pause;
 use crate::object::pointer;
@@ -18,18 +20,29 @@ use crate::object::run_request;
 const MARKS: [&str; 5] =
     ["deletionTimestamp", "deletionGracePeriodSeconds", "finalizers", "generation", "resourceVersion"];
 
+only_field!(pointers: Vec<Arc<str>>);
+only_field!(predicate: Box<Predicate>);
+only_field!(predicates: Vec<Predicate>);
+
 /// One kind of change.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum Predicate {
     /// The generation: the specification changed, not the status.
+    #[serde(deserialize_with = "nothing_else")]
     Generation,
+    #[serde(deserialize_with = "nothing_else")]
     Labels,
+    #[serde(deserialize_with = "nothing_else")]
     Annotations,
     /// A value at one of these JSON pointers (see [`crate::object::pointer`]).
+    #[serde(deserialize_with = "pointers")]
     Fields(Vec<Arc<str>>),
     /// Changes that the inner predicate does not pass.
+    #[serde(deserialize_with = "predicate")]
     Not(Box<Predicate>),
     /// Changes that all of these pass.
+    #[serde(deserialize_with = "predicates")]
     And(Vec<Predicate>),
 }
 
@@ -107,6 +120,17 @@ impl<'o> ObjectChange<'o> {
 }
 
 impl Predicate {
+    /// The pointers at which it and the predicates that it is made of look.
+    #[must_use]
+    pub fn pointers(&self) -> Vec<&Arc<str>> {
+        match self {
+            Self::Fields(pointers) => pointers.iter().collect(),
+            Self::Not(inner) => inner.pointers(),
+            Self::And(all) => all.iter().flat_map(Self::pointers).collect(),
+            Self::Generation | Self::Labels | Self::Annotations => vec![],
+        }
+    }
+
     fn lets_pass(&self, change: &ObjectChange<'_>) -> bool {
         match self {
             Self::Generation => change.old.header.generation != change.generation,

@@ -5,9 +5,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Deserializer};
+
+use crate::cache::declared::{nothing_else, only_field};
 use crate::deceptive::is_deceptive;
 use crate::object::ObjectKind;
 use crate::object::reference::ReferencePath;
+use crate::object::selector::{FieldSelector, ParsedSelector, Selector, unescaped_field};
 
 /// One list and watch. Shared only between exactly equal specifications, so sharing is never a guess.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -16,24 +20,32 @@ pub struct WatchSpec {
     pub kind: ObjectKind,
     /// `None` means all namespaces, or a cluster-scoped kind.
     pub namespace: Option<Arc<str>>,
-    /// In Kubernetes' syntax, evaluated by the server.
-    pub label_selector: Option<Arc<str>>,
-    /// In Kubernetes' syntax, evaluated by the server.
-    pub field_selector: Option<Arc<str>>,
+    /// Evaluated by the server.
+    pub label_selector: Option<ParsedSelector<Selector>>,
+    /// Evaluated by the server.
+    pub field_selector: Option<ParsedSelector<FieldSelector>>,
     /// The part of each object to keep.
     pub projection: Projection,
 }
 
+only_field!(key: Arc<str>);
+only_field!(pointer: Arc<str>);
+only_field!(pointers: Vec<Arc<str>>);
+
 /// The part of an object that the cache keeps.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum Projection {
     /// All but `managedFields`.
     #[default]
+    #[serde(deserialize_with = "nothing_else")]
     Full,
     /// Metadata only. The server sends nothing else (`PartialObjectMetadata`).
+    #[serde(deserialize_with = "nothing_else")]
     Metadata,
     /// The metadata and the values at these JSON pointers (see [`pointer`](crate::object::pointer)), in ascending
     /// order. The server still sends whole objects.
+    #[serde(deserialize_with = "sorted")]
     Fields(Arc<[Arc<str>]>),
 }
 
@@ -46,13 +58,39 @@ impl Projection {
     }
 }
 
+fn sorted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<[Arc<str>]>, D::Error> {
+    let sorted: BTreeSet<_> = pointers(deserializer)?.into_iter().collect();
+    Ok(sorted.into_iter().collect())
+}
+
+/// A named index of a watch.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Index {
+    /// Unique within the watch.
+    pub name: Arc<str>,
+    /// Where the values are.
+    pub source: IndexSource,
+}
+
+impl Index {
+    /// The source of the index `name`, if it is among `indexes`.
+    #[must_use]
+    pub fn source<'a>(indexes: &'a [Self], name: &str) -> Option<&'a IndexSource> {
+        indexes.iter().find(|index| *index.name == *name).map(|index| &index.source)
+    }
+}
+
 /// The subject of an index of a cache. Objects without it appear in no list of the index. Read by
 /// [`index`](crate::cache::index).
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum IndexSource {
     /// The value of a label.
+    #[serde(deserialize_with = "key")]
     Label(Arc<str>),
     /// The strings at a JSON pointer (see [`pointer`](crate::object::pointer)), including the elements of arrays.
+    #[serde(deserialize_with = "pointer")]
     Field(Arc<str>),
     /// References to other objects, each as `namespace/name`, or as `name` if it has no namespace.
     Reference(ReferencePath),
@@ -61,14 +99,17 @@ pub enum IndexSource {
         /// A JSON pointer to the selectors (see [`pointer`](crate::object::pointer)).
         pointer: Arc<str>,
         /// How the selectors are written.
+        #[serde(default)]
         form: SelectorForm,
     },
 }
 
 /// How an object writes a label selector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum SelectorForm {
     /// As a `LabelSelector`; an empty one selects everything.
+    #[default]
     LabelSelector,
     /// As a map of labels; an empty one selects nothing.
     Labels,
@@ -84,28 +125,9 @@ impl WatchSpec {
     /// The name of the only object that it can select. `None` if it can select others.
     #[must_use]
     pub fn only_name(&self) -> Option<Cow<'_, str>> {
-        let name = self.field_selector.as_deref()?.strip_prefix("metadata.name=")?;
+        let name = self.field_selector.as_ref()?.text().strip_prefix("metadata.name=")?;
         unescaped_field(name).filter(|_| !name.contains('!'))
     }
-}
-
-/// Unescapes a value of a field selector, where a backslash escapes commas, equals signs and backslashes. `None` if
-/// `value` is malformed. As `UnescapeValue` of `k8s.io/apimachinery/pkg/fields`.
-#[must_use]
-pub fn unescaped_field(value: &str) -> Option<Cow<'_, str>> {
-    if !value.contains(['\\', ',', '=']) {
-        return Some(value.into());
-    }
-    let mut text = String::with_capacity(value.len());
-    let mut letters = value.chars();
-    while let Some(letter) = letters.next() {
-        text.push(match letter {
-            '\\' => letters.next().filter(|escaped| matches!(escaped, '\\' | ',' | '='))?,
-            ',' | '=' => return None,
-            letter => letter,
-        });
-    }
-    Some(text.into())
 }
 
 impl fmt::Display for WatchSpec {
@@ -182,8 +204,8 @@ mod tests {
     #[test]
     fn the_only_name_of_a_watch_is_unescaped() {
         let only = |selector: &str| {
-            let spec =
-                WatchSpec { field_selector: Some(selector.into()), ..WatchSpec::all(ObjectKind::new("v1", "Pod")) };
+            let field_selector = Some(selector.parse().expect("a selector"));
+            let spec = WatchSpec { field_selector, ..WatchSpec::all(ObjectKind::new("v1", "Pod")) };
             spec.only_name().map(Cow::into_owned)
         };
         assert_eq!(only("metadata.name=a b"), Some("a b".to_owned()));

@@ -12,6 +12,8 @@ mod wanted;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use crate::call::ports::Event;
 use crate::object::{ObjectKey, ObjectKind, ObjectRef};
 
@@ -42,7 +44,8 @@ pub struct Composition {
 }
 
 /// How children of a kind change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum UpdateStrategy {
     #[default]
     InPlace,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::object::ObjectKey;
@@ -9,9 +10,11 @@ use crate::object::pointer;
 
 /// Where an object has references to others, as JSON pointers. Only `base` may contain a `*`; it leads to each
 /// reference.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ReferencePath {
     /// The reference. Empty means the object itself.
+    #[serde(default)]
     pub base: Arc<str>,
     /// The namespace, below the base. `None` if references have none.
     pub namespace: Option<Arc<str>>,

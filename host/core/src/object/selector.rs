@@ -1,14 +1,21 @@
 //! Label selectors in Kubernetes' syntax, evaluated in the host: `app=web,tier in (front,back),!canary,shard>3`.
 //!
 //! Implements the whole grammar of the API server's parser, its validity rules for keys and values, and its answers
-//! for absent labels. `selector/label_selector.rs` reads selectors that are fields of objects.
+//! for absent labels. `selector/label_selector.rs` reads selectors that are fields of objects,
+//! `selector/field_selector.rs` reads field selectors, and `selector/parsed.rs` has the selectors of watches.
 
+mod field_selector;
 mod label_selector;
+mod parsed;
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use crate::object::labels::Labels;
+
+pub(crate) use self::field_selector::unescaped_field;
+pub use self::field_selector::{FieldSelector, FieldSelectorError};
+pub use self::parsed::ParsedSelector;
 
 /// Why a text is not a label selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

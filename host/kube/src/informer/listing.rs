@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use windlass_core::cache::watch::{Projection, WatchSpec};
 use windlass_core::object::Object;
 use windlass_core::object::compact::Version;
+use windlass_core::object::selector::ParsedSelector;
 
 use crate::client::request::{self, ListError, Query, ReadList, WatchStream};
 use crate::discovery::Resource;
@@ -94,8 +95,8 @@ pub(crate) struct PageMetadata {
 /// The parameters that lists and watches of `spec` have in common.
 pub(super) fn query(spec: &WatchSpec) -> Query {
     let mut query = Query::default();
-    query.add_some("labelSelector", spec.label_selector.as_deref());
-    query.add_some("fieldSelector", spec.field_selector.as_deref());
+    query.add_some("labelSelector", spec.label_selector.as_ref().map(ParsedSelector::text));
+    query.add_some("fieldSelector", spec.field_selector.as_ref().map(ParsedSelector::text));
     query
 }
 

@@ -18,7 +18,7 @@ use windlass_core::call::ports::{
 };
 use windlass_core::clock::Moment;
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::object::selector::{Selector, SelectorError};
+use windlass_core::object::selector::{FieldSelector, FieldSelectorError, Selector, SelectorError};
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::queue::TokenBucket;
 
@@ -26,7 +26,6 @@ use crate::client::api_error::Subject;
 use crate::client::headers;
 use crate::client::request::{self, MUTATION_ANSWER_BYTES_MAX, Query, READ_TIMEOUT, RequestError};
 use crate::discovery::{Discovery, DiscoveryError, Resource};
-use crate::field_selector;
 use crate::informer::listing;
 use crate::informer::parse::{ObjectParser, ParseError};
 use crate::offload::Offload;
@@ -214,15 +213,16 @@ impl LiveReaderInner {
 
 /// Checks everything about a query that can be checked without the server. Returns the name of the only object that it
 /// can match, if there is one.
-fn check<'a>(subject: &Subject, query: &'a LiveQuery) -> Result<Option<Cow<'a, str>>, ApiError> {
+fn check(subject: &Subject, query: &LiveQuery) -> Result<Option<String>, ApiError> {
     let invalid = |message: String| subject.refuse(ApiReason::Invalid, message);
     if query.limit == 0 {
         return Err(invalid("a page must hold at least one object: limit is 0".to_owned()));
     }
     let labels = query.label_selector.as_deref().unwrap_or_default().parse::<Selector>();
     labels.map_err(|error: SelectorError| invalid(error.to_string()))?;
-    let fields = query.field_selector.as_deref().unwrap_or_default();
-    field_selector::only_name(fields).map_err(|error| invalid(error.to_string()))
+    let fields = query.field_selector.as_deref().unwrap_or_default().parse::<FieldSelector>();
+    let fields = fields.map_err(|error: FieldSelectorError| invalid(error.to_string()))?;
+    Ok(fields.only_name().map(Cow::into_owned))
 }
 
 fn page(

@@ -12,10 +12,8 @@ use windlass_core::cache::overlay::{Known, WrittenState};
 use windlass_core::cache::watch::{Projection, WatchSpec};
 use windlass_core::call::ports::CallContext;
 use windlass_core::object::compact::Version;
-use windlass_core::object::selector::Selector;
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
 
-use crate::field_selector;
 use crate::informer::pointer::PointerTree;
 use crate::informer::store::NotSynced;
 use crate::reader::Readable;
@@ -113,10 +111,9 @@ fn cached(watch: &Readable, key: &ObjectKey, version: &Version, is_dry_run: bool
 fn would_show(spec: &WatchSpec, object: &Object) -> Option<Object> {
     let header = &object.header;
     let is_near = spec.namespace.is_none() || spec.namespace == header.key.namespace;
-    let selects = |selector: &str| selector.parse::<Selector>().is_ok_and(|selector| selector.matches(&header.labels));
     let is_selected = is_near
-        && spec.label_selector.as_deref().is_none_or(selects)
-        && spec.field_selector.as_deref().is_none_or(|selector| field_selector::admits(selector, object) == Some(true));
+        && spec.label_selector.as_ref().is_none_or(|selector| selector.matches(&header.labels))
+        && spec.field_selector.as_ref().is_none_or(|selector| selector.admits(object) == Some(true));
     if !is_selected {
         return None;
     }

@@ -20,7 +20,7 @@ use windlass_core::call::ports::{CallContext, Deleted};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::difference::Difference;
 use windlass_core::object::finalizer;
-use windlass_core::object::selector::{Selector, SelectorError};
+use windlass_core::object::selector::{FieldSelector, FieldSelectorError, Selector, SelectorError};
 use windlass_core::object::withheld::{WithheldEffect, WithheldWrite};
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::rights::principal::Role;
@@ -35,7 +35,6 @@ use crate::client::api_error::{Fate, Subject};
 use crate::client::headers;
 use crate::client::request::{self, Mutation, MutationAnswer, Query, RequestError, SERVER_TIMEOUT_QUERY};
 use crate::discovery::Resource;
-use crate::field_selector;
 use crate::informer::parse::ParseError;
 use crate::target::{Resolver, Target, judged};
 use crate::writer::answer;
@@ -313,24 +312,24 @@ impl Deletion {
 
 /// Checks everything that can be checked without the server. Returns the label selector, and the name of the only
 /// object that can match, if there is one.
-fn check<'a>(
+fn check(
     subject: &Subject,
-    collection: &'a Collection,
+    collection: &Collection,
     options: &DeleteOptions,
-) -> Result<(Selector, Option<Cow<'a, str>>), ApiError> {
+) -> Result<(Selector, Option<String>), ApiError> {
     let invalid = |message: String| subject.refuse(ApiReason::Invalid, message);
     let labels = collection.label_selector.as_deref().unwrap_or_default().parse::<Selector>();
     let labels = labels.map_err(|error: SelectorError| invalid(error.to_string()))?;
-    let fields = collection.field_selector.as_deref().unwrap_or_default();
-    let name = field_selector::only_name(fields).map_err(|error| invalid(error.to_string()))?;
-    if !collection.all && labels.is_empty() && field_selector::is_empty(fields) {
+    let fields = collection.field_selector.as_deref().unwrap_or_default().parse::<FieldSelector>();
+    let fields = fields.map_err(|error: FieldSelectorError| invalid(error.to_string()))?;
+    if !collection.all && labels.is_empty() && fields.is_empty() {
         let kind = &collection.kind;
         return Err(invalid(format!("without a selector every {kind} would be deleted: set a selector, or set `all`")));
     }
     if options.resource_version.is_some() {
         return Err(invalid("a collection cannot be locked to a resource version: each object has its own".to_owned()));
     }
-    Ok((labels, name))
+    Ok((labels, fields.only_name().map(Cow::into_owned)))
 }
 
 /// The objects in an answer. `None` if it is not a list.

@@ -11,12 +11,10 @@ use std::sync::Arc;
 use serde::Deserialize;
 use windlass_core::cache::watch::WatchSpec;
 use windlass_core::call::ports::CallContext;
-use windlass_core::object::selector::Selector;
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
 use windlass_core::write::expectations::{Cache, Effect, Shown};
 use windlass_core::write::gate::{Gate, Interest};
 
-use crate::field_selector;
 use crate::informer::store::Store;
 use crate::reader::Readable;
 use crate::writer::answer::Answered;
@@ -36,7 +34,6 @@ pub struct Expecting {
 #[derive(Debug)]
 struct Watch {
     spec: WatchSpec,
-    labels: Option<Selector>,
     store: Store,
 }
 
@@ -60,10 +57,7 @@ impl Expecting {
     /// Reports to `gate`, which has the caches of `readable`.
     #[must_use]
     pub fn new(gate: Arc<Gate>, readable: &[Readable]) -> Self {
-        let watch = |Readable { spec, store, .. }: &Readable| {
-            let labels = spec.label_selector.as_deref().and_then(|selector| selector.parse().ok());
-            Watch { spec: spec.clone(), labels, store: store.clone() }
-        };
+        let watch = |Readable { spec, store, .. }: &Readable| Watch { spec: spec.clone(), store: store.clone() };
         Self { gate, watches: readable.iter().map(watch).collect() }
     }
 
@@ -134,7 +128,7 @@ impl Watch {
     /// Whether the watch may show an object of this name. The version of its kind does not matter, because it is the
     /// same object.
     fn may_show(&self, kind: &ObjectKind, key: &ObjectKey) -> bool {
-        let name = self.spec.field_selector.as_deref().and_then(|selector| field_selector::only_name(selector).ok()?);
+        let name = self.spec.field_selector.as_ref().and_then(|selector| selector.only_name());
         self.may_show_in(kind, key.namespace.as_ref()) && name.is_none_or(|name| *name == *key.name)
     }
 
@@ -146,15 +140,11 @@ impl Watch {
 
     /// Whether the watch shows `object`, which was returned as `kind`.
     fn shows(&self, kind: &ObjectKind, object: &Object) -> Shown {
-        if self.labels.as_ref().is_some_and(|labels| !labels.matches(&object.header.labels)) {
+        if self.spec.label_selector.as_ref().is_some_and(|labels| !labels.matches(&object.header.labels)) {
             return Shown::No;
         }
-        let Some(selector) = self.spec.field_selector.as_deref() else {
-            // The server may be able to parse a selector that cannot be parsed here.
-            let is_read = self.labels.is_some() == self.spec.label_selector.is_some();
-            return if is_read { Shown::Yes } else { Shown::Perhaps };
-        };
-        match field_selector::admits(selector, object) {
+        let Some(selector) = &self.spec.field_selector else { return Shown::Yes };
+        match selector.admits(object) {
             Some(false) if *kind == self.spec.kind => Shown::No,
             Some(true) if *kind == self.spec.kind => Shown::Yes,
             // In another API version, the fields may be elsewhere.

@@ -158,7 +158,7 @@ async fn an_object_adopted_in_this_call_is_not_adopted_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_hides_objects_is_not_claimed_from() {
-    let narrow = WatchSpec { label_selector: Some("app=shop".into()), ..pods() };
+    let narrow = WatchSpec { label_selector: Some("app=shop".parse().expect("a selector")), ..pods() };
     let elsewhere = WatchSpec { namespace: Some("test".into()), ..pods() };
     for (spec, said) in [(narrow, "app=shop"), (elsewhere, "prod")] {
         let claims = scripted(spec, &[], shop(), vec![]).await;

@@ -84,7 +84,10 @@ impl Cluster {
     }
 
     fn subscribe(&self) -> Subscription {
-        self.informers.subscribe(WatchSpec { label_selector: Some("app=shop".into()), ..self.all(config_maps()) })
+        self.informers.subscribe(WatchSpec {
+            label_selector: Some("app=shop".parse().expect("a selector")),
+            ..self.all(config_maps())
+        })
     }
 
     pub(crate) fn all(&self, kind: ObjectKind) -> WatchSpec {

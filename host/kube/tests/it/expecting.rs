@@ -59,7 +59,7 @@ fn labelled(version: u32, labels: &Value) -> Value {
 }
 
 fn selecting(labels: &str) -> WatchSpec {
-    WatchSpec { label_selector: Some(labels.into()), ..pods() }
+    WatchSpec { label_selector: Some(labels.parse().expect("a selector")), ..pods() }
 }
 
 fn in_namespace(namespace: &str) -> WatchSpec {
@@ -80,10 +80,10 @@ async fn a_write_is_waited_for_in_the_caches_that_can_show_it() {
         (selecting("app=web"), true),
         (selecting("app=other"), false),
         (selecting("app in (web, other)"), true),
-        (WatchSpec { field_selector: Some("metadata.name=a".into()), ..pods() }, true),
-        (WatchSpec { field_selector: Some("metadata.name=b".into()), ..pods() }, false),
+        (WatchSpec { field_selector: Some("metadata.name=a".parse().expect("a selector")), ..pods() }, true),
+        (WatchSpec { field_selector: Some("metadata.name=b".parse().expect("a selector")), ..pods() }, false),
         // Only the server can evaluate it.
-        (WatchSpec { field_selector: Some("spec.strange=true".into()), ..pods() }, true),
+        (WatchSpec { field_selector: Some("spec.strange=true".parse().expect("a selector")), ..pods() }, true),
         (WatchSpec::all(ObjectKind::new("v2", "Pod")), true),
         (WatchSpec::all(ObjectKind::new("v1", "ConfigMap")), false),
         (WatchSpec::all(ObjectKind::new("example.com/v1", "Pod")), false),

@@ -75,7 +75,7 @@ async fn a_cache_that_is_where_the_server_is_needs_no_probe() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bookmark_of_a_probe_proves_a_quiet_cache() {
-    let spec = WatchSpec { label_selector: Some("app=shop".into()), ..pods() };
+    let spec = WatchSpec { label_selector: Some("app=shop".parse().expect("a selector")), ..pods() };
     let script =
         comparable().lists([list(10, &[]), list(20, &[])]).watches([silent(), Reply::Open(vec![bookmark(20)])]);
     let (informers, subscription) = synced(&script, &spec).await;
@@ -111,7 +111,7 @@ async fn an_object_that_a_probe_shows_must_be_in_the_cache() {
 
 #[tokio::test(start_paused = true)]
 async fn without_probe_events_the_cache_is_compared_with_a_list() {
-    let spec = WatchSpec { label_selector: Some("app=shop".into()), ..pods() };
+    let spec = WatchSpec { label_selector: Some("app=shop".parse().expect("a selector")), ..pods() };
     let script = comparable()
         .lists([list(10, &[pod("a", "u", 5)]), list(20, &[]), list(20, &[pod("a", "u", 5)])])
         .watches([silent(), Reply::Closed(Vec::new())]);
@@ -191,7 +191,7 @@ async fn a_server_that_went_back_is_listed_and_begins_an_epoch() {
 
 #[tokio::test(start_paused = true)]
 async fn without_the_right_to_list_all_the_proof_lists_the_watched_objects() {
-    let spec = WatchSpec { field_selector: Some("metadata.name=a".into()), ..pods() };
+    let spec = WatchSpec { field_selector: Some("metadata.name=a".parse().expect("a selector")), ..pods() };
     let script = comparable().lists([list(10, &[]), Reply::Json(403, json!({"reason": "Forbidden"})), list(10, &[])]);
     let (informers, _subscription) = synced(&script, &spec).await;
     assert_eq!(proof(&informers, &spec).await, Proof::Proven(Evidence::Reached));
@@ -351,7 +351,7 @@ mod measured {
     }
 
     fn selected(spec: WatchSpec, label: &str) -> WatchSpec {
-        WatchSpec { label_selector: Some(label.into()), ..spec }
+        WatchSpec { label_selector: Some(label.parse().expect("a selector")), ..spec }
     }
 
     async fn quiet(what: &str, spec: impl Fn(&Cluster) -> WatchSpec) {

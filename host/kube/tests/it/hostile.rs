@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use windlass_core::cache::watch::{IndexSource, WatchSpec};
+use windlass_core::cache::watch::{Index, IndexSource, WatchSpec};
 use windlass_core::call::ports::{ListQuery, Reads as _};
 use windlass_core::error::ApiReason;
 use windlass_kube::{Budget, Discovery, InformerOptions, Informers, Readable, Reader, SubscribeOptions, Subscription};
@@ -67,7 +67,7 @@ fn indexed(budget: Option<&std::sync::Arc<Budget>>) -> SubscribeOptions {
 }
 
 fn readable(subscription: &Subscription, spec: WatchSpec, indexes: &[&str]) -> Readable {
-    let indexes = indexes.iter().map(|name| ((*name).into(), node())).collect();
+    let indexes = indexes.iter().map(|name| Index { name: (*name).into(), source: node() }).collect();
     Readable { spec, store: subscription.store().clone(), indexes }
 }
 

@@ -351,8 +351,8 @@ async fn selectors_and_namespaces_are_the_servers_work() {
     let informers = informers(&script);
     let spec = WatchSpec {
         namespace: Some("prod".into()),
-        label_selector: Some("app in (a,b)".into()),
-        field_selector: Some("metadata.name=x".into()),
+        label_selector: Some("app in (a,b)".parse().expect("a selector")),
+        field_selector: Some("metadata.name=x".parse().expect("a selector")),
         ..pods()
     };
     let subscription = informers.subscribe(spec);

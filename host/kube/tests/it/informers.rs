@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use windlass_core::cache::watch::{IndexSource, Projection, WatchEvent, WatchSpec};
+use windlass_core::cache::watch::{Index, IndexSource, Projection, WatchEvent, WatchSpec};
 use windlass_core::call::ports::{ListQuery, Reads as _};
 use windlass_core::error::ApiReason;
 use windlass_core::object::progress::{Progress as _, Stamp};
@@ -112,7 +112,8 @@ async fn a_plugin_lists_by_the_indexes_that_its_watches_declare() {
     let subscription = informers.subscribe_with(pods(), options).expect("a pointer");
     subscription.synced().await;
     let store = subscription.store().clone();
-    let reader = Reader::new(vec![Readable { spec: pods(), store, indexes: vec![("node".into(), source)] }]);
+    let indexes = vec![Index { name: "node".into(), source }];
+    let reader = Reader::new(vec![Readable { spec: pods(), store, indexes }]);
     let query = |index: &str, token: Option<String>| ListQuery {
         kind: pods().kind,
         namespace: None,
@@ -340,7 +341,7 @@ async fn a_list_over_the_budget_stops_early_and_leaves_the_budget_free() {
     let narrow = Script::default().lists([list(10, &[pod("a", "u", 5)])]);
     let informers = informers_with(&narrow, InformerOptions::default());
     let options = SubscribeOptions { budget: Some(budget), ..SubscribeOptions::default() };
-    let narrow = WatchSpec { label_selector: Some("app=a".into()), ..pods() };
+    let narrow = WatchSpec { label_selector: Some("app=a".parse().expect("a selector")), ..pods() };
     assert!(informers.subscribe_with(narrow, options).expect("no indexes").synced().await);
 }
 

@@ -88,7 +88,7 @@ async fn several_watches_of_a_kind_are_read_as_one() {
         .lists([list(10, &[pod("a", "u", 5), pod("b", "v", 6)]), list(20, &[pod("a", "u", 15)])]);
     let client = client.client();
     let informers = Informers::new(client.clone(), Discovery::new(client).compare_versions(true));
-    let (wide, narrow) = (pods(), WatchSpec { label_selector: Some("x".into()), ..pods() });
+    let (wide, narrow) = (pods(), WatchSpec { label_selector: Some("x".parse().expect("a selector")), ..pods() });
     let mut watches = Vec::new();
     let mut subscriptions = Vec::new();
     for spec in [wide, narrow] {

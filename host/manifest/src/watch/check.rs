@@ -1,9 +1,13 @@
 //! Whether a watch makes sense.
 
+use windlass_core::cache::mapping::Mapping;
+use windlass_core::cache::predicate::Predicate;
+use windlass_core::cache::watch::{Index, IndexSource, Projection};
 use windlass_core::object::ObjectKind;
 use windlass_core::object::pointer::{EACH, has_each};
+use windlass_core::object::reference::ReferencePath;
 
-use super::{Index, IndexSource, Mapping, Predicate, Projection, Watch};
+use super::Watch;
 use crate::validate::{Problems, quoted};
 
 /// How deep predicates may be nested, the outermost included.
@@ -19,15 +23,15 @@ impl Watch {
         for (index, namespace) in self.namespaces.iter().enumerate() {
             problems.dns_label(format_args!("{path}.namespaces[{index}]"), namespace);
         }
-        if let Projection::Fields { pointers } = &self.projection {
+        if let Projection::Fields(pointers) = &self.projection {
             problems.pointers(format_args!("{path}.projection.pointers"), pointers);
         }
         problems.count(format_args!("{path}.indexes"), self.indexes.len());
         problems.unique(format_args!("{path}.indexes"), self.indexes.iter().map(|index| &*index.name));
         for (at, index) in self.indexes.iter().enumerate() {
-            index.source.check(&format!("{path}.indexes[{at}].source"), problems);
+            check_source(&index.source, &format!("{path}.indexes[{at}].source"), problems);
         }
-        if self.projection == (Projection::Metadata {}) {
+        if self.projection == Projection::Metadata {
             for pointer in self.pointers().iter().filter(|pointer| !pointer.starts_with("/metadata/")) {
                 let what = format!("`metadata` leaves out {}, which this watch needs: use `fields`", quoted(pointer));
                 problems.add(format_args!("{path}.projection"), what);
@@ -35,7 +39,7 @@ impl Watch {
         }
         problems.count(format_args!("{path}.predicates"), self.predicates.len());
         for (index, predicate) in self.predicates.iter().enumerate() {
-            predicate.check(&format!("{path}.predicates[{index}]"), 1, problems);
+            check_predicate(predicate, &format!("{path}.predicates[{index}]"), 1, problems);
         }
     }
 
@@ -60,7 +64,7 @@ impl Watch {
             problems.add(path, "needs a `mapping`, which says whom a change concerns");
             return;
         };
-        mapping.check(&format!("{path}.mapping"), primary_indexes, problems);
+        check_mapping(mapping, &format!("{path}.mapping"), primary_indexes, problems);
         if mapping.is_code() && self.name.is_none() {
             problems.add(
                 format_args!("{path}.name"),
@@ -76,50 +80,37 @@ impl Watch {
     }
 }
 
-impl IndexSource {
-    fn check(&self, path: &str, problems: &mut Problems) {
-        match self {
-            Self::Field { pointer } | Self::Selector { pointer, .. } => {
-                problems.pointer(format_args!("{path}.pointer"), pointer);
-            }
-            Self::Label { key } => problems.not_empty(format_args!("{path}.key"), key),
-            Self::Reference { base, namespace, name } => {
-                check_reference(base, namespace.as_deref(), name, path, problems);
-            }
+fn check_source(source: &IndexSource, path: &str, problems: &mut Problems) {
+    match source {
+        IndexSource::Field(pointer) | IndexSource::Selector { pointer, .. } => {
+            problems.pointer(format_args!("{path}.pointer"), pointer);
         }
+        IndexSource::Label(key) => problems.not_empty(format_args!("{path}.key"), key),
+        IndexSource::Reference(reference) => check_reference(reference, path, problems),
     }
 }
 
-impl Mapping {
-    /// Whether the plugin's own code maps.
-    pub(crate) fn is_code(&self) -> bool {
-        matches!(self, Self::Mapper {} | Self::Customize {})
-    }
-
-    fn check(&self, path: &str, primary_indexes: &[Index], problems: &mut Problems) {
-        match self {
-            Self::Label { key } | Self::Annotation { key } => problems.not_empty(format_args!("{path}.key"), key),
-            Self::Field { pointer } => problems.pointer(format_args!("{path}.pointer"), pointer),
-            Self::Reference { base, namespace, name } => {
-                check_reference(base, namespace.as_deref(), name, path, problems);
+fn check_mapping(mapping: &Mapping, path: &str, primary_indexes: &[Index], problems: &mut Problems) {
+    match mapping {
+        Mapping::Label(key) | Mapping::Annotation(key) => problems.not_empty(format_args!("{path}.key"), key),
+        Mapping::Field(pointer) => problems.pointer(format_args!("{path}.pointer"), pointer),
+        Mapping::Reference(reference) => check_reference(reference, path, problems),
+        Mapping::ReferencedBy(index) | Mapping::SelectedBy(index) => {
+            let wants_selectors = matches!(mapping, Mapping::SelectedBy(_));
+            if let Some(what) = misfit(index, primary_indexes, wants_selectors) {
+                problems.add(format_args!("{path}.index"), what);
             }
-            Self::ReferencedBy { index } | Self::SelectedBy { index } => {
-                let wants_selectors = matches!(self, Self::SelectedBy { .. });
-                if let Some(what) = misfit(index, primary_indexes, wants_selectors) {
-                    problems.add(format_args!("{path}.index"), what);
-                }
-            }
-            Self::Owner {} | Self::SameName {} | Self::All {} | Self::Mapper {} | Self::Customize {} => {}
         }
+        Mapping::Itself | Mapping::Owner | Mapping::SameName | Mapping::All | Mapping::Mapper | Mapping::Customize => {}
     }
 }
 
 /// The reason why a mapping cannot go by the primary's index of this name.
 fn misfit(name: &str, primary_indexes: &[Index], wants_selectors: bool) -> Option<String> {
-    let Some(index) = primary_indexes.iter().find(|declared| declared.name == *name) else {
+    let Some(source) = Index::source(primary_indexes, name) else {
         return Some(format!("the primary declares no index {}", quoted(name)));
     };
-    match (wants_selectors, matches!(index.source, IndexSource::Selector { .. })) {
+    match (wants_selectors, matches!(source, IndexSource::Selector { .. })) {
         (true, false) => Some(format!(
             "the primary's index {} is not of selectors: give it a source of the type `selector`, or map by `referencedBy`",
             quoted(name)
@@ -131,11 +122,12 @@ fn misfit(name: &str, primary_indexes: &[Index], wants_selectors: bool) -> Optio
     }
 }
 
-fn check_reference(base: &str, namespace: Option<&str>, name: &str, path: &str, problems: &mut Problems) {
+fn check_reference(reference: &ReferencePath, path: &str, problems: &mut Problems) {
+    let ReferencePath { base, namespace, name } = reference;
     if !base.is_empty() {
         problems.pointer(format_args!("{path}.base"), base);
     }
-    for (field, below) in [("namespace", namespace), ("name", Some(name))] {
+    for (field, below) in [("namespace", namespace.as_ref()), ("name", Some(name))] {
         let Some(below) = below else { continue };
         problems.pointer(format_args!("{path}.{field}"), below);
         if has_each(below) {
@@ -145,29 +137,26 @@ fn check_reference(base: &str, namespace: Option<&str>, name: &str, path: &str, 
     }
 }
 
-impl Predicate {
-    fn check(&self, path: &str, depth: usize, problems: &mut Problems) {
-        if depth > PREDICATE_DEPTH_MAX {
-            let what = format!(
-                "predicates may be nested {PREDICATE_DEPTH_MAX} deep, and this is deeper: say the same with fewer"
-            );
-            problems.add(path, what);
-            return;
-        }
-        match self {
-            Self::Fields { pointers } => problems.pointers(format_args!("{path}.pointers"), pointers),
-            Self::Not { predicate } => predicate.check(&format!("{path}.predicate"), depth + 1, problems),
-            Self::And { predicates } => {
-                if predicates.is_empty() {
-                    let what = "needs at least one predicate: without any it says nothing about a change";
-                    problems.add(format_args!("{path}.predicates"), what);
-                }
-                problems.count(format_args!("{path}.predicates"), predicates.len());
-                for (index, predicate) in predicates.iter().enumerate() {
-                    predicate.check(&format!("{path}.predicates[{index}]"), depth + 1, problems);
-                }
+fn check_predicate(predicate: &Predicate, path: &str, depth: usize, problems: &mut Problems) {
+    if depth > PREDICATE_DEPTH_MAX {
+        let what =
+            format!("predicates may be nested {PREDICATE_DEPTH_MAX} deep, and this is deeper: say the same with fewer");
+        problems.add(path, what);
+        return;
+    }
+    match predicate {
+        Predicate::Fields(pointers) => problems.pointers(format_args!("{path}.pointers"), pointers),
+        Predicate::Not(inner) => check_predicate(inner, &format!("{path}.predicate"), depth + 1, problems),
+        Predicate::And(all) => {
+            if all.is_empty() {
+                let what = "needs at least one predicate: without any it says nothing about a change";
+                problems.add(format_args!("{path}.predicates"), what);
             }
-            Self::Generation {} | Self::Labels {} | Self::Annotations {} => {}
+            problems.count(format_args!("{path}.predicates"), all.len());
+            for (index, inner) in all.iter().enumerate() {
+                check_predicate(inner, &format!("{path}.predicates[{index}]"), depth + 1, problems);
+            }
         }
+        Predicate::Generation | Predicate::Labels | Predicate::Annotations => {}
     }
 }

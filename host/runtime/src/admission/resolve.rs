@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::cache::mapping::{Mapping, PrimaryKind};
-use windlass_core::cache::watch::{IndexSource, WatchSpec};
+use windlass_core::cache::watch::{Index, WatchSpec};
 use windlass_core::object::ObjectKind;
 use windlass_core::rights::grants::{Allowance, Grants, Rule};
 use windlass_core::rights::principal::Role;
@@ -37,8 +37,7 @@ pub(crate) struct Watched {
     /// One for each namespace, or one for all.
     pub(crate) specs: Vec<WatchSpec>,
     pub(crate) resource: Arc<Resource>,
-    /// The declared indexes by their names.
-    pub(crate) indexes: Vec<(Arc<str>, IndexSource)>,
+    pub(crate) indexes: Vec<Index>,
     pub(crate) route: Route,
     /// The definition that would bring the kind, if one may.
     pub(crate) definition: Option<Arc<str>>,
@@ -71,8 +70,7 @@ pub(crate) async fn resolve(
         Role::Finalizer.grants(resource.group(), &resource.plural, places.into_iter().flatten().collect(), vec![]);
     let mut watches = vec![watched(&controller.primary, &resource, Mapping::Itself, &primary, only)?];
     let mapped = controller.owns.iter().map(|watch| (watch, Mapping::Owner));
-    let by_mapping =
-        controller.watches.iter().filter_map(|watch| Some((watch, watch.core_mapping(&controller.primary)?)));
+    let by_mapping = controller.watches.iter().filter_map(|watch| Some((watch, watch.mapping.clone()?)));
     let mapped = mapped.chain(by_mapping);
     for (watch, mapping) in mapped {
         let resource = discovery.resolve(&watch.object_kind()).await?;
@@ -96,12 +94,12 @@ fn watched(
         declared.first().map(|spec| WatchSpec { namespace: namespace.map(Into::into), ..spec.clone() })
     };
     let specs = namespaces.into_iter().filter_map(place).collect();
-    let (kind, predicates) = (watch.object_kind(), watch.core_predicates().into());
+    let (kind, predicates) = (watch.object_kind(), watch.predicates.as_slice().into());
     let (watch_name, deletions) = (watch.name.as_deref().map(Arc::from), watch.deleted);
     let route = Route { kind, watch: watch_name, mapping, predicates, deletions, primary: primary.clone() };
     let definition = kinds::definition_of(resource);
     let resource = resource.clone();
-    Ok(Watched { specs, resource, indexes: watch.core_indexes(), route, definition, is_primary: false })
+    Ok(Watched { specs, resource, indexes: watch.indexes.clone(), route, definition, is_primary: false })
 }
 
 /// Where a kind is watched: None stands for all namespaces, and for a kind without them.

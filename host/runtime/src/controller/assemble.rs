@@ -207,10 +207,10 @@ impl Controller {
     /// Makes the calls of the next version, on the caches of this one.
     pub(super) fn shadow(&self, watching: &Watching) -> ShadowCaller {
         let (declared, watches) = (self.declared().clone(), watching.declared.clone());
-        let stores = watching.primaries.stores.clone();
+        let primaries = watching.primaries.unrelated();
         // What the next version relates to its parents is no matter of the current one's watches.
         let callee: NextCallee =
-            Box::new(move |next| callee(&next, None, &declared, Stores::new(stores.clone()), watches.clone()));
+            Box::new(move |next| callee(&next, None, &declared, primaries.clone(), watches.clone()));
         ShadowCaller {
             backlog: Arc::default(),
             next: self.parts.host.shadows.of(self.parts.plugin.name()),

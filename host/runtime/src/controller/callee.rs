@@ -32,7 +32,7 @@ pub(super) fn callee(
     let mut watches = watches.into_iter().skip(1); // The primary.
     let owned = declared.owns.iter().zip(watches.by_ref()).map(|(watch, (_, watches))| OwnedWatch {
         kind: watch.object_kind(),
-        strategy: watch.core_strategy(),
+        strategy: watch.strategy(),
         watches,
     });
     let owned = owned.collect();

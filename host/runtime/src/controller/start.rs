@@ -37,7 +37,6 @@ impl Controller {
         let (subscriptions, regranted) = (std::mem::take(&mut watching.subscriptions), watching.regranted.clone());
         let watches = watching.specs();
         let scope = PrimaryScope::of(&watching.primary, watching.primary_specs());
-        let indexes = watching.readable.first().map(|primary| primary.indexes.clone()).unwrap_or_default();
         let shadow = self.shadow(&watching);
         let backlog = shadow.backlog.clone();
         let dispatch = Arc::new(self.dispatch(watching, &subscriptions, inherited, phases, backlog));
@@ -61,7 +60,7 @@ impl Controller {
             let sink = KeySink::new(route, queue.clone(), primaries.clone(), dispatch.keys.memory.clone());
             if sink.route.mapping == Mapping::Mapper {
                 let (mapper, controller) = (mapper.clone(), dispatch.callee.controller.clone());
-                let feeder = CodeFeeder::new(subscription, sink, mapper, indexes.clone(), controller);
+                let feeder = CodeFeeder::new(subscription, sink, mapper, controller);
                 self.keep_feeding(&mut running, feeder);
             } else {
                 self.keep_feeding(&mut running, Feeder::new(subscription, sink));

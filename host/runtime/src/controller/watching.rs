@@ -93,7 +93,7 @@ impl Controller {
     }
 
     pub(super) fn subscribe(&self, resolved: Resolved, live: LiveGrants, terms: &Terms) -> Watching {
-        let mut primaries = Vec::new();
+        let (mut primaries, mut indexes_of_primaries) = (Vec::new(), Vec::new());
         let mut readable = Vec::new();
         let mut declared = Vec::new();
         let mut subscriptions = Vec::new();
@@ -105,7 +105,7 @@ impl Controller {
                 defined.push((spec.kind.clone(), name.clone()));
             }
             for spec in watched.specs {
-                let indexes = watched.indexes.iter().map(|(_, source)| source.clone()).collect();
+                let indexes = watched.indexes.iter().map(|index| index.source.clone()).collect();
                 let options = SubscribeOptions { indexes, budget: Some(self.parts.budget.clone()) };
                 let subscription = self.parts.host.informers.subscribe_with(spec.clone(), options);
                 let subscription = subscription.expect("the pointers of a valid manifest are pointers");
@@ -116,9 +116,12 @@ impl Controller {
                 readable.push(Readable { spec, store, indexes: watched.indexes.clone() });
                 subscriptions.push((subscription, watched.route.clone()));
             }
+            if watched.is_primary {
+                indexes_of_primaries = watched.indexes;
+            }
             declared.push((watched.route, readable[first..].to_vec()));
         }
-        let primaries = Stores::new(primaries);
+        let primaries = Stores::new(primaries).found_by(indexes_of_primaries);
         let Resolved { primary, finalizer_grants, .. } = resolved;
         let (impersonate, regranted) = (terms.impersonate.clone(), terms.regranted.clone());
         Watching {

@@ -49,8 +49,6 @@ pub(crate) struct CodeFeeder<S, M> {
     source: S,
     sink: KeySink,
     mapper: M,
-    /// The primary's indexes by their names.
-    indexes: Vec<(Arc<str>, IndexSource)>,
     controller: Arc<str>,
     /// The events that wait for a call.
     waiting: VecDeque<WatchEvent>,
@@ -77,18 +75,11 @@ enum Trouble {
 }
 
 impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
-    pub(crate) fn new(
-        source: S,
-        sink: KeySink,
-        mapper: M,
-        indexes: Vec<(Arc<str>, IndexSource)>,
-        controller: Arc<str>,
-    ) -> Self {
+    pub(crate) fn new(source: S, sink: KeySink, mapper: M, controller: Arc<str>) -> Self {
         Self {
             source,
             sink,
             mapper,
-            indexes,
             controller,
             waiting: VecDeque::new(),
             batch: CODE_CALL_CHANGES_MAX,
@@ -240,8 +231,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
     }
 
     fn indexed(&self, index: &Arc<str>, value: &str) -> Result<Vec<ObjectKey>, String> {
-        let declared = self.indexes.iter().find(|(name, _)| name == index);
-        let Some((_, source)) = declared else {
+        let Some(source) = self.sink.primaries.index(index) else {
             return Err(format!(
                 "it names the index `{index}`, and the manifest declares no such index for the primary"
             ));
@@ -249,7 +239,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         if let (IndexSource::Selector { .. }, Err(error)) = (source, value.parse::<Labels>()) {
             return Err(format!("the value for the index `{index}`, which is of selectors: {error}"));
         }
-        Ok(self.sink.primaries.indexed(source, value))
+        Ok(self.sink.primaries.indexed(index, value))
     }
 
     /// One call about what waits.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_core::cache::mapping::{Mapping, Primaries, PrimaryKind};
 use windlass_core::cache::predicate::{self, Predicate};
 use windlass_core::cache::related::RelatedRules;
-use windlass_core::cache::watch::{IndexSource, WatchEvent};
+use windlass_core::cache::watch::{Index, IndexSource, WatchEvent};
 use windlass_core::defect::Defect;
 use windlass_core::object::run_request;
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
@@ -33,24 +33,41 @@ pub(crate) struct Route {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stores {
     /// One store for each namespace that is watched, or one for all.
-    pub(crate) stores: Arc<[Store]>,
+    by_namespace: Arc<[Store]>,
+    /// The indexes that all of them have.
+    indexes: Arc<[Index]>,
     pub(crate) related: Arc<RelatedRules>,
 }
 
 impl Stores {
     pub(crate) fn new(stores: impl Into<Arc<[Store]>>) -> Self {
-        Self { stores: stores.into(), related: Arc::default() }
+        Self { by_namespace: stores.into(), ..Self::default() }
+    }
+
+    /// The same, with the indexes that the manifest declares for primaries.
+    pub(crate) fn found_by(self, indexes: impl Into<Arc<[Index]>>) -> Self {
+        Self { indexes: indexes.into(), ..self }
+    }
+
+    /// The same primaries, to which nothing is related yet.
+    pub(crate) fn unrelated(&self) -> Self {
+        Self { related: Arc::default(), ..self.clone() }
+    }
+
+    /// The declared index of this name.
+    pub(crate) fn index(&self, name: &str) -> Option<&IndexSource> {
+        Index::source(&self.indexes, name)
     }
 
     /// The primary with this key.
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<Object> {
-        self.stores.iter().find_map(|store| store.get(key))
+        self.by_namespace.iter().find_map(|store| store.get(key))
     }
 
     /// The primary with this key, if it can be told whether there is one: each store is asked under one lock.
     pub(crate) fn find(&self, key: &ObjectKey) -> Result<Option<Object>, NotSynced> {
         let mut found = Ok(None);
-        for store in self.stores.iter() {
+        for store in self.by_namespace.iter() {
             match store.find(key) {
                 Ok(None) => {}
                 Ok(object) => return Ok(object),
@@ -62,29 +79,27 @@ impl Stores {
 
     /// All primaries.
     pub(crate) fn objects(&self) -> impl Iterator<Item = Object> {
-        self.stores.iter().flat_map(Store::all)
+        self.by_namespace.iter().flat_map(Store::all)
     }
 
     /// How many primaries have which conditions.
     pub(crate) fn conditions(&self) -> ConditionCounts {
         let mut all = ConditionCounts::default();
-        self.stores.iter().for_each(|store| all.add(store.conditions()));
+        self.by_namespace.iter().for_each(|store| all.add(store.conditions()));
         all
     }
 }
 
 impl Primaries for Stores {
-    fn indexed(&self, source: &IndexSource, value: &str) -> Vec<ObjectKey> {
-        let found = self.stores.iter().flat_map(|store| store.indexed(source, value));
+    fn indexed(&self, index: &str, value: &str) -> Vec<ObjectKey> {
+        // A mapping names a declared index, or the manifest was refused.
+        let Some(source) = self.index(index) else { return vec![] };
+        let found = self.by_namespace.iter().flat_map(|store| store.indexed(source, value));
         found.map(|object| object.header.key.clone()).collect()
     }
 
     fn all(&self) -> Vec<ObjectKey> {
-        self.stores.iter().flat_map(Store::all).map(|object| object.header.key.clone()).collect()
-    }
-
-    fn related_to(&self, object: &Object, watch: &str) -> Vec<ObjectKey> {
-        self.related.related_to(object, watch)
+        self.by_namespace.iter().flat_map(Store::all).map(|object| object.header.key.clone()).collect()
     }
 }
 
@@ -111,7 +126,10 @@ impl Route {
     /// The keys that `object` concerns. A list of names or references can name any number of primaries, so these must
     /// exist: otherwise one object of a hundred thousand made-up names would cause as many calls with each change.
     fn keys_of(&self, object: &Object, primaries: &Stores) -> Vec<ObjectKey> {
-        let mut keys = self.mapping.keys(object, &self.primary, primaries);
+        let mut keys = match (&self.mapping, &self.watch) {
+            (Mapping::Customize, Some(watch)) => primaries.related.related_to(object, watch),
+            _ => self.mapping.keys(object, &self.primary, primaries),
+        };
         if self.names_many() {
             let mut seen = HashSet::new();
             keys.retain(|key| primaries.get(key).is_some() && seen.insert(key.clone()));
@@ -156,8 +174,7 @@ impl Route {
 
     /// Whether it is known beforehand whom each change of an object concerns, and none goes by unnoticed.
     pub(crate) fn misses_nothing(&self) -> bool {
-        let is_known = !matches!(self.mapping, Mapping::Mapper | Mapping::Customize(_));
-        is_known && self.predicates.is_empty() && self.deletions
+        !self.mapping.is_code() && self.predicates.is_empty() && self.deletions
     }
 
     /// Whether `event` is a change that counts, for a mapping that does not find keys itself.

@@ -8,7 +8,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_core::error::explained;
-use windlass_core::object::selector::Selector;
 use windlass_core::rights::fence::Fenced;
 use windlass_core::rights::grants::{DenialCount, LiveGrants};
 use windlass_core::rights::principal::{Principal, Role};
@@ -60,19 +59,7 @@ pub fn problem(manifest: &Manifest) -> Option<String> {
     if let Err(error) = install::definitions(manifest) {
         return Some(error.to_string());
     }
-    unreadable_selector(manifest)
-}
-
-/// The first label selector that cannot be read. The server would refuse it at each watch, and the controller would
-/// wait for ever.
-fn unreadable_selector(manifest: &Manifest) -> Option<String> {
-    let controllers = manifest.controllers.iter();
-    let watches = controllers.flat_map(|it| std::iter::once(&it.primary).chain(&it.owns).chain(&it.watches));
-    let mut selectors = watches.filter_map(|watch| Some((watch, watch.label_selector.as_deref()?)));
-    selectors.find_map(|(watch, text)| {
-        let error = text.parse::<Selector>().err()?;
-        Some(format!("its manifest selects {} by {text:?}, which is no label selector: {error}", watch.object_kind()))
-    })
+    None
 }
 
 /// Has the definitions of `plugin` installed. None: they are no definitions, which was told of when it was loaded.
@@ -161,18 +148,6 @@ pub(super) async fn tell_denials(host: Arc<Host>, plugin: Arc<str>, stop: Cancel
 mod tests {
     use super::*;
 
-    fn selecting(selector: &str) -> Manifest {
-        let manifest = serde_json::json!({
-            "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
-            "controllers": [{
-                "name": "a",
-                "primary": {"apiVersion": "v1", "kind": "ConfigMap"},
-                "owns": [{"apiVersion": "v1", "kind": "Secret", "labelSelector": selector}],
-            }],
-        });
-        Manifest::from_json(&manifest.to_string()).expect("valid but for its selector")
-    }
-
     #[test]
     fn an_impossible_manifest_is_refused_and_not_ignored() {
         let with = |field: &str, value: serde_json::Value| {
@@ -193,12 +168,5 @@ mod tests {
         });
         let said = problem(&with("crds", serde_json::json!([definition]))).expect("no definition");
         assert!(said.contains("no versions"), "{said}");
-    }
-
-    #[test]
-    fn a_label_selector_that_no_server_would_read_is_named() {
-        assert_eq!(unreadable_selector(&selecting("app=web,tier in (front,back)")), None);
-        let problem = unreadable_selector(&selecting("app in front")).expect("no parentheses");
-        assert!(problem.contains("v1 Secret") && problem.contains("app in front"), "{problem}");
     }
 }

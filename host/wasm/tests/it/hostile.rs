@@ -307,6 +307,11 @@ async fn a_manifest_that_attacks_is_refused() {
         ("all groups", saying(MANIFEST.replace(r#""v1""#, r#""*/*""#)), refused(&["`*/*`"])),
         ("a kind that is a path", saying(MANIFEST.replace("ConfigMap", "../secrets")), refused(&["`../secrets`"])),
         (
+            "a selector that no server reads",
+            manifest(r#","labelSelector":"app in front""#, ""),
+            refused(&["controllers[0].primary.labelSelector: ", "expected '('"]),
+        ),
+        (
             "fifty thousand problems",
             manifest(&format!(r#","namespaces":[{capitals}]"#), ""),
             refused(&["more problems"]),

@@ -7,7 +7,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 use windlass_core::cache::overlay::Overlay;
-use windlass_core::cache::watch::{IndexSource, Projection, WatchSpec};
+use windlass_core::cache::watch::{Index, IndexSource, Projection, WatchSpec};
 use windlass_core::call::ports::{CallContext, ListQuery, Reads as _};
 use windlass_core::object::progress::Stamp;
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
@@ -65,11 +65,11 @@ impl Random {
             1 => Projection::Metadata,
             _ => Projection::fields(["/data/tier".into()]),
         };
-        let sometimes = |random: &mut Self, text: &str| random.0.random_bool(0.4).then(|| Arc::from(text));
+        let mut sometimes = || self.0.random_bool(0.4);
         WatchSpec {
-            namespace: sometimes(self, "prod"),
-            label_selector: sometimes(self, "app=x"),
-            field_selector: sometimes(self, "metadata.name!=b"),
+            namespace: sometimes().then(|| "prod".into()),
+            label_selector: sometimes().then(|| "app=x".parse().expect("a selector")),
+            field_selector: sometimes().then(|| "metadata.name!=b".parse().expect("a selector")),
             projection,
             ..WatchSpec::all(kind())
         }
@@ -95,13 +95,12 @@ impl Random {
 /// The objects of a watch of `spec` in the state `world`, at `version`.
 fn readable(spec: &WatchSpec, world: &World, version: usize) -> (Readable, StoreWriter) {
     let (store, mut writer) = Store::new();
-    let indexes = vec![
-        (Arc::from("tier"), IndexSource::Field("/data/tier".into())),
-        (Arc::from("app"), IndexSource::Label("app".into())),
-    ];
+    let index = |name: &str, source| Index { name: name.into(), source };
+    let indexes =
+        vec![index("tier", IndexSource::Field("/data/tier".into())), index("app", IndexSource::Label("app".into()))];
     let mut parser = ObjectParser::new(spec).expect("pointers");
     writer.update(|contents| {
-        for (_, source) in &indexes {
+        for Index { source, .. } in &indexes {
             contents.declare(source).expect("a pointer");
         }
         for ((namespace, name), object) in world {

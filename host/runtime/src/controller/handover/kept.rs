@@ -9,6 +9,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use windlass_core::cache::mapping::PrimaryKind;
 use windlass_core::cache::watch::WatchSpec;
 use windlass_core::object::ObjectKey;
+use windlass_core::object::selector::ParsedSelector;
 use windlass_core::queue::Queue;
 use windlass_core::write::gate::Gate;
 
@@ -46,13 +47,13 @@ impl PrimaryScope {
     /// That of the `primary` kind, watched by these. The version does not matter: the API server shows one object in
     /// all.
     pub(in crate::controller) fn of<'a>(primary: &PrimaryKind, specs: impl Iterator<Item = &'a WatchSpec>) -> Self {
-        let text = |it: &Option<Arc<str>>| it.as_deref().unwrap_or_default().to_owned();
+        let owned = |text: Option<&str>| text.unwrap_or_default().to_owned();
         let mut watches: Vec<_> = specs
             .map(|spec| {
-                let (namespace, labels, fields) = (&spec.namespace, &spec.label_selector, &spec.field_selector);
-                let kind = [spec.kind.group().to_owned(), spec.kind.kind.to_string()];
-                let [group, kind] = kind;
-                [group, kind, text(namespace), text(labels), text(fields)]
+                let (group, kind) = (spec.kind.group().to_owned(), spec.kind.kind.to_string());
+                let labels = spec.label_selector.as_ref().map(ParsedSelector::text);
+                let fields = spec.field_selector.as_ref().map(ParsedSelector::text);
+                [group, kind, owned(spec.namespace.as_deref()), owned(labels), owned(fields)]
             })
             .collect();
         watches.sort();
@@ -322,7 +323,7 @@ mod tests {
         let kind = ObjectKind::new(version, "WebApp");
         let spec = |namespace: &&str| WatchSpec {
             namespace: Some((*namespace).into()),
-            label_selector: labels.map(Into::into),
+            label_selector: labels.map(|labels| labels.parse().expect("a selector")),
             ..WatchSpec::all(kind.clone())
         };
         let specs: Vec<_> = namespaces.iter().map(spec).collect();

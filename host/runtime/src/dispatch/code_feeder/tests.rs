@@ -6,7 +6,7 @@ use futures::FutureExt;
 use tokio::sync::mpsc;
 use windlass_core::cache::mapping::{Mapping, PrimaryKind};
 use windlass_core::cache::predicate::Predicate;
-use windlass_core::cache::watch::Tombstone;
+use windlass_core::cache::watch::{Index, Tombstone};
 use windlass_core::clock::{Clock, Moment};
 use windlass_core::object::{Header, Object, ObjectKind};
 use windlass_core::queue::{ItemExponential, Queue};
@@ -91,11 +91,12 @@ fn stage(turns: usize) -> Stage {
         primary: PrimaryKind { kind: ObjectKind::new("v1", "ConfigMap"), namespaced: true },
     };
     let memory = Arc::<Mutex<KeyMemory>>::default();
-    let sink = KeySink::new(route, queue.clone(), cache.primaries(), memory);
     let selector = windlass_core::cache::watch::SelectorForm::Labels;
     let selector = IndexSource::Selector { pointer: "/data".into(), form: selector };
-    let indexes = vec![("by-app".into(), Filled::by_app()), ("by-selector".into(), selector)];
-    let feeder = CodeFeeder::new(source, sink, mapper.clone(), indexes, "shops".into());
+    let index = |name: &str, source| Index { name: name.into(), source };
+    let indexes = [index("by-app", Filled::by_app()), index("by-selector", selector)];
+    let sink = KeySink::new(route, queue.clone(), cache.primaries().found_by(indexes), memory);
+    let feeder = CodeFeeder::new(source, sink, mapper.clone(), "shops".into());
     Stage { feeder, events, mapper, queue, _cache: cache }
 }
 

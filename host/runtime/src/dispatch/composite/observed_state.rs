@@ -12,7 +12,6 @@ use windlass_core::call::compose::{
 };
 use windlass_core::call::ports::{CallContext, ListQuery, Ports};
 use windlass_core::error::{ApiError, ApiReason};
-use windlass_core::object::selector::Selector;
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::queue::outcome::{CallResult, Failure};
 use windlass_kube::{Readable, Store};
@@ -66,10 +65,8 @@ impl OwnedWatch {
     fn hides(&self, labels: &BTreeMap<String, String>) -> Option<&str> {
         let labels = labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect();
         self.watches.iter().find_map(|watch| {
-            let text = watch.spec.label_selector.as_deref()?;
-            // One that cannot be read has been refused when the plugin was loaded.
-            let selector: Selector = text.parse().ok()?;
-            (!selector.matches(&labels)).then_some(text)
+            let selector = watch.spec.label_selector.as_ref()?;
+            (!selector.matches(&labels)).then(|| selector.text())
         })
     }
 }
@@ -207,7 +204,7 @@ impl RelatedWatch {
         let mapping = &self.route.mapping;
         // What is related to all primaries, or was found by the primary's own rules, need not be asked to which.
         let is_related = |object: &Object| {
-            matches!(mapping, Mapping::All | Mapping::Customize(_))
+            matches!(mapping, Mapping::All | Mapping::Customize)
                 || mapping.keys(object, &self.route.primary, primaries).contains(key)
         };
         let mut found: BTreeMap<ObjectKey, ObjectKind> = BTreeMap::new();
@@ -225,10 +222,7 @@ impl RelatedWatch {
 
     /// The name of the watch, if the plugin itself says which of its objects are related to a parent.
     fn customized(&self) -> Option<&Arc<str>> {
-        match &self.route.mapping {
-            Mapping::Customize(watch) => Some(watch),
-            _ => None,
-        }
+        self.route.watch.as_ref().filter(|_| self.route.mapping == Mapping::Customize)
     }
 
     /// Objects of `store` among which all are that map to `primary`. None: it takes a look at all.
@@ -238,7 +232,8 @@ impl RelatedWatch {
             Mapping::Itself => Some(store.get(key).into_iter().collect()),
             Mapping::Owner => Some(store.owned_by(&primary.header.uid.text())),
             Mapping::SameName => near(store, key, &key.name),
-            Mapping::ReferencedBy(source) => {
+            Mapping::ReferencedBy(index) => {
+                let source = primaries.index(index)?;
                 let mut found = Vec::new();
                 let body = body(primary);
                 for name in &source.values(primary, &body) {
@@ -249,8 +244,8 @@ impl RelatedWatch {
                 }
                 Some(found)
             }
-            Mapping::SelectedBy(source) => {
-                let selectors = source.selectors(&body(primary));
+            Mapping::SelectedBy(index) => {
+                let selectors = primaries.index(index)?.selectors(&body(primary));
                 let is_selected = |object: &Object| selectors.iter().any(|it| it.matches(&object.header.labels));
                 let mut found = match &key.namespace {
                     Some(namespace) => [store.in_namespace(namespace), store.in_namespace("")].concat(),
@@ -259,7 +254,8 @@ impl RelatedWatch {
                 found.retain(is_selected);
                 Some(found)
             }
-            Mapping::Customize(watch) => {
+            Mapping::Customize => {
+                let watch = self.customized()?;
                 let rules = primaries.related.of(key);
                 let of_watch = rules.iter().filter(|rule| rule.watch == *watch);
                 Some(of_watch.flat_map(|rule| by_rule(store, key, rule)).collect())
