@@ -34,7 +34,7 @@ const TOKEN_BYTES_MAX: usize = 128;
 /// The maximum length of a field manager's suffix. A field manager has at most 128 characters.
 const SUFFIX_BYTES_MAX: usize = 32;
 /// The maximum length of selectors, pointers and page tokens, and the maximum number of pointers of a read.
-const TEXT_BYTES_MAX: usize = 4 << 10;
+const PARAMETER_BYTES_MAX: usize = 4 << 10;
 const FIELDS_MAX: usize = 64;
 /// The longest reason and note that `events.k8s.io/v1` accepts.
 const EVENT_REASON_BYTES_MAX: usize = 128;
@@ -226,8 +226,8 @@ fn quoted(text: &str) -> String {
 /// Each pointer of a read costs a traversal of the object.
 pub(crate) fn check_fields(fields: Option<&[String]>) -> Result<(), Malformed> {
     let fields = fields.unwrap_or_default();
-    if fields.len() > FIELDS_MAX || fields.iter().any(|pointer| pointer.len() > TEXT_BYTES_MAX) {
-        return Err(format!("at most {FIELDS_MAX} fields of {TEXT_BYTES_MAX} bytes can be read at a time"));
+    if fields.len() > FIELDS_MAX || fields.iter().any(|pointer| pointer.len() > PARAMETER_BYTES_MAX) {
+        return Err(format!("at most {FIELDS_MAX} fields of {PARAMETER_BYTES_MAX} bytes can be read at a time"));
     }
     Ok(())
 }
@@ -238,7 +238,9 @@ pub(super) fn check_limit(limit: u32) -> Result<(), Malformed> {
 
 pub(crate) fn short(what: &str, text: Option<String>) -> Result<Option<String>, Malformed> {
     match text {
-        Some(text) if text.len() > TEXT_BYTES_MAX => Err(format!("the {what} is longer than {TEXT_BYTES_MAX} bytes")),
+        Some(text) if text.len() > PARAMETER_BYTES_MAX => {
+            Err(format!("the {what} is longer than {PARAMETER_BYTES_MAX} bytes"))
+        }
         text => Ok(text),
     }
 }
