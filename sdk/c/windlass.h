@@ -444,6 +444,33 @@ const windlass_error *windlass_writes_create(const windlass_json *object, const 
 const windlass_error *windlass_writes_update(const windlass_json *object, const windlass_write_options *options, windlass_json **updated) WINDLASS_MUST_USE;
 // Server-side, as the plugin's field manager.
 const windlass_error *windlass_writes_apply(const windlass_json *object, const windlass_write_options *options, windlass_json **applied) WINDLASS_MUST_USE;
+// The effect of `windlass_writes_ensure`, with the object as it is now.
+typedef struct windlass_ensured {
+    enum {
+        // The cache shows the object with all desired fields, and nothing was sent.
+        WINDLASS_UNCHANGED,
+        // It did not exist.
+        WINDLASS_CREATED,
+        // It lacked some of the desired fields.
+        WINDLASS_PATCHED
+    } effect;
+    windlass_json *object;
+} windlass_ensured;
+
+// Creates the object if the cache has none, or else sends the smallest merge patch that brings its fields about, or nothing if they are
+// there. The kind must be watched. `ensured` may be NULL.
+//
+// Prefer `windlass_writes_apply`: it also removes the fields that the plugin applied before and no longer wants, and two writers of one
+// field find out about each other. This costs the server less, as a create is cheaper than an apply, and does neither:
+//
+// - A field that is left out of the object stays as it is. Null removes a field.
+// - A list is the plugin's as a whole. It is as desired if it has as many elements, and each has the desired fields. An element that is
+//   written keeps its other fields if it has the same `name` as the one in its place.
+// - Owners and finalizers are added to those of others. An object that another controller owns is an error with reason
+//   WINDLASS_ALREADY_EXISTS. To own the object, put a `windlass_owner_reference` into it.
+// - `status` is not compared: write it with `windlass_writes_apply_status`.
+// - Write values as the server stores them. A quantity of `0.5` is stored as `500m`, and differs each time.
+const windlass_error *windlass_writes_ensure(const windlass_json *object, windlass_ensured *ensured) WINDLASS_MUST_USE;
 // Applies the status of an object, by force: it has no other writer.
 const windlass_error *windlass_writes_apply_status(const windlass_ref *target, windlass_json *status) WINDLASS_MUST_USE;
 const windlass_error *windlass_writes_patch(const windlass_ref *target, windlass_patch_type type, const windlass_json *patch,
@@ -688,7 +715,8 @@ typedef struct windlass_http_error {
 
 // Sends a request and reads the whole response. Any status is a response. False: there is none, as `error` says.
 bool windlass_http_fetch(const windlass_http_request *request, windlass_http_response *response, windlass_http_error *error) WINDLASS_MUST_USE;
-// An error for a call that failed because of it: terminal if the request is malformed, else transient.
+// An error for a call that failed because of it: terminal if the request is malformed, an error of the API with WINDLASS_NOT_GRANTED
+// if it is not granted (so that the key runs again when the policy changes), else transient.
 const windlass_error *windlass_http_failure(const windlass_http_request *request, const windlass_http_error *error);
 
 // --- Mappings as code: WINDLASS_MAPPER for a reconciler, WINDLASS_CUSTOMIZER for a composer ---

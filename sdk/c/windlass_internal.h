@@ -43,6 +43,15 @@ const windlass_error *windlass_error_of_json(const char *what, const windlass_js
 
 windlass_text windlass_manifest_text(const windlass_manifest *manifest);
 
+// --- reconciler/ensure.c ---
+
+// The merge patch that brings the fields of `desired` about. NULL: they are there.
+windlass_json *windlass_ensure_patch(const windlass_json *cached, const windlass_json *desired);
+// The version that the patch is about, if it replaces a list that others write, too.
+windlass_text windlass_ensure_version(const windlass_json *cached, const windlass_json *patch);
+// Kind and name of the controller of `cached`, if `desired` names another one.
+const char *windlass_ensure_other_controller(const windlass_json *cached, const windlass_json *desired);
+
 // --- What the macros WINDLASS_RECONCILER, WINDLASS_COMPOSER, WINDLASS_MAPPER and WINDLASS_CUSTOMIZER define ---
 
 const windlass_manifest *windlass_plugin_manifest(void);

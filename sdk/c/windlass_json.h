@@ -97,7 +97,8 @@ int64_t windlass_json_int_at(const windlass_json *value, const char *pointer, in
 // Whether two values mean the same: the order of members does not count, nor how a number is written.
 bool windlass_json_equal(const windlass_json *one, const windlass_json *other);
 // Whether an object has every wanted field with the wanted value. What the server and others added does not count, just as an
-// apply leaves it: of a list, each wanted element must be there, wherever it stands.
+// apply leaves it: of a list, each wanted element must be there, wherever it stands. Do not skip an apply by it: it does not see a
+// field that is no longer wanted, nor a missing owner. The host itself skips an apply that would change nothing.
 bool windlass_has_fields(const windlass_json *object, const windlass_json *wanted);
 
 // --- Making ---

@@ -54,6 +54,9 @@ func Decode(document []byte, into any) error { return host.Decode(string(documen
 // HasFields says whether an object has every wanted field with the wanted value. Additions by the server and others do
 // not count, just as an apply leaves them. Of a list, each wanted element must be present, at any position. Both may be
 // anything that JSON can hold.
+//
+// Do not skip an apply by it: it does not see a field that is no longer wanted, nor a missing owner. The host itself skips
+// an apply that would change nothing.
 func HasFields(object, wanted any) bool {
 	switch wanted := wanted.(type) {
 	case map[string]any:

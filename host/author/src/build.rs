@@ -117,6 +117,12 @@ pub async fn build(wish: &BuildRequest, sandbox: &Sandbox) -> Result<Built, Buil
         }
         BuildOutput::Joined(script) => starlark::component(&folder.join(script), facts.kind())?,
     };
+    // A script must be the last part of its file.
+    let is_script = matches!(plan.output, BuildOutput::Joined(_));
+    let component = match facts.file.language.title() {
+        Some(title) if !is_script => windlass_componentize::labelled(component, title),
+        _ => component,
+    };
     let name = &facts.file.name;
     let out = wish.out.clone().unwrap_or_else(|| folder.join("build").join(format!("{name}.wasm")));
     let told = |error: &LoadError| match &plan.output {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_saphyr::Spanned;
+use windlass_core::life::instances::Instances;
 use windlass_manifest::{is_dns_label, nearest};
 
 use windlass_files::read_whole;
@@ -72,6 +73,36 @@ impl Language {
     #[must_use]
     pub fn called(name: &str) -> Option<Self> {
         Self::KNOWN.iter().find(|(known, _)| *known == name).map(|(_, language)| *language)
+    }
+
+    /// The language's name in built plugins. `None` if only the author knows it.
+    #[must_use]
+    pub fn title(self) -> Option<&'static str> {
+        match self {
+            Self::Rust => Some("Rust"),
+            Self::Go => Some("Go"),
+            Self::Python => Some("Python"),
+            Self::JavaScript => Some("JavaScript"),
+            Self::TypeScript => Some("TypeScript"),
+            Self::C => Some("C"),
+            Self::Starlark => Some("Starlark"),
+            Self::Other => None,
+        }
+    }
+
+    /// The language with this title.
+    #[must_use]
+    pub fn titled(title: &str) -> Option<Self> {
+        Self::KNOWN.iter().map(|(_, language)| *language).find(|language| language.title() == Some(title))
+    }
+
+    /// The instances that a policy should choose, given the cost of a fresh one in this language (docs/benchmarks.md).
+    #[must_use]
+    pub fn instances(self) -> Instances {
+        match self {
+            Self::Go | Self::Python | Self::JavaScript | Self::TypeScript | Self::Starlark => Instances::Reuse,
+            Self::Rust | Self::C | Self::Other => Instances::Fresh,
+        }
     }
 }
 
@@ -241,6 +272,19 @@ watch: [\"src/**\"]
 
     fn read(text: &str) -> Result<BuildFile, String> {
         parse(Path::new(NAME), text.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_built_plugin_says_which_language_it_is_in() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("shop.wasm");
+        for (name, language) in Language::KNOWN {
+            let empty = b"\0asm\x0d\0\x01\0".to_vec();
+            let built = windlass_componentize::labelled(empty, language.title().expect("a title"));
+            std::fs::write(&path, built).expect("it is written");
+            let contents = windlass_wasm::Contents::read(&path, &windlass_wasm::Limits::default()).expect("it is read");
+            assert_eq!(contents.language().as_deref().and_then(Language::titled), Some(language), "{name}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use windlass_componentize::{ComponentizeError, componentize};
+use windlass_componentize::{ComponentizeError, componentize, labelled};
 use windlass_wasm::{LoadError, LoadProblem};
 
 use crate::file::PluginKind;
@@ -63,6 +63,7 @@ pub(crate) fn component(path: &Path, kind: PluginKind) -> Result<Vec<u8>, Starla
     };
     let module = packed.and_then(|packed| lz4_flex::decompress_size_prepended(packed).ok());
     let interpreter = componentize(&module.ok_or(StarlarkError::NoInterpreter)?)?;
+    let interpreter = labelled(interpreter, "Starlark");
     Ok(windlass_wasm::joined(&interpreter, &script))
 }
 

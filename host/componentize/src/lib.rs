@@ -10,6 +10,7 @@ mod python;
 mod sections;
 mod world;
 
+use wasm_encoder::{ProducersField, ProducersSection, Section};
 use wasmparser::{Encoding, Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 
@@ -68,6 +69,16 @@ pub fn componentize(module: &[u8]) -> Result<Vec<u8>, ComponentizeError> {
     imports::check(&shape.imports)?;
     let component = encode(module, &shape, interface);
     finished(&component.map_err(|error| ComponentizeError::Misfit(format!("{error:#}")))?)
+}
+
+/// The component with its author's language. The tools leave no trace of it where the code that runs is an
+/// interpreter's.
+#[must_use]
+pub fn labelled(mut component: Vec<u8>, language: &str) -> Vec<u8> {
+    let mut languages = ProducersField::new();
+    languages.value(language, "");
+    ProducersSection::new().field("language", &languages).append_to(&mut component);
+    component
 }
 
 fn finished(component: &[u8]) -> Result<Vec<u8>, ComponentizeError> {

@@ -27,14 +27,45 @@ impl Controller {
     /// status of primaries.
     #[must_use]
     pub fn implied_access(&self) -> Vec<ImpliedAccess> {
-        let primary = [
-            access("reconciles", &self.primary, None, READ),
-            access("writes the status of", &self.primary, Some("status"), STATUS),
-        ];
+        let primary = access("reconciles", &self.primary, None, READ);
+        let status = access("writes the status of", &self.primary, Some("status"), STATUS);
+        let status = Some(status).filter(|status| !has_no_status(&status.kind));
         let owned = self.owns.iter().map(|watch| access("owns", watch, None, OWN));
         let watched = self.watches.iter().map(|watch| access("watches", watch, None, READ));
-        primary.into_iter().chain(owned).chain(watched).collect()
+        std::iter::once(primary).chain(status).chain(owned).chain(watched).collect()
     }
+}
+
+/// Kinds of Kubernetes that have no status, by group and kind. Asking for it would puzzle reviewers of the rights.
+const WITHOUT_STATUS: &[(&str, &str)] = &[
+    ("", "ConfigMap"),
+    ("", "Endpoints"),
+    ("", "Event"),
+    ("", "LimitRange"),
+    ("", "PodTemplate"),
+    ("", "Secret"),
+    ("", "ServiceAccount"),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+    ("apps", "ControllerRevision"),
+    ("coordination.k8s.io", "Lease"),
+    ("discovery.k8s.io", "EndpointSlice"),
+    ("events.k8s.io", "Event"),
+    ("networking.k8s.io", "IngressClass"),
+    ("networking.k8s.io", "NetworkPolicy"),
+    ("node.k8s.io", "RuntimeClass"),
+    ("rbac.authorization.k8s.io", "ClusterRole"),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+    ("rbac.authorization.k8s.io", "Role"),
+    ("rbac.authorization.k8s.io", "RoleBinding"),
+    ("scheduling.k8s.io", "PriorityClass"),
+    ("storage.k8s.io", "CSIDriver"),
+    ("storage.k8s.io", "CSINode"),
+    ("storage.k8s.io", "StorageClass"),
+];
+
+fn has_no_status(kind: &ObjectKind) -> bool {
+    WITHOUT_STATUS.contains(&(kind.group(), &*kind.kind))
 }
 
 fn access(

@@ -466,6 +466,14 @@ fn watching_and_owning_imply_access() {
     );
 }
 
+#[test]
+fn a_primary_of_a_kind_without_status_asks_for_no_status() {
+    let secrets = json!({"apiVersion": "v1", "kind": "Secret"});
+    let manifest = read(&with("/controllers/0/primary", secrets)).expect("valid");
+    let access = manifest.controllers[0].implied_access();
+    assert!(access.iter().all(|access| access.subresource.is_none()), "{access:?}");
+}
+
 /// A definition of this name, group and plural, with these annotations.
 fn definition(name: &str, group: &str, plural: &str, annotations: &Value) -> Value {
     json!({

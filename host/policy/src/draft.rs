@@ -6,18 +6,25 @@
 
 use std::fmt::Write as _;
 
-use windlass_core::rights::grants::{Allowance, HttpRule, Rule};
+use windlass_core::life::instances::Instances;
+use windlass_core::rights::grants::{HttpRule, Rule};
 use windlass_manifest::{API_VERSION, Manifest};
 
 use super::asks::Ask;
 use super::document::POLICY;
-use super::sensitive;
+use super::{http, sensitive};
+
+/// The lines of a policy that have the plugin keep its instances, and why.
+pub const REUSE: &str = "\
+    # An instance serves many calls: a fresh one costs several times as much in this language. Nothing may depend on what a call\n\
+    # leaves behind in variables.\n\
+    instances: reuse\n";
 
 /// A policy that grants all of `asks` and everything else that the manifest asks for. It is paused unless `in_force`,
-/// because a host may read it before a person has. `digest` tells the reader which plugin file it was written for.
+/// because a host may read it before a person has. `digest` tells the reader which plugin file it was written for, and
+/// `instances` are those that suit the plugin's language.
 #[must_use]
-pub fn draft(manifest: &Manifest, digest: &str, asks: &[Ask], in_force: bool) -> String {
-    let asked = manifest.asked(vec![]);
+pub fn draft(manifest: &Manifest, digest: &str, asks: &[Ask], in_force: bool, instances: Instances) -> String {
     let mut text = format!(
         "# What the plugin {name} asks for, as `windlass grant` wrote it for review: version {version}, sha256 {digest}.\n\
          # It may do what stands here and nothing else. What you take away it is denied, and the log then names the rule.\n\
@@ -25,13 +32,14 @@ pub fn draft(manifest: &Manifest, digest: &str, asks: &[Ask], in_force: bool) ->
          apiVersion: {API_VERSION}\n\
          kind: {POLICY}\n\
          plugin: {name}\n\
-         {paused}\
+         {paused}{reuse}\
          # impersonate: NAMESPACE/SERVICEACCOUNT   # acts with that account's rights instead of the host's\n",
         paused = if in_force {
             ""
         } else {
             "paused: true   # the plugin is not called: take this line away when you have read the rest\n"
         },
+        reuse = if instances == Instances::Reuse { REUSE } else { "" },
         name = manifest.name,
         version = manifest.version,
     );
@@ -39,7 +47,7 @@ pub fn draft(manifest: &Manifest, digest: &str, asks: &[Ask], in_force: bool) ->
     for ask in asks {
         push_ask(&mut text, ask);
     }
-    push_rest(&mut text, &asked, &manifest.finalizer());
+    push_rest(&mut text, manifest);
     text
 }
 
@@ -58,11 +66,13 @@ fn push_ask(text: &mut String, ask: &Ask) {
     push_rule(text, &ask.rule);
 }
 
-fn push_rest(text: &mut String, asked: &Allowance, own_finalizer: &str) {
-    if !asked.http.is_empty() {
+fn push_rest(text: &mut String, manifest: &Manifest) {
+    let (asked, own_finalizer) = (manifest.asked(vec![]), manifest.finalizer());
+    let http = http::asked(manifest);
+    if !http.is_empty() {
         text.push_str("http:\n");
     }
-    for rule in &asked.http {
+    for rule in &http {
         for why in sensitive::of_http(rule) {
             comment(text, &format!("SENSITIVE: {why}"));
         }
@@ -79,7 +89,7 @@ fn push_rest(text: &mut String, asked: &Allowance, own_finalizer: &str) {
         text.push_str("finalizers:\n");
     }
     for name in &asked.finalizers {
-        if let Some(why) = sensitive::of_finalizer(name, own_finalizer) {
+        if let Some(why) = sensitive::of_finalizer(name, &own_finalizer) {
             comment(text, &format!("SENSITIVE: {why}"));
         }
         let _ = writeln!(text, "- {}", quoted(name));
@@ -103,12 +113,15 @@ pub fn push_rule(text: &mut String, rule: &Rule) {
 
 /// Adds an HTTP rule as an item of a YAML list.
 pub fn push_http(text: &mut String, rule: &HttpRule) {
-    let HttpRule { scheme, host, port, methods, .. } = rule;
+    let HttpRule { scheme, host, port, methods, addresses } = rule;
     let _ = writeln!(text, "- scheme: {scheme}\n  host: {}", quoted(host));
     if let Some(port) = port {
         let _ = writeln!(text, "  port: {port}");
     }
     let _ = writeln!(text, "  methods: {}", flow(methods));
+    if !addresses.is_empty() {
+        let _ = writeln!(text, "  addresses: {}", flow(addresses));
+    }
 }
 
 fn comment(text: &mut String, line: &str) {
@@ -140,7 +153,39 @@ pub(crate) fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::asks::{ClusterNames, asks};
+    use crate::document;
+
+    fn drafted(instances: Instances) -> String {
+        let manifest = serde_json::json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
+            "controllers": [{"name": "a", "primary": {"apiVersion": "v1", "kind": "ConfigMap"}}],
+            "http": [{"scheme": "http", "host": "10.1.2.3", "methods": ["GET"]}],
+        });
+        let manifest = Manifest::from_json(&manifest.to_string()).expect("valid");
+        let asks = asks(&manifest, &ClusterNames::default());
+        draft(&manifest, "0", &asks, false, instances)
+    }
+
+    #[test]
+    fn a_draft_grants_the_address_that_is_asked_for() {
+        let text = drafted(Instances::Fresh);
+        let policy = document::policy(Path::new("a"), text.as_bytes(), "a").expect("a policy");
+        assert_eq!(policy.allowance.http[0].addresses, ["10.1.2.3/32"], "{text}");
+        assert!(text.contains("SENSITIVE: lifts the denial"), "{text}");
+    }
+
+    #[test]
+    fn a_draft_has_the_instances_that_suit_the_language() {
+        for instances in [Instances::Fresh, Instances::Reuse] {
+            let text = drafted(instances);
+            let policy = document::policy(Path::new("a"), text.as_bytes(), "a").expect("a policy");
+            assert_eq!(policy.instances, instances, "{text}");
+        }
+    }
 
     #[test]
     fn text_of_an_author_stays_in_its_quotes() {

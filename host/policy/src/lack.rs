@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use windlass_core::object::ObjectKey;
-use windlass_core::rights::grants::{Access, Allowance, HttpRule, Rule};
+use windlass_core::rights::egress::AddressClass;
+use windlass_core::rights::grants::{Access, Allowance, Cidr, HttpRule, Rule};
 
 /// The maximum number of combinations that are compared for one rule. Only a policy that splits the rule in very many
 /// ways has more.
@@ -191,15 +192,29 @@ pub(crate) fn of_names<'a>(asked: &'a [String], allowed: &[String]) -> Vec<&'a S
     asked.iter().filter(|name| !allowed.iter().any(|it| it == "*" || it == *name)).collect()
 }
 
-/// The part of `asked` that no rule of `allowed` covers, checked method by method.
+/// The part of `asked` that no rule of `allowed` covers, method by method. A method is covered only if the rules that
+/// cover it name the addresses, too.
 pub(crate) fn of_http(asked: &HttpRule, allowed: &[HttpRule]) -> Option<HttpRule> {
     let covers = |rule: &&HttpRule| {
         rule.scheme == asked.scheme && rule.port() == asked.port() && covers_host(&rule.host, &asked.host)
     };
     let covering: Vec<_> = allowed.iter().filter(covers).collect();
-    let has = |method: &String| covering.iter().any(|rule| rule.methods.iter().any(|it| it == "*" || it == method));
+    let has = |method: &String| {
+        let covering = covering.iter().filter(|rule| rule.methods.iter().any(|it| it == "*" || it == method));
+        let covering: Vec<_> = covering.collect();
+        let names = |address: &String| covering.iter().any(|rule| names_address(&rule.addresses, address));
+        !covering.is_empty() && asked.addresses.iter().all(names)
+    };
     let methods: Vec<_> = asked.methods.iter().filter(|method| !has(method)).cloned().collect();
     (!methods.is_empty()).then(|| HttpRule { methods, ..asked.clone() })
+}
+
+/// Whether one of `ranges` holds the single address `asked`, as the host sees it.
+fn names_address(ranges: &[String], asked: &str) -> bool {
+    let Some(address) = asked.split('/').next().and_then(|address| address.parse().ok()) else { return false };
+    let exact = AddressClass::of(address).is_some_and(AddressClass::needs_exact);
+    let mut ranges = ranges.iter().filter_map(|range| range.parse::<Cidr>().ok());
+    ranges.any(|range| range.contains(address) && (!exact || range.is_single()))
 }
 
 fn covers_host(pattern: &str, asked: &str) -> bool {
@@ -342,6 +357,28 @@ mod tests {
         assert_eq!(of_http(&asked, &[rule("*.example.com", &["*"])]), None);
         assert_eq!(of_http(&asked, &[rule("api.example.com", &["GET"])]), Some(rule("api.example.com", &["POST"])));
         assert_eq!(of_http(&rule("*.example.com", &["GET"]), &[asked]).map(|lack| lack.methods), Some(list(&["GET"])));
+    }
+
+    #[test]
+    fn of_http_to_an_address_the_policy_must_name_it() {
+        let rule = |addresses: &[&str]| HttpRule {
+            scheme: windlass_core::rights::grants::Scheme::Http,
+            host: "10.0.0.1".to_owned(),
+            port: None,
+            methods: list(&["GET"]),
+            addresses: list(addresses),
+        };
+        let asked = rule(&["10.0.0.1/32"]);
+        assert_eq!(of_http(&asked, &[rule(&[])]), Some(asked.clone()));
+        assert_eq!(of_http(&asked, &[rule(&["10.0.0.0/8"])]), None);
+        let metadata = |addresses: &[&str]| HttpRule { host: "169.254.169.254".to_owned(), ..rule(addresses) };
+        let asked = metadata(&["169.254.169.254/32"]);
+        assert_eq!(
+            of_http(&asked, &[metadata(&["169.254.0.0/16"])]),
+            Some(asked.clone()),
+            "it must be named by itself"
+        );
+        assert_eq!(of_http(&asked, &[metadata(&["169.254.169.254"])]), None);
     }
 
     #[test]

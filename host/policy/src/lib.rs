@@ -8,6 +8,7 @@ pub mod document;
 pub mod draft;
 #[cfg(test)]
 mod examples;
+mod http;
 mod lack;
 mod narrowed;
 pub mod problem;

@@ -5,7 +5,7 @@ use windlass_manifest::Manifest;
 
 use super::asks::Ask;
 use super::draft::{push_http, push_rule};
-use super::{lack, narrowed, sensitive};
+use super::{http, lack, narrowed, sensitive};
 
 /// All requests of a plugin and the missing part of each.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ pub fn review(manifest: &Manifest, asks: Vec<Ask>, layers: &[&Allowance]) -> Pol
     let others_finalizer = |name: &String| sensitive::of_finalizer(name, &own).into_iter().collect();
     PolicyReview {
         rules: each(asks, |ask| lacking_rules(&ask.rule, layers), |ask| sensitive::of_rule(&ask.rule)),
-        http: each(rest.http, lacks_http, sensitive::of_http),
+        http: each(http::asked(manifest), lacks_http, sensitive::of_http),
         crds: each(rest.crds, |name| lacks_name(name, |layer| &layer.crds), |_| vec![sensitive::CRDS]),
         finalizers: each(rest.finalizers, |name| lacks_name(name, |layer| &layer.finalizers), others_finalizer),
     }

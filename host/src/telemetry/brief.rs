@@ -1,7 +1,7 @@
 //! Log lines for plugin authors: a short line for each call, write, log line and event, without the fields that only
 //! tell replicas or generations apart.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::{self, Write as _};
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -37,6 +37,9 @@ const NO_SECOND_REPORT: Duration = Duration::MAX;
 /// More different failures than anybody reads.
 const REMEMBERED_FAILURES_MAX: usize = 512;
 
+/// More controllers than anybody's plugins have together.
+const REMEMBERED_CONTROLLERS_MAX: usize = 512;
+
 /// Of a source map, which may have the text of all files of a program.
 const SOURCE_MAP_BYTES_MAX: u64 = 256 << 20;
 
@@ -57,6 +60,8 @@ pub(crate) struct Brief {
     colours: bool,
     options: BriefOptions,
     told: Mutex<ToldFailures>,
+    /// Plugins and their controllers, as far as they have been in the log.
+    controllers: Mutex<BTreeSet<(String, String)>>,
 }
 
 /// The failures in the log so far, by their text: one that comes again and again is written once in full, and then
@@ -88,11 +93,20 @@ impl ToldFailures {
 
 impl Brief {
     pub(crate) fn new(options: BriefOptions) -> Self {
-        Self { colours: std::io::stderr().is_terminal(), options, told: Mutex::default() }
+        let (told, controllers) = (Mutex::default(), Mutex::default());
+        Self { colours: std::io::stderr().is_terminal(), options, told, controllers }
     }
 
     /// The line of an event at `now`. None: it says nothing new.
-    fn told(&self, target: &str, level: Level, fields: &BTreeMap<&'static str, String>, now: u64) -> Option<BriefLine> {
+    fn told(
+        &self,
+        target: &str,
+        level: Level,
+        fields: &mut BTreeMap<&'static str, String>,
+        now: u64,
+    ) -> Option<BriefLine> {
+        self.name_controller(fields);
+        let fields = &*fields;
         let read_map = || {
             let text = read_text(self.options.source_map.as_ref()?, SOURCE_MAP_BYTES_MAX).ok()?;
             SourceMap::read(&text)
@@ -118,6 +132,27 @@ impl Brief {
     }
 }
 
+impl Brief {
+    /// Puts the controller before the key, as in `shops default/hello`, if its plugin has several: each has keys of its
+    /// own.
+    fn name_controller(&self, fields: &mut BTreeMap<&'static str, String>) {
+        let (plugin, controller) = (text_of(fields, "plugin"), text_of(fields, "controller"));
+        if plugin.is_empty() || controller.is_empty() {
+            return;
+        }
+        let (plugin, controller) = (plugin.to_owned(), controller.to_owned());
+        let mut known = self.controllers.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < REMEMBERED_CONTROLLERS_MAX {
+            known.insert((plugin.clone(), controller.clone()));
+        }
+        if known.iter().any(|(of, other)| *of == plugin && *other != controller) {
+            for name in ["key", "primary"] {
+                fields.entry(name).and_modify(|key| *key = format!("{controller} {key}"));
+            }
+        }
+    }
+}
+
 impl<S, N> FormatEvent<S, N> for Brief
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -130,14 +165,14 @@ where
         for span in spans {
             let extensions = span.extensions();
             let Some(text) = extensions.get::<FormattedFields<N>>() else { continue };
-            for name in ["key", "plugin"] {
+            for name in ["key", "plugin", "controller"] {
                 if let Some(value) = value_in(text, name) {
                     fields.0.entry(name).or_insert(value);
                 }
             }
         }
         let now = windlass_world::now().as_secs();
-        let Some(line) = self.told(event.metadata().target(), *event.metadata().level(), &fields.0, now) else {
+        let Some(line) = self.told(event.metadata().target(), *event.metadata().level(), &mut fields.0, now) else {
             return Ok(());
         };
         let (on, off) = if self.colours { (line.colour, "\x1b[0m") } else { ("", "") };
@@ -486,8 +521,8 @@ mod tests {
     /// The log's lines of these events: the seconds at which they come, their targets, levels and fields.
     fn said(brief: &Brief, events: &[TimedEvent<'_>]) -> Vec<String> {
         let said = |(now, target, level, fields): &TimedEvent<'_>| {
-            let fields = fields.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-            brief.told(target, *level, &fields, *now).map(|line| format!("{} {}", line.what, line.text))
+            let mut fields = fields.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+            brief.told(target, *level, &mut fields, *now).map(|line| format!("{} {}", line.what, line.text))
         };
         events.iter().filter_map(said).collect()
     }
@@ -572,6 +607,41 @@ mod tests {
     fn an_authors_log_lines_are_always_shown() {
         let event = (1, "windlass::plugin", Level::ERROR, &[("message", "cannot reach it")][..]);
         assert_eq!(said(&Brief::new(BriefOptions::default()), &[event, event]).len(), 2);
+    }
+
+    #[test]
+    fn a_plugin_with_several_controllers_has_them_named() {
+        let called = |controller, plugin| {
+            let fields = vec![
+                ("plugin", plugin),
+                ("controller", controller),
+                ("key", "a/b"),
+                ("message", "called"),
+                ("result", "Done"),
+                ("elapsed", "3ms"),
+            ];
+            (1, "windlass::dispatch", Level::DEBUG, fields)
+        };
+        let calls =
+            [called("shops", "shop"), called("users", "other"), called("carts", "shop"), called("shops", "shop")];
+        let calls: Vec<TimedEvent<'_>> =
+            calls.iter().map(|(now, target, level, fields)| (*now, *target, *level, &fields[..])).collect();
+        let read = ["call a/b done in 3.0 ms", "call a/b done in 3.0 ms"].into_iter();
+        let named = ["call carts a/b done in 3.0 ms", "call shops a/b done in 3.0 ms"];
+        assert_eq!(said(&Brief::new(BriefOptions::default()), &calls), read.chain(named).collect::<Vec<_>>());
+        let write = [
+            ("plugin", "shop"),
+            ("controller", "shops"),
+            ("primary", "a/b"),
+            ("verb", "patch"),
+            ("resource", "pods"),
+            ("object", "a/c"),
+            ("outcome", "committed"),
+            ("took_ms", "1"),
+        ];
+        let brief = Brief::new(BriefOptions::default());
+        let events = [calls[2], (1, "windlass::audit", Level::INFO, &write[..])];
+        assert_eq!(said(&brief, &events)[1], "write shops a/b patch pods a/c: committed, in 1 ms");
     }
 
     #[test]

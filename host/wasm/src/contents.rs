@@ -67,6 +67,8 @@ pub struct Contents {
     pub exports: Vec<String>,
     /// The names of its modules, if they have any.
     modules: Vec<String>,
+    /// The language that the file itself names last, as `windlass build` writes it. Modules in the file do not count.
+    labelled: Option<String>,
     /// The number of core instances that it creates, with each nested component counted once.
     instances: u64,
     size: Size,
@@ -106,6 +108,7 @@ impl Contents {
             imports: vec![],
             exports: vec![],
             modules: vec![],
+            labelled: None,
             instances: 0,
             size: Size::default(),
         };
@@ -152,7 +155,7 @@ impl Contents {
                 self.instances += made.filter(|it| matches!(it, Instance::Instantiate { .. })).count() as u64;
             }
             Payload::CustomSection(section) => match section.as_known() {
-                KnownCustom::Producers(section) => self.take_producers(section),
+                KnownCustom::Producers(section) => self.take_producers(section, is_outermost),
                 KnownCustom::Name(section) => {
                     for name in section.into_iter().map_while(Result::ok) {
                         if let Name::Module { name, .. } = name {
@@ -174,10 +177,13 @@ impl Contents {
         }
     }
 
-    fn take_producers(&mut self, section: ProducersSectionReader<'_>) {
+    fn take_producers(&mut self, section: ProducersSectionReader<'_>, is_outermost: bool) {
         for field in section.into_iter().map_while(Result::ok) {
             let all = if field.name == "language" { &mut self.languages } else { &mut self.tools };
             for value in field.values.into_iter().map_while(Result::ok) {
+                if field.name == "language" && is_outermost && self.kind == FileKind::Component {
+                    self.labelled = Some(shown(value.name));
+                }
                 note(all, MadeWith { name: shown(value.name), version: shown(value.version) });
             }
         }
@@ -190,7 +196,7 @@ impl Contents {
         let begins = |sign: &str, with: &str| sign.get(..with.len()).is_some_and(|it| it.eq_ignore_ascii_case(with));
         let known = SPEAKS.iter().find(|(with, _)| signs().any(|sign| begins(sign, with)));
         let said = || self.languages.first().map(|language| language.name.clone());
-        known.map(|(_, language)| (*language).to_owned()).or_else(said)
+        self.labelled.clone().or_else(|| known.map(|(_, language)| (*language).to_owned())).or_else(said)
     }
 
     /// How much the file needs of the `limits` for the parts of plugins.
@@ -269,6 +275,9 @@ mod tests {
         let own = r#"(component (core module (@producers (language "Grain" "0.7"))))"#;
         assert_eq!(contents(own).language().as_deref(), Some("Grain"));
         assert_eq!(contents("(component (core module))").language(), None);
+        let labelled = r#"(component (core module (@producers (processed-by "rustc" "1.96.0")))
+            (@custom "producers" "\01\08language\01\0aTypeScript\00"))"#;
+        assert_eq!(contents(labelled).language().as_deref(), Some("TypeScript"));
     }
 
     #[test]

@@ -390,7 +390,13 @@ WINDLASS_TEST(lines_metrics_events_and_requests_are_recorded) {
     windlass_http_error error;
     WINDLASS_CHECK(windlass_http_fetch(&request, &response, &error) && response.status == 204);
     WINDLASS_CHECK(!windlass_http_fetch(&request, &response, &error));
-    WINDLASS_CHECK_TEXT(windlass_http_failure(&request, &error)->message, "GET https://example.com/a: not-granted: the test has no answer for it");
+    const windlass_error *denied = windlass_http_failure(&request, &error);
+    WINDLASS_CHECK(windlass_is(denied, WINDLASS_NOT_GRANTED) && denied->api.code == 403);
+    WINDLASS_CHECK_TEXT(denied->message, "fetch http: NotGranted: the test has no answer for it");
+    error.reason = WINDLASS_HTTP_DNS;
+    const windlass_error *lost = windlass_http_failure(&request, &error);
+    WINDLASS_CHECK(lost->kind == WINDLASS_ERROR_TRANSIENT);
+    WINDLASS_CHECK_TEXT(lost->message, "GET https://example.com/a: dns: the test has no answer for it");
     windlass_test_set_config("{\"a\":1}");
     WINDLASS_CHECK(windlass_json_int_at(windlass_config_get(), "/a", 0) == 1);
 }

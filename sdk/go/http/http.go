@@ -32,8 +32,9 @@ type Header = host.Pair
 // Response is the whole response. Names of headers are in lower case.
 type Response = host.Response
 
-// Error is a request that got no response. Returned from a reconcile, it is retried after a backoff, unless its Reason
-// is "invalid-request": a malformed request stays so, and is a terminal failure.
+// Error is a request that got no response. Returned from a reconcile, it is retried after a backoff. There are two exceptions.
+// A Reason of "invalid-request" is a terminal failure, as a malformed request stays so. One of "not-granted" is an APIError of
+// the class NotGranted: the key runs again when the policy changes.
 type Error = host.HTTPError
 
 // Fetch sends a request and reads the whole response. Any status is a response, not an error. Redirects are not followed.

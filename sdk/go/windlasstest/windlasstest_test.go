@@ -110,6 +110,58 @@ func TestWritesAreCarriedOutAndRecorded(t *testing.T) {
 	equal(t, "what the plugin was told", windlass.IsAlreadyExists(host.Writes()[1].Err), true)
 }
 
+func TestEnsureCreatesPatchesAndLeavesAloneWhatTheCacheShows(t *testing.T) {
+	host := windlasstest.New(t)
+	ensured := func(object any) windlass.Object {
+		t.Helper()
+		done, err := writes.Ensure(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got windlass.Object
+		equal(t, "the ensured object", done.Into(&got), nil)
+		equal(t, "the ensured object", got, host.Object(named("a")))
+		return windlass.Object{"effect": done.Effect, "data": got["data"]}
+	}
+	wanted := func(value string) any {
+		return struct {
+			APIVersion string            `json:"apiVersion"`
+			Kind       string            `json:"kind"`
+			Metadata   windlass.Metadata `json:"metadata"`
+			Data       map[string]string `json:"data"`
+		}{"v1", "ConfigMap", windlass.Metadata{Name: "a", Namespace: "prod"}, map[string]string{"k": value}}
+	}
+	equal(t, "a new object", ensured(wanted("v")), object{"effect": writes.Created, "data": object{"k": "v"}})
+	equal(t, "the same again", ensured(wanted("v")), object{"effect": writes.Unchanged, "data": object{"k": "v"}})
+	_, err := writes.MergePatch[object](named("a"), object{"data": object{"theirs": "v"}})
+	equal(t, "another's field", err, nil)
+	equal(t, "another value", ensured(wanted("w")), object{"effect": writes.Patched, "data": object{"k": "w", "theirs": "v"}})
+	var verbs []string
+	for _, write := range host.Writes() {
+		verbs = append(verbs, write.Verb)
+	}
+	equal(t, "the writes", verbs, []string{"create", "patch", "patch"})
+	equal(t, "the patch", host.Writes()[2].Body, object{"data": object{"k": "w"}})
+	host.Fail("get", "ConfigMap", windlass.NotWatched)
+	_, err = writes.Ensure(wanted("w"))
+	equal(t, "a kind that is not watched", windlass.Is(err, windlass.NotWatched), true)
+}
+
+func TestAnObjectOfAnotherControllerIsNotEnsured(t *testing.T) {
+	host := windlasstest.New(t)
+	ownedBy := func(name string) object {
+		owner := object{"apiVersion": "v1", "kind": "Shop", "name": name, "uid": "u-" + name, "controller": true}
+		owned := configMap("a", nil)
+		owned["metadata"].(object)["ownerReferences"] = []any{owner}
+		return owned
+	}
+	host.Put(ownedBy("theirs"))
+	_, err := writes.Ensure(ownedBy("ours"))
+	equal(t, "the class", windlass.IsAlreadyExists(err), true)
+	equal(t, "the text", err.Error(), "ensure ConfigMap ConfigMap prod/a: AlreadyExists: it exists, and Shop theirs controls it")
+	equal(t, "the writes", len(host.Writes()), 0)
+}
+
 func TestABatchAnswersEachInItsPlace(t *testing.T) {
 	windlasstest.New(t)
 	results := writes.Batch(

@@ -114,7 +114,10 @@ export class Transient extends Error {
 export type HttpReason =
   | 'not-granted' | 'invalid-request' | 'dns' | 'connect' | 'tls' | 'timeout' | 'too-large' | 'protocol' | 'other' | 'status';
 
-/** An HTTP request that brought nothing. Thrown on, it is worth another attempt, unless the request was malformed. */
+/**
+ * An HTTP request that brought nothing. Thrown on, it is worth another attempt, unless the request was malformed. One that is not
+ * granted fails the call as an {@link ApiError} of `not-granted` does: the key runs again when the policy changes.
+ */
 export class HttpError extends Error {
   constructor(target: string, reason: HttpReason, detail: string, options?: ErrorOptions);
   /** Method and URL, without the query. */

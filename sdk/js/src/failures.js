@@ -34,6 +34,7 @@ function collect(error, uncaught, above) {
 function failuresWithin(chain, uncaught, above) {
   const inner = chain.at(-1);
   if (inner instanceof ApiError) return [failureOf('', { api: apiFailure(inner) })];
+  if (inner instanceof HttpError && inner.reason === 'not-granted') return [failureOf('', { api: apiFailure(denial(inner)) })];
   const message = messageOf(inner, above);
   if (inner instanceof Terminal || (inner instanceof HttpError && inner.reason === 'invalid-request')) {
     return [failureOf(message, { terminal: true })];
@@ -44,6 +45,11 @@ function failuresWithin(chain, uncaught, above) {
   }
   if (!hasClass(inner) && !uncaught.includes(inner)) uncaught.push(inner);
   return [failureOf(message, { retryAfterMs: delayOf(inner) })];
+}
+
+/** An HTTP request that is not granted is a denial as any other: the host runs the key again when the policy changes. */
+function denial({ detail }) {
+  return { code: 403, reason: 'not-granted', statusReason: 'NotGranted', message: detail, verb: 'fetch', resource: 'http' };
 }
 
 /** How long the next attempt has to wait. A plugin may have changed it, so it is checked. */

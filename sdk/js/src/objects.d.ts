@@ -40,6 +40,9 @@ export function selectorText(selector: LabelSelector): string;
 /**
  * Whether an object has every wanted field with the wanted value. What the server and others added does not count, just as
  * an apply leaves it: of a list, each wanted element must be there, wherever it stands.
+ *
+ * Do not skip an apply by it: it does not see a field that is no longer wanted, nor a missing owner. The host itself skips
+ * an apply that would change nothing.
  */
 export function hasFields(object: unknown, wanted: unknown): boolean;
 

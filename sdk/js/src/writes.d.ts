@@ -76,6 +76,33 @@ export function update<T = KubernetesObject>(object: Writable, options?: WriteOp
  */
 export function apply<T = KubernetesObject>(object: Writable, options?: WriteOptions): Written<T>;
 
+/** The effect of {@link ensure}, with the object as it is now. */
+export interface Ensured<T = KubernetesObject> extends Written<T> {
+  /**
+   * `unchanged`: the cache shows the object with all desired fields, and nothing was sent. `created`: it did not exist.
+   * `patched`: it lacked some of the desired fields.
+   */
+  readonly effect: 'unchanged' | 'created' | 'patched';
+}
+
+/**
+ * Creates the object if the cache has none, or else sends the smallest merge patch that brings its fields about, or
+ * nothing if they are there. The kind must be watched.
+ *
+ * Prefer {@link apply}: it also removes the fields that the plugin applied before and no longer wants, and two writers of
+ * one field find out about each other. `ensure` costs the server less, as a create is cheaper than an apply, and does
+ * neither:
+ *
+ * - A field that is left out of the object stays as it is. Null removes a field.
+ * - A list is the plugin's as a whole. It is as desired if it has as many elements, and each has the desired fields. An
+ *   element that is written keeps its other fields if it has the same `name` as the one in its place.
+ * - Owners and finalizers are added to those of others. An object that another controller owns is an error with reason
+ *   `already-exists`. To own the object, put an `ownerReference` into it.
+ * - `status` is not compared: write it with {@link applyStatus}.
+ * - Write values as the server stores them. A quantity of `0.5` is stored as `500m`, and differs each time.
+ */
+export function ensure<T = KubernetesObject>(object: Writable): Ensured<T>;
+
 /** Patches an object and returns it. */
 export function patch<T = KubernetesObject>(target: ObjectRef, patchType: PatchType, patch: object, options?: WriteOptions): Written<T>;
 

@@ -1,4 +1,7 @@
 import * as host from '#host/writes';
+import { get } from './cache.js';
+import { otherController, patchOf, versionOf } from './ensure.js';
+import { ApiError } from './errors.js';
 import { parse, stringify } from './json.js';
 import { refOf } from './objects.js';
 import {
@@ -40,6 +43,51 @@ export function update(object, options) {
 export function apply(object, options) {
   const [body, how] = [bodyOf(object), writeOptions(options)];
   return new Written(ask(() => host.apply(body, how)));
+}
+
+export function ensure(object) {
+  const body = bodyOf(object);
+  // As the server would read it: without fields that are undefined, and with texts for dates.
+  const desired = parse(body);
+  const target = targetOf(desired);
+  const cached = get(target);
+  if (cached === undefined) return ensured('created', new Written(ask(() => host.create(body, writeOptions()))));
+  const controller = otherController(cached, desired);
+  if (controller !== undefined) throw taken(target, controller);
+  const changes = patchOf(cached, desired);
+  if (changes === undefined) return ensured('unchanged', { object: cached });
+  return ensured('patched', patch(target, 'merge', changes, { resourceVersion: versionOf(cached, changes) }));
+}
+
+function ensured(effect, written) {
+  return {
+    effect,
+    get object() {
+      return written.object;
+    },
+  };
+}
+
+function targetOf(object) {
+  const named = (value, field) => text(value, `${field} of the object to write`);
+  return {
+    apiVersion: named(object?.apiVersion, 'apiVersion'),
+    kind: named(object.kind, 'kind'),
+    namespace: optionalText(object.metadata?.namespace, 'metadata.namespace'),
+    name: named(object.metadata?.name, 'metadata.name'),
+  };
+}
+
+function taken(target, controller) {
+  return new ApiError({
+    code: 409,
+    reason: 'already-exists',
+    statusReason: 'AlreadyExists',
+    message: `it exists, and ${controller} controls it`,
+    verb: 'ensure',
+    resource: target.kind,
+    object: target,
+  });
 }
 
 export function patch(target, patchType, changes, options) {

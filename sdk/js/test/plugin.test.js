@@ -289,6 +289,14 @@ test('an expected failure is not logged', () => {
   assert.deepEqual(failuresOf(new HttpError('GET x', 'invalid-request', 'odd')), [{ terminal: 'GET x: invalid-request: odd' }]);
 });
 
+test('an HTTP request that is not granted is a denial, and keeps what is said around it', () => {
+  const host = new TestHost();
+  const denied = new HttpError('GET x', 'not-granted', 'no rule');
+  const [{ api }] = failuresOf(new Error('cannot ask', { cause: denied }), host);
+  assert.deepEqual([api.reason, api.code, api.statusReason, api.message], ['not-granted', 403, 'NotGranted', 'cannot ask: no rule']);
+  assert.deepEqual(host.logs, []);
+});
+
 test('errors are found by class wherever they are', () => {
   const joined = new AggregateError([new Error('a', { cause: refused('conflict') })]);
   assert.ok(isApiError(joined, 'not-found', 'conflict') && isApiError(joined));

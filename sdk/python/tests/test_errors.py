@@ -218,13 +218,20 @@ class FailuresOfTest(unittest.TestCase):
         with self.assertRaises(TypeError):
             Transient("busy", retry_after="30")  # type: ignore[arg-type]
 
-    def test_only_a_malformed_http_request_is_not_worth_another_attempt(self) -> None:
+    def test_a_malformed_http_request_is_terminal_and_a_denied_one_waits_for_the_policy(self) -> None:
         asked = windlass.http.Request("GET", "https://a.dev/x?token=secret")
         refused = windlass.http.failed(asked, windlass.http.HttpReason.INVALID_REQUEST, "no host")
         self.assertEqual(failures_of(refused)[0].kind, "terminal")
         self.assertEqual(str(refused), "GET https://a.dev/x: invalid-request: no host")
         dns = windlass.http.failed(asked, windlass.http.HttpReason.DNS, "unknown")
         self.assertEqual(failures_of(dns)[0].kind, "transient")
+        try:
+            raise RuntimeError("cannot ask") from windlass.http.failed(asked, windlass.http.HttpReason.NOT_GRANTED, "no rule")
+        except RuntimeError as error:
+            [denied] = failures_of(error)
+        self.assertEqual((denied.kind, denied.message), ("api", "cannot ask: no rule"))
+        assert denied.error is not None
+        self.assertEqual((denied.error.reason, denied.error.status_reason), (Reason.NOT_GRANTED, "NotGranted"))
 
     def test_an_exception_that_is_its_own_cause_ends(self) -> None:
         error = ValueError("round")

@@ -76,6 +76,35 @@ class HostTest(unittest.TestCase):
         self.assertIsNone(writes.delete(ref("a")))
         self.assertIsNone(cache.get(ref("a")))
 
+    def test_ensure_creates_patches_and_leaves_alone_what_the_cache_shows(self) -> None:
+        def effect_of(obj: windlass.Object) -> str:
+            now, effect = writes.ensure(obj)
+            self.assertEqual(now, self.host.get("v1", "Pod", "a", "prod"))
+            return effect
+
+        wanted = {**pod("a", app="x"), "spec": {"args": ("a", "b")}}
+        self.assertEqual([effect_of(wanted), effect_of(wanted)], ["created", "unchanged"])
+        writes.patch(ref("a"), {"metadata": {"labels": {"theirs": "v"}}})
+        self.assertEqual(effect_of(pod("a", app="y")), "patched")
+        self.assertEqual(self.host.get("v1", "Pod", "a", "prod")["metadata"]["labels"], {"app": "y", "theirs": "v"})
+        self.assertEqual([write.verb for write in self.host.writes], ["create", "patch", "patch"])
+
+    def test_ensure_refuses_an_object_of_another_controller(self) -> None:
+        def owned_by(name: str) -> windlass.Object:
+            owner = {"apiVersion": "v1", "kind": "Shop", "name": name, "uid": f"u-{name}", "controller": True}
+            return {**pod("a"), "metadata": {**pod("a")["metadata"], "ownerReferences": [owner]}}
+
+        self.host.add(owned_by("theirs"))
+        with self.assertRaises(ApiError) as raised:
+            writes.ensure(owned_by("ours"))
+        self.assertIs(raised.exception.reason, Reason.ALREADY_EXISTS)
+        self.assertEqual(str(raised.exception), "ensure Pod Pod prod/a: AlreadyExists: it exists, and Shop theirs controls it")
+        self.assertEqual(self.host.writes, [])
+
+    def test_an_object_without_a_name_is_refused_before_anything_is_read(self) -> None:
+        with self.assertRaisesRegex(ValueError, "the object to write has no metadata.name"):
+            writes.ensure({"apiVersion": "v1", "kind": "Pod", "metadata": {}})
+
     def test_options_that_are_given_are_recorded(self) -> None:
         writes.apply(pod("a"), owned=True, force=True)
         writes.delete(ref("a"), propagation="orphan")

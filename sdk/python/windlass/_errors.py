@@ -139,6 +139,8 @@ class Transient(Exception):
 
     #: How many milliseconds to wait at least before trying again. None: as the backoff says.
     retry_after_ms: int | None = None  # of the class, as a subclass need not call `__init__`
+    #: What the host is told instead, if this stands for a refusal that has a class of its own.
+    _api: ApiError | None = None
 
     def __init__(self, *args: object, retry_after: float | datetime.timedelta | None = None) -> None:
         super().__init__(*args)
@@ -192,6 +194,8 @@ def _told(error: BaseException, above: list[BaseException]) -> list[Failure]:
         failures = [Failure("api", _noted(text_of(link.message), link), link)]
     elif isinstance(link, Terminal):  # also one that is a Transient as well, as `http.InvalidRequest` is
         failures = [Failure("terminal", _whole_text(link, _said(link), above))]
+    elif isinstance(link, Transient) and link._api is not None:
+        failures = [Failure("api", _noted(text_of(link._api.message), link), link._api)]
     elif isinstance(link, Transient):
         failures = [Failure("transient", _whole_text(link, _said(link), above), retry_after_ms=link.retry_after_ms)]
     else:

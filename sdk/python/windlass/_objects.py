@@ -87,6 +87,9 @@ def has_fields(actual: Any, wanted: Any) -> bool:
 
     What the server and others added does not count, just as an apply leaves it: of a list, each wanted element must be
     there, wherever it stands.
+
+    Do not skip an apply by it: it does not see a field that is no longer wanted, nor a missing owner. The host itself
+    skips an apply that would change nothing.
     """
     # Plain loops: `all` and generators cost three times as much, and this runs at each reconcile.
     if isinstance(wanted, dict):

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any
 
 from . import _host
-from ._errors import Terminal, Transient
+from ._errors import ApiError, Reason, Terminal, Transient
 from ._text import LONGEST_MS, decode, encode
 
 __all__ = ["HttpError", "HttpReason", "InvalidRequest", "Request", "Response", "delete", "get", "patch", "post", "put", "request"]
@@ -50,8 +50,9 @@ class HttpReason(str, Enum):
 
 
 class HttpError(Transient):
-    """A request that brought no response, or a status that is none of success. Worth another attempt: what it is due to (a grant,
-    the network, the other side) changes without the plugin hearing of it."""
+    """A request that brought no response, or a status that is none of success. Worth another attempt: what it is due to (the network,
+    the other side) changes without the plugin hearing of it. One that is not granted fails the call as an `ApiError` of
+    `NOT_GRANTED` does: the key runs again when the policy changes."""
 
     def __init__(self, target: str, message: str, reason: HttpReason | None = None, status: int | None = None) -> None:
         super().__init__(f"{target}: {reason}: {message}" if reason is not None else f"{target}: {message}")
@@ -63,6 +64,8 @@ class HttpError(Transient):
         self.reason = reason
         #: The status of the response, if there was one.
         self.status = status
+        if reason is HttpReason.NOT_GRANTED:
+            self._api = ApiError(Reason.NOT_GRANTED, message, verb="fetch", resource="http")
 
 
 class InvalidRequest(HttpError, Terminal):

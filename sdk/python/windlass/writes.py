@@ -1,7 +1,7 @@
 """Changes to the API. The host settles each one, and holds the primary until its caches have seen it.
 
-Every function but `delete` returns the object as the server has it now: use that instead of reading it again. Options, where a
-function has them:
+Every function but `delete` and `ensure` returns the object as the server has it now: use that instead of reading it again.
+Options, where a function has them:
 
 - `owned` makes the primary the controller of the object;
 - `force` (apply only) takes over fields that other managers own;
@@ -17,20 +17,22 @@ function has them:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from . import _host
+from . import _host, cache
+from ._ensure import other_controller, patch_of, version_of
 from ._errors import ApiError, Reason
 from ._host import Collection, DeleteOptions, Operation, WriteOptions
 from ._objects import Object, ObjectRef
 from ._text import decode, encode, number
 
 __all__ = [
-    "FieldValidation", "Operation", "PatchType", "Propagation",
-    "apply", "apply_status", "batch", "create", "delete", "delete_collection", "evict", "op_apply", "op_create", "op_delete",
+    "Effect", "Ensured", "FieldValidation", "Operation", "PatchType", "Propagation",
+    "apply", "apply_status", "batch", "create", "delete", "delete_collection", "ensure", "evict", "op_apply", "op_create", "op_delete",
     "op_patch", "op_update", "patch", "scale", "update",
 ]  # fmt: skip
 
+Effect = Literal["unchanged", "created", "patched"]
 FieldValidation = Literal["strict", "warn", "ignore"]
 PatchType = Literal["merge", "json", "strategic"]
 Propagation = Literal["background", "foreground", "orphan"]
@@ -106,6 +108,56 @@ def patch(
     kinds, a strategic merge patch."""
     options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix)
     return _written(Operation("patch", encode(patch), target, patch_type, options))
+
+
+class Ensured(NamedTuple):
+    """The effect of `ensure`, with the object as it is now."""
+
+    object: Object
+    effect: Effect
+    """`unchanged`: the cache shows the object with all desired fields, and nothing was sent. `created`: it did not exist. `patched`:
+    it lacked some of the desired fields."""
+
+
+def ensure(obj: Mapping[str, Any]) -> Ensured:
+    """Creates the object if the cache has none, or else sends the smallest merge patch that brings its fields about, or nothing if they
+    are there. The kind must be watched.
+
+        deployment, effect = writes.ensure(wanted)
+
+    Prefer `apply`: it also removes the fields that the plugin applied before and no longer wants, and two writers of one field find out
+    about each other. `ensure` costs the server less, as a create is cheaper than an apply, and does neither:
+
+    - A field that is left out of `obj` stays as it is. None removes a field.
+    - A list is the plugin's as a whole. It is as desired if it has as many elements, and each has the desired fields. An element that is
+      written keeps its other fields if it has the same `name` as the one in its place.
+    - Owners and finalizers are added to those of others. An object that another controller owns is an error with
+      `Reason.ALREADY_EXISTS`. To own the object, put an `owner_reference` into it.
+    - `status` is not compared: write it with `apply_status`.
+    - Write values as the server stores them. A quantity of `0.5` is stored as `500m`, and differs each time.
+    """
+    # As the server would read it: tuples are lists.
+    desired = decode(encode(obj))
+    target = _target_of(desired)
+    cached = cache.get(target)
+    if cached is None:
+        return Ensured(create(desired), "created")
+    controller = other_controller(cached, desired)
+    if controller is not None:
+        message = f"it exists, and {controller} controls it"
+        raise ApiError(Reason.ALREADY_EXISTS, message, verb="ensure", resource=target.kind, object=target)
+    changes = patch_of(cached, desired)
+    if changes is None:
+        return Ensured(cached, "unchanged")
+    return Ensured(patch(target, changes, resource_version=version_of(cached, changes)), "patched")
+
+
+def _target_of(obj: Object) -> ObjectRef:
+    metadata = obj.get("metadata") or {}
+    for field, value in (("apiVersion", obj.get("apiVersion")), ("kind", obj.get("kind")), ("metadata.name", metadata.get("name"))):
+        if not value:
+            raise ValueError(f"the object to write has no {field}")
+    return ObjectRef.of(obj)
 
 
 def delete(

@@ -22,11 +22,6 @@ pub fn get<T: DeserializeOwned>(target: &ObjectRef) -> Result<Option<T>, Error> 
     read(host::get(target, None))
 }
 
-/// Reads one object as JSON text. None: it is not in the cache.
-pub(crate) fn get_json(target: &ObjectRef) -> Result<Option<String>, Error> {
-    Ok(host::get(target, None)?)
-}
-
 /// Reads one object, but only its identity and the values at these JSON pointers, in their places.
 pub fn get_fields<T: DeserializeOwned>(target: &ObjectRef, pointers: &[&str]) -> Result<Option<T>, Error> {
     read(host::get(target, Some(&owned(pointers))))

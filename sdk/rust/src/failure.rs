@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::bindings::windlass::plugin::types;
 use crate::error::{ApiError, ApiReason, Error, JsonError, Misfit};
-use crate::http::{HttpError, HttpReason};
+use crate::http::{self, HttpError, HttpReason};
 use crate::request::milliseconds;
 use crate::texts;
 
@@ -243,8 +243,10 @@ fn known(error: &(dyn std::error::Error + 'static)) -> Option<Failures> {
     if let Some(error) = find::<HttpError>(error) {
         return Some(error.failures());
     }
-    if let Some(HttpReason::InvalidRequest) = error.downcast_ref() {
-        return Some(Failures::terminal(error.to_string()));
+    match error.downcast_ref() {
+        Some(HttpReason::InvalidRequest) => return Some(Failures::terminal(error.to_string())),
+        Some(HttpReason::NotGranted) => return Some(http::not_granted(error.to_string())),
+        _ => {}
     }
     match find::<Error>(error) {
         Some(Error::Api(error)) => Some(Failures::one(Failure::Api(error.clone()))),
@@ -465,6 +467,10 @@ mod tests {
             Failures::terminal("GET x: invalid-request: no scheme")
         );
         assert_eq!(through(failed(crate::http::HttpReason::Dns)), Failures::transient("GET x: dns: no scheme"));
+        assert_eq!(
+            through(failed(crate::http::HttpReason::NotGranted)),
+            http::not_granted("GET x: not-granted: no scheme".to_owned())
+        );
         // Another response may fit.
         assert_eq!(through(HttpError::from(misfit())), Failures::transient(misfit().to_string()));
         let mut both = Failures::terminal("never");

@@ -25,7 +25,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::bindings::windlass::plugin::http;
-use crate::error::JsonError;
+use crate::error::{ApiError, ApiReason, JsonError};
 use crate::failure::Failures;
 use crate::json::misfit;
 use crate::request::milliseconds;
@@ -197,8 +197,9 @@ impl Response {
 
 /// Why a request failed.
 ///
-/// As a [`Failures`] it is transient: its cause (a grant, the network, the other side) can change without the plugin
-/// being told. Only a malformed request is terminal.
+/// As a [`Failures`] it is transient: its cause (the network, the other side) can change without the plugin being told.
+/// A malformed request is terminal. One that is not granted is an [`ApiError`] of [`ApiReason::NotGranted`], so that
+/// the key runs again when the policy changes.
 #[derive(Debug)]
 pub enum HttpError {
     /// It was not sent, or not answered.
@@ -285,10 +286,26 @@ impl From<HttpError> for Failures {
 impl HttpError {
     pub(crate) fn failures(&self) -> Failures {
         match self {
+            Self::Failed { reason: HttpReason::NotGranted, message, .. } => not_granted(message.clone()),
             Self::Failed { reason: HttpReason::InvalidRequest, .. } => Failures::terminal(self.to_string()),
             Self::Failed { .. } | Self::Status { .. } | Self::Json(_) => Failures::transient(self.to_string()),
         }
     }
+}
+
+/// What a call fails with whose request its plugin's grants do not cover.
+pub(crate) fn not_granted(message: String) -> Failures {
+    let error = ApiError {
+        code: 403,
+        reason: ApiReason::NotGranted,
+        status_reason: "NotGranted".to_owned(),
+        message,
+        retry_after_ms: None,
+        verb: "fetch".to_owned(),
+        resource: "http".to_owned(),
+        object: None,
+    };
+    error.into()
 }
 
 #[cfg(test)]
@@ -330,14 +347,19 @@ mod tests {
     }
 
     #[test]
-    fn only_a_malformed_request_is_not_worth_another_attempt() {
+    fn a_malformed_request_is_terminal_and_a_denied_one_waits_for_the_policy() {
         let failure = |reason| {
             let error = HttpError::Failed { target: "GET https://a.dev".into(), reason, message: "message".into() };
             Failures::from(error).iter().next().cloned()
         };
         let message = "GET https://a.dev: invalid-request: message".to_owned();
         assert_eq!(failure(HttpReason::InvalidRequest), Some(Failure::Terminal(message)));
-        assert!(matches!(failure(HttpReason::NotGranted), Some(Failure::Transient(_))));
+        assert!(matches!(failure(HttpReason::Dns), Some(Failure::Transient(_))));
+        let Some(Failure::Api(denied)) = failure(HttpReason::NotGranted) else { panic!("it is no API error") };
+        assert_eq!(
+            (denied.reason, denied.to_string().as_str()),
+            (ApiReason::NotGranted, "fetch http: NotGranted: message")
+        );
     }
 
     #[test]

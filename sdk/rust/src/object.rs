@@ -128,6 +128,9 @@ impl Metadata {
 
 /// Whether an object has every wanted field with the wanted value. Additions by the server and others do not count,
 /// just as an apply leaves them. Of a list, each wanted element must be present, at any position.
+///
+/// Do not skip an apply by it: it does not see a field that is no longer wanted, nor a missing owner. The host itself
+/// skips an apply that would change nothing.
 #[must_use]
 pub fn has_fields(object: &Value, wanted: &Value) -> bool {
     match (object, wanted) {

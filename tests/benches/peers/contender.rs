@@ -20,6 +20,9 @@ const CONTENDER_START_TIMEOUT: Duration = Duration::from_mins(3);
 /// The plugin that has a host cache all Pods: it looks for the owners of each.
 const POD_PLUGIN: &str = "replicaset.wasm";
 
+/// The source of Kopf's controller.
+const KOPF_CONTROLLER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peers/kopf/webapp.py");
+
 /// A program that reconciles `WebApp`s, as it is set up here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -40,6 +43,8 @@ pub(crate) enum Contender {
     KubeRs,
     /// A bare program on kube-rs' client.
     Floor,
+    /// Kopf, which creates and patches. It has a part only if it is named: it takes minutes.
+    Kopf,
 }
 
 impl Contender {
@@ -47,13 +52,13 @@ impl Contender {
     /// in.
     pub(crate) fn peer(self) -> Self {
         match self {
-            Self::WindlassRustCreate | Self::ControllerRuntime => Self::ControllerRuntime,
+            Self::WindlassRustCreate | Self::ControllerRuntime | Self::Kopf => Self::ControllerRuntime,
             _ => Self::ControllerRuntimeApply,
         }
     }
 
     pub(crate) fn all() -> Vec<Self> {
-        Self::value_variants().to_vec()
+        Self::value_variants().iter().copied().filter(|it| *it != Self::Kopf).collect()
     }
 
     /// Those that a quick run compares.
@@ -86,7 +91,7 @@ impl Contender {
 
     /// Whether it can cache Pods that are nobody's, and is not the like of one that can.
     pub(crate) fn caches_pods(self) -> bool {
-        !matches!(self, Self::ControllerRuntimeApply | Self::Floor)
+        !matches!(self, Self::ControllerRuntimeApply | Self::Floor | Self::Kopf)
     }
 
     /// Whether it looks at what is there when it starts again.
@@ -110,6 +115,7 @@ impl Contender {
             Self::ControllerRuntimeApply => ("controller-runtime", &["--writes=apply"], &[]),
             Self::KubeRs => ("kube-rs", &[], &["--pods"]),
             Self::Floor => ("floor", &[], &[]),
+            Self::Kopf => ("kopf/bin/kopf", &["run", "--quiet", "--all-namespaces", KOPF_CONTROLLER], &[]),
             _ => ("controller-runtime", &["--writes=update"], &["--writes=update", "--pods", "--strip"]),
         }
     }

@@ -23,11 +23,14 @@ pub(super) fn plan(facts: &Facts, traceable: bool) -> BuildPlan {
     let mut needs = paths(facts, &["Cargo.toml"]);
     needs.extend([BuildNeed::Tool(&CARGO), BuildNeed::RustTarget]);
     // Workspace and environment determine where cargo puts the module, so cargo's messages are read.
-    let arguments = ["build", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"];
-    let mut step = BuildStep::of(&CARGO, arguments);
-    if traceable {
-        // The release profile of a new folder strips names too.
-        step.environment = vec![("CARGO_PROFILE_RELEASE_STRIP", "debuginfo")];
-    }
+    let arguments = ["--release", "--target", TARGET, "--message-format", "json-render-diagnostics"];
+    let arguments = if traceable {
+        // The profile of a new folder leaves out names too. An argument for the plugin's own crate, and not a setting
+        // of the profile: with another profile Cargo would compile all that it depends on once more.
+        [&["rustc", "--lib"], &arguments[..], &["--", "-C", "strip=debuginfo"]].concat()
+    } else {
+        [&["build"], &arguments[..]].concat()
+    };
+    let step = BuildStep::of(&CARGO, arguments);
     BuildPlan { needs, steps: vec![step], output: BuildOutput::SaidByCargo, source_map: None }
 }

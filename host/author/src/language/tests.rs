@@ -141,10 +141,22 @@ fn the_authors_own_command_takes_precedence() {
     }
 }
 
+/// Another environment or profile would have Cargo compile all dependencies twice: for `build`, and for `dev` and
+/// `check`.
+#[test]
+fn in_rust_all_builds_share_what_the_plugin_depends_on() {
+    let [built, traced] = [false, true].map(|traceable| {
+        let plan = plan(&facts("name: shop\nlanguage: rust\n"), traceable);
+        assert!(plan.steps.iter().all(|step| step.environment.is_empty()));
+        commands(&plan).concat().replace("rustc --lib", "build")
+    });
+    assert_eq!(traced, format!("{built} -- -C strip=debuginfo"));
+}
+
 #[test]
 fn traceable_builds_keep_names_and_lines_of_the_sources() {
     for (language, says) in [
-        ("rust", "CARGO_PROFILE_RELEASE_STRIP=debuginfo cargo build "),
+        ("rust", " -- -C strip=debuginfo"),
         ("ts", " --sourcemap=external "),
         ("c", " -g1 "),
         ("go", " -ldflags=-checklinkname=0 -w -buildid="),

@@ -8,6 +8,9 @@ mod write;
 
 use std::path::{Path, PathBuf};
 
+use windlass_core::life::instances::Instances;
+use windlass_policy::draft;
+
 pub use self::names::{ApiWish, NameError, Names};
 pub use self::write::{WriteError, write};
 use super::file::{Language, PluginKind};
@@ -77,13 +80,9 @@ pub fn files(language: &str, kind: PluginKind, names: &Names) -> Option<Vec<Temp
 
 /// The `instances` setting for a policy, chosen by what a fresh instance costs in the language (docs/benchmarks.md).
 fn instances(language: &str) -> &'static str {
-    match Language::called(language) {
-        Some(Language::Go | Language::Python | Language::JavaScript | Language::TypeScript | Language::Starlark) => {
-            "# An instance serves many calls: a fresh one costs several times as much in this language. Nothing may depend on what a call\n\
-             # leaves behind in variables.\n\
-             instances: reuse"
-        }
-        Some(Language::Rust | Language::C | Language::Other) | None => {
+    match Language::called(language).map(Language::instances) {
+        Some(Instances::Reuse) => draft::REUSE.trim_end(),
+        Some(Instances::Fresh) | None => {
             "# Each call has an instance of its own, which costs next to nothing in this language.\ninstances: fresh"
         }
     }
@@ -112,12 +111,19 @@ fn template(language: &str, kind: PluginKind) -> Option<(&'static Sdk, String)> 
 #[must_use]
 pub fn next_steps(language: &str, folder: &Path, names: &Names) -> Vec<String> {
     let mut steps = vec![format!("cd {}", folder.display())];
-    if language == "js" || language == "ts" {
-        steps.push("npm install                   # esbuild and componentize-qjs, into this folder".to_owned());
+    match Language::called(language) {
+        Some(Language::JavaScript | Language::TypeScript) => {
+            steps.push("npm install                   # esbuild and componentize-qjs, into this folder".to_owned());
+        }
+        Some(Language::Python) => {
+            steps.push("python3 -m venv .venv         # windlass build finds what is in it".to_owned());
+            steps.push(".venv/bin/pip install -r requirements.txt   # componentize-py".to_owned());
+        }
+        _ => {}
     }
     steps.push("windlass build                # says what is missing here, if anything, and how to get it".to_owned());
     steps.push(
-        "windlass check                # tests it against faults: crashes, errors, stale caches, missed events"
+        "windlass check                # tries it for a minute against crashes, errors, stale caches and missed events"
             .to_owned(),
     );
     steps.push(

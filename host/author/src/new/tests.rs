@@ -194,3 +194,11 @@ fn cargo_watches_source_folders_but_none_that_tools_write_into() {
     }
     assert!(!looks_at("sdk/js") && !told.contains("node_modules") && !told.contains("__pycache__"), "{told}");
 }
+
+#[test]
+fn the_next_steps_get_what_a_language_needs() {
+    let needs = |language| next_steps(language, Path::new("my-policy"), &names()).join("\n");
+    assert!(needs("python").contains("-m venv .venv") && needs("python").contains("pip install -r requirements.txt"));
+    assert!(needs("ts").contains("npm install"));
+    assert!(!needs("rust").contains("install"));
+}

@@ -224,7 +224,11 @@ impl CheckArgs {
         let baseline = self.baseline.as_deref().map(Baseline::read).transpose()?;
         let mut kept = FindingFiles::of(checked.folder.join(FINDINGS));
         let mut reports = Vec::new();
-        for RecordedScenario { scenario, redacted } in self.scenarios(&subject.plugin, checked)? {
+        let scenarios = self.scenarios(&subject.plugin, checked)?;
+        if self.output == ReportFormat::Text {
+            eprintln!("{}", announcement(scenarios.len(), self.budget, self.runs));
+        }
+        for RecordedScenario { scenario, redacted } in scenarios {
             let began = Instant::now();
             let mut progress = |done: usize, of: usize| show_progress(&scenario.name, done, of);
             let effort = Effort {
@@ -308,6 +312,13 @@ fn files(named: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// How long it will take, for whoever wonders why it does not end.
+fn announcement(scenarios: usize, budget: Duration, runs: Option<usize>) -> String {
+    let (each, s) = if scenarios == 1 { ("", "") } else { (" each", "s") };
+    let runs = runs.map(|runs| format!(", {runs} runs at most")).unwrap_or_default();
+    format!("trying {scenarios} scenario{s} for {budget:?}{each}{runs}: --budget TIME sets another time")
+}
+
 fn show_progress(scenario: &str, done: usize, of: usize) {
     const WIDTH: usize = 30;
     if !std::io::stderr().is_terminal() {
@@ -323,5 +334,20 @@ fn show_progress(scenario: &str, done: usize, of: usize) {
 fn clear_progress() {
     if std::io::stderr().is_terminal() {
         let _ = write!(std::io::stderr(), "\r\x1b[K");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_that_a_check_takes_is_said_before_it_begins() {
+        let minute = Duration::from_mins(1);
+        assert_eq!(announcement(1, minute, None), "trying 1 scenario for 60s: --budget TIME sets another time");
+        assert_eq!(
+            announcement(3, minute, Some(12)),
+            "trying 3 scenarios for 60s each, 12 runs at most: --budget TIME sets another time"
+        );
     }
 }

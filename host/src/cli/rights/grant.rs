@@ -8,10 +8,12 @@ use clap::Args;
 
 use crate::cli::flags::limits::LimitArgs;
 use crate::cli::rights::examine::{self, CacheArgs, ClusterArgs};
+use windlass_author::file::Language;
 use windlass_files::replace;
 use windlass_policy::draft::draft;
 use windlass_policy::review::review;
 use windlass_runtime::read_policy;
+use windlass_wasm::Contents;
 
 /// Write the policy that a plugin asks for, for review.
 ///
@@ -50,7 +52,9 @@ impl GrantArgs {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         let plugin = examine::load(&self.plugin, &self.limits, self.cache).await?;
         let asks = self.cluster.asks(&plugin).await?;
-        let text = draft(plugin.manifest(), plugin.short_digest(), &asks, self.in_force);
+        let language = Contents::read(&self.plugin, &self.limits.limits()?)?.language();
+        let instances = language.as_deref().and_then(Language::titled).map(Language::instances).unwrap_or_default();
+        let text = draft(plugin.manifest(), plugin.short_digest(), &asks, self.in_force, instances);
         let output = self.output.unwrap_or_else(|| examine::beside(&plugin));
         if output == Path::new("-") {
             crate::cli::print(&text).context("cannot write to standard output")?;

@@ -298,15 +298,38 @@ type HTTPError struct {
 	Message string
 }
 
-func (err *HTTPError) Error() string { return err.Message + " (" + err.Reason + ")" }
-
-// As says that a malformed request is terminal: another attempt would be as malformed.
-func (err *HTTPError) As(target any) bool {
-	marked, is := target.(**Marked)
-	if is = is && err != nil && err.Reason == "invalid-request"; is {
-		*marked = &Marked{Cause: err, Terminal: true}
+func (err *HTTPError) Error() string {
+	if err.Reason == "not-granted" {
+		return err.denial().Error()
 	}
-	return is
+	return err.Message + " (" + err.Reason + ")"
+}
+
+// As says that a malformed request is terminal, as another attempt would be as malformed, and that one which is not granted is a
+// denial as any other: the host runs the key again when the policy changes.
+func (err *HTTPError) As(target any) bool {
+	if err == nil {
+		return false
+	}
+	switch target := target.(type) {
+	case **Marked:
+		if err.Reason == "invalid-request" {
+			*target = &Marked{Cause: err, Terminal: true}
+			return true
+		}
+	case **APIError:
+		if err.Reason == "not-granted" {
+			*target = err.denial()
+			return true
+		}
+	}
+	return false
+}
+
+func (err *HTTPError) denial() *APIError {
+	return &APIError{
+		Code: 403, Reason: NotGranted, StatusReason: "NotGranted", Message: err.Message, Verb: "fetch", Resource: "http",
+	}
 }
 
 // Trigger is one thing that has queued the key of a call. As text it is its reason and its object, as in "Changed ConfigMap

@@ -177,6 +177,8 @@ func TestAFailureHasTheClassOfItsErrorAndJoinedOnesAreToldOneByOne(t *testing.T)
 		{errors.Join(conflict, nil, final, sentinel), []Failure{{API: &told}, never("no"), {Message: "sentinel"}}},
 		{&HTTPError{Reason: "dns", Message: "oh"}, []Failure{{Message: "oh (dns)"}}},
 		{fmt.Errorf("so: %w", &HTTPError{Reason: "invalid-request", Message: "no"}), []Failure{never("so: no (invalid-request)")}},
+		{&HTTPError{Reason: "not-granted", Message: "no"}, []Failure{denied("no")}},
+		{fmt.Errorf("so: %w", &HTTPError{Reason: "not-granted", Message: "no"}), []Failure{denied("so: no")}},
 		{terminal(errors.Join(errors.New("a"), conflict)), []Failure{never("a\n" + conflict.Error())}},
 	} {
 		if got := Failures(each.err); !reflect.DeepEqual(got, each.wanted) {
@@ -210,6 +212,12 @@ func told(err *APIError, message string) Failure {
 func terminal(cause error) *Marked { return &Marked{Cause: cause, Terminal: true} }
 
 func never(message string) Failure { return Failure{Message: message, Terminal: true} }
+
+func denied(message string) Failure {
+	return Failure{API: &APIError{
+		Code: 403, Reason: NotGranted, StatusReason: "NotGranted", Message: message, Verb: "fetch", Resource: "http",
+	}}
+}
 
 // silent wraps errors and says nothing of them.
 type silent struct {

@@ -1,19 +1,19 @@
 //! Writes that are sent only if the cache does not show their fields yet.
 
 use serde::Serialize;
-use serde::de::Error as _;
+use serde::de::{DeserializeOwned, Error as _};
 use serde_json::{Map, Value};
 
 use super::{Written, create, merge};
-use crate::cache;
 use crate::error::{ApiError, ApiReason, Error, JsonError};
 use crate::json;
+use crate::native::cache as host;
 use crate::object::ObjectRef;
 
 /// The fields of `metadata` that the server sets.
 const SET_BY_SERVER: [&str; 5] = ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"];
 
-/// The action of [`ensure`], with the current object.
+/// The effect of [`ensure`], with the object as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ensured {
     /// The cache shows the object with all desired fields: nothing was sent.
@@ -25,12 +25,10 @@ pub enum Ensured {
 }
 
 impl Ensured {
-    /// The object as it is now.
-    #[must_use]
-    pub fn written(&self) -> &Written {
-        match self {
-            Self::Unchanged(object) | Self::Created(object) | Self::Patched(object) => object,
-        }
+    /// The object as any type.
+    pub fn object<T: DeserializeOwned>(&self) -> Result<T, JsonError> {
+        let (Self::Unchanged(written) | Self::Created(written) | Self::Patched(written)) = self;
+        written.object()
     }
 }
 
@@ -53,14 +51,14 @@ impl Ensured {
 /// ```no_run
 /// # use windlass_sdk::{Error, writes};
 /// # fn run(deployment: serde_json::Value) -> Result<(), Error> {
-/// writes::ensure(&deployment)?;
+/// let deployment: serde_json::Value = writes::ensure(&deployment)?.object()?;
 /// # Ok(())
 /// # }
 /// ```
 pub fn ensure<T: Serialize + ?Sized>(object: &T) -> Result<Ensured, Error> {
     let desired = serde_json::to_value(object).map_err(|error| JsonError::new("an object to write", error))?;
     let target = target(&desired)?;
-    let Some(text) = cache::get_json(&target)? else {
+    let Some(text) = host::get(&target, None)? else {
         return create(&desired).send().map(Ensured::Created);
     };
     let cached: Value = json::read("a cached object", &text)?;

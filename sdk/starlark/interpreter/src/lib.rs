@@ -13,6 +13,7 @@ mod answers;
 mod api;
 #[cfg_attr(feature = "composer", expect(dead_code, reason = "a composer calls less of the host"))]
 mod arguments;
+mod attributes;
 mod carried;
 mod entry;
 #[cfg_attr(feature = "composer", expect(dead_code, reason = "a composer calls less of the host"))]

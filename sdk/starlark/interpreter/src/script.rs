@@ -9,7 +9,7 @@ use starlark::syntax::{AstModule, Dialect, DialectTypes};
 use starlark::values::{Heap, OwnedFrozenValue, Value};
 
 use crate::arguments::wrong;
-use crate::{api, carried, kind, nesting};
+use crate::{api, attributes, carried, kind, nesting};
 
 /// The name of the script, as its author has it.
 pub(crate) const FILE: &str = "plugin.star";
@@ -65,10 +65,12 @@ pub(crate) fn parsed(text: &str) -> starlark::Result<FrozenModule> {
         )));
     }
     let parsed = AstModule::parse(FILE, text.to_owned(), &DIALECT)?;
+    let globals = api::globals();
     Module::with_temp_heap(|module| {
+        attributes::check(&parsed, &globals, module.heap())?;
         {
             let mut evaluator = evaluator(&module)?;
-            evaluator.eval_module(parsed, &api::globals())?;
+            evaluator.eval_module(parsed, &globals)?;
         }
         Ok(module.freeze()?)
     })

@@ -1,7 +1,11 @@
 //! Scripts that are wrong, as their authors are told of them.
 
 use starlark::environment::FrozenModule;
+use starlark::values::Value;
+use windlass_sdk::ApiReason;
+use windlass_sdk::testing::Host;
 
+use crate::arguments::wrong;
 use crate::failures::problems;
 use crate::{entry, kind, script, values};
 
@@ -52,6 +56,28 @@ fn an_unreadable_script_is_reported_with_its_place() {
     }
     let said = refused(&with(&format!("x = {}\n", "[".repeat(5_000))));
     assert!(said.starts_with("plugin.star:3:105: brackets or blocks are nested too deeply"), "{said}");
+}
+
+#[test]
+fn what_an_interface_does_not_have_is_refused_with_its_place() {
+    for (text, says) in [
+        ("def reconcile(request):\n    writes.aply({})\n", "plugin.star:4:12: `writes` has no `aply`. It has `apply`"),
+        ("x = [lambda: log.inform(\"a\")]\n", "plugin.star:3:18: `log` has no `inform`. It has"),
+        ("def f():\n    return [cache.find(x) for x in []]\n", "plugin.star:4:19: `cache` has no `find`. It has"),
+        ("def f():\n    if False:\n        http.get(\"\")\n", "plugin.star:5:14: `http` has no `get`. It has `fetch`"),
+    ] {
+        let said = refused(&with(&format!("{text}{RECONCILE}")));
+        assert!(said.starts_with(says), "{text}: {said}");
+    }
+    for own in [
+        "def f(log):\n    return log.lines\n",
+        "def f(request):\n    for cache in request.caches:\n        cache.drop()\n",
+        "x = [live.name for live in []]\n",
+        "config = struct(a = 1)\nx = config.a\n",
+        "def f(a):\n    return a.writes.aply\n",
+    ] {
+        assert!(described(&with(&format!("{own}{RECONCILE}"))).is_ok(), "{own}");
+    }
 }
 
 #[test]
@@ -202,6 +228,45 @@ fn a_value_that_contains_itself_is_refused_with_a_message() {
     assert!(ends(list).contains("lists are nested too deeply"), "{}", ends(list));
     let dict = "    d = {}\n    d[\"a\"] = d\n    has_fields(d, d)\n";
     assert!(ends(dict).contains("nested too deeply"), "{}", ends(dict));
+}
+
+/// Calls a script's `run`, and returns its answer as JSON, or the reason of an API error, or the message of another
+/// one.
+fn run(text: &str) -> Result<serde_json::Value, String> {
+    let read = script::parsed(text).expect("it parses");
+    let function = read.get("run").expect("it is there");
+    let json = |value: Value<'_>| values::to_json(value).map_err(wrong);
+    let ended = script::in_call(|| script::call(&function, |_| Ok(vec![]), json));
+    let json = ended.map_err(|error| {
+        let failure = problems(&error).remove(0).failure;
+        failure.api.map_or(failure.message, |error| error.reason.as_str().to_owned())
+    })?;
+    Ok(serde_json::from_str(&json).expect("it is JSON"))
+}
+
+#[test]
+fn ensure_creates_patches_and_leaves_alone_what_the_cache_shows() {
+    let mut host = Host::new();
+    let script = |value: &str| {
+        format!(
+            r#"
+def run():
+    settings = {{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "m", "namespace": "prod"}}}}
+    ensured = writes.ensure(dict(settings, data = {{"k": "{value}"}}))
+    return (ensured.effect, ensured.object["data"])
+"#
+        )
+    };
+    assert_eq!(run(&script("v")), Ok(serde_json::json!(["created", {"k": "v"}])));
+    assert_eq!(run(&script("v")), Ok(serde_json::json!(["unchanged", {"k": "v"}])));
+    assert_eq!(run(&script("w")), Ok(serde_json::json!(["patched", {"k": "w"}])));
+    host.fail("patch", "ConfigMap", ApiReason::Conflict);
+    assert_eq!(run(&script("x")), Err("conflict".to_owned()));
+    let nameless = run("def run():\n    writes.ensure({\"apiVersion\": \"v1\", \"kind\": \"Pod\"})\n");
+    let said = nameless.expect_err("it has no name");
+    assert!(said.contains("an object to write: metadata.name is missing"), "{said}");
+    let verbs: Vec<_> = host.writes().iter().map(|write| write.verb).collect();
+    assert_eq!(verbs, ["create", "patch", "patch"]);
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl Reconciler for Plugin {
 windlass_sdk::plugin!(Plugin);
 
 fn reconcile(request: &Request, app: &WebApp) -> Result<Outcome, Error> {
-    let deployment: Value = bring_about(app, children::deployment(app))?.written().object()?;
+    let deployment: Value = bring_about(app, children::deployment(app))?.object()?;
     bring_about(app, children::service(app))?;
     let status = status::status(app, Some(&deployment), None, clock::now());
     if status != app.status

@@ -121,8 +121,9 @@ pub(crate) fn milliseconds(ms: u32) -> Duration {
 }
 
 fn known_verb(verb: &str) -> &'static str {
-    const VERBS: [&str; 10] =
-        ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "claim", "served"];
+    // `fetch` is how the SDKs call a request by HTTP that was denied.
+    const VERBS: [&str; 11] =
+        ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "claim", "served", "fetch"];
     VERBS.into_iter().find(|known| *known == verb).unwrap_or("unknown")
 }
 

@@ -7,10 +7,11 @@ use starlark::values::list::AllocList;
 use starlark::values::structs::AllocStruct;
 use starlark::values::{Heap, Value};
 use windlass_sdk::bindings::windlass::plugin::http::{self, Body, HttpReason, Request};
+use windlass_sdk::bindings::windlass::plugin::types::{ApiError, ApiReason};
 
 use super::in_call;
 use crate::arguments::{Options, elements, number, wrong};
-use crate::failures::{Problem, Thrown};
+use crate::failures::{Problem, Thrown, throw};
 
 #[starlark_module]
 pub(crate) fn functions(builder: &mut GlobalsBuilder) {
@@ -55,7 +56,36 @@ fn body(value: Value<'_>) -> starlark::Result<Body> {
 }
 
 fn failed(target: &str, reason: HttpReason, message: &str) -> starlark::Error {
+    if reason == HttpReason::NotGranted {
+        // The host runs the key again when the policy changes, as after any denial.
+        return throw(ApiError {
+            code: 403,
+            reason: ApiReason::NotGranted,
+            status_reason: "NotGranted".to_owned(),
+            message: message.to_owned(),
+            retry_after_ms: None,
+            verb: "fetch".to_owned(),
+            resource: "http".to_owned(),
+            object: None,
+        });
+    }
     let is_terminal = reason == HttpReason::InvalidRequest;
     let problem = Problem::own(format!("{target}: {}: {message}", reason.as_str()), is_terminal, None);
     Thrown(vec![Problem { reason: Some(reason.as_str()), ..problem }]).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failures::problems;
+
+    #[test]
+    fn a_denied_request_is_a_denial_of_the_api_and_others_are_not() {
+        let failure = |reason| problems(&failed("GET https://a.dev/", reason, "no")).remove(0).failure;
+        let denied = failure(HttpReason::NotGranted).api.expect("an error of the API");
+        assert_eq!((denied.reason, denied.message.as_str()), (ApiReason::NotGranted, "no"));
+        let lost = failure(HttpReason::Dns);
+        assert!(lost.api.is_none() && !lost.terminal, "{lost:?}");
+        assert!(failure(HttpReason::InvalidRequest).terminal);
+    }
 }

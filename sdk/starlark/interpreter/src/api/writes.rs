@@ -5,12 +5,15 @@ use starlark::environment::GlobalsBuilder;
 use starlark::starlark_module;
 use starlark::values::dict::{AllocDict, DictRef};
 use starlark::values::list::AllocList;
+use starlark::values::structs::AllocStruct;
 use starlark::values::{Heap, Value};
+use windlass_sdk::Error;
 use windlass_sdk::bindings::windlass::plugin::types::{ApiError, ApiReason, ObjectRef};
 use windlass_sdk::bindings::windlass::plugin::writes::{
     self, Collection, DeleteOptions, DeleteWrite, FieldValidation, ObjectWrite, Operation, PatchType, PatchWrite,
     Propagation, Subresource, WriteOptions,
 };
+use windlass_sdk::writes::Ensured;
 
 use super::cache::settled;
 use super::{in_call, object, optional_object};
@@ -49,6 +52,23 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
     ) -> starlark::Result<Value<'v>> {
         let ObjectWrite { object, options } = object_write("writes.apply", object, options)?;
         written(heap, writes::apply(&object, &options))
+    }
+
+    // Rust's, with its rules (sdk/rust/src/writes/ensure.rs).
+    fn ensure<'v>(#[starlark(require = pos)] object: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
+        in_call("writes.ensure")?;
+        let desired = object_of(object, "the object of writes.ensure")?;
+        let desired: serde_json::Value = serde_json::from_str(&desired).map_err(wrong)?;
+        let ensured = windlass_sdk::writes::ensure(&desired).map_err(|error| match error {
+            Error::Api(error) => throw(ApiError::from(*error)),
+            Error::Json(error) => wrong(error),
+        })?;
+        let (effect, now) = match &ensured {
+            Ensured::Unchanged(now) => ("unchanged", now),
+            Ensured::Created(now) => ("created", now),
+            Ensured::Patched(now) => ("patched", now),
+        };
+        Ok(heap.alloc(AllocStruct([("object", super::object(heap, now.json())?), ("effect", heap.alloc(effect))])))
     }
 
     fn apply_status<'v>(

@@ -1,0 +1,325 @@
+package writes
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"windlass.dev/sdk"
+	"windlass.dev/sdk/internal/guest"
+	"windlass.dev/sdk/internal/host"
+)
+
+// Effect says which write Ensure has sent, if any.
+type Effect string
+
+// The effects of Ensure.
+const (
+	// Unchanged: the cache shows the object with all desired fields, and nothing was sent.
+	Unchanged Effect = "unchanged"
+	// Created: the object did not exist.
+	Created Effect = "created"
+	// Patched: the object lacked some of the desired fields.
+	Patched Effect = "patched"
+)
+
+// Ensured is the effect of Ensure, with the object as it is now.
+type Ensured struct {
+	Effect Effect
+	// Object is the object's state. Into decodes it.
+	Object json.RawMessage
+}
+
+// Into decodes the object.
+func (ensured Ensured) Into(object any) error {
+	return host.Expect("an ensured object", string(ensured.Object), object)
+}
+
+// Ensure creates the object, a struct or a map, if the cache has none, or else sends the smallest merge patch that brings its
+// fields about, or nothing if they are there. The kind must be watched.
+//
+// Prefer Apply: it also removes the fields that the plugin applied before and no longer wants, and two writers of one field find
+// out about each other. Ensure costs the server less, as a create is cheaper than an apply, and does neither:
+//
+//   - A field that is left out of the object stays as it is. Null removes a field. A zero value is a field too, as in Apply.
+//   - A list is the plugin's as a whole. It is as desired if it has as many elements, and each has the desired fields. An element
+//     that is written keeps its other fields if it has the same "name" as the one in its place.
+//   - Owners and finalizers are added to those of others. An object that another controller owns is an error of the class
+//     windlass.AlreadyExists. To own the object, put an owner reference into it (owners.Reference).
+//   - The status is not compared: write it with ApplyStatus.
+//   - Write values as the server stores them. A quantity of "0.5" is stored as "500m", and differs each time.
+func Ensure(object any) (Ensured, error) {
+	creation := operation(host.Create, object, nil)
+	if creation.err != nil {
+		return Ensured{}, creation.err
+	}
+	var desired windlass.Object
+	if err := host.Decode(creation.Body, &desired); err != nil {
+		return Ensured{}, windlass.Terminal(fmt.Errorf("what was to be ensured is no object: %w", err))
+	}
+	target, err := targetOf(desired)
+	if err != nil {
+		return Ensured{}, err
+	}
+	read := guest.Host().CacheGet(target, nil)
+	cached, err := host.Object[windlass.Object](read)
+	if err != nil {
+		return Ensured{}, err
+	}
+	if cached == nil {
+		return ensured(Created, send(creation, guest.Imports.Create))
+	}
+	if controller := otherController(*cached, desired); controller != "" {
+		return Ensured{}, taken(target, controller)
+	}
+	patch := patchOf(*cached, desired)
+	if patch == nil {
+		return Ensured{Effect: Unchanged, Object: json.RawMessage(read.Object)}, nil
+	}
+	change := patched(target, host.Merge, patch, []Option{IfVersion(versionOf(*cached, patch))})
+	return ensured(Patched, send(change, guest.Imports.Patch))
+}
+
+func ensured(effect Effect, written Result) (Ensured, error) {
+	if written.Err != nil {
+		return Ensured{}, written.Err
+	}
+	return Ensured{Effect: effect, Object: written.Object}, nil
+}
+
+func targetOf(object windlass.Object) (windlass.Ref, error) {
+	metadata := objectAt(object, "metadata")
+	target := windlass.Ref{
+		APIVersion: textAt(object, "apiVersion"), Kind: textAt(object, "kind"),
+		Namespace: textAt(metadata, "namespace"), Name: textAt(metadata, "name"),
+	}
+	switch "" {
+	case target.APIVersion:
+		return target, windlass.Terminal(errors.New("an object to write: apiVersion is missing"))
+	case target.Kind:
+		return target, windlass.Terminal(errors.New("an object to write: kind is missing"))
+	case target.Name:
+		return target, windlass.Terminal(errors.New("an object to write: metadata.name is missing"))
+	}
+	return target, nil
+}
+
+func objectAt(object windlass.Object, field string) windlass.Object {
+	value, _ := object[field].(windlass.Object)
+	return value
+}
+
+func textAt(object windlass.Object, field string) string {
+	value, _ := object[field].(string)
+	return value
+}
+
+// otherController is the controller of cached, if desired names another one; empty: it does not.
+func otherController(cached, desired windlass.Object) string {
+	has, wants := controllerOf(cached), controllerOf(desired)
+	if has == nil || wants == nil || has["uid"] == wants["uid"] {
+		return ""
+	}
+	return textAt(has, "kind") + " " + textAt(has, "name")
+}
+
+func controllerOf(object windlass.Object) windlass.Object {
+	owners, _ := objectAt(object, "metadata")["ownerReferences"].([]any)
+	for _, owner := range owners {
+		if owner, is := owner.(windlass.Object); is && owner["controller"] == true {
+			return owner
+		}
+	}
+	return nil
+}
+
+func taken(target windlass.Ref, controller string) error {
+	return &windlass.APIError{
+		Code: 409, Reason: windlass.AlreadyExists, StatusReason: "AlreadyExists",
+		Message: "it exists, and " + controller + " controls it", Verb: "ensure", Resource: target.Kind, Object: &target,
+	}
+}
+
+// versionOf is the version that the patch is about, if it replaces a list that others write, too; empty: it does not.
+func versionOf(cached, patch windlass.Object) string {
+	metadata := objectAt(patch, "metadata")
+	if metadata["ownerReferences"] == nil && metadata["finalizers"] == nil {
+		return ""
+	}
+	return textAt(objectAt(cached, "metadata"), "resourceVersion")
+}
+
+// setByServer are the fields of metadata that the server sets.
+var setByServer = []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"}
+
+// patchOf is the merge patch that brings the fields of desired about. Nil: they are there.
+func patchOf(cached, desired windlass.Object) windlass.Object {
+	wanted := maps.Clone(desired)
+	for _, field := range []string{"apiVersion", "kind", "status"} {
+		delete(wanted, field)
+	}
+	if metadata := objectAt(desired, "metadata"); metadata != nil {
+		wanted["metadata"] = metadataOf(objectAt(cached, "metadata"), metadata)
+	}
+	return differingFields(cached, wanted)
+}
+
+func metadataOf(cached, desired windlass.Object) windlass.Object {
+	wanted := maps.Clone(desired)
+	for _, field := range setByServer {
+		delete(wanted, field)
+	}
+	for _, list := range []string{"ownerReferences", "finalizers"} {
+		has, areThere := cached[list].([]any)
+		wants, areWanted := wanted[list].([]any)
+		if areThere && areWanted {
+			wanted[list] = joined(has, wants)
+		}
+	}
+	return wanted
+}
+
+// areSame says whether two owners are one, or two finalizers.
+func areSame(one, other any) bool {
+	owner, is := one.(windlass.Object)
+	if !is {
+		return one == other
+	}
+	wanted, is := other.(windlass.Object)
+	return is && owner["uid"] == wanted["uid"]
+}
+
+// joined is has, in which the owners or finalizers of wanted replace those that are the same, or are added.
+func joined(has, wanted []any) []any {
+	all := slices.Clone(has)
+	for _, wanted := range wanted {
+		place := slices.IndexFunc(all, func(element any) bool { return areSame(element, wanted) })
+		if place < 0 {
+			all = append(all, wanted)
+		} else {
+			all[place] = overlaid(all[place], wanted)
+		}
+	}
+	return all
+}
+
+// difference is what a merge patch must have to make wanted of has. False: nothing.
+func difference(has, wanted any) (any, bool) {
+	fields, are := wanted.(windlass.Object)
+	if known, is := has.(windlass.Object); is && are {
+		differing := differingFields(known, fields)
+		return differing, differing != nil
+	}
+	if shows(has, wanted) {
+		return nil, false
+	}
+	wants, areWanted := wanted.([]any)
+	elements, areThere := has.([]any)
+	if areWanted && areThere {
+		return listOf(elements, wants), true
+	}
+	// Of what a merge patch puts in the place of something else, it removes the nulls.
+	return wanted, true
+}
+
+// differingFields is the difference of two objects. Nil: there is none.
+func differingFields(has, wanted windlass.Object) windlass.Object {
+	var differing windlass.Object
+	for field, wanted := range wanted {
+		change, differs := withoutNulls(wanted), wanted != nil
+		if held, is := has[field]; is {
+			change, differs = difference(held, wanted)
+		}
+		if !differs {
+			continue
+		}
+		if differing == nil {
+			differing = windlass.Object{}
+		}
+		differing[field] = change
+	}
+	return differing
+}
+
+// listOf is a list of the wanted elements, which keep the other fields of those of the same name in their places.
+func listOf(has, wanted []any) []any {
+	elements := make([]any, len(wanted))
+	for place, wanted := range wanted {
+		if place < len(has) && areNamedAlike(has[place], wanted) {
+			elements[place] = overlaid(has[place], wanted)
+		} else {
+			elements[place] = withoutNulls(wanted)
+		}
+	}
+	return elements
+}
+
+func areNamedAlike(has, wanted any) bool {
+	one, _ := has.(windlass.Object)
+	other, _ := wanted.(windlass.Object)
+	name, is := one["name"].(string)
+	return is && other["name"] == name
+}
+
+// shows says whether has has all that is wanted. Null is wanted where nothing is.
+func shows(has, wanted any) bool {
+	switch wanted := wanted.(type) {
+	case windlass.Object:
+		fields, is := has.(windlass.Object)
+		for field, wanted := range wanted {
+			is = is && shows(fields[field], wanted)
+		}
+		return is
+	case []any:
+		elements, is := has.([]any)
+		is = is && len(elements) == len(wanted)
+		for place := range wanted {
+			is = is && shows(elements[place], wanted[place])
+		}
+		return is
+	}
+	return windlass.HasFields(has, wanted)
+}
+
+// overlaid is has with the wanted fields, as a merge patch would leave it.
+func overlaid(has, wanted any) any {
+	fields, is := wanted.(windlass.Object)
+	known, areThere := has.(windlass.Object)
+	if !is || !areThere {
+		return withoutNulls(wanted)
+	}
+	all := maps.Clone(known)
+	for field, wanted := range fields {
+		held, has := known[field]
+		switch {
+		case wanted == nil:
+			delete(all, field)
+		case !has || !shows(held, wanted):
+			all[field] = overlaid(held, wanted)
+		}
+	}
+	return all
+}
+
+// withoutNulls is a value without the fields of objects that are null. Nil: it is null itself.
+func withoutNulls(value any) any {
+	switch value := value.(type) {
+	case windlass.Object:
+		kept := windlass.Object{}
+		for field, value := range value {
+			if value = withoutNulls(value); value != nil {
+				kept[field] = value
+			}
+		}
+		return kept
+	case []any:
+		elements := make([]any, len(value))
+		for place, element := range value {
+			elements[place] = withoutNulls(element)
+		}
+		return elements
+	}
+	return value
+}

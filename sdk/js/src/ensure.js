@@ -1,0 +1,105 @@
+// What brings the fields of an object about. Pure.
+
+import { controllerOf } from './objects.js';
+
+/** The fields of `metadata` that the server sets. */
+const SET_BY_SERVER = ['uid', 'resourceVersion', 'generation', 'creationTimestamp', 'managedFields'];
+
+/** The controller of `cached`, if `desired` names another one. */
+export function otherController(cached, desired) {
+  const [has, wants] = [cached, desired].map((object) => (isObject(object.metadata) ? controllerOf(object) : undefined));
+  return has !== undefined && wants !== undefined && has.uid !== wants.uid ? `${has.kind} ${has.name}` : undefined;
+}
+
+/** The version that the patch is about, if it replaces a list that others write, too. */
+export function versionOf(cached, patch) {
+  const isShared = patch.metadata?.ownerReferences !== undefined || patch.metadata?.finalizers !== undefined;
+  return isShared ? cached.metadata.resourceVersion : undefined;
+}
+
+/** The merge patch that brings the fields of `desired` about. Undefined: they are there. */
+export function patchOf(cached, desired) {
+  const wanted = without(desired, ['apiVersion', 'kind', 'status']);
+  if (isObject(wanted.metadata)) {
+    wanted.metadata = without(wanted.metadata, SET_BY_SERVER);
+    for (const list of ['ownerReferences', 'finalizers']) {
+      const [has, wants] = [cached.metadata?.[list], wanted.metadata[list]];
+      if (Array.isArray(has) && Array.isArray(wants)) wanted.metadata[list] = joined(has, wants);
+    }
+  }
+  return difference(cached, wanted);
+}
+
+function without(object, fields) {
+  return Object.fromEntries(Object.entries(object).filter(([field]) => !fields.includes(field)));
+}
+
+/** `has`, in which the owners or finalizers of `wanted` replace those that are the same, or are added. */
+function joined(has, wanted) {
+  const all = [...has];
+  for (const element of wanted) {
+    const place = all.findIndex((it) => (isObject(it) ? it.uid === element?.uid : it === element));
+    if (place < 0) all.push(element);
+    else all[place] = overlaid(all[place], element);
+  }
+  return all;
+}
+
+/** What a merge patch must have to make `wanted` of `has`. Undefined: nothing. */
+function difference(has, wanted) {
+  if (isObject(has) && isObject(wanted)) {
+    const fields = Object.entries(wanted).map(([field, value]) => [
+      field,
+      Object.hasOwn(has, field) ? difference(has[field], value) : withoutNulls(value),
+    ]);
+    const differing = fields.filter(([, value]) => value !== undefined);
+    return differing.length > 0 ? Object.fromEntries(differing) : undefined;
+  }
+  if (shows(has, wanted)) return undefined;
+  if (Array.isArray(has) && Array.isArray(wanted)) {
+    return wanted.map((element, place) =>
+      areNamedAlike(has[place], element) ? overlaid(has[place], element) : (withoutNulls(element) ?? null),
+    );
+  }
+  // Of what a merge patch puts in the place of something else, it removes the nulls.
+  return wanted;
+}
+
+/** Whether `has` has all that is `wanted`. Null is wanted where nothing is. */
+function shows(has, wanted) {
+  if (isObject(wanted)) {
+    return isObject(has) && Object.entries(wanted).every(([field, value]) => shows(Object.hasOwn(has, field) ? has[field] : null, value));
+  }
+  if (Array.isArray(wanted)) {
+    return Array.isArray(has) && has.length === wanted.length && wanted.every((element, place) => shows(has[place], element));
+  }
+  return has === wanted;
+}
+
+function areNamedAlike(has, wanted) {
+  return isObject(has) && isObject(wanted) && typeof has.name === 'string' && has.name === wanted.name;
+}
+
+/** `has` with the `wanted` fields, as a merge patch would leave it. */
+function overlaid(has, wanted) {
+  if (!isObject(has) || !isObject(wanted)) return withoutNulls(wanted) ?? null;
+  const all = new Map(Object.entries(has));
+  for (const [field, value] of Object.entries(wanted)) {
+    if (value === null) all.delete(field);
+    else if (!all.has(field) || !shows(all.get(field), value)) all.set(field, overlaid(all.get(field), value));
+  }
+  return Object.fromEntries(all);
+}
+
+/** A value without the fields of objects that are null. Undefined: it is null itself. */
+function withoutNulls(value) {
+  if (value === null) return undefined;
+  if (Array.isArray(value)) return value.map((element) => withoutNulls(element) ?? null);
+  if (!isObject(value)) return value;
+  const kept = Object.entries(value).map(([field, inner]) => [field, withoutNulls(inner)]);
+  return Object.fromEntries(kept.filter(([, inner]) => inner !== undefined));
+}
+
+function isObject(value) {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
