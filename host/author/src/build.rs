@@ -117,7 +117,7 @@ pub async fn build(wish: &BuildRequest, sandbox: &Sandbox) -> Result<Built, Buil
         }
         BuildOutput::Joined(script) => starlark::component(&folder.join(script), facts.kind())?,
     };
-    // A script follows its interpreter, and nothing may follow a script.
+    // A script must be the last part of its file.
     let is_script = matches!(plan.output, BuildOutput::Joined(_));
     let component = match facts.file.language.title() {
         Some(title) if !is_script => windlass_componentize::labelled(component, title),

@@ -75,7 +75,7 @@ impl Language {
         Self::KNOWN.iter().find(|(known, _)| *known == name).map(|(_, language)| *language)
     }
 
-    /// Its name, as a built plugin says it. None: only its author knows it.
+    /// The language's name in built plugins. `None` if only the author knows it.
     #[must_use]
     pub fn title(self) -> Option<&'static str> {
         match self {
@@ -96,7 +96,7 @@ impl Language {
         Self::KNOWN.iter().map(|(_, language)| *language).find(|language| language.title() == Some(title))
     }
 
-    /// The instances that a policy should choose, by what a fresh one costs in this language (docs/benchmarks.md).
+    /// The instances that a policy should choose, given the cost of a fresh one in this language (docs/benchmarks.md).
     #[must_use]
     pub fn instances(self) -> Instances {
         match self {

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_select_files_beside_those_always_watched() {
+    fn patterns_add_to_the_files_that_are_always_watched() {
         let at = tempfile::tempdir().expect("a directory");
         put(at.path(), "sdk/x.zig", "1");
         let mut sources = SourceWatcher::follow(at.path(), Path::new("sdk"), &["src/**/*.zig".to_owned()]);

@@ -71,7 +71,8 @@ pub fn componentize(module: &[u8]) -> Result<Vec<u8>, ComponentizeError> {
     finished(&component.map_err(|error| ComponentizeError::Misfit(format!("{error:#}")))?)
 }
 
-/// The component with its author's language. The tools leave no trace of it where the code that runs is an interpreter's.
+/// The component with its author's language. The tools leave no trace of it where the code that runs is an
+/// interpreter's.
 #[must_use]
 pub fn labelled(mut component: Vec<u8>, language: &str) -> Vec<u8> {
     let mut languages = ProducersField::new();

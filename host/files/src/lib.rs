@@ -1,9 +1,9 @@
-//! Reads files that people name: regular ones, and no more of them than somebody would write. Replaces a file in one
-//! step.
+//! Reads files that people name: only regular files, and only up to a limit. Replaces a file in one step.
 //!
-//! To open a named pipe waits until somebody writes to it, and a device may have no end. Both are refused with a
-//! reason. Links are followed, as the kubelet mounts files as links. A file is judged before it is opened, as to open
-//! some devices does something, and again by what was opened, as it may have been replaced between.
+//! Opening a named pipe waits until a process writes to it, and a device may have no end. Both are refused with a
+//! reason. Links are followed, because the kubelet mounts files as links. The kind of a file is checked before it is
+//! opened, because opening some devices has an effect, and again afterwards, because the file may have been replaced in
+//! between.
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{Error, ErrorKind, Read as _, Result};
@@ -12,57 +12,57 @@ use std::path::Path;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-/// Why something that is there is not read.
+/// Why an existing file is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is {0}, and not a regular file: write its content into a file, and name that")]
 struct IrregularFile(&'static str);
 
-/// Whether `error` says that something is no regular file.
+/// Whether `error` says that a file is not a regular file.
 #[must_use]
 pub fn is_irregular(error: &Error) -> bool {
     error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<IrregularFile>)
 }
 
-/// The pipes that may be named in the place of a regular file.
+/// The pipes that may stand in the place of a regular file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pipes {
     Refused,
-    /// Pipes that this process has open: `/dev/stdin`, and `/dev/fd/63`, as a shell writes `<(…)`.
+    /// Pipes that this process has open: `/dev/stdin`, and `/dev/fd/63`, which a shell passes for `<(…)`.
     OwnOnes,
 }
 
-/// Opens the regular file at `path`, without ever waiting.
+/// Opens the regular file at `path` and never waits.
 pub fn open(path: &Path) -> Result<File> {
     open_with(path, Pipes::Refused)
 }
 
-/// Opens what a command was told to read once: a regular file, or a pipe that the shell has given to the command, such
-/// as `/dev/stdin` or `<(…)`. What reads from it should have a bound.
+/// Opens a file that a command reads once: a regular file, or a pipe that the shell has given to the command, such as
+/// `/dev/stdin` or `<(…)`. The reader should limit how much it reads.
 pub fn open_argument(path: &Path) -> Result<File> {
     open_with(path, Pipes::OwnOnes)
 }
 
-/// The content of the regular file at `path`, if that is at most `most` bytes.
+/// The content of the regular file at `path`, if it has at most `most` bytes.
 pub fn read_whole(path: &Path, most: u64) -> Result<Vec<u8>> {
     read(open(path)?, most)
 }
 
-/// The same of what a command was told to read once, as [`open_argument`] opens it.
+/// The content of a file that a command reads once, opened by [`open_argument`].
 pub fn read_argument(path: &Path, most: u64) -> Result<Vec<u8>> {
     read(open_argument(path)?, most)
 }
 
-/// [`read_whole`] of a text.
+/// As [`read_whole`], for text.
 pub fn read_text(path: &Path, most: u64) -> Result<String> {
     text(read_whole(path, most)?)
 }
 
-/// [`read_argument`] of a text.
+/// As [`read_argument`], for text.
 pub fn read_argument_text(path: &Path, most: u64) -> Result<String> {
     text(read_argument(path, most)?)
 }
 
-/// Whether a library, which opens the file itself and reads it to its end, may be told to read `path`.
+/// Checks that `path` may be given to a library that opens the file itself and reads it to its end.
 pub fn check_argument(path: &Path, most: u64) -> Result<()> {
     let metadata = std::fs::metadata(path)?;
     judge(path, metadata.file_type(), Pipes::OwnOnes)?;
@@ -91,7 +91,7 @@ fn open_with(path: &Path, pipes: Pipes) -> Result<File> {
     let opened = file.metadata()?.file_type();
     judge(path, opened, pipes)?;
     if !opened.is_file() {
-        // Who reads from it waits for what comes.
+        // Reads from the pipe should wait for its content.
         fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     }
     Ok(file)
@@ -122,13 +122,13 @@ fn is_own(path: &Path) -> bool {
     path == Path::new("/dev/stdin") || path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd")
 }
 
-/// Writes the file at `path` in one step, as a host may be reading it.
+/// Writes the file at `path` in one step, because a host may be reading it.
 pub fn replace(path: &Path, content: &[u8]) -> Result<()> {
     let name = path.file_name().ok_or_else(|| Error::other("it names no file"))?.to_string_lossy();
     let new = path.with_file_name(format!(".{name}.{}", std::process::id()));
     let written = std::fs::write(&new, content).and_then(|()| std::fs::rename(&new, path));
     written.inspect_err(|_| {
-        // Do not leave half a file behind.
+        // Do not leave an incomplete file behind.
         let _ = std::fs::remove_file(&new);
     })
 }
@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// A named pipe that nobody writes to.
+    /// A named pipe that no process writes to.
     fn pipe(directory: &Path) -> PathBuf {
         let path = directory.join("pipe");
         mknodat(CWD, &path, Kind::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
@@ -209,7 +209,7 @@ mod tests {
         let path = PathBuf::from(format!("/dev/fd/{}", from.as_raw_fd()));
         assert!(open(&path).is_err_and(|error| is_irregular(&error)));
         let reading = path.clone();
-        // It waits for what comes.
+        // The reader waits for content.
         let reader = std::thread::spawn(move || read_argument_text(&reading, 4));
         to.write_all(b"1234").expect("written");
         drop(to);

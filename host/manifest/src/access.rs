@@ -1,5 +1,5 @@
-//! The access that a controller asks for by watching and owning, by kind: manifests know kinds, grants know resources
-//! in plural, and only discovery knows which belong together.
+//! The access that a controller implies by watching and owning kinds of objects. Manifests name kinds and grants name
+//! resources in the plural. Only discovery knows which kind belongs to which resource.
 
 use windlass_core::object::ObjectKind;
 
@@ -9,21 +9,22 @@ const READ: &[&str] = &["get", "list", "watch"];
 const OWN: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
 const STATUS: &[&str] = &["get", "update", "patch"];
 
-/// Access that a controller implies.
+/// One access that a controller implies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImpliedAccess {
     /// The verb of a sentence about the controller and the kind, such as "owns".
     pub does: &'static str,
     pub kind: ObjectKind,
-    /// To which subresource of it. None: the objects themselves.
+    /// The subresource of the kind. `None` means the objects themselves.
     pub subresource: Option<&'static str>,
     pub verbs: &'static [&'static str],
-    /// Empty: all, and cluster-scoped objects.
+    /// Empty means all namespaces, and cluster-scoped objects.
     pub namespaces: Vec<String>,
 }
 
 impl Controller {
-    /// The access that the watches imply: reading what is watched, all of what is owned, and the status of primaries.
+    /// The access that the watches imply: to read what is watched, to read and write what is owned, and to write the
+    /// status of primaries.
     #[must_use]
     pub fn implied_access(&self) -> Vec<ImpliedAccess> {
         let primary = access("reconciles", &self.primary, None, READ);
@@ -35,7 +36,7 @@ impl Controller {
     }
 }
 
-/// Kinds of Kubernetes that have no status: group and kind. To ask for it would puzzle whoever reviews the rights.
+/// Kinds of Kubernetes that have no status, by group and kind. Asking for it would puzzle reviewers of the rights.
 const WITHOUT_STATUS: &[(&str, &str)] = &[
     ("", "ConfigMap"),
     ("", "Endpoints"),

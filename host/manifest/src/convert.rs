@@ -1,4 +1,4 @@
-//! From the manifest's words to the types of `windlass-core`.
+//! Converts a manifest into the types of `windlass-core`.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use windlass_core::rights::grants::{Allowance, HttpRule, Rule};
 use super::{Backoff, Controller, HttpHost, LimiterKind, Manifest, Options, Permission, Watch};
 
 impl Manifest {
-    /// The explicit permissions as rules. What the watches imply is in
-    /// [`Controller::implied_access`](super::Controller::implied_access).
+    /// The explicit permissions as rules. [`Controller::implied_access`](super::Controller::implied_access) has the
+    /// access that the watches imply.
     #[must_use]
     pub fn permission_rules(&self) -> Vec<Rule> {
         self.permissions.iter().map(Permission::rule).collect()
     }
 
-    /// All that the manifest asks for, with `rules` as what it asks of the API.
+    /// Everything that the manifest asks for. `rules` is what it asks of the API.
     #[must_use]
     pub fn asked(&self, rules: Vec<Rule>) -> Allowance {
         let keeps_finalizer = self.controllers.iter().any(|controller| controller.options.finalizer);
@@ -30,13 +30,13 @@ impl Manifest {
         }
     }
 
-    /// The finalizer that the host keeps on primaries for the plugin, if it wants one (ADR 8).
+    /// The finalizer that the host keeps on primaries for the plugin, if the plugin asks for one (ADR 8).
     #[must_use]
     pub fn finalizer(&self) -> String {
         format!("windlass.dev/{}", self.name)
     }
 
-    /// The names of the definitions that it brings.
+    /// The names of the custom resource definitions that the plugin brings.
     pub fn crd_names(&self) -> impl Iterator<Item = &str> {
         self.crds.iter().filter_map(|crd| crd.get("metadata")?.get("name")?.as_str())
     }
@@ -55,7 +55,7 @@ impl HttpHost {
 }
 
 impl Controller {
-    /// The kinds of which even writes that would change nothing are sent.
+    /// The kinds of which the host sends every write, including those that would change nothing.
     pub fn always_sent(&self) -> impl Iterator<Item = ObjectKind> {
         self.all_watches().filter(|watch| !watch.no_op_skip).map(Watch::object_kind)
     }
@@ -86,12 +86,12 @@ impl Backoff {
         self.max_ms.unwrap_or_else(|| millis(ITEM_BACKOFF_MAX))
     }
 
-    /// Retries of all keys a second, and at once.
+    /// How many retries of all keys together are allowed a second, and how many at once.
     pub(super) fn rate(&self) -> (u32, u32) {
         (self.per_second.unwrap_or(RETRIES_PER_SECOND), self.burst.unwrap_or(RETRIES_BURST))
     }
 
-    /// The limiter that it describes.
+    /// The limiter that these settings describe.
     #[must_use]
     pub fn limiter(&self) -> MaxOf {
         let (base, max) = (Duration::from_millis(self.base_ms().into()), Duration::from_millis(self.max_ms().into()));
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn omitted_options_are_those_of_client_go_and_controller_runtime() {
+    fn defaults_are_those_of_client_go_and_controller_runtime() {
         let Options { workers, max_retries, backoff, resync_ms, deadline_ms, .. } = Options::default();
         assert_eq!((workers, max_retries), (16, 15));
         assert_eq!((backoff.base_ms(), backoff.max_ms(), backoff.rate()), (5, 1_000_000, (10, 100)));

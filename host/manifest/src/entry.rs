@@ -1,4 +1,4 @@
-//! The two kinds of plugins, and the fields that make sense for one of them and not for the other.
+//! The two kinds of plugins, and the fields that make sense for only one of them.
 
 use std::collections::HashSet;
 
@@ -12,14 +12,15 @@ use super::{Controller, Manifest, ManifestError};
 /// The function that the host calls in a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EntryPoint {
-    /// `reconcile`: the plugin brings about what should be.
+    /// `reconcile`: the plugin makes the cluster match the desired state itself.
     Reconciler,
-    /// `compose`: the plugin says what should be, and the host brings it about.
+    /// `compose`: the plugin returns the desired state, and the host applies it.
     Composer,
 }
 
 impl Manifest {
-    /// Refuses what a plugin with this entry cannot mean; `has_optional`: it exports what a watch may be given over to, too.
+    /// Refuses fields that make no sense for a plugin with this entry point. `has_optional` says whether the plugin
+    /// also exports the optional interface to which a watch can leave its mapping: `mapper` or `customize`.
     pub fn check_entry(&self, entry: EntryPoint, has_optional: bool) -> Result<(), ManifestError> {
         let mut problems = Vec::new();
         for (index, controller) in self.controllers.iter().enumerate() {
@@ -38,7 +39,7 @@ fn check_reconciler(controller: &Controller, path: &str, problems: &mut Vec<Stri
     for (index, watch) in controller.owns.iter().enumerate() {
         if watch.update_strategy.is_some() {
             problems.push(format!(
-                "{path}.owns[{index}].updateStrategy: a reconciler writes its children itself; only composers have it"
+                "{path}.owns[{index}].updateStrategy: only composers have it: a reconciler writes its children itself"
             ));
         }
     }
@@ -53,7 +54,7 @@ fn check_composer(controller: &Controller, path: &str, problems: &mut Vec<String
         }
         if !watch.deleted {
             problems.push(format!(
-                "{path}.deleted: the host makes a composer's child again when it has gone, so its deletion always counts"
+                "{path}.deleted: must be true, because the host creates a deleted child of a composer again"
             ));
         }
         if watch.update_strategy == Some(UpdateStrategy::Recreate) && watch.projection != Projection::Full {
@@ -69,19 +70,19 @@ fn check_code(controller: &Controller, entry: EntryPoint, has_optional: bool, pa
     for (index, watch) in controller.watches.iter().enumerate() {
         let problem = match (&watch.mapping, entry) {
             (Some(Mapping::Mapper), EntryPoint::Composer) => {
-                "`mapper` is a reconciler's: a composer finds what is mapped to its parent in its request, so it says by \
-                 `customize` what that is"
+                "`mapper` is only for reconcilers: a composer receives the objects that concern its parent in the \
+                 request, and chooses them by `customize`"
             }
             (Some(Mapping::Customize), EntryPoint::Reconciler) => {
-                "`customize` is a composer's: a reconciler reads what it needs, and says by `mapper` whom a change concerns"
+                "`customize` is only for composers: a reconciler maps changes to primaries by `mapper`"
             }
             (Some(Mapping::Mapper), EntryPoint::Reconciler) if !has_optional => {
-                "the plugin exports no `windlass:plugin/mapper@0.2.0`: give it a mapper, as the SDK's README shows, or another \
-                 mapping"
+                "the plugin exports no `windlass:plugin/mapper@0.2.0`: add a mapper, as the SDK's README shows, or \
+                 declare another mapping"
             }
             (Some(Mapping::Customize), EntryPoint::Composer) if !has_optional => {
-                "the plugin exports no `windlass:plugin/customize@0.2.0`: give it one, as the SDK's README shows, or another \
-                 mapping"
+                "the plugin exports no `windlass:plugin/customize@0.2.0`: add it, as the SDK's README shows, or \
+                 declare another mapping"
             }
             _ => continue,
         };
@@ -107,7 +108,7 @@ mod tests {
         for (field, value) in controller.as_object().expect("fields") {
             whole["controllers"][0][field] = value.clone();
         }
-        let manifest = Manifest::from_json(&whole.to_string()).expect("valid but for its entry");
+        let manifest = Manifest::from_json(&whole.to_string()).expect("valid for another entry point");
         manifest.check_entry(entry, has_optional).map_or_else(|error| error.to_string(), |()| String::new())
     }
 
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_composer_has_update_strategies() {
+    fn only_composers_have_update_strategies() {
         assert!(problems(EntryPoint::Reconciler, &owning("inPlace", "full")).contains("owns[0].updateStrategy"));
         for strategy in ["inPlace", "recreate", "onDelete"] {
             assert_eq!(problems(EntryPoint::Composer, &owning(strategy, "full")), "");
@@ -126,20 +127,20 @@ mod tests {
     }
 
     #[test]
-    fn children_that_are_compared_are_kept_whole() {
+    fn recreate_needs_the_full_projection() {
         assert_eq!(problems(EntryPoint::Composer, &owning("inPlace", "metadata")), "");
         assert!(problems(EntryPoint::Composer, &owning("recreate", "metadata")).contains("owns[0].projection"));
     }
 
     #[test]
-    fn the_deletion_of_a_composers_child_always_counts() {
+    fn a_composer_always_reacts_to_deleted_children() {
         let owns = json!({"owns": [{"apiVersion": "v1", "kind": "Secret", "deleted": false}]});
         assert!(problems(EntryPoint::Composer, &owns).contains("owns[0].deleted"));
         assert_eq!(problems(EntryPoint::Reconciler, &owns), "");
     }
 
     #[test]
-    fn a_composer_owns_a_kind_once() {
+    fn a_composer_cannot_own_a_kind_twice() {
         let secret = json!({"apiVersion": "v1", "kind": "Secret"});
         assert!(problems(EntryPoint::Composer, &json!({"owns": [secret, secret]})).contains("owned twice"));
         assert_eq!(problems(EntryPoint::Reconciler, &json!({"owns": [secret, secret]})), "");
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn code_maps_the_watches_of_its_own_kind_of_plugin_and_has_to_be_there() {
+    fn mappings_by_code_need_the_export_that_fits_the_entry_point() {
         let watching = |mapping: &str| {
             let watch = json!({"name": "pods", "apiVersion": "v1", "kind": "Pod", "mapping": {"type": mapping}});
             json!({"watches": [watch]})
@@ -160,7 +161,7 @@ mod tests {
             let missing = problems_with(its, &watching(mapping), false);
             assert!(missing.contains(&format!("exports no `windlass:plugin/{mapping}@0.2.0`")), "{missing}");
             let wrong = problems_with(other, &watching(mapping), true);
-            assert!(wrong.contains(&format!("watches[0].mapping: `{mapping}` is a")), "{wrong}");
+            assert!(wrong.contains(&format!("watches[0].mapping: `{mapping}` is only for ")), "{wrong}");
         }
     }
 }

@@ -1,11 +1,10 @@
-//! A plugin's manifest: the document that `describe` answers, as `wit/manifest.schema.json` describes it.
+//! A plugin's manifest: the document that `describe` returns. `wit/manifest.schema.json` is its schema.
 //!
-//! It is read and checked here, without the engine that runs plugins: what a plugin asks for follows from it alone. The
-//! sandbox (`windlass-wasm`) reads it when it loads a plugin, policies (`windlass-policy`) are drafted from it, and the
-//! host starts controllers by it.
+//! It is read and checked here, without the engine that runs plugins, because what a plugin asks for follows from the
+//! manifest alone. The sandbox (`windlass-wasm`) reads it when it loads a plugin, policies (`windlass-policy`) are
+//! drafted from it, and the host starts controllers as it says.
 //!
-//! Reading it is strict. A field that is not known is an error with a hint, because a misspelt `workers` that is
-//! quietly ignored is found out in production.
+//! Unknown fields are errors with a hint. A misspelt `workers` that was ignored would only be noticed in production.
 
 mod access;
 mod convert;
@@ -27,47 +26,47 @@ pub use read::{ManifestError, did_you_mean, nearest};
 pub use validate::is_dns_label;
 pub use watch::Watch;
 
-/// The only `apiVersion` of manifests.
+/// The `apiVersion` of manifests.
 pub const API_VERSION: &str = "windlass.dev/v1alpha1";
-/// The only `kind` of manifests.
+/// The `kind` of manifests.
 pub const KIND: &str = "PluginManifest";
 
-/// How long a call may take whose manifest does not say: as long as the host waits for one read.
+/// How long a call may take if the manifest does not say so. Equal to how long the host waits for one read.
 pub const CALL_DEADLINE_DEFAULT: Duration = Duration::from_secs(30);
 
-/// How often every primary runs without a change: controller-runtime's `defaultSyncPeriod` (`pkg/cache/cache.go`).
+/// How often every primary is reconciled without a change if the manifest does not say so: controller-runtime's
+/// `defaultSyncPeriod` (`pkg/cache/cache.go`).
 const RESYNC_PERIOD_DEFAULT: Duration = Duration::from_hours(10);
 
 /// A plugin's manifest, read and validated.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Manifest {
-    /// [`API_VERSION`]
+    /// Always [`API_VERSION`].
     pub api_version: String,
-    /// [`KIND`]
+    /// Always [`KIND`].
     pub kind: String,
-    /// The plugin's identity, equal to its file's stem.
+    /// The plugin's identity, equal to the stem of its file's name.
     pub name: String,
     /// The plugin's own version.
     pub version: String,
-    /// For people.
+    /// A description for people.
     pub description: Option<String>,
     pub controllers: Vec<Controller>,
     /// Whole `CustomResourceDefinition` objects that the plugin brings.
     #[serde(default)]
     pub crds: Vec<Map<String, Value>>,
-    /// The permissions that it needs beyond those that its watches imply.
+    /// The permissions that the plugin needs beyond those that its watches imply.
     #[serde(default)]
     pub permissions: Vec<Permission>,
-    /// Finalizers of others that its own writes add or remove; `*` for all.
+    /// Finalizers other than its own that the plugin's writes add or remove. `*` means all.
     #[serde(default)]
     pub finalizers: Vec<String>,
-    /// Metrics that it keeps.
     #[serde(default)]
     pub metrics: Vec<Metric>,
     /// The configuration that an operator may set.
     pub config: Option<ConfigSchema>,
-    /// Hosts that it calls.
+    /// The hosts to which the plugin sends HTTP requests.
     #[serde(default)]
     pub http: Vec<HttpHost>,
 }
@@ -78,9 +77,9 @@ pub struct Manifest {
 pub struct Controller {
     /// Unique within the plugin.
     pub name: String,
-    /// The objects that are reconciled.
+    /// The objects that the controller reconciles.
     pub primary: Watch,
-    /// Kinds of objects that it creates; a change maps to the primary that controls the object.
+    /// Kinds of objects that the controller creates. A change maps to the primary that controls the object.
     #[serde(default)]
     pub owns: Vec<Watch>,
     /// Other kinds that concern primaries, each with a mapping.
@@ -94,11 +93,10 @@ pub struct Controller {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Options {
-    /// Calls at the same time.
+    /// How many calls run at the same time.
     pub workers: u32,
-    /// Counted retries before a key is given up.
+    /// How many counted retries a key gets before the host gives it up.
     pub max_retries: u32,
-    /// The delays between retries.
     pub backoff: Backoff,
     /// How often every primary is reconciled without a change.
     pub resync_ms: u32,
@@ -106,7 +104,7 @@ pub struct Options {
     pub deadline_ms: u32,
     /// Whether the host keeps a finalizer on primaries.
     pub finalizer: bool,
-    /// The fate of a key that has waited too long for its own writes.
+    /// How a key is treated that has waited too long for its own writes.
     pub expectation_timeout: ExpectationTimeout,
 }
 
@@ -128,53 +126,53 @@ impl Default for Options {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Backoff {
-    /// How they are found.
+    /// How a delay is computed.
     pub limiter: LimiterKind,
-    /// The first; 5 if left out. In milliseconds, as the next.
+    /// The first delay, in milliseconds. 5 if left out.
     pub base_ms: Option<u32>,
-    /// The longest; 1,000,000 if left out.
+    /// The longest delay, in milliseconds. 1,000,000 if left out.
     pub max_ms: Option<u32>,
-    /// Retries a second of all keys together; 10 if left out.
+    /// How many retries a second all keys share. 10 if left out.
     pub per_second: Option<u32>,
-    /// Retries of all keys at once; 100 if left out.
+    /// How many retries of all keys can happen at once. 100 if left out.
     pub burst: Option<u32>,
 }
 
-/// How the delay of a retry is found.
+/// How the delay of a retry is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum LimiterKind {
-    /// It doubles with each failure of the key.
+    /// The delay doubles with each failure of the key.
     #[default]
     Exponential,
     /// The retries of all keys share a rate.
     TokenBucket,
-    /// The longer of both.
+    /// The longer of both delays.
     MaxOf,
 }
 
-/// The fate of a key that has waited too long for its own writes.
+/// How a key is treated that has waited too long for its own writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ExpectationTimeout {
-    /// It goes on waiting until the cache has been proven fresh.
+    /// The key goes on waiting until the cache has been proven fresh.
     Probe,
     Run,
 }
 
-/// A permission that a plugin needs beyond those that its watches imply; as RBAC writes it.
+/// A permission that a plugin needs beyond those that its watches imply, written as in RBAC.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Permission {
     /// The core group is the empty string.
     pub api_groups: Vec<String>,
-    /// In plural, with subresources as `deployments/scale`.
+    /// In the plural, with subresources written as `deployments/scale`.
     pub resources: Vec<String>,
     pub verbs: Vec<String>,
-    /// Empty: all, and cluster-scoped objects.
+    /// Empty means all namespaces, and cluster-scoped objects.
     #[serde(default)]
     pub namespaces: Vec<String>,
-    /// Empty: all.
+    /// Empty means all names.
     #[serde(default)]
     pub names: Vec<String>,
 }
@@ -184,15 +182,15 @@ pub struct Permission {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Metric {
     pub name: String,
-    /// The way in which it counts.
+    /// How the metric counts.
     #[serde(rename = "type")]
     pub metric_type: MetricType,
-    /// For people.
+    /// A description for people.
     pub help: String,
-    /// The names of its labels.
+    /// The names of the metric's labels.
     #[serde(default)]
     pub labels: Vec<String>,
-    /// Upper bounds, ascending; for histograms only.
+    /// The upper bounds of the buckets, in ascending order. For histograms only.
     #[serde(default)]
     pub buckets: Vec<f64>,
 }
@@ -201,11 +199,11 @@ pub struct Metric {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum MetricType {
-    /// Only grows.
+    /// A value that only grows.
     Counter,
-    /// Goes up and down.
+    /// A value that goes up and down.
     Gauge,
-    /// Counts values in buckets.
+    /// Values counted in buckets.
     Histogram,
 }
 
@@ -217,15 +215,15 @@ pub struct ConfigSchema {
     pub schema: Map<String, Value>,
 }
 
-/// A host that a plugin calls.
+/// A host to which a plugin sends HTTP requests.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HttpHost {
     pub scheme: Scheme,
-    /// A name; `*` for one label.
+    /// A host name. `*` stands for one label.
     pub host: String,
-    /// None: the scheme's.
+    /// `None` means the port of the scheme.
     pub port: Option<u16>,
-    /// Such as `GET`.
+    /// HTTP methods, such as `GET`.
     pub methods: Vec<String>,
 }

@@ -1,33 +1,33 @@
-//! From the answer of `describe` to a [`Manifest`], with errors that say where and what was probably meant.
+//! Reads the answer of `describe` into a [`Manifest`]. Errors name the place, and guess what was probably meant.
 
 use serde_json::Value;
 use windlass_core::deceptive::single_line;
 
 use super::{API_VERSION, KIND, Manifest};
 
-/// How much of the author's own words a message repeats.
+/// How many bytes of the author's own text a message repeats.
 const QUOTED_BYTES: usize = 300;
 
 /// A document that is not a valid manifest.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
-    #[error("`describe` did not answer with JSON: {0}")]
+    #[error("the answer of `describe` is not JSON: {0}")]
     NotJson(#[source] serde_json::Error),
-    /// For another host, or nothing of the kind.
+    /// The document is a manifest for another host, or no manifest at all.
     #[error(
-        "it begins with apiVersion {api_version}, kind {kind}, and this host reads {API_VERSION} {KIND}: build the \
+        "it has apiVersion {api_version} and kind {kind}, but this host reads {API_VERSION} {KIND}: build the \
          plugin with an SDK for this host"
     )]
     OtherKind { api_version: String, kind: String },
-    /// A field that is unknown, missing, or of the wrong type.
+    /// A field is unknown, missing, or of the wrong type.
     #[error("{path}: {message}{}", .hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default())]
     Shape {
-        /// Where, such as `controllers[0].options`.
+        /// The place, such as `controllers[0].options`.
         path: String,
         message: String,
         hint: Option<String>,
     },
-    /// Of the right shape, with values that make no sense; all of them.
+    /// The shape is right, but values make no sense. Lists all of them.
     #[error("{}", .0.join("; "))]
     Invalid(Vec<String>),
 }
@@ -38,7 +38,7 @@ impl Manifest {
         Self::from_value(serde_json::from_str(text).map_err(ManifestError::NotJson)?)
     }
 
-    /// The same, from JSON.
+    /// Reads and validates a manifest that is already parsed as JSON.
     pub fn from_value(value: Value) -> Result<Self, ManifestError> {
         check_kind(&value)?;
         let manifest: Self = serde_path_to_error::deserialize(value).map_err(|error| shape_error(&error))?;
@@ -47,7 +47,7 @@ impl Manifest {
     }
 }
 
-/// First of all: of another version, everything else may be different.
+/// Runs first, because everything else may be different in another version.
 fn check_kind(value: &Value) -> Result<(), ManifestError> {
     let [api_version, kind] = ["apiVersion", "kind"].map(|field| value.get(field));
     if api_version.and_then(Value::as_str) == Some(API_VERSION) && kind.and_then(Value::as_str) == Some(KIND) {
@@ -68,8 +68,8 @@ fn shape_error(error: &serde_path_to_error::Error<serde_json::Error>) -> Manifes
     }
 }
 
-/// Guesses what was probably meant, if `message` is serde's of an unknown field or variant: it names in backticks what
-/// it found and, after "expected", what it would have taken, with backticks or without.
+/// Guesses what was probably meant, if `message` is serde's error about an unknown field or variant. Such a message has
+/// the unknown name in backticks and, after "expected", the known names, with or without backticks.
 #[must_use]
 pub fn did_you_mean(message: &str) -> Option<String> {
     let rest = message.strip_prefix("unknown field `").or_else(|| message.strip_prefix("unknown variant `"))?;
@@ -78,11 +78,11 @@ pub fn did_you_mean(message: &str) -> Option<String> {
     nearest(found, names.map(|name| name.trim_matches('`')))
 }
 
-/// Which of `candidates` `found` was probably meant to be.
+/// The one of `candidates` that `found` was probably meant to be.
 pub fn nearest<'a>(found: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
     let (distance, nearest) = candidates
         .map(|candidate| (strsim::damerau_levenshtein(&found.to_lowercase(), &candidate.to_lowercase()), candidate))
         .min()?;
-    // A third of the letters may be wrong; beyond that the guess would be noise.
+    // Beyond a third of wrong letters, a guess would be noise.
     (distance <= found.chars().count().max(3) / 3).then(|| format!("did you mean `{nearest}`?"))
 }

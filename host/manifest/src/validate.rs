@@ -1,4 +1,4 @@
-//! Whether the values of a manifest make sense. Collects everything that does not: an author should not have to build
+//! Checks that the values of a manifest make sense. Collects all problems, so that an author does not have to build
 //! once per mistake.
 
 use std::collections::HashSet;
@@ -10,17 +10,17 @@ use windlass_core::deceptive::single_line;
 
 use super::{Controller, HttpHost, Manifest, Metric, MetricType, Permission, Watch};
 
-/// How many of anything: far beyond what makes sense, far below what hurts.
-const MAX_ENTRIES: usize = 256;
-/// A qualified name: the domain, a slash, the name.
-const MAX_FINALIZER: usize = 253 + 1 + 63;
-/// Informers that one plugin may ask for, a namespace each.
-const MAX_WATCHES: usize = 1000;
-/// Problems that a message lists.
-const MAX_PROBLEMS: usize = 20;
+/// The longest allowed list. Far longer than makes sense, and short enough to be harmless.
+const ENTRIES_MAX: usize = 256;
+/// The longest qualified name: a domain, a slash, and a name.
+const FINALIZER_BYTES_MAX: usize = 253 + 1 + 63;
+/// The number of informers that one plugin may ask for, counted per namespace.
+const WATCHES_MAX: usize = 1000;
+/// How many problems a message lists.
+const PROBLEMS_MAX: usize = 20;
 
 impl Manifest {
-    /// Everything that is wrong, as `path: what`; empty: the manifest is valid.
+    /// All problems, each as `path: problem`. Empty if the manifest is valid.
     pub(super) fn problems(&self) -> Vec<String> {
         let mut problems = Problems::default();
         self.check(&mut problems);
@@ -33,7 +33,7 @@ impl Manifest {
             problems.add("version", format!("{} is not a semantic version: {error}", quoted(&self.version)));
         }
         if self.controllers.is_empty() {
-            problems.add("controllers", "a plugin needs at least one");
+            problems.add("controllers", "a plugin needs at least one controller");
         }
         problems.count("controllers", self.controllers.len());
         problems.unique("controllers", self.controllers.iter().map(|controller| &*controller.name));
@@ -42,8 +42,9 @@ impl Manifest {
         }
         let watches = self.controllers.iter().flat_map(Controller::all_watches);
         let informers: usize = watches.map(|watch| watch.namespaces.len().max(1)).sum();
-        if informers > MAX_WATCHES {
-            problems.add("controllers", format!("{informers} watches, a namespace each; at most {MAX_WATCHES}"));
+        if informers > WATCHES_MAX {
+            problems
+                .add("controllers", format!("{informers} watches, counted per namespace, of at most {WATCHES_MAX}"));
         }
         self.check_rest(problems);
     }
@@ -73,7 +74,8 @@ impl Manifest {
 }
 
 impl Manifest {
-    /// A plugin has one finalizer. Two controllers that keep it on the same objects would each take it off for the other.
+    /// A plugin has only one finalizer. Of two controllers that keep it on the same objects, one would remove it before
+    /// the other has cleaned up.
     fn check_keepers(&self, problems: &mut Problems) {
         let mut keepers: Vec<(&Controller, (&str, &str))> = Vec::new();
         for (index, controller) in self.controllers.iter().enumerate().filter(|(_, it)| it.options.finalizer) {
@@ -83,7 +85,7 @@ impl Manifest {
                 Some((other, _)) => problems.add(
                     format_args!("controllers[{index}].options.finalizer"),
                     format!(
-                        "the controller {} keeps the plugin's finalizer on {} already: let one of them clean up",
+                        "the controller {} already keeps the plugin's finalizer on {}: let only one of them clean up",
                         quoted(&other.name),
                         quoted(kind.1)
                     ),
@@ -99,18 +101,19 @@ impl Manifest {
         let own = self.finalizer();
         for (index, name) in self.finalizers.iter().enumerate() {
             if *name == own {
-                let what = "is kept by the host: set `finalizer` in the options of the controller that wants it";
+                let what =
+                    "is kept by the host: set `finalizer` in the options of the controller that needs it instead";
                 problems.add(format_args!("finalizers[{index}]"), format!("{} {what}", quoted(name)));
-            } else if name.is_empty() || name.len() > MAX_FINALIZER {
-                let what = format!("the name of a finalizer has 1 to {MAX_FINALIZER} characters");
+            } else if name.is_empty() || name.len() > FINALIZER_BYTES_MAX {
+                let what = format!("the name of a finalizer must have 1 to {FINALIZER_BYTES_MAX} characters");
                 problems.add(format_args!("finalizers[{index}]"), what);
             }
         }
     }
 }
 
-/// Finds what the server would refuse, or what would be somebody else's. The rest of a definition is the host's to
-/// check, when it installs it.
+/// Reports what the server would refuse, and groups that belong to Kubernetes. The host checks the rest of a definition
+/// when it installs it.
 fn check_crd(crd: &Map<String, Value>, path: &str, problems: &mut Problems) {
     let text = |pointer: &str| {
         let mut steps = pointer.split('/');
@@ -118,14 +121,14 @@ fn check_crd(crd: &Map<String, Value>, path: &str, problems: &mut Problems) {
         steps.try_fold(first?, |value, step| value.get(step))?.as_str()
     };
     if text("kind") != Some("CustomResourceDefinition") {
-        problems.add(path, "not a CustomResourceDefinition");
+        problems.add(path, "is not a CustomResourceDefinition");
         return;
     }
     let [name, plural, group] =
         ["metadata/name", "spec/names/plural", "spec/group"].map(|it| text(it).unwrap_or_default());
     if plural.is_empty() || name != format!("{plural}.{group}") {
         let wanted = format!(
-            "the name {} is not that of its plural and group, {}",
+            "{} must be {}, made from the plural and the group",
             quoted(name),
             quoted(&format!("{plural}.{group}"))
         );
@@ -134,13 +137,13 @@ fn check_crd(crd: &Map<String, Value>, path: &str, problems: &mut Problems) {
     let is_protected = |suffix: &str| group == suffix || group.ends_with(&format!(".{suffix}"));
     let approved = crd.get("metadata").and_then(|it| it.get("annotations")?.get("api-approved.kubernetes.io"));
     if ["k8s.io", "kubernetes.io"].into_iter().any(is_protected) && approved.is_none() {
-        let what = "is Kubernetes' own: without the annotation api-approved.kubernetes.io no server takes it";
+        let what = "belongs to Kubernetes: servers refuse it without the annotation api-approved.kubernetes.io";
         problems.add(format_args!("{path}.spec.group"), format!("{} {what}", quoted(group)));
     }
 }
 
 impl Controller {
-    /// The primary, what it owns, and what else it watches, in this order.
+    /// The primary, the owned kinds and the other watches, in this order.
     pub fn all_watches(&self) -> impl Iterator<Item = &Watch> {
         std::iter::once(&self.primary).chain(&self.owns).chain(&self.watches)
     }
@@ -178,7 +181,7 @@ impl Controller {
             let at = format!("{path}.{place}.name");
             problems.dns_label(&at, name);
             if !taken.insert(name) {
-                problems.add(at, format!("{} is another watch's name: each of a controller has its own", quoted(name)));
+                problems.add(at, format!("{} is also the name of another watch: use another", quoted(name)));
             }
         }
     }
@@ -195,7 +198,7 @@ impl Permission {
             problems.count(format_args!("{path}.{field}"), list.len());
         }
         for verb in self.verbs.iter().filter(|verb| !VERBS.contains(&&***verb)) {
-            problems.add(format_args!("{path}.verbs"), format!("{} is not a verb of the API", quoted(verb)));
+            problems.add(format_args!("{path}.verbs"), format!("{} is not a verb of the Kubernetes API", quoted(verb)));
         }
         problems.count(format_args!("{path}.namespaces"), self.namespaces.len());
         problems.count(format_args!("{path}.names"), self.names.len());
@@ -209,13 +212,13 @@ impl Metric {
                 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         };
         for name in std::iter::once(&self.name).chain(&self.labels).filter(|name| !is_name(name)) {
-            problems.add(path, format!("{} is not a name: letters, digits and `_`", quoted(name)));
+            problems.add(path, format!("{} is not a name: use letters, digits and `_`", quoted(name)));
         }
         problems.unique(format_args!("{path}.labels"), self.labels.iter().map(|label| &**label));
-        // The host's own, and those that have a meaning in Prometheus.
+        // The host sets `plugin` itself. The others have a meaning in Prometheus.
         let is_reserved = |label: &str| matches!(label, "plugin" | "le" | "quantile") || label.starts_with("__");
         for label in self.labels.iter().filter(|label| is_reserved(label)) {
-            problems.add(format_args!("{path}.labels"), format!("{} is reserved", quoted(label)));
+            problems.add(format_args!("{path}.labels"), format!("{} is reserved: choose another label", quoted(label)));
         }
         if self.metric_type != MetricType::Histogram && !self.buckets.is_empty() {
             problems.add(format_args!("{path}.buckets"), "only histograms have buckets");
@@ -235,21 +238,21 @@ impl HttpHost {
         let is_ipv6 = bare.is_some_and(|address| address.parse::<std::net::Ipv6Addr>().is_ok());
         let fits = is_ipv6 || self.host.split('.').all(is_label);
         if !fits || self.host.len() > 253 {
-            problems.add(format_args!("{path}.host"), format!("{} is not the name of a host", quoted(&self.host)));
+            problems.add(format_args!("{path}.host"), format!("{} is not a valid host name", quoted(&self.host)));
         }
         if self.methods.is_empty() {
-            problems.add(format_args!("{path}.methods"), "is empty, so nothing can be asked");
+            problems.add(format_args!("{path}.methods"), "is empty, so the rule allows no request");
         }
         problems.count(format_args!("{path}.methods"), self.methods.len());
         let can_be = |method: &str| method == "*" || windlass_core::rights::egress::is_method(method);
         for method in self.methods.iter().filter(|method| !can_be(method)) {
-            let what = format!("{} is no method that can be asked for, which is like `GET`", quoted(method));
+            let what = format!("{} is not an allowed HTTP method: use one like `GET`", quoted(method));
             problems.add(format_args!("{path}.methods"), what);
         }
     }
 }
 
-/// The name of a Kubernetes namespace, and of a plugin: a DNS label.
+/// Whether `name` is a DNS label, as the names of namespaces and plugins are.
 #[must_use]
 pub fn is_dns_label(name: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -271,7 +274,7 @@ impl Problems {
     pub(super) fn dns_label(&mut self, path: impl Display, name: &str) {
         if !is_dns_label(name) {
             let rule = "up to 63 lower-case letters, digits and dashes, beginning and ending with a letter or digit";
-            self.add(path, format!("{} is not a DNS label: {rule}", quoted(name)));
+            self.add(path, format!("{} is not a DNS label, which has {rule}", quoted(name)));
         }
     }
 
@@ -282,8 +285,8 @@ impl Problems {
     }
 
     pub(super) fn count(&mut self, path: impl Display, count: usize) {
-        if count > MAX_ENTRIES {
-            self.add(path, format!("{count} entries, at most {MAX_ENTRIES} are allowed"));
+        if count > ENTRIES_MAX {
+            self.add(path, format!("{count} entries, of at most {ENTRIES_MAX}"));
         }
     }
 
@@ -291,7 +294,7 @@ impl Problems {
         let mut seen = HashSet::new();
         for name in names {
             if !seen.insert(name) {
-                self.add(&path, format!("{} is there twice", quoted(name)));
+                self.add(&path, format!("{} appears twice", quoted(name)));
             }
         }
     }
@@ -309,14 +312,14 @@ impl Problems {
     pub(super) fn pointer(&mut self, path: impl Display, pointer: &str) {
         let is_escaped = |rest: &str| rest.starts_with(['0', '1']);
         if !pointer.starts_with('/') || !pointer.split('~').skip(1).all(is_escaped) {
-            self.add(path, format!("{} is not a JSON pointer, which is like `/spec/image`", quoted(pointer)));
+            self.add(path, format!("{} is not a JSON pointer: use one like `/spec/image`", quoted(pointer)));
         }
     }
 
     fn listed(mut self) -> Vec<String> {
-        let more = self.0.len().saturating_sub(MAX_PROBLEMS);
+        let more = self.0.len().saturating_sub(PROBLEMS_MAX);
         if more > 0 {
-            self.0.truncate(MAX_PROBLEMS);
+            self.0.truncate(PROBLEMS_MAX);
             self.0.push(format!("and {more} more problems"));
         }
         self.0

@@ -1,5 +1,5 @@
-//! The watches of a manifest: what is kept of which objects, and whom their changes concern.
-//! Both are read into the types that the host goes by.
+//! The watches of a manifest: which objects and fields the cache keeps, and which primaries a change concerns. Both are
+//! read into the types that the host works with.
 
 mod check;
 mod convert;
@@ -21,31 +21,31 @@ pub struct Watch {
     pub api_version: String,
     /// Such as `Deployment`.
     pub kind: String,
-    /// Empty: all namespaces, or a cluster-scoped kind.
+    /// Empty means all namespaces, or a cluster-scoped kind.
     #[serde(default)]
     pub namespaces: Vec<String>,
-    /// Left out or empty: all objects.
+    /// Left out or empty means all objects.
     pub label_selector: Option<ParsedSelector<Selector>>,
-    /// Left out or empty: all objects. Which fields a kind has only the server knows.
+    /// Left out or empty means all objects. Only the server knows by which fields a kind can be selected.
     pub field_selector: Option<ParsedSelector<FieldSelector>>,
-    /// The part of the objects that is kept.
+    /// The part of each object that the cache keeps.
     #[serde(default)]
     pub projection: Projection,
-    /// By what they can be listed.
+    /// The indexes by which the objects can be listed.
     #[serde(default)]
     pub indexes: Vec<Index>,
-    /// Which changes are worth a call; empty: all.
+    /// The changes that cause a call. Empty means all changes.
     #[serde(default)]
     pub predicates: Vec<Predicate>,
-    /// Whether an object that goes, and the beginning of its deletion, are worth a call. Of primaries they always are.
+    /// Whether the beginning of an object's deletion and its disappearance cause a call. For primaries they always do.
     #[serde(default = "yes")]
     pub deleted: bool,
-    /// Whether a write that would change nothing is left out.
+    /// Whether the host skips a write that would change nothing.
     #[serde(default = "yes")]
     pub no_op_skip: bool,
-    /// Which primaries an object concerns. For `watches` only, and required there.
+    /// The primaries that an object concerns. Required for `watches`, and allowed only there.
     pub mapping: Option<Mapping>,
-    /// How a composer's children change. For `owns` only.
+    /// How the host changes a composer's children. Allowed only for `owns`.
     pub update_strategy: Option<UpdateStrategy>,
 }
 

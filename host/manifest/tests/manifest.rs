@@ -1,4 +1,4 @@
-//! Manifests: what is read, what is refused, and how it says so.
+//! Which manifests are read, which are refused, and with which messages.
 
 use std::time::Duration;
 
@@ -33,21 +33,21 @@ fn read(manifest: &Value) -> Result<Manifest, ManifestError> {
 }
 
 fn error(manifest: &Value) -> String {
-    read(manifest).expect_err("it must be refused").to_string()
+    read(manifest).expect_err("the manifest must be refused").to_string()
 }
 
 fn watches(watches: Value) -> Value {
     with("/controllers/0/watches", watches)
 }
 
-/// The delays, in milliseconds, of keys that have failed so many times, all at one time.
+/// The delays, in milliseconds, of keys that have failed this many times, all at the same time.
 fn delays<const N: usize>(manifest: &Manifest, failures: [u32; N]) -> [u128; N] {
     let mut limiter = manifest.controllers[0].options.backoff.limiter();
     failures.map(|failures| limiter.delay(failures, Moment::default()).as_millis())
 }
 
 #[test]
-fn what_is_left_out_has_the_documented_defaults() {
+fn omitted_options_have_the_documented_defaults() {
     let manifest = read(&minimal()).expect("valid");
     let options = &manifest.controllers[0].options;
     assert_eq!((options.workers, options.max_retries), (16, 15));
@@ -57,7 +57,7 @@ fn what_is_left_out_has_the_documented_defaults() {
 }
 
 #[test]
-fn a_partial_backoff_keeps_the_other_default() {
+fn a_partial_backoff_keeps_the_other_defaults() {
     let manifest = read(&with("/controllers/0/options", json!({"backoff": {"baseMs": 100}}))).expect("valid");
     assert_eq!(delays(&manifest, [0, 1, 99]), [100, 200, 1_000_000]);
 }
@@ -85,26 +85,26 @@ fn a_manifest_chooses_how_retries_are_limited() {
 }
 
 #[test]
-fn an_unknown_field_names_its_place_and_the_likely_one() {
+fn an_unknown_field_is_reported_with_its_place_and_a_guess() {
     let message = error(&with("/controllers/0/options", json!({"worker": 4})));
     assert!(message.starts_with("controllers[0].options"), "{message}");
     assert!(message.contains("unknown field `worker`") && message.contains("did you mean `workers`?"), "{message}");
 }
 
 #[test]
-fn a_field_of_snake_case_is_guessed() {
+fn a_guess_sees_through_snake_case() {
     let message = error(&with("/controllers/0/primary/label_selector", json!("a=b")));
     assert!(message.contains("did you mean `labelSelector`?"), "{message}");
 }
 
 #[test]
-fn no_guess_is_made_where_nothing_is_near() {
+fn no_guess_is_made_if_no_known_field_is_similar() {
     let message = error(&with("/colour", json!("green")));
     assert!(message.contains("unknown field `colour`") && !message.contains("did you mean"), "{message}");
 }
 
 #[test]
-fn an_unknown_mapping_names_its_place_and_the_likely_one() {
+fn an_unknown_mapping_is_reported_with_its_place_and_a_guess() {
     let watch = json!([{"apiVersion": "v1", "kind": "Secret", "mapping": {"type": "samename"}}]);
     let message = error(&watches(watch));
     assert!(message.starts_with("controllers[0].watches[0].mapping"), "{message}");
@@ -140,7 +140,7 @@ fn a_manifest_cannot_map_a_watch_to_its_own_objects() {
 }
 
 #[test]
-fn a_missing_field_and_a_wrong_type_name_their_place() {
+fn missing_fields_and_wrong_types_are_reported_with_their_place() {
     let message = error(&with("/controllers/0/primary", json!({"apiVersion": "v1"})));
     assert!(message.contains("controllers[0].primary") && message.contains("missing field `kind`"), "{message}");
     let message = error(&with("/controllers/0/options", json!({"workers": "four"})));
@@ -148,7 +148,7 @@ fn a_missing_field_and_a_wrong_type_name_their_place() {
 }
 
 #[test]
-fn another_version_is_told_before_anything_else() {
+fn another_version_is_reported_before_any_other_problem() {
     let mut manifest = with("/apiVersion", json!("windlass.dev/v2"));
     manifest["newField"] = json!(1);
     let message = error(&manifest);
@@ -168,16 +168,16 @@ fn all_problems_are_listed_at_once() {
 }
 
 #[test]
-fn controllers_have_different_names() {
+fn controllers_need_different_names() {
     let mut manifest = minimal();
     let twin = manifest["controllers"][0].clone();
     manifest["controllers"].as_array_mut().expect("a list").push(twin);
-    assert_eq!(error(&manifest), "controllers: `webapp` is there twice");
+    assert_eq!(error(&manifest), "controllers: `webapp` appears twice");
     assert!(error(&with("/controllers", json!([]))).contains("at least one"));
 }
 
 #[test]
-fn only_watches_have_a_mapping_and_they_must() {
+fn only_entries_of_watches_have_a_mapping_and_they_need_one() {
     let mapping = json!({"type": "owner"});
     let primary = with("/controllers/0/primary/mapping", mapping);
     assert!(error(&primary).contains("controllers[0].primary.mapping"));
@@ -186,7 +186,7 @@ fn only_watches_have_a_mapping_and_they_must() {
 }
 
 #[test]
-fn a_reference_names_an_index_of_the_primary() {
+fn a_mapping_by_references_needs_an_index_of_the_primary() {
     let watch =
         json!([{"apiVersion": "v1", "kind": "Secret", "mapping": {"type": "referencedBy", "index": "by-secret"}}]);
     let mut manifest = watches(watch);
@@ -201,7 +201,7 @@ fn a_reference_names_an_index_of_the_primary() {
 }
 
 #[test]
-fn a_watch_of_some_fields_keeps_what_the_host_reads_of_them() {
+fn the_fields_projection_also_keeps_what_the_host_reads() {
     let watch = json!([{
         "apiVersion": "v1", "kind": "Secret", "mapping": {"type": "field", "pointer": "/data/app"},
         "predicates": [{"type": "fields", "pointers": ["/type"]}],
@@ -220,7 +220,7 @@ fn a_watch_of_some_fields_keeps_what_the_host_reads_of_them() {
 }
 
 #[test]
-fn a_watch_of_metadata_cannot_look_beyond_them() {
+fn a_watch_of_metadata_cannot_map_by_other_fields() {
     let watch = |pointer: &str| {
         let mapping = json!({"type": "field", "pointer": pointer});
         let projection = json!({"type": "metadata"});
@@ -248,7 +248,7 @@ fn thousands_of_problems_are_summed_up() {
 }
 
 #[test]
-fn a_list_of_namespaces_is_one_watch_each() {
+fn each_listed_namespace_becomes_a_watch() {
     let manifest = with("/controllers/0/primary/namespaces", json!(["a", "b"]));
     let specs = read(&manifest).expect("valid").controllers[0].primary.specs();
     let shown: Vec<String> = specs.iter().map(ToString::to_string).collect();
@@ -257,7 +257,7 @@ fn a_list_of_namespaces_is_one_watch_each() {
 }
 
 #[test]
-fn mappings_and_predicates_become_those_of_core() {
+fn mappings_and_predicates_are_read_into_the_types_of_core() {
     let watch = json!([{
         "apiVersion": "v1", "kind": "Secret", "mapping": {"type": "field", "pointer": "/data/app"},
         "predicates": [{"type": "generation"}, {"type": "fields", "pointers": ["/data"]}],
@@ -290,13 +290,13 @@ fn predicates_may_be_nested() {
     let and = Predicate::And(vec![Predicate::Fields(vec!["/data/*/name".into()]), not_labels]);
     assert_eq!(watch.predicates, [and]);
     let kept = ["/data/*/name", "/type"].map(Into::into);
-    assert_eq!(watch.specs()[0].projection, Projection::fields(kept), "what a nested predicate reads is kept");
+    assert_eq!(watch.specs()[0].projection, Projection::fields(kept), "the cache keeps what a nested predicate reads");
     let message = error(&secrets(&json!({"predicates": predicates, "projection": {"type": "metadata"}})));
     assert!(message.contains("`metadata` leaves out `/data/*/name`"), "{message}");
 }
 
 #[test]
-fn predicates_that_make_no_sense_are_refused_with_their_place() {
+fn wrong_predicates_are_refused_with_their_place() {
     let nested = |depth: usize| {
         let inner = json!({"type": "labels"});
         (1..depth).fold(inner, |inner, _| json!({"type": "not", "predicate": inner}))
@@ -304,7 +304,7 @@ fn predicates_that_make_no_sense_are_refused_with_their_place() {
     read(&secrets(&json!({"predicates": [nested(8)]}))).expect("eight deep");
     let message = error(&secrets(&json!({"predicates": [nested(9)]})));
     assert!(message.contains("watches[0].predicates[0].predicate.predicate"), "{message}");
-    assert!(message.contains("nested 8 deep"), "{message}");
+    assert!(message.contains("nested only 8 deep"), "{message}");
     for (predicate, wanted) in [
         (json!({"type": "and", "predicates": []}), "predicates[0].predicates: needs at least one predicate"),
         (json!({"type": "not", "predicate": {"type": "fields", "pointers": ["x"]}}), "predicate.pointers: `x` is not"),
@@ -317,16 +317,16 @@ fn predicates_that_make_no_sense_are_refused_with_their_place() {
 }
 
 #[test]
-fn deletions_may_not_count_except_those_of_primaries() {
+fn deletions_can_be_ignored_except_for_primaries() {
     let manifest = read(&secrets(&json!({"deleted": false}))).expect("valid");
     let controller = &manifest.controllers[0];
     assert!(controller.primary.deleted && !controller.watches[0].deleted);
     let message = error(&with("/controllers/0/primary/deleted", json!(false)));
-    assert!(message.starts_with("controllers[0].primary.deleted: a primary that goes always runs"), "{message}");
+    assert!(message.starts_with("controllers[0].primary.deleted: a deleted primary is always reconciled"), "{message}");
 }
 
 #[test]
-fn kinds_of_which_every_write_is_sent_are_known() {
+fn a_watch_can_ask_that_every_write_is_sent() {
     let manifest = read(&secrets(&json!({"noOpSkip": false}))).expect("valid");
     let sent: Vec<_> = manifest.controllers[0].always_sent().collect();
     assert_eq!(sent, [ObjectKind::new("v1", "Secret")]);
@@ -334,7 +334,7 @@ fn kinds_of_which_every_write_is_sent_are_known() {
 }
 
 #[test]
-fn watches_of_a_controller_have_names_of_their_own() {
+fn watches_of_a_controller_need_different_names() {
     let named = |primary: &str, watch: &str| {
         let mut manifest = secrets(&json!({"name": watch}));
         manifest["controllers"][0]["primary"]["name"] = json!(primary);
@@ -343,7 +343,10 @@ fn watches_of_a_controller_have_names_of_their_own() {
     let manifest = read(&named("apps", "secrets")).expect("valid");
     assert_eq!(manifest.controllers[0].watches[0].name.as_deref(), Some("secrets"));
     let message = error(&named("apps", "apps"));
-    assert!(message.starts_with("controllers[0].watches[0].name: `apps` is another watch's name"), "{message}");
+    assert!(
+        message.starts_with("controllers[0].watches[0].name: `apps` is also the name of another watch"),
+        "{message}"
+    );
     assert!(error(&named("Apps", "secrets")).contains("primary.name: `Apps` is not a DNS label"));
 }
 
@@ -377,7 +380,7 @@ fn a_reference_takes_namespace_and_name_from_one_place() {
 }
 
 #[test]
-fn a_mapping_by_selectors_wants_an_index_of_selectors() {
+fn a_mapping_by_selectors_needs_an_index_of_selectors() {
     let mapped = |mapping: &str, source: &Value| {
         let mut manifest = secrets(&json!({"mapping": {"type": mapping, "index": "i"}}));
         manifest["controllers"][0]["primary"]["indexes"] = json!([{"name": "i", "source": source}]);
@@ -397,11 +400,11 @@ fn a_mapping_by_selectors_wants_an_index_of_selectors() {
     let message = error(&mapped("referencedBy", &selector));
     assert!(message.contains("watches[0].mapping.index") && message.contains("map by `selectedBy`"), "{message}");
     let message = error(&mapped("selectedBy", &json!({"type": "label", "key": "app"})));
-    assert!(message.contains("is not of selectors") && message.contains("map by `referencedBy`"), "{message}");
+    assert!(message.contains("has no selectors") && message.contains("map by `referencedBy`"), "{message}");
 }
 
 #[test]
-fn a_selector_that_no_server_reads_is_refused_with_its_place() {
+fn a_malformed_selector_is_refused_with_its_place() {
     let watching = |field: &str, selector: &str| {
         let mut pods = json!({"apiVersion": "v1", "kind": "Pod", "mapping": {"type": "all"}});
         let (mut secrets, all) = (pods.clone(), pods.clone());
@@ -426,7 +429,7 @@ fn a_selector_that_no_server_reads_is_refused_with_its_place() {
 }
 
 #[test]
-fn selectors_of_a_manifest_reach_the_watch_byte_for_byte() {
+fn the_watch_has_the_selectors_byte_for_byte() {
     let spec = |labels: &str, fields: &str| {
         let pods = json!({"apiVersion": "v1", "kind": "Pod", "labelSelector": labels, "fieldSelector": fields});
         let manifest = read(&with("/controllers/0/primary", pods)).expect("valid");
@@ -438,7 +441,7 @@ fn selectors_of_a_manifest_reach_the_watch_byte_for_byte() {
         written.field_selector.as_ref().map(ParsedSelector::text),
     );
     assert_eq!(texts, (Some("tier in ( front,back ),  app = web"), Some("status.phase!=Failed,,spec.nodeName=a")));
-    assert_eq!(spec("", ""), WatchSpec::all(ObjectKind::new("v1", "Pod")), "empty ones are none");
+    assert_eq!(spec("", ""), WatchSpec::all(ObjectKind::new("v1", "Pod")), "empty selectors are left out");
 }
 
 #[test]
@@ -481,18 +484,18 @@ fn definition(name: &str, group: &str, plural: &str, annotations: &Value) -> Val
 }
 
 #[test]
-fn a_definition_has_the_name_that_the_server_wants() {
+fn the_name_of_a_definition_is_its_plural_and_its_group() {
     let right = definition("widgets.e.com", "e.com", "widgets", &json!({}));
     let manifest = read(&with("/crds", json!([right]))).expect("valid");
     assert_eq!(manifest.crd_names().collect::<Vec<_>>(), ["widgets.e.com"]);
     let wrong = definition("widget.e.com", "e.com", "widgets", &json!({}));
     let message = error(&with("/crds", json!([wrong])));
     assert!(message.contains("crds[0].metadata.name") && message.contains("widgets.e.com"), "{message}");
-    assert!(error(&with("/crds", json!([right, right]))).contains("there twice"));
+    assert!(error(&with("/crds", json!([right, right]))).contains("appears twice"));
 }
 
 #[test]
-fn a_definition_in_a_group_of_kubernetes_needs_its_approval() {
+fn a_definition_in_a_group_of_kubernetes_needs_an_approval() {
     let approval = json!({"api-approved.kubernetes.io": "https://example.com/1"});
     for group in ["k8s.io", "storage.k8s.io", "x.kubernetes.io"] {
         let name = format!("widgets.{group}");
@@ -501,21 +504,22 @@ fn a_definition_in_a_group_of_kubernetes_needs_its_approval() {
         read(&with("/crds", json!([definition(&name, group, "widgets", &approval)]))).expect("approved");
     }
     let name = "widgets.notk8s.io";
-    read(&with("/crds", json!([definition(name, "notk8s.io", "widgets", &json!({}))]))).expect("another's");
+    read(&with("/crds", json!([definition(name, "notk8s.io", "widgets", &json!({}))])))
+        .expect("not a group of Kubernetes");
 }
 
 #[test]
 fn two_controllers_cannot_keep_one_finalizer_on_the_same_kind() {
     let keeping = |name: &str, kind: &str, finalizer: bool| json!({"name": name, "primary": {"apiVersion": "v1", "kind": kind}, "options": {"finalizer": finalizer}});
     let controllers = |second: Value| with("/controllers", json!([keeping("a", "Secret", true), second]));
-    read(&controllers(keeping("b", "Secret", false))).expect("only one of them does");
+    read(&controllers(keeping("b", "Secret", false))).expect("only one controller keeps it");
     read(&controllers(keeping("b", "ConfigMap", true))).expect("another kind");
     let message = error(&controllers(keeping("b", "Secret", true)));
     assert!(message.contains("controllers[1].options.finalizer") && message.contains("`a`"), "{message}");
 }
 
 #[test]
-fn a_label_of_a_metric_that_the_host_needs_is_reserved() {
+fn reserved_labels_of_metrics_are_refused() {
     for label in ["plugin", "le", "__name__"] {
         let metric = json!([{"name": "a", "type": "gauge", "help": "a", "labels": [label]}]);
         let error = read(&with("/metrics", metric)).expect_err("reserved").to_string();
@@ -524,7 +528,7 @@ fn a_label_of_a_metric_that_the_host_needs_is_reserved() {
 }
 
 #[test]
-fn an_http_rule_names_a_host_or_an_address_and_methods() {
+fn an_http_rule_needs_a_host_or_an_address_and_methods() {
     let rule = |host: &str, method: &str| {
         read(&with("/http", json!([{"scheme": "https", "host": host, "methods": [method]}])))
     };

@@ -6,8 +6,8 @@ use windlass_core::rights::egress::{AddressReach, NetworkFacts, check_address};
 use windlass_core::rights::grants::HttpRule;
 use windlass_manifest::Manifest;
 
-/// The rules of `manifest`. Where a host is an address that plugins may reach only if the policy names it, its rule names
-/// it: a manifest cannot, and without it each request is denied.
+/// The rules of `manifest`. Plugins may reach some addresses only if the policy names them. A manifest cannot name
+/// them, so the rules for such hosts add the addresses, without which each request would be denied.
 pub(crate) fn asked(manifest: &Manifest) -> Vec<HttpRule> {
     let with_addresses = |rule: HttpRule| HttpRule { addresses: needed_addresses(&rule), ..rule };
     manifest.asked(vec![]).http.into_iter().map(with_addresses).collect()

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_rule_lacks_no_more_than_it_asks() {
+    fn the_missing_part_of_a_huge_rule_is_at_most_the_rule() {
         let asked = multiplied(4_000);
         assert_eq!(of_rule(&asked, &Allowance::default()), std::slice::from_ref(&asked));
         assert!(lacking(&asked, asked.clone()).is_empty());

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guessed_resource_makes_nothing_superfluous() {
+    fn rules_of_the_group_of_a_guessed_resource_are_not_superfluous() {
         let guessed = Ask { guessed: true, ..ask(rule("example.com", &["meshs"], &["get"])) };
         let rules = [rule("example.com", &["meshes"], &["get"]), rule("other.com", &["meshes"], &["get"])];
         assert_eq!(superfluous_of(&rules, &[guessed]), [rules[1].clone()]);

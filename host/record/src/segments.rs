@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_process_has_its_own_files_and_shares_the_limit() {
+    fn two_processes_write_different_files_and_share_the_limit() {
         let root = tempfile::tempdir().expect("a directory");
         let limit = 64 << 10;
         let mut all = [1, 2].map(|process| Segments::new(root.path().to_owned(), limit, process, "{}".to_owned()));

@@ -133,7 +133,8 @@ impl Brief {
 }
 
 impl Brief {
-    /// Puts the controller before the key, as in `shops default/hello`, if its plugin has several: each has keys of its own.
+    /// Puts the controller before the key, as in `shops default/hello`, if its plugin has several: each has keys of its
+    /// own.
     fn name_controller(&self, fields: &mut BTreeMap<&'static str, String>) {
         let (plugin, controller) = (text_of(fields, "plugin"), text_of(fields, "controller"));
         if plugin.is_empty() || controller.is_empty() {

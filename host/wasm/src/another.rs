@@ -1,4 +1,4 @@
-//! A plugin as another generation of itself, for whoever has it swapped and needs no second compilation for that.
+//! Presents a plugin as another generation of itself, for tests of swaps that do not need a second compilation.
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
@@ -6,7 +6,7 @@ use crate::counters::Counters;
 use crate::plugin::{Code, Plugin};
 
 impl Plugin {
-    /// The same component as if it were another generation: with a digest of its own, which no file has.
+    /// The same component with a different digest, which no file has, as if it were another generation.
     #[must_use]
     pub fn another_generation(&self) -> Arc<Self> {
         let digest: String = self.digest.chars().rev().collect();

@@ -1,8 +1,8 @@
-//! One call of one export: its instance, its limits, and what became of it.
+//! One call of one export: its instance, its limits, and its result.
 //!
-//! The instance is fresh and gone afterwards, unless the operator wants the plugin's instances used again; then it is
-//! one that has ended every call before well, and only what the guest itself keeps in its memory is older than the
-//! call.
+//! The instance is fresh and dropped afterwards, unless the operator wants instances to be reused. Then it is an
+//! instance whose earlier calls all ended well, and only data that the guest itself keeps in its memory is older than
+//! the call.
 
 pub(crate) mod answer;
 
@@ -31,14 +31,14 @@ use crate::timing::CallTime;
 use crate::trap::{self, Stopped};
 use crate::wasi;
 
-/// The callee, and the limits of the call.
+/// The plugin to call, and the limits of the call.
 pub(crate) struct Callee<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) code: &'a Arc<v0_2_0::LinkedPlugin>,
     pub(crate) counters: &'a Arc<Counters>,
     pub(crate) instances: Instances,
     pub(crate) limits: Arc<Limits>,
-    /// How long the call may take, and which limit says so.
+    /// The time that the call may take, and the limit that determines it.
     pub(crate) time: (Limit, Duration),
     pub(crate) cpu: &'a CpuTime,
 }
@@ -103,12 +103,12 @@ pub(crate) async fn reconcile(
 }
 
 impl Callee<'_> {
-    /// Makes one call, in `world`.
+    /// Makes one call in `world`.
     async fn call<Q: Question>(&self, question: &Q, world: World) -> Result<Q::Answer, Stopped> {
         self.timed_call(question, world).await.map(|(answer, _)| answer)
     }
 
-    /// The same, and what is left of its wall time.
+    /// As [`Self::call`]. Also returns the remaining wall time.
     async fn timed_call<Q: Question>(&self, question: &Q, world: World) -> Result<(Q::Answer, Duration), Stopped> {
         if let Some(call) = world.call() {
             let memory = &self.shared.memory;
@@ -116,7 +116,8 @@ impl Callee<'_> {
         }
         let Seat { mut store, mut instance, served, terms } = self.seat(world, Q::EXPORT).await;
         let time = store.data().meter.time().clone();
-        // The call is dropped with this block, and a wait that was under way is counted before `ended` asks why.
+        // The call is dropped with this block, so that a wait in progress is counted before `ended` asks for the
+        // reason.
         let answer = {
             let call = pin!(async {
                 let instance = match &mut instance {
@@ -137,10 +138,10 @@ impl Callee<'_> {
         answer
     }
 
-    /// An instance that waits for a call, else what a fresh one needs. Memory is waited for before the clock starts.
+    /// A parked instance, or else the parts of a fresh one. Waits for memory before the clock starts.
     async fn seat(&self, world: World, export: Export) -> Seat {
         let lot = &self.shared.lot;
-        // Those that wait serve the entry point alone.
+        // Parked instances serve only the entry point.
         let is_reused = self.instances == Instances::Reuse && export == Export::Entry;
         let terms = world.call().filter(|_| is_reused).map(|call| Terms::of(call, self.code));
         let parked = if let Some(terms) = &terms {
@@ -148,7 +149,7 @@ impl Callee<'_> {
         } else if export != Export::Entry {
             None
         } else {
-            // Perhaps they were used again until now.
+            // The instances may have been reused until now.
             lot.forget(self.counters);
             None
         };
@@ -167,7 +168,7 @@ impl Callee<'_> {
         Seat { store: self.store(state), instance: None, served: Service::default(), terms }
     }
 
-    /// Waits for room for `bytes` in the memory of all guests.
+    /// Waits for `bytes` in the memory of all guests.
     async fn room(&self, bytes: usize) -> Account {
         let memory = &self.shared.memory;
         memory.reserve(self.counters.share(memory), bytes).await
@@ -181,7 +182,7 @@ impl Callee<'_> {
         refuel(&mut store, &self.limits);
         store.epoch_deadline_callback(|store| {
             let way = store.data().meter.give_way()?;
-            // When a guest is interrupted is chance, which a told world does not have.
+            // Interrupts occur at random times, which a simulated world must not have.
             Ok(if windlass_world::is_told() {
                 UpdateDeadline::Continue(1)
             } else {
@@ -196,7 +197,7 @@ impl Callee<'_> {
         let memory = store.data().meter.memory();
         let room = self.limits.memory_bytes.saturating_sub(memory.used());
         let served = served.and_one(room, self.limits.calls_per_instance);
-        // What is kept back is for those who cannot go on without.
+        // The reserve is for calls that cannot go on without it.
         let keeps_too_much = memory.has_kept_back() || store.data_mut().keeps_handles();
         let (Some(served), false) = (served, keeps_too_much) else { return };
         store.data_mut().park();
@@ -205,17 +206,17 @@ impl Callee<'_> {
     }
 }
 
-/// Where a call takes place.
+/// The place of a call.
 struct Seat {
     store: Store<CallState>,
-    /// None: it is still to be made.
+    /// `None` if it has not been created yet.
     instance: Option<Instance>,
     served: Service,
-    /// Of the call, if its instance may serve others of the same. None: it may not.
+    /// The terms of the call, if its instance may serve other calls under the same terms. `None` if it may not.
     terms: Option<Terms>,
 }
 
-/// Gives a call its fuel, if that is what stops it.
+/// Gives a call its fuel, if fuel is its limit.
 fn refuel(store: &mut Store<CallState>, limits: &Limits) {
     if let Some(fuel) = limits.fuel() {
         store.set_fuel(fuel).expect("the engine was made with the same limits");
@@ -230,7 +231,7 @@ fn ended<R>(answer: Option<wasmtime::Result<R>>, state: &CallState) -> Result<R,
     }
 }
 
-/// A guest does not ask for what it is called with, so that is bounded before it is called.
+/// Checks the size of the arguments before the call, because a guest does not request them.
 fn check_size(size: usize, limits: &Limits) -> Result<(), Stopped> {
     if size <= limits.response_bytes {
         return Ok(());

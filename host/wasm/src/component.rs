@@ -1,5 +1,5 @@
-//! Checks a component before any of its code runs: that it is one at all, for which version of the interface, and that
-//! its imports can be given.
+//! Checks a component before any of its code runs: that it is a component, which version of the interface it uses, and
+//! that its imports can be provided.
 
 use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
@@ -18,24 +18,24 @@ const COMPOSER: &str = "windlass:plugin/composer@";
 /// The interfaces that a composer may import; `types` has no functions.
 const OF_COMPOSERS: [&str; 6] = ["types", "log", "clock", "random", "config", "script"];
 
-/// Names in messages are the author's, and may be many.
+/// The maximum length of names in messages. Their author may choose long ones.
 const SHOWN_NAME_BYTES_MAX: usize = 120;
 const SHOWN_NAMES_MAX: usize = 8;
 
-/// Why a file is not a plugin that this host can run.
+/// The reason why a file is not a plugin that this host can run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum ComponentError {
-    /// Something else altogether.
+    /// It is not WebAssembly.
     #[error("it is not WebAssembly: a plugin is a component in binary form, as the SDKs build it")]
     NotWasm,
-    /// WebAssembly, but of the other kind.
+    /// It is a core module.
     #[error(
         "it is a core WebAssembly module, not a component: `windlass build` in the plugin's folder makes a component of \
          what the compiler wrote, of any core module for wasip1 or wasm32-unknown-unknown that is built against the interface, \
          as with a Windlass SDK"
     )]
     CoreModule,
-    /// No export that could be called.
+    /// It has no export that could be called.
     #[error(
         "it exports no `windlass:plugin/reconciler@{}` or `windlass:plugin/composer@{0}`, so it is not a plugin{}; a \
          plugin targets the WIT world `windlass:plugin/reconciler-plugin` or `windlass:plugin/composer-plugin`",
@@ -45,57 +45,42 @@ pub enum ComponentError {
         /// The exports that it has.
         exports: Vec<String>,
     },
-    /// Built for another version of the interface.
+    /// It was built for another version of the interface.
     #[error("it is built for `{found}`, and this host has version {} of the interface: {}", supported(), advice(.found))]
-    OtherVersion {
-        /// The export.
-        found: String,
-    },
-    /// Parts of it were built against different versions of the interface.
+    OtherVersion { found: String },
+    /// Parts of it were built for different versions of the interface.
     #[error(
         "it mixes versions of the interface: it exports a plugin of version {}, and imports {}. A part of it was built with \
          another SDK than the rest: build all of it with one, from an empty build folder", supported(), list(.imports)
     )]
     MixedVersions {
-        /// The imports of another version than its export.
+        /// The imports with another version than its export.
         imports: Vec<String>,
     },
-    /// Not clear what to call.
+    /// It has several entry points.
     #[error("it exports {}: a plugin exports exactly one of them", .exports.join(" and "))]
-    Ambiguous {
-        /// The exports.
-        exports: Vec<String>,
-    },
-    /// Imports of another WASI than there is here.
+    Ambiguous { exports: Vec<String> },
+    /// It imports unsupported parts of WASI.
     #[error(
         "it imports {}, and this host gives plugins WASI 0.2 with the packages `cli`, `clocks`, `io`, `random`, `filesystem`, \
          `sockets` and `http`: build it for that (`wasm32-wasip2`, or a core module for wasip1 with the adapter of WASI 0.2), or \
          without WASI, which is smaller and faster: `windlass build` in the plugin's folder makes a component of any core module \
          for wasip1 or wasm32-unknown-unknown", list(.imports)
     )]
-    Wasi {
-        /// The imports.
-        imports: Vec<String>,
-    },
-    /// Imports that only reconcilers get.
+    Wasi { imports: Vec<String> },
+    /// It is a composer and has imports that only reconcilers may use.
     #[error(
         "it is a composer and imports {}: a composer computes and does nothing else, so it gets `log`, `clock`, \
          `random` and `config` only; answer with what should be, or write a reconciler", list(.imports)
     )]
-    NotForComposers {
-        /// The imports.
-        imports: Vec<String>,
-    },
-    /// Imports of something else.
+    NotForComposers { imports: Vec<String> },
+    /// It has unknown imports.
     #[error("it imports {}, which a plugin cannot be given: it gets the interfaces of `windlass:plugin` and WASI 0.2 only",
         list(.imports))]
-    UnknownImports {
-        /// The imports.
-        imports: Vec<String>,
-    },
+    UnknownImports { imports: Vec<String> },
 }
 
-/// Tells components from all else by their first eight bytes.
+/// Recognises components by their first eight bytes.
 pub(crate) fn check_preamble(bytes: &[u8]) -> Result<(), ComponentError> {
     match bytes {
         [b'\0', b'a', b's', b'm', _, _, 1, 0, ..] => Ok(()),
@@ -104,7 +89,7 @@ pub(crate) fn check_preamble(bytes: &[u8]) -> Result<(), ComponentError> {
     }
 }
 
-/// The entry point of `component`, and the version of the interface that it is built for.
+/// The entry point of `component`, and the version of the interface that it was built for.
 pub(crate) fn entry(engine: &Engine, component: &Component) -> Result<(EntryPoint, AbiVersion), ComponentError> {
     let ty = component.component_type();
     let exports: Vec<&str> = ty.exports(engine).map(|(name, _)| name).collect();
@@ -128,12 +113,12 @@ fn choose_entry(exports: &[&str]) -> Result<(EntryPoint, AbiVersion), ComponentE
     }
 }
 
-/// The names of what it imports.
+/// The names of its imports.
 pub(crate) fn imports(engine: &Engine, component: &Component) -> Vec<String> {
     component.component_type().imports(engine).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// The functions of the interface that it imports: `cache.get`.
+/// The functions of the interface that it imports, such as `cache.get`.
 pub(crate) fn functions(engine: &Engine, component: &Component) -> Vec<String> {
     let ty = component.component_type();
     let mut functions = Vec::new();
@@ -146,7 +131,8 @@ pub(crate) fn functions(engine: &Engine, component: &Component) -> Vec<String> {
     functions
 }
 
-/// Names the imports that no version of the interface has, or none for this `entry`. What they have, linking checks.
+/// Fails for imports that no version of the interface has, or that this `entry` may not use. Linking checks their
+/// types.
 pub(crate) fn check_imports(engine: &Engine, component: &Component, entry: EntryPoint) -> Result<(), ComponentError> {
     let ty = component.component_type();
     let imports: Vec<&str> = ty.imports(engine).map(|(name, _)| name).collect();
@@ -169,7 +155,7 @@ fn check_names(imports: Vec<&str>, entry: EntryPoint) -> Result<(), ComponentErr
         return Err(ComponentError::NotForComposers { imports: names(acting.into_iter()) });
     }
     let (wasi, unknown): (Vec<&str>, Vec<&str>) = foreign.into_iter().partition(|name| name.starts_with("wasi:"));
-    // What is not WASI is the graver mistake.
+    // An import outside of WASI is the more serious mistake.
     if unknown.is_empty() {
         Err(ComponentError::Wasi { imports: names(wasi.into_iter()) })
     } else {
@@ -177,13 +163,13 @@ fn check_names(imports: Vec<&str>, entry: EntryPoint) -> Result<(), ComponentErr
     }
 }
 
-/// Whether the import `name` is that of the interface `interface`, in whichever version.
+/// Whether the import `name` belongs to the interface `interface`, in any version.
 fn is_interface(name: &str, interface: &str) -> bool {
     let rest = name.strip_prefix(PACKAGE).and_then(|rest| rest.strip_prefix(interface));
     rest.is_some_and(|rest| rest.starts_with('@'))
 }
 
-/// Whether the import `name` is of a version that this host speaks.
+/// Whether the import `name` has a version that this host supports.
 fn is_known(name: &str) -> bool {
     name.rsplit_once('@').is_some_and(|(_, found)| AbiVersion::ALL.iter().any(|version| version.as_str() == found))
 }
@@ -268,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn two_entry_points_are_distinguished_from_none() {
+    fn two_entry_points_and_none_are_different_errors() {
         let both = choose_entry(&["windlass:plugin/composer@0.2.0", "windlass:plugin/reconciler@0.2.0"]);
         assert!(matches!(both, Err(ComponentError::Ambiguous { .. })));
         let none = choose_entry(&["wasi:cli/run@0.2.0"]).expect_err("no entry").to_string();
@@ -278,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_is_meant_by_its_whole_name() {
+    fn interfaces_are_compared_by_their_whole_names() {
         assert!(is_interface("windlass:plugin/log@0.2.0", "log"));
         assert!(!is_interface("windlass:plugin/logs@0.2.0", "log"));
         assert!(!is_interface("other:plugin/log@0.2.0", "log"));

@@ -1,5 +1,5 @@
-//! Reads the file of a plugin before anything of it is compiled or run: what it was made with, what it imports and
-//! exports, and how much of each limit it needs. For people (`windlass inspect`); the host decides nothing by it.
+//! Examines the file of a plugin without compiling or running it: the tools that made it, its imports and exports, and
+//! how much of each limit it needs. For people (`windlass inspect`); the host makes no decisions based on it.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ use crate::load_error::LoadError;
 use crate::obtain::read;
 use crate::text::single_line;
 
-/// Names are the author's, and may be many.
+/// The maximum number of names that are listed. Their author may choose many.
 const LISTED_CONTENTS_MAX: usize = 64;
 const LISTED_NAME_BYTES_MAX: usize = 80;
 
-/// Marks of languages, by how a name begins. Tools that are themselves written in another language, as interpreters
-/// are, come first.
+/// Prefixes of names that indicate a language. Tools that are themselves written in another language, such as
+/// interpreters, come first.
 const SPEAKS: [(&str, &str); 11] = [
     ("componentize-py", "Python"),
     ("libpython", "Python"),
@@ -36,20 +36,19 @@ const SPEAKS: [(&str, &str); 11] = [
 /// The kind of WebAssembly that a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// As plugins are.
+    /// A component, as plugins are.
     Component,
-    /// A module as compilers write it; components are made of them.
+    /// A core module, as compilers produce; components consist of them.
     CoreModule,
-    /// None that can be read.
+    /// Not readable.
     Unknown,
 }
 
-/// A language or a tool, as the file names it.
+/// A language or a tool that the file names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MadeWith {
-    /// Its name.
     pub name: String,
-    /// Empty: none is given.
+    /// Empty if none is given.
     pub version: String,
 }
 
@@ -58,35 +57,31 @@ pub struct MadeWith {
 pub struct Contents {
     /// The SHA-256 of its bytes.
     pub digest: String,
-    /// Its size.
     pub bytes: u64,
-    /// Its kind.
     pub kind: FileKind,
-    /// The languages that its producers sections name, those of nested modules too.
+    /// The languages in its producers sections, including those of nested modules.
     pub languages: Vec<MadeWith>,
-    /// The tools that they name.
+    /// The tools in its producers sections.
     pub tools: Vec<MadeWith>,
-    /// Its imports.
     pub imports: Vec<String>,
-    /// Its exports.
     pub exports: Vec<String>,
-    /// The names of its modules, as far as they have any.
+    /// The names of its modules, if they have any.
     modules: Vec<String>,
-    /// The language that the file itself names last, as `windlass build` does, and not a module in it.
+    /// The language that the file itself names last, as `windlass build` writes it. Modules in the file do not count.
     labelled: Option<String>,
-    /// Core instances that it says it makes, each component within it counted once.
+    /// The number of core instances that it creates, with each nested component counted once.
     instances: u64,
     size: Size,
 }
 
-/// A file's need of one limit.
+/// How much of one limit a file needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// The thing that is counted.
+    /// The counted thing.
     pub what: &'static str,
-    /// How `--limit` calls the limit.
+    /// The name of the limit for `--limit`.
     pub limit: &'static str,
-    /// It is a number of bytes.
+    /// Whether it is a number of bytes.
     pub is_bytes: bool,
     /// How much is needed.
     pub needs: u64,
@@ -95,7 +90,7 @@ pub struct Need {
 }
 
 impl Contents {
-    /// Of the file `path`, if it is no larger than a plugin may be.
+    /// Examines the file `path`, if it is not larger than a plugin may be.
     pub fn read(path: &Path, limits: &Limits) -> Result<Self, LoadError> {
         match read(path, limits.file_bytes) {
             Ok(bytes) => Ok(Self::of(&bytes)),
@@ -117,9 +112,9 @@ impl Contents {
             instances: 0,
             size: Size::default(),
         };
-        // How many modules and components the next section is in.
+        // The nesting depth of modules and components of the next section.
         let mut depth = 0_usize;
-        // What cannot be read, the compiler says when it is loaded.
+        // The compiler reports unreadable parts when the plugin is loaded.
         for payload in Parser::new(0).parse_all(bytes).map_while(Result::ok) {
             contents.size.add(&payload);
             match &payload {
@@ -194,7 +189,7 @@ impl Contents {
         }
     }
 
-    /// The language that its author wrote it in, as far as that shows. What is stripped says nothing of it.
+    /// The language that its author probably used. Unknown if the file was stripped.
     #[must_use]
     pub fn language(&self) -> Option<String> {
         let signs = || self.tools.iter().map(|tool| &tool.name).chain(&self.modules);
@@ -204,7 +199,7 @@ impl Contents {
         self.labelled.clone().or_else(|| known.map(|(_, language)| (*language).to_owned())).or_else(said)
     }
 
-    /// Its needs of the `limits` that bound the parts of plugins.
+    /// How much the file needs of the `limits` for the parts of plugins.
     #[must_use]
     pub fn needs(&self, limits: &Limits) -> Vec<Need> {
         let count = |what, limit, needs, most| Need { what, limit, is_bytes: false, needs, most };
@@ -233,7 +228,7 @@ fn shown(name: &str) -> String {
     single_line(name, LISTED_NAME_BYTES_MAX)
 }
 
-/// Adds what is not there yet.
+/// Adds `one`, unless it is in the list.
 fn note<T: PartialEq>(all: &mut Vec<T>, one: T) {
     if all.len() < LISTED_CONTENTS_MAX && !all.contains(&one) {
         all.push(one);

@@ -1,4 +1,5 @@
-//! Counts of one plugin's calls, from which the next calls' memory is estimated, and the budget of its log lines.
+//! The counters of one plugin's calls, with which the memory of later calls is estimated, and the budget of its log
+//! lines.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,40 +13,40 @@ use windlass_core::repeats::Repeats;
 use crate::limits::Limits;
 use crate::memory::{GuestMemory, Share};
 
-/// So many seconds' worth of log lines may be logged at once.
+/// The burst of log lines, in seconds of the rate.
 const LOG_BURST_SECONDS: u32 = 10;
-/// How often the host's log says that lines are dropped: a flood must not be answered by another.
+/// How often the host logs that lines are dropped, so that it does not answer a flood with another.
 const DROPPED_LINES_REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A plugin's losses to limits since it was loaded, and the memory of its calls.
+/// The losses of a plugin to limits since it was loaded, and the memory of its calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginStats {
-    /// Log lines beyond a call's limit, or the plugin's.
+    /// Log lines beyond a call's limit or the plugin's.
     pub dropped_log_lines: u64,
-    /// Values of metrics beyond a call's limit.
+    /// Metric values beyond a call's limit.
     pub dropped_metric_values: u64,
-    /// Bytes that its calls and parked instances have, or have reserved.
+    /// The memory that its calls and parked instances use or have reserved, in bytes.
     pub memory: usize,
-    /// The most of that at a time.
+    /// The maximum of that so far.
     pub most_memory: usize,
 }
 
-/// [`PluginStats`] while they are counted, and what is known of the plugin's calls for those to come.
+/// The counters behind [`PluginStats`], and data about the plugin's calls for later ones.
 #[derive(Debug)]
 pub(crate) struct Counters {
     log_lines: AtomicU64,
     metric_values: AtomicU64,
     log_budget: Mutex<LogBudget>,
-    /// The moment from which the moments of the log's budget are counted.
+    /// The start of the clock for the log's budget.
     origin: Instant,
-    /// The memory that a call is expected to need, in bytes.
+    /// The memory that a call will probably need, in bytes.
     memory: AtomicUsize,
-    /// The share of its calls together.
+    /// The share of all its calls together.
     share: OnceLock<Share>,
 }
 
-/// The budget of one plugin's log lines over all its calls. A call's own limits do not bound a plugin that is called a
-/// thousand times a second; and what fills the host's log hides what others say there.
+/// The budget of one plugin's log lines over all its calls. The limits per call do not bound a plugin that is called a
+/// thousand times a second, and a flood in the host's log hides the lines of others.
 #[derive(Debug)]
 struct LogBudget {
     lines: TokenBucket,
@@ -64,7 +65,7 @@ impl LogBudget {
         }
     }
 
-    /// Whether a line of `bytes` may be logged `now`. If so, it counts.
+    /// Whether a line of `bytes` may be logged `now`. If so, it is charged.
     fn line(&mut self, bytes: usize, now: Moment) -> bool {
         let bytes = saturated(bytes);
         let is_within = self.lines.wait(1, now).is_zero() && self.bytes.wait(bytes, now).is_zero();
@@ -76,13 +77,13 @@ impl LogBudget {
     }
 }
 
-/// More than a bucket holds is refused all the same.
+/// A value beyond the bucket's size is refused in any case.
 fn saturated(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 impl Counters {
-    /// Those of a plugin that has not been called, within `limits`.
+    /// The counters of a plugin that has not been called, within `limits`.
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             log_lines: AtomicU64::default(),
@@ -94,13 +95,13 @@ impl Counters {
         }
     }
 
-    /// Counts lines that were dropped. Returns whether it is time to tell somebody.
+    /// Counts dropped lines. Returns whether a warning is due.
     pub(crate) fn log_lines_dropped(&self, lines: u64) -> bool {
         self.log_lines.fetch_add(lines, Ordering::Relaxed);
         self.log_budget().reports.line(self.now()).is_some()
     }
 
-    /// Whether the plugin may log one more line.
+    /// Whether the plugin may log another line.
     pub(crate) fn log_line(&self, bytes: usize) -> bool {
         self.log_budget().line(bytes, self.now())
     }
@@ -113,12 +114,12 @@ impl Counters {
         Moment(self.origin.elapsed())
     }
 
-    /// Returns whether it was the first.
+    /// Returns whether this is the first one.
     pub(crate) fn metric_dropped(&self) -> bool {
         self.metric_values.fetch_add(1, Ordering::Relaxed) == 0
     }
 
-    /// The share of `memory` that its calls may have together.
+    /// The share of `memory` for all its calls together.
     pub(crate) fn share(&self, memory: &GuestMemory) -> &Share {
         self.share.get_or_init(|| memory.share())
     }
@@ -128,10 +129,10 @@ impl Counters {
         self.memory.load(Ordering::Relaxed)
     }
 
-    /// A call has needed so much: what is expected is the most of late, so that one large call does not hold the others
-    /// up for ever.
+    /// Records the memory of a call. The estimate is the maximum of recent calls, so that one large call does not delay
+    /// the others forever.
     pub(crate) fn memory_used(&self, bytes: usize) {
-        // Calls that end at the same time may overwrite each other's: it is an estimate.
+        // Calls that end at the same time may overwrite each other's values; this is only an estimate.
         let expected = self.memory_expected();
         self.memory.store(bytes.max(expected - expected.saturating_sub(bytes) / 8), Ordering::Relaxed);
     }
@@ -159,7 +160,7 @@ mod tests {
         Moment(Duration::from_millis(millis))
     }
 
-    /// How many of `lines` lines of `bytes` are logged at `now`.
+    /// The number of `lines` lines with `bytes` bytes each that are logged at `now`.
     fn logged(budget: &mut LogBudget, lines: u32, bytes: usize, now: Moment) -> usize {
         (0..lines).filter(|_| budget.line(bytes, now)).count()
     }

@@ -1,9 +1,9 @@
-//! The cost of a call: the processor time of the guest's thread while it worked for the call.
+//! Measures the cost of a call: the processor time of the guest's thread while it worked for the call.
 //!
-//! A guest runs on a fibre within one poll of its call's future, and a poll stays on its thread; so the thread's time
-//! before and after each poll, summed up, is the call's. What the host does for it on that thread, such as reading the
-//! cache or finding that a write would change nothing, is in it. What it does in tasks of its own, such as sending
-//! writes, is not, nor is the time that a call waits.
+//! A guest runs on a fibre within a poll of its call's future, and a poll stays on its thread. So the time of the call
+//! is the sum of the thread's time over all polls. This includes the host's work on that thread, such as reading the
+//! cache or finding that a write would change nothing. It does not include the host's work in separate tasks, such as
+//! sending writes, nor the time that a call waits.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -12,36 +12,36 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Processor time that a future has used, to be read when it has ended, in whatever way. Clones are the same figure.
+/// The processor time that a future has used, readable after it has ended in any way. Clones share the value.
 #[derive(Clone, Debug, Default)]
 pub struct CpuTime(Arc<Figures>);
 
 /// In nanoseconds.
 #[derive(Debug, Default)]
 struct Figures {
-    /// By polls that have ended.
+    /// The time of the polls that have ended.
     used: AtomicU64,
-    /// The thread's time when the poll that runs began.
+    /// The thread's time when the current poll began.
     since: AtomicU64,
 }
 
 impl CpuTime {
-    /// The time that was used by polls that have ended.
+    /// The time used by the polls that have ended.
     #[must_use]
     pub fn used(&self) -> Duration {
         Duration::from_nanos(self.0.used.load(Ordering::Relaxed))
     }
 
-    /// The time that was used up to now; to be asked within a poll, on its thread.
+    /// The time used so far. Call it within a poll, on its thread.
     pub(crate) fn used_within_poll(&self) -> Duration {
         let since = Duration::from_nanos(self.0.since.load(Ordering::Relaxed));
         self.used() + thread_time().saturating_sub(since)
     }
 
-    /// Runs `future` and counts its polls.
+    /// Runs `future` and measures its polls.
     ///
-    /// It is kept on the heap: a call has room for all that a guest may wait in, and would otherwise be copied, several
-    /// times as large, at each step of its way to the thread that runs it.
+    /// The future is kept on the heap, because a call's future is large and would otherwise be copied several times on
+    /// its way to the thread that runs it.
     pub fn metered<F: Future>(&self, future: F) -> impl Future<Output = F::Output> {
         let mut future = Box::pin(future);
         poll_fn(move |context| {
@@ -51,7 +51,7 @@ impl CpuTime {
     }
 }
 
-/// Counts when it is dropped, so that a poll that panics is counted too.
+/// Adds the time when it is dropped, so that a poll that panics counts too.
 struct RunningPoll<'a> {
     cpu: &'a CpuTime,
     since: Duration,
@@ -76,7 +76,7 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The processor time of this thread since it began.
+/// The processor time of this thread since its start.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_nanos(time.tv_nsec.unsigned_abs())
@@ -86,7 +86,7 @@ fn thread_time() -> Duration {
 mod tests {
     use super::*;
 
-    /// Uses `time` of this thread's processor time.
+    /// Uses up `time` of this thread's processor time.
     fn work(time: Duration) {
         let end = thread_time() + time;
         while thread_time() < end {

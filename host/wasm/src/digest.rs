@@ -1,25 +1,25 @@
-//! Names a component by its bytes.
+//! Identifies a component by its bytes.
 
 use sha2::{Digest as _, Sha256};
 
-/// The digests that name a component.
+/// The digests that identify a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Digests {
-    /// Of its file: the plugin's name, and that of its manifest.
+    /// The digest of its file, which identifies the plugin and its manifest.
     pub(crate) file: String,
-    /// Of what is compiled: the file without its script. The name of its machine code.
+    /// The digest of the compiled part, which is the file without its script. It identifies the machine code.
     pub(crate) code: String,
 }
 
 impl Digests {
-    /// Of a file whose first bytes, the `code`, are compiled.
+    /// The digests of a file whose first bytes, the `code`, are compiled.
     pub(crate) fn of(file: &[u8], code: &[u8]) -> Self {
         let digest = sha256(file);
         let code = if code.len() == file.len() { digest.clone() } else { sha256(code) };
         Self { file: digest, code }
     }
 
-    /// Of a file that is compiled as it is.
+    /// The digests of a file that is compiled as a whole.
     pub(crate) fn of_whole(digest: &str) -> Self {
         Self { file: digest.to_owned(), code: digest.to_owned() }
     }
@@ -30,12 +30,12 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// Whether `text` is what [`sha256`] returns: it becomes a part of a file's name.
+/// Whether `text` has the form of a [`sha256`]. It becomes a part of a file's name.
 pub(crate) fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// A value that implements `Hash`, as a name that is the same in every process of this build.
+/// Hashes values that implement `Hash`. The result is the same in every process of this build.
 #[derive(Default)]
 pub(crate) struct Hasher(Sha256);
 

@@ -1,4 +1,4 @@
-//! The one wasmtime engine of a sandbox: what code may be, and what is kept ready for its instances.
+//! The wasmtime engine of a sandbox: the restrictions on code, and the resources that are kept ready for its instances.
 
 use std::num::NonZeroUsize;
 
@@ -10,57 +10,58 @@ use wasmtime::{
 
 use crate::limits::{Limits, Metering};
 
-/// Memory of a slot that is made as it was instead of given back after a call: what small plugins write stays mapped,
-/// which saves a third of a fresh call.
+/// The memory of a slot that is reset after a call instead of returned to the system. The pages that small plugins
+/// write stay mapped, which saves a third of the cost of a fresh call.
 const KEEP_RESIDENT: usize = 512 << 10;
 
-/// The same of a slot's table: giving a page back is a system call, and the next call's first look a fault.
+/// As [`KEEP_RESIDENT`], for a slot's table. Returning a page is a system call, and the next access a page fault.
 const KEEP_TABLE: usize = 64 << 10;
 
-/// Slots that are kept warm for each processor while no call uses them, 32 MiB at the most. A plugin whose slot is
-/// among them finds its image mapped; else mapping it costs twice as much as the rest of a small call. wasmtime divides
-/// them among the threads that call, so that a plugin has one for each.
+/// The number of unused slots per processor that are kept warm, with at most 32 MiB. A plugin whose slot is among them
+/// finds its image mapped; otherwise the mapping costs twice as much as the rest of a small call. wasmtime divides the
+/// slots among the calling threads, so that a plugin has one for each.
 const WARM_SLOTS: usize = 64;
 
-/// The elements that a slot for a table has room for: Go's largest programs have tens of thousands of functions.
+/// The number of elements for which a table's slot has room. The largest Go programs have tens of thousands of
+/// functions.
 pub(crate) const TABLE_ELEMENTS_MAX: usize = 40_000;
 
-/// The stack that the host's own code may need of a fibre's beyond the guest's.
+/// The stack that the host's own code may need on a fibre, in addition to the guest's.
 const HOST_STACK: usize = 1536 << 10;
 
-/// How much trouble the compiler takes. A call that stays within its limits has the same result, to the bit.
+/// The optimisation level. A call that stays within its limits has exactly the same result with either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Effort {
-    /// Code that is there soon and is slower.
+    /// Compiles fast to slower code.
     Quick,
-    /// The best code.
+    /// Compiles to the best code.
     Full,
 }
 
-/// The engine cannot be made on this machine.
+/// The engine cannot be created on this machine.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The address space for the pool cannot be had, usually because of a limit on virtual memory.
+    /// The address space for the pool is not available, usually because of a limit on virtual memory.
     #[error(
         "cannot reserve the address space for {concurrent_calls} concurrent plugin calls: {source:#}; raise the limit \
          on virtual memory (`ulimit -v`) or lower the number of concurrent calls"
     )]
     Pool {
-        /// How many calls the pool was to hold.
+        /// The number of concurrent calls for which the pool was meant.
         concurrent_calls: u32,
         /// The error of wasmtime.
         source: wasmtime::Error,
     },
-    /// The engine that runs without a pool cannot be made either: this machine cannot run plugins.
+    /// An engine without a pool cannot be created either, so this machine cannot run plugins.
     #[error("cannot run WebAssembly on this machine: {0:#}")]
     Unsupported(wasmtime::Error),
 }
 
-/// An engine for `concurrent_calls` calls at a time, each within `limits`, and `parked` instances between two calls.
+/// An engine for `concurrent_calls` concurrent calls within `limits`, and `parked` instances between two calls.
 pub(crate) fn new(limits: &Limits, concurrent_calls: u32, parked: u32) -> Result<Engine, EngineError> {
     let mut config = base(limits);
-    // Without a pool the engine needs no memory worth the name: whether it starts tells the two failures apart.
+    // Without a pool, the engine needs hardly any memory. Whether it can be created distinguishes the two failures.
     Engine::new(&config).map_err(EngineError::Unsupported)?;
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(
         limits,
@@ -69,12 +70,12 @@ pub(crate) fn new(limits: &Limits, concurrent_calls: u32, parked: u32) -> Result
     Engine::new(&config).map_err(|source| EngineError::Pool { concurrent_calls, source })
 }
 
-/// An engine that compiles what an engine of [`new`] with the same `limits` runs, and reserves nothing. The pool has no
-/// say in the code, and an engine runs code of either effort.
+/// An engine that only compiles code for an engine of [`new`] with the same `limits`, and reserves no memory. The pool
+/// does not affect the code, and an engine runs code of either effort.
 pub(crate) fn for_compiling(limits: &Limits, effort: Effort) -> Result<Engine, EngineError> {
     let mut config = base(limits);
     if effort == Effort::Quick {
-        // The register allocator stays the thorough one: its authors do not stand in for the quick one's code.
+        // The register allocator stays the thorough one, because its authors do not vouch for the fast one's code.
         config.cranelift_opt_level(OptLevel::None);
     }
     Engine::new(&config).map_err(EngineError::Unsupported)
@@ -85,23 +86,24 @@ fn base(limits: &Limits) -> Config {
     config
         .strategy(Strategy::Cranelift)
         .wasm_component_model(true)
-        // Plain calls on fibres: a third cheaper than the component model's own concurrency, which no plugin uses.
+        // Plain calls on fibres are a third cheaper than the component model's own concurrency, which no plugin uses.
         .concurrency_support(false)
         .epoch_interruption(true)
         .consume_fuel(limits.metering == Metering::Fuel)
         .max_wasm_stack(limits.stack_bytes)
         .async_stack_size(limits.stack_bytes + HOST_STACK)
-        // A guest's debug information is not parsed: it would be work without limits, on behalf of a trap.
+        // A guest's debug information is not parsed, because that would be unlimited work for the sake of a trap.
         .wasm_backtrace_details(WasmBacktraceDetails::Disable)
         .wasm_backtrace_max_frames(NonZeroUsize::new(16))
-        // A third of what is kept of a plugin, to say at which byte of a function it trapped; the names of functions
-        // stay.
+        // The address map is a third of the memory for a plugin, and would only tell at which byte of a function it
+        // trapped. The names of functions are kept in any case.
         .generate_address_map(false)
-        // Backtraces of guests follow frame pointers; this is for native debuggers, and costs time at each load.
+        // Backtraces of guests follow frame pointers. Unwind information is for native debuggers, and costs time at
+        // each load.
         .native_unwind_info(cfg!(windows));
     deterministic(&mut config);
-    // Several memories in one module stay on: without them nothing can be linked that is made of components, as
-    // QuickJS's is.
+    // Multiple memories in a module stay enabled, because components that consist of components, such as QuickJS's,
+    // cannot be linked without them.
     for feature in [
         WasmFeatures::MEMORY64,
         WasmFeatures::CUSTOM_PAGE_SIZES,
@@ -113,15 +115,15 @@ fn base(limits: &Limits) -> Config {
     config
 }
 
-/// The same inputs give the same bits on every machine, so that a call can be replayed.
+/// Makes the same inputs lead to the same bits on every machine, so that a call can be replayed.
 fn deterministic(config: &mut Config) {
     config.cranelift_nan_canonicalization(true).relaxed_simd_deterministic(true);
 }
 
-/// Slots for `instances` at a time, of whichever components: who has a permit, or the place of a parked instance, finds
-/// what the largest component may need. (Go, Python and `SpiderMonkey` components are made of up to 40 core instances
-/// with as many tables.) So the pool is never exhausted; what is scarce are the permits, and they are waited for. It is
-/// address space, and no memory before it is used.
+/// Slots for `instances` concurrent instances of any component. A holder of a permit, or of the place of a parked
+/// instance, finds slots for the largest component. (Go, Python and `SpiderMonkey` components consist of up to 40 core
+/// instances with as many tables.) So the pool is never exhausted; only permits are limited, and calls wait for those.
+/// The pool is address space and uses no memory until it is needed.
 fn pool(limits: &Limits, instances: u32) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     let memories = instances.saturating_mul(limits.memories);
@@ -139,13 +141,13 @@ fn pool(limits: &Limits, instances: u32) -> PoolingAllocationConfig {
         .max_unused_warm_slots(warm_slots(limits).min(memories))
         .linear_memory_keep_resident(KEEP_RESIDENT)
         .table_keep_resident(KEEP_TABLE)
-        // The kernel says which pages a call has written: only those are made as they were, instead of all up to a
-        // limit.
+        // The kernel reports which pages a call has written. Only those are reset, instead of all pages up to a limit.
         .pagemap_scan(Enabled::Auto);
     pool
 }
 
-/// How many slots are kept warm. What they hold is beside the memory of guests: no more than an eighth of it.
+/// The number of slots to keep warm. Their memory is not part of the guests' memory, so it is at most an eighth of
+/// that.
 fn warm_slots(limits: &Limits) -> u32 {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let slots = (WARM_SLOTS * processors.clamp(4, 16)).min(limits.guest_memory() / 8 / KEEP_RESIDENT);

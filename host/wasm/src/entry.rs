@@ -1,12 +1,12 @@
 //! The exports of plugins that the host calls.
 
-/// An export that is called.
+/// An export to call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Export {
-    /// That of the entry point, with `describe`.
+    /// The entry point, together with `describe`.
     Entry,
-    /// `map`, which a reconciler may have.
+    /// `map`, an optional export of a reconciler.
     Mapper,
-    /// `customize`, which a composer may have.
+    /// `customize`, an optional export of a composer.
     Customize,
 }

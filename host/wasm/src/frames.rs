@@ -1,5 +1,5 @@
-//! The guest's stack in a few words, for the message of a trap: the author's own functions first, by the names that
-//! they have in the sources. What panics, the language's runtime and the SDK are counted.
+//! Summarises the guest's stack for the message of a trap: the author's own functions first, by their names in the
+//! sources. Frames of panics, the language's runtime and the SDK are only counted.
 
 use std::fmt::Write as _;
 
@@ -7,23 +7,23 @@ use wasmtime::WasmBacktrace;
 
 use crate::text::single_line;
 
-/// Frames that a message shows.
+/// The maximum number of frames in a message.
 const SHOWN_FRAMES_MAX: usize = 6;
-/// How much of a function's name, which the guest's author chose.
+/// The maximum length of a function's name, which the guest's author chose.
 const SHOWN_NAME_BYTES_MAX: usize = 120;
 
-/// Crates of Rust's standard library and of what panics with it.
+/// Crates of Rust's standard library, including those of panics.
 const RUSTS_CRATES: [&str; 5] = ["std", "core", "alloc", "__rustc", "compiler_builtins"];
-/// The SDK, and the bindings below it.
+/// The SDK and the bindings below it.
 const SDKS_CRATES: [&str; 2] = ["windlass_sdk", "wit_bindgen"];
-/// How functions begin that have no crate and are no author's: the entry points, the SDK for C, what languages start
-/// with.
+/// Prefixes of functions that have no crate and are not the author's: entry points, the SDK for C, start-up code of
+/// languages.
 const OTHER_PREFIXES: [&str; 7] =
     ["windlass_", "windlass:", "exports_windlass_", "__", "rust_", "cabi_", "_initialize"];
-/// C's library, where it traps.
+/// Functions of the C library in which programs trap.
 const OTHER_FUNCTIONS: [&str; 5] = ["abort", "exit", "memcpy", "memmove", "memset"];
 
-/// The frames of `backtrace`, innermost first, to follow a message; nothing, if there are none.
+/// The frames of `backtrace`, innermost first, to append to a message. Empty if there are none.
 pub(crate) fn told(backtrace: &WasmBacktrace) -> String {
     let name = |frame: &wasmtime::FrameInfo| match frame.func_name() {
         Some(name) => single_line(&readable(name), SHOWN_NAME_BYTES_MAX),
@@ -32,14 +32,14 @@ pub(crate) fn told(backtrace: &WasmBacktrace) -> String {
     in_words(&backtrace.frames().iter().map(name).collect::<Vec<_>>())
 }
 
-/// A function's name as its source has it: Rust's linker leaves mangled ones, with a hash at their end.
+/// A function's name as in its source. Rust's linker leaves mangled names with a hash at the end.
 fn readable(name: &str) -> String {
     format!("{:#}", rustc_demangle::demangle(name))
 }
 
 fn in_words(names: &[String]) -> String {
-    // The author's own; where they were built into their callers, the SDK's that called them; else those in which it
-    // ended.
+    // The author's own functions; if they were inlined into their callers, the SDK's functions that called them;
+    // otherwise the innermost ones.
     let is_rusts = |name: &String| name.split_once("::").is_some_and(|(first, _)| RUSTS_CRATES.contains(&first));
     let shown = |is_shown: &dyn Fn(&String) -> bool| names.iter().filter(|name| is_shown(name)).collect::<Vec<_>>();
     let choices: [&dyn Fn(&String) -> bool; 3] = [&|name| is_the_authors(name), &|name| !is_rusts(name), &|_| true];
@@ -61,8 +61,8 @@ fn in_words(names: &[String]) -> String {
 }
 
 fn is_the_authors(name: &str) -> bool {
-    // `<shop::Plugin as windlass_sdk::Reconciler>::reconcile` is the plugin's, and `<core::option::Option<…>>::unwrap`
-    // is not.
+    // `<shop::Plugin as windlass_sdk::Reconciler>::reconcile` belongs to the plugin, but
+    // `<core::option::Option<…>>::unwrap` does not.
     let path = name.trim_start_matches(['<', '&', '*', '(', '[']);
     match path.split_once("::") {
         Some((first, _)) => !RUSTS_CRATES.contains(&first) && !SDKS_CRATES.contains(&first),

@@ -1,15 +1,15 @@
 //! Windlass's sandbox: loads plugins, which are WebAssembly components, and calls them.
 //!
-//! A plugin is code of somebody else's. It gets a fresh instance for each call, the imports of `wit/` and nothing else,
-//! and it is stopped at each of the [`Limits`]. What it asks of Kubernetes goes out through
-//! `windlass_core::call::ports`; this crate knows neither the API server nor the workqueue.
+//! A plugin is untrusted code. It gets a fresh instance for each call, the imports of `wit/` and nothing else, and it
+//! is stopped at each of the [`Limits`]. Its requests to Kubernetes go through `windlass_core::call::ports`; this crate
+//! knows neither the API server nor the workqueue.
 //!
-//! The way of a plugin: [`Sandbox::load`] → `obtain` (its machine code: from `artefacts`, the private cache, else from
-//! `compile`, a process of its own) → `loader` (link, describe, validate).
+//! A plugin is loaded as follows: [`Sandbox::load`] → `obtain` (its machine code: from `artefacts`, the private cache,
+//! or else from `compile`, a process of its own) → `loader` (link, describe, validate).
 //!
-//! The way of a call, all in the caller's task: [`Plugin::reconcile`], or [`Plugin::compose`] → `sandbox` (a permit) →
-//! `call` (store, instance, deadline) → `abi` (the WIT types of one version) → `imports` (one file per WIT import) →
-//! the ports.
+//! A call proceeds as follows, all in the caller's task: [`Plugin::reconcile`] or [`Plugin::compose`] → `sandbox` (a
+//! permit) → `call` (store, instance, deadline) → `abi` (the WIT types of one version) → `imports` (one file per WIT
+//! import) → the ports.
 
 mod abi;
 mod another;

@@ -32,82 +32,85 @@ use windlass_manifest::CALL_DEADLINE_DEFAULT;
 
 use crate::machine;
 
-/// How many times the processor time of a call its clock may show where fuel is what stops it.
+/// The factor by which the clock may exceed the processor time of a call if fuel is the limit.
 const CLOCK_BEYOND_FUEL_FACTOR: u32 = 60;
 
 /// The limits of one call, of all calls together, and of a file. The defaults suit plugins in any language.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Linear memory of a call, all memories of the component together.
+    /// The linear memory of a call, in all memories of the component together.
     pub memory_bytes: usize,
-    /// Elements of all tables of a call together.
+    /// The number of elements in all tables of a call together.
     pub table_elements: usize,
-    /// Core instances, and tables, that a component may be made of.
+    /// The number of core instances, and of tables, of a component.
     pub instances: u32,
-    /// Memories that a component may have.
+    /// The number of memories of a component.
     pub memories: u32,
-    /// Stack of the guest's own code.
+    /// The stack of the guest's own code.
     pub stack_bytes: usize,
-    /// Wall time of a call, host calls included, unless the controller's options say otherwise.
+    /// The wall time of a call, including host calls, unless the controller's options set it.
     pub deadline: Duration,
-    /// The most wall time that the options of a controller may give its calls.
+    /// The maximum wall time that the options of a controller may set.
     pub most_deadline: Duration,
-    /// Processor time of a call: of the guest's code, and of what the host does for it on the guest's thread.
+    /// The processor time of a call: of the guest's code, and of the host's work on the guest's thread.
     pub cpu: Duration,
-    /// By what that time is told.
+    /// How that time is measured.
     pub metering: Metering,
-    /// Wall time of one `describe`.
+    /// The wall time of one `describe`.
     pub describe_deadline: Duration,
-    /// The bytes that a guest may hand to the host in one import call or as its result, all strings and lists together.
+    /// The bytes that a guest may pass to the host in one import call or as its result, in all strings and lists
+    /// together.
     pub transfer_bytes: usize,
-    /// The bytes that the host hands to a guest as the result of one import call.
+    /// The bytes that the host returns to a guest from one import call.
     pub response_bytes: usize,
-    /// The body of a write; the API server itself takes no more.
+    /// The body of a write. The API server itself accepts no more.
     pub write_bytes: usize,
-    /// The bodies of all writes of a call together, also of those that come to nothing: the host reads each.
+    /// The bodies of all writes of a call together, including failed ones, because the host parses each.
     pub written_bytes: usize,
-    /// Import calls that the host works for, in one call. Logging, metrics, time and randomness do not count.
+    /// The number of import calls in one call that need work by the host. Logging, metrics, time and randomness do not
+    /// count.
     pub host_calls: u32,
-    /// Writes in one call, each operation of a batch by itself.
+    /// The number of writes in one call. Each operation of a batch counts.
     pub writes: u32,
-    /// Reads of the API server itself, in one call; more are refused.
+    /// The number of reads of the API server itself in one call; further ones are refused.
     pub live_reads: u32,
-    /// Random bytes in one import call.
+    /// The number of random bytes in one import call.
     pub random_bytes: u32,
-    /// Log lines of a call; more are dropped and counted.
+    /// The log lines of a call; further ones are dropped and counted.
     pub log_lines: u32,
-    /// Bytes of all log lines of a call; more are dropped and counted.
+    /// The bytes of all log lines of a call; further ones are dropped and counted.
     pub log_bytes: usize,
-    /// Log lines of one plugin per second, over all its calls and in the long run; more are dropped and counted.
+    /// The sustained rate of log lines of one plugin per second, over all its calls; further ones are dropped and
+    /// counted.
     pub log_lines_per_second: u32,
-    /// The same, in bytes.
+    /// The sustained rate of log bytes of one plugin per second.
     pub log_bytes_per_second: usize,
-    /// Bytes of one log line; longer ones are cut.
+    /// The bytes of one log line; longer ones are truncated.
     pub log_line_bytes: usize,
-    /// Values of metrics in one call; more are dropped and counted.
+    /// The metric values in one call; further ones are dropped and counted.
     pub metric_values: u32,
-    /// Linear memory of all running calls together, with instances that wait for their next call; calls wait for it.
-    /// Never less than what one call may have. None: half of the machine's, or of the control group's.
+    /// The linear memory of all running calls together, including parked instances. Calls wait for it. It is never less
+    /// than what one call may use. `None` for half of the machine's or the control group's memory.
     pub guest_memory_bytes: Option<usize>,
-    /// Calls that one instance serves, where the operator has instances used again.
+    /// The number of calls that one instance serves, if the operator has enabled reuse.
     pub calls_per_instance: u32,
-    /// How long such an instance waits for its next call before it is given up.
+    /// How long such an instance waits for its next call before it is dropped.
     pub idle_instance: Duration,
-    /// The file of a plugin.
+    /// The size of a plugin's file.
     pub file_bytes: u64,
-    /// Wall time of compiling one.
+    /// The wall time for compiling a plugin.
     pub compile_deadline: Duration,
-    /// Address space that compiling one may use, beside the program that compiles it.
+    /// The address space for compiling a plugin, in addition to the compiler program's own.
     pub compile_memory_bytes: u64,
-    /// Processor time of compiling one, all threads together; whole seconds.
+    /// The processor time for compiling a plugin, in all threads together; whole seconds.
     pub compile_cpu: Duration,
-    /// Functions that a component may have, all its modules together.
+    /// The number of functions of a component, in all its modules together.
     pub functions: u32,
-    /// Code of one function.
+    /// The size of one function's code.
     pub function_bytes: u32,
-    /// Types, imports, exports, instances and aliases of a component together.
+    /// The number of types, imports, exports, instances and aliases of a component together.
     pub definitions: u32,
-    /// The bytes that `describe` may answer.
+    /// The size of the answer of `describe`.
     pub manifest_bytes: usize,
 }
 
@@ -154,22 +157,22 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The memory of all guests, in bytes: half of the machine's or the container's, unless the operator has said.
+    /// The memory of all guests, in bytes: half of the machine's or the container's, unless the operator has set it.
     pub(crate) fn guest_memory(&self) -> usize {
         self.guest_memory_bytes.unwrap_or_else(machine::half_of_memory)
     }
 
-    /// The fuel of a call. None: it needs none.
+    /// The fuel of a call. `None` if fuel is not used.
     pub(crate) fn fuel(&self) -> Option<u64> {
         let nanoseconds = || u64::try_from(self.cpu.as_nanos()).unwrap_or(u64::MAX);
         (self.metering == Metering::Fuel).then(nanoseconds)
     }
 
-    /// The processor time, by the clock, after which a call is stopped.
+    /// The processor time, measured by the clock, after which a call is stopped.
     pub(crate) fn most_cpu(&self) -> Duration {
         match self.metering {
             Metering::Clock => self.cpu,
-            // Where fuel runs out long before, this only keeps what it does not tell from going on for ever.
+            // Fuel normally runs out long before. This only stops work that fuel does not measure.
             Metering::Fuel => self.cpu.saturating_mul(CLOCK_BEYOND_FUEL_FACTOR),
         }
     }
@@ -179,7 +182,7 @@ impl Limits {
         Self { deadline: self.describe_deadline, transfer_bytes: self.manifest_bytes, ..self.clone() }
     }
 
-    /// The wall time of a call whose controller wants `asked`, and the limit that it comes from.
+    /// The wall time of a call whose controller wants `asked`, and the limit that determines it.
     pub(crate) fn deadline(&self, asked: Option<Duration>) -> (Limit, Duration) {
         match asked.unwrap_or(self.deadline) {
             asked if asked > self.most_deadline => (Limit::MostDeadline, self.most_deadline),
@@ -188,55 +191,48 @@ impl Limits {
     }
 }
 
-/// By what a guest's processor time is told. It is a part of the code: what is compiled for one is none for the other.
+/// How a guest's processor time is measured. The code depends on it, so code for one cannot be used for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Metering {
     /// By the clock of the guest's thread.
     Clock,
-    /// By fuel: each instruction of the guest takes some, and the same call is stopped at the same instruction, however
-    /// busy the machine is. One unit stands for a nanosecond. What the host does for the guest takes none of it:
-    /// imports have as much again, of which each call takes its part.
+    /// By fuel. Each instruction of the guest uses some, so the same call is stopped at the same instruction, however
+    /// busy the machine is. One unit stands for a nanosecond. The host's work for imports has a separate budget of the
+    /// same size, of which each import call uses a part.
     Fuel,
 }
 
 /// A limit at which a guest is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Limit {
-    /// Linear memory.
     Memory,
-    /// Table elements.
     Table,
-    /// The guest's stack.
     Stack,
-    /// Wall time of a `reconcile` or `compose`, as its controller has it.
+    /// Wall time of a `reconcile` or `compose`, set by its controller.
     Deadline,
-    /// The same, as the host has it.
+    /// Wall time of a `reconcile` or `compose`, set by the host.
     MostDeadline,
-    /// The same, where the call has mostly waited for what it had asked for.
+    /// Wall time of a call that has mostly waited for answers to its own requests.
     Waited,
-    /// Processor time.
     Cpu,
     /// Wall time of a `describe`.
     DescribeDeadline,
-    /// The bytes that it hands over in one go.
+    /// The bytes passed to the host at once.
     Transfer,
-    /// The same of a `describe`.
+    /// The bytes returned by `describe`.
     Manifest,
-    /// Import calls.
     HostCalls,
-    /// Mutations.
     Writes,
-    /// Their bodies.
     WrittenBytes,
     /// Random bytes in one import call.
     RandomBytes,
-    /// The bytes that it is called with.
+    /// The size of the call's arguments.
     Request,
 }
 
 impl Limit {
-    /// The label of metrics, and of `CallResult::Trapped`.
+    /// The label in metrics and in `CallResult::Trapped`.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -283,7 +279,7 @@ impl Limit {
     }
 }
 
-/// A guest was stopped at a limit. It travels through wasmtime as the cause of the trap.
+/// A guest was stopped at a limit. This travels through wasmtime as the cause of the trap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Overrun {
     pub(crate) limit: Limit,
@@ -296,9 +292,9 @@ pub(crate) enum Value {
     Bytes(usize),
     Count(usize),
     Time(Duration),
-    /// As much of it as is told by fuel.
+    /// Processor time as measured by fuel.
     Fuel(Duration),
-    /// As much of it as the host's work for imports stands for.
+    /// Processor time that the host's work for imports stands for.
     Imports(Duration),
 }
 
@@ -389,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn values_read_in_the_largest_whole_unit() {
+    fn byte_counts_are_shown_in_the_largest_whole_unit() {
         let shown = [1 << 20, 3 << 10, 1500].map(|bytes| Value::Bytes(bytes).to_string());
         assert_eq!(shown, ["1 MiB", "3 KiB", "1500 bytes"]);
     }

@@ -1,5 +1,6 @@
-//! The lines of a guest in the host's log: events of `tracing` with target `windlass::plugin`, and what the host knows
-//! beside them. Each counts against the budgets of its call and of its plugin; more are dropped and counted.
+//! Writes the lines of a guest to the host's log: events of `tracing` with target `windlass::plugin` and additional
+//! fields of the host. Each line is charged to the budgets of its call and its plugin; further lines are dropped and
+//! counted.
 
 use tracing::Level;
 use windlass_core::call::ports::CallContext;
@@ -7,8 +8,8 @@ use windlass_core::call::ports::CallContext;
 use crate::state::CallState;
 use crate::text;
 
-/// Logs `message`, which is one line, as each of `fields` is. From INFO on the call keeps it too, whatever the host's
-/// log shows.
+/// Logs `message` and `fields`, each of which is a single line. From INFO on, the call keeps the line too, whatever the
+/// host's log level is.
 pub(crate) fn log(state: &mut CallState, level: Level, message: &str, fields: &[(String, String)]) {
     let listed = text::list(fields);
     let bytes = message.len() + listed.as_deref().map_or(0, str::len);
@@ -26,25 +27,25 @@ pub(crate) fn log(state: &mut CallState, level: Level, message: &str, fields: &[
     }
 }
 
-/// `message` and its fields as a person reads them: `scaling replicas=3`.
+/// `message` and its fields in readable form: `scaling replicas=3`.
 fn readable(message: &str, fields: &[(String, String)]) -> String {
     fields.iter().fold(message.to_owned(), |text, (name, value)| text + " " + name + "=" + value)
 }
 
-/// The level of an event is part of its type, hence a match.
+/// The level of an event is part of its type, so this is a match.
 fn emit(call: &CallContext, level: Level, message: &str, fields: Option<&str>) {
     macro_rules! at {
         ($level:expr) => {
             tracing::event!(
                 target: "windlass::plugin",
-                // It says itself what the span of the worker, in whose place it runs, would add.
+                // The event has the fields that the span of the worker would add.
                 parent: None,
                 $level,
                 plugin = &*call.principal.plugin,
                 controller = &*call.controller,
                 key = %call.primary_key,
                 trace_id = &*call.trace_id,
-                // A shadow says the same as what it follows, or not: nobody should take one for the other.
+                // Marks the lines of a shadow, which may be equal to those of the plugin that it follows.
                 role = call.principal.role.name(),
                 fields,
                 "{message}"

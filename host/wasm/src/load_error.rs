@@ -13,22 +13,21 @@ use crate::text::single_line;
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", .path.display())]
 pub struct LoadError {
-    /// The file.
     pub path: PathBuf,
-    /// The problem, and what to do about it.
+    /// The problem and how to solve it.
     pub problem: LoadProblem,
 }
 
-/// Why a file was not loaded.
+/// The reason why a file was not loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadProblem {
     /// It cannot be read.
     #[error("cannot read it: {0}")]
     Read(#[source] std::io::Error),
-    /// A directory, a pipe or a device.
+    /// It is a directory, a pipe or a device.
     #[error("it is not a regular file")]
     NotAFile,
-    /// More bytes than a plugin may have.
+    /// It is larger than a plugin's file may be.
     #[error(
         "it is larger than {limit} bytes, the most that a plugin's file may have; build it in release mode, stripped, or \
          raise it with `--limit file=SIZE`"
@@ -37,47 +36,43 @@ pub enum LoadProblem {
         /// `Limits::file_bytes`
         limit: u64,
     },
-    /// The file's name cannot be the name of a plugin.
+    /// Its name is not valid for a plugin.
     #[error(
         "its name without `.wasm` is {stem:?}, which cannot name a plugin: up to 63 lower-case letters, digits and \
          dashes, beginning and ending with a letter or digit"
     )]
-    FileName {
-        /// The file's stem.
-        stem: String,
-    },
+    FileName { stem: String },
     /// It is not a component for this host.
     #[error(transparent)]
     Component(#[from] ComponentError),
-    /// It is broken, or uses what this host does not allow.
+    /// It is damaged, or uses features that this host does not allow.
     #[error("it does not compile: {0}")]
     Compile(String),
-    /// It compiles, and no call has room for it.
+    /// It compiles, but no call has room for it.
     #[error(
         "it compiles, but this host has no room for it: {0} (`--limit memory=SIZE`, `--limit memories=N` and \
          `--limit instances=N` give more)"
     )]
     NoRoom(String),
-    /// Compiling it was stopped at a limit, or fell.
+    /// The compiler was stopped at a limit, or failed.
     #[error(transparent)]
     Stopped(#[from] CompileFailure),
-    /// Its imports or exports have the right names and other types.
+    /// Its imports or exports have the right names but other types.
     #[error("it does not fit the interface `windlass:plugin@{abi}`, so it was built from another text of it: {reason}")]
     Link {
-        /// The version by the name of the export.
+        /// The version in the name of the export.
         abi: AbiVersion,
         /// The reason why it does not fit.
         reason: String,
     },
-    /// `describe` did not answer.
+    /// `describe` failed.
     #[error("its `describe` failed ({reason}): {message}")]
     Describe {
         /// The class, a fixed label: `trap`, `deadline`, ….
         reason: &'static str,
-        /// The error.
         message: String,
     },
-    /// `describe` answers one thing now and another then.
+    /// `describe` does not always return the same answer.
     #[error(
         "its `describe` answered differently when called again with another clock and seed, first at {at}: it must be \
          constant"
@@ -86,10 +81,10 @@ pub enum LoadProblem {
         /// Where the answers differ.
         at: String,
     },
-    /// The manifest is not one.
+    /// The manifest is invalid.
     #[error("its manifest is not valid: {0}")]
     Manifest(#[from] ManifestError),
-    /// The plugin takes another one's name.
+    /// The manifest has another name than the file.
     #[error(
         "its manifest is named {manifest:?}, its file {file:?}: rename the file to `{manifest}.wasm`, or change the \
          name in the manifest"
@@ -97,10 +92,9 @@ pub enum LoadProblem {
     OtherName {
         /// The name in the manifest.
         manifest: String,
-        /// The file's stem.
         file: String,
     },
-    /// The host itself failed, or is going away.
+    /// The host itself failed, or is shutting down.
     #[error("the host could not load it: {0}")]
     Host(String),
 }
@@ -125,7 +119,7 @@ impl LoadProblem {
     }
 }
 
-/// wasmtime's error with its causes, on one line. Parts of it are names that the plugin's author chose.
+/// wasmtime's error with its causes, on one line. It may contain names that the plugin's author chose.
 pub(crate) fn explained(error: &wasmtime::Error) -> String {
     single_line(&format!("{error:#}"), 1000)
 }

@@ -1,5 +1,5 @@
-//! From a file to a [`Plugin`]: obtain its code, link, `describe` twice, validate. Nothing of the plugin's has any
-//! effect until all of it has gone well.
+//! Turns a file into a [`Plugin`]: obtains its code, links it, calls `describe` twice, and validates the manifest. The
+//! plugin has no effect until all of this has succeeded.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock, RwLock};
@@ -22,35 +22,35 @@ use crate::text::single_line;
 use crate::trap::Stopped;
 use crate::{call, digest};
 
-/// The clocks and seeds of the two runs of `describe`: different, so that an answer that depends on them shows.
+/// The clocks and seeds of the two runs of `describe`. They differ, so that an answer that depends on them is detected.
 const WORLDS: [(Duration, u64); 2] =
     [(Duration::from_secs(1_000_000_000), 1), (Duration::new(1_234_567_890, 987_654_321), 2)];
 
 impl Sandbox {
-    /// Loads the plugin in the file `path`. Reading and compiling happen beside the runtime's threads; `describe` is
+    /// Loads the plugin in the file `path`. Reading and compiling run outside of the runtime's threads; `describe` is
     /// called in this task.
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub async fn load(&self, path: &Path) -> Result<Arc<Plugin>, LoadError> {
         let loaded = Box::pin(load(&self.shared, plugin_name(path), path)).await;
         loaded.map_err(|problem| LoadError { path: path.to_owned(), problem })
     }
 
-    /// The same, of a file that is not named after its plugin, which is `name`.
+    /// As [`Self::load`], for a plugin `name` whose file has another name.
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub async fn load_as(&self, name: &str, path: &Path) -> Result<Arc<Plugin>, LoadError> {
         let loaded = Box::pin(load(&self.shared, Ok(name.to_owned()), path)).await;
         loaded.map_err(|problem| LoadError { path: path.to_owned(), problem })
     }
 
-    /// Loads the plugin `name` of the component with `digest` from the cache of compiled plugins, whatever is in the
-    /// file `path` by now, which is only what it says of itself. None: the cache does not have it, which it promises
-    /// for nothing: it may have been emptied, or the host be of another version.
+    /// Loads the plugin `name` with the component with `digest` from the cache of compiled plugins, whatever the file
+    /// `path` contains by now; the path is only used for display. `None` if the cache does not have the component,
+    /// which may happen at any time: the cache may have been emptied, or the host may have another version.
     pub async fn load_digest(&self, name: &str, path: &Path, digest: &str) -> Result<Option<Arc<Plugin>>, LoadError> {
         let loaded = Box::pin(load_cached(&self.shared, name, path, digest)).await;
         loaded.map_err(|problem| LoadError { path: path.to_owned(), problem })
@@ -129,7 +129,7 @@ async fn plugin(
     Ok(plugin)
 }
 
-/// Keeps what `describe` answered, so that it need not be asked again for the same bytes.
+/// Stores the answer of `describe`, so that it need not be called again for the same bytes.
 async fn keep_manifest(shared: &Arc<Shared>, digest: &str, manifest: String) -> Result<(), TaskError> {
     let Some(artefacts) = shared.artefacts.clone() else { return Ok(()) };
     let digest = digest.to_owned();
@@ -146,7 +146,7 @@ fn plugin_name(path: &Path) -> Result<String, LoadProblem> {
     }
 }
 
-/// Calls `describe` in both worlds, and returns what both answered.
+/// Calls `describe` in both worlds, and returns the answer if it is the same.
 async fn describe(shared: &Arc<Shared>, code: &Arc<v0_2_0::LinkedPlugin>) -> Result<Value, LoadProblem> {
     let mut answers = Vec::with_capacity(WORLDS.len());
     for (now, seed) in WORLDS {
@@ -163,7 +163,7 @@ async fn describe(shared: &Arc<Shared>, code: &Arc<v0_2_0::LinkedPlugin>) -> Res
     }
 }
 
-/// The JSON pointer of the first place where `a` and `b` differ; the order of fields is none.
+/// The JSON pointer of the first difference between `a` and `b`. The order of fields does not matter.
 fn first_difference(a: &Value, b: &Value) -> Option<String> {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {

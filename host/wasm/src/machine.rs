@@ -1,12 +1,12 @@
-//! How much memory the machine gives this process: what the defaults of budgets follow from.
+//! The memory that is available to this process, from which the defaults of budgets are derived.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where it cannot be found out.
+/// Used if it cannot be determined.
 const UNKNOWN_MEMORY_BYTES: usize = 4 << 30;
 
-/// Half of what this process may use at most, as far as that is known.
+/// Half of the memory that this process may use, as far as it is known.
 pub(crate) fn half_of_memory() -> usize {
     let physical = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_of(&text));
     let groups = fs::read_to_string("/proc/self/cgroup").ok();
@@ -21,7 +21,7 @@ fn total_of(meminfo: &str) -> Option<usize> {
     kibibytes.checked_mul(1 << 10)
 }
 
-/// The files that limit the groups of `/proc/self/cgroup` and the groups around them, of both versions.
+/// The limit files of the groups in `/proc/self/cgroup` and their parents, for both versions of control groups.
 fn limit_files(groups: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for line in groups.lines() {
@@ -32,14 +32,15 @@ fn limit_files(groups: &str) -> Vec<PathBuf> {
             "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
             _ => continue,
         };
-        // In a container, the path is the one outside of it, and the group itself is the root: every end is tried.
+        // In a container, the path is that outside of the container, and its own group is the root, so every suffix is
+        // tried.
         let group = Path::new(path.trim_start_matches('/'));
         files.extend(group.ancestors().map(|group| Path::new(root).join(group).join(file)));
     }
     files
 }
 
-/// None: there is no such file, or no limit in it.
+/// `None` if the file does not exist or contains no limit.
 fn limit(path: &Path) -> Option<usize> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }

@@ -1,24 +1,24 @@
-//! The memory of all guests of the host together.
+//! The memory budget of all guests of the host.
 //!
-//! A call reserves what its plugin's calls have needed lately before its instance is made, and waits for that; so few
-//! calls outgrow what they have. (Reserving the most that a call may need instead would leave a small host with two
-//! calls at a time, of plugins that need one hundredth of it.) One that does outgrow it takes more of what is free. If
-//! nothing is, it waits for that *or* for the part of the budget that is kept back, which is as large as one call's
-//! limit and which one call has at a time: whoever has it waits for memory no more, ends by its own deadline, and with
-//! it everything that it holds is free. So the budget is a hard one, no call fails for what its neighbours use, and no
-//! two wait for each other. While a call waits here, its deadline does not come nearer (`timing`).
+//! Before its instance is created, a call reserves as much memory as its plugin's recent calls have needed, and waits
+//! for that. So few calls outgrow their reservation. (If each call reserved the maximum instead, a small host could run
+//! only two calls at a time, even of plugins that need a hundredth of it.) A call that outgrows its reservation takes
+//! free memory. If there is none, it waits for free memory *or* for the reserve, which is as large as one call's limit
+//! and which only one call has at a time. A call with the reserve does not wait for memory any more and ends by its
+//! deadline at the latest, and then all its memory is free. So the budget is never exceeded, no call fails because of
+//! the memory of others, and no two calls wait for each other. While a call waits here, its deadline is suspended
+//! (`timing`).
 //!
-//! What calls share is a [`SharedBudget`]: where memory is scarce, plugins whose calls do not end would else have all
-//! their neighbours wait. One plugin has at most half of it, two leave a quarter, three an eighth. A plugin that holds
-//! nothing begins in the part that is kept back if it needs more than is left to it; and of the calls of one plugin,
-//! one at a time waits for that part or has it, so that who wants it waits for one call of each other plugin at most.
+//! Calls share the budget as a [`SharedBudget`], because otherwise plugins whose calls do not end could make all their
+//! neighbours wait if memory is scarce. One plugin has at most half of it, two leave a quarter, three an eighth. A
+//! plugin without memory starts in the reserve if it needs more than is left for it. Only one call of each plugin waits
+//! for the reserve or has it at a time, so a waiting call waits for at most one call of each other plugin.
 //!
-//! What is counted is linear memory as it has grown, also that of parked instances, which go first when a call has to
-//! wait; the bodies of writes and the answers to imports while the host has them, those of `wasi:http` included; and
-//! the objects that a call's writes have left, which its later reads are to show (`room`). Bodies and answers are there
-//! before they are asked for, so a plugin that has never had any before can exceed the budget by one import's worth for
-//! each of its calls. Tables (1.6 MB a call at most), stacks, and single objects that are read from a cache are not
-//! counted.
+//! The following memory counts: linear memory as it has grown, including that of parked instances, which are dropped
+//! first when a call has to wait; the bodies of writes and the answers to imports while the host holds them, including
+//! those of `wasi:http`; and the objects that a call's writes have left, which its later reads return (`room`). Bodies
+//! and answers exist before they are charged, so a plugin that has never had any can exceed the budget by one import's
+//! worth per call. Tables (at most 1.6 MB per call), stacks, and single objects from a cache do not count.
 
 mod room;
 
@@ -31,30 +31,29 @@ use windlass_core::budget::shared_budget::{self, Portion, SharedBudget, Wants};
 
 use crate::timing::CallTime;
 
-/// The unit by which linear memories grow.
+/// The unit in which linear memories grow.
 const MEMORY_PAGE_BYTES: usize = 64 << 10;
 
-/// Memory that is kept only because it may save work later: that of parked instances.
+/// Memory that is only kept because it may save work later, namely that of parked instances.
 pub(crate) trait IdleMemory: fmt::Debug + Send + Sync {
-    /// Gives up the part that has been idle longest. False: there is none.
+    /// Drops the part that has been idle longest. Returns false if there is none.
     fn evict_oldest(&self) -> bool;
 }
 
-/// The budget.
 #[derive(Debug)]
 pub(crate) struct GuestMemory {
-    /// Pages that calls share.
+    /// The pages that calls share.
     shared: SharedBudget,
-    /// One permit: the part that is kept back.
+    /// The permit for the reserve.
     kept_back: Arc<Semaphore>,
-    /// Calls that wait now.
+    /// The number of waiting calls.
     waiting: AtomicUsize,
     idle: Arc<dyn IdleMemory>,
 }
 
 impl GuestMemory {
-    /// `budget` bytes for calls that may each have `of_call`; at least one such call always has enough. Calls that wait
-    /// take what is `idle`, which counts too.
+    /// A budget of `budget` bytes for calls that may use `of_call` bytes each. It is always enough for at least one
+    /// such call. Waiting calls take the memory of `idle`, which is part of the budget.
     pub(crate) fn new(budget: usize, of_call: usize, idle: Arc<dyn IdleMemory>) -> Arc<Self> {
         Arc::new(Self {
             shared: SharedBudget::new(pages(budget.saturating_sub(of_call))),
@@ -64,13 +63,13 @@ impl GuestMemory {
         })
     }
 
-    /// One plugin's share of it.
+    /// A new share for one plugin.
     pub(crate) fn share(&self) -> Share {
         Share { pages: self.shared.share(), kept_back: Arc::new(Semaphore::new(1)) }
     }
 
-    /// An account for a call of the plugin with `share` that will probably need `bytes`. Waits until it has them, or
-    /// all that the plugin may have, or what is kept back.
+    /// An account for a call of the plugin with `share` that will probably need `bytes`. Waits until it has that much,
+    /// or all that the plugin may have, or the reserve.
     pub(crate) async fn reserve(self: &Arc<Self>, share: &Share, bytes: usize) -> Account {
         let wanted = pages(bytes).min(self.shared.most_of_one());
         let mut account = Account {
@@ -90,7 +89,7 @@ impl GuestMemory {
         account
     }
 
-    /// Bytes that are reserved, without the part that is kept back.
+    /// The number of reserved bytes, without the reserve.
     pub(crate) fn reserved(&self) -> usize {
         self.shared.taken() as usize * MEMORY_PAGE_BYTES
     }
@@ -99,7 +98,7 @@ impl GuestMemory {
         self.waiting.load(Ordering::SeqCst)
     }
 
-    /// The pages that are free, or can be made free, without waiting.
+    /// Takes pages that are free, or can be freed, without waiting.
     fn at_once(&self, share: &Share, pages: u32, wants: Wants) -> Option<Portion> {
         let mut taken = share.pages.try_take(pages, wants);
         while taken.is_none() && self.idle.evict_oldest() {
@@ -109,34 +108,33 @@ impl GuestMemory {
     }
 }
 
-/// One plugin's share of the budget. Clones are the same.
+/// One plugin's share of the budget. Clones are the same share.
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
     pages: shared_budget::BudgetShare,
-    /// One permit: which of its calls waits for the part that is kept back, or has it.
+    /// The permit for the plugin's single call that waits for the reserve or has it.
     kept_back: Arc<Semaphore>,
 }
 
 impl Share {
-    /// Bytes that its calls have or have reserved, without the part that is kept back.
+    /// The number of bytes that its calls use or have reserved, without the reserve.
     pub(crate) fn held(&self) -> usize {
         self.pages.held() as usize * MEMORY_PAGE_BYTES
     }
 
-    /// The most bytes that they have had at a time.
+    /// The maximum of that so far.
     pub(crate) fn most_held(&self) -> usize {
         self.pages.most_held() as usize * MEMORY_PAGE_BYTES
     }
 }
 
-/// The part that is kept back.
 #[derive(Debug)]
 struct KeptBack {
     _is_had: OwnedSemaphorePermit,
     _of_plugin: OwnedSemaphorePermit,
 }
 
-/// A call waits, and nothing is parked meanwhile.
+/// A waiting call. While there is one, no instance is parked.
 struct Waiting<'a>(&'a GuestMemory);
 
 impl<'a> Waiting<'a> {
@@ -152,7 +150,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// The memory that one instance has of the budget, and uses of it. Dropping it gives all of it back.
+/// The memory of one instance: its part of the budget, and its use. Dropping it returns everything.
 #[derive(Debug)]
 pub(crate) struct Account {
     budget: Arc<GuestMemory>,
@@ -160,47 +158,48 @@ pub(crate) struct Account {
     held: Portion,
     kept_back: Option<KeptBack>,
     used: usize,
-    /// Bytes that the host keeps for the call to its end.
+    /// The bytes that the host keeps for the call until its end.
     kept: usize,
-    /// Bytes that the host has now for handles of the guest.
+    /// The bytes that the host currently holds for handles of the guest.
     behind_handles: usize,
     most: usize,
 }
 
 impl Account {
-    /// Bytes of linear memory that are in use.
+    /// The bytes of linear memory in use.
     pub(crate) fn used(&self) -> usize {
         self.used
     }
 
-    /// The most bytes that were in use at a time, all included.
+    /// The maximum number of bytes in use, everything included.
     pub(crate) fn most(&self) -> usize {
         self.most
     }
 
-    /// Whether it has the part that is kept back for those that cannot go on without.
+    /// Whether it has the reserve, which is meant for calls that cannot go on otherwise.
     pub(crate) fn has_kept_back(&self) -> bool {
         self.kept_back.is_some()
     }
 
-    /// Has `bytes` of linear memory in use. Waits for them with the clock of the call stopped.
+    /// Sets the linear memory in use to `bytes`. Waits for them with the call's clock suspended.
     pub(crate) async fn grow_to(&mut self, bytes: usize, time: &CallTime) {
         self.cover(bytes, time).await;
         self.used = bytes;
     }
 
-    /// Has room for `bytes` beside that, which the host has for the call for a while; the same again for the next.
+    /// Reserves `bytes` in addition, which the host temporarily holds for the call. The next call of this replaces
+    /// them.
     pub(crate) async fn have_beside(&mut self, bytes: usize, time: &CallTime) {
         self.cover(self.used.saturating_add(bytes), time).await;
     }
 
-    /// Has room for `bytes` more, which the host keeps for the call to its end.
+    /// Reserves `bytes` more, which the host keeps for the call until its end.
     pub(crate) async fn keep(&mut self, bytes: usize, time: &CallTime) {
         self.kept = self.kept.saturating_add(bytes);
         self.cover(self.used, time).await;
     }
 
-    /// Has room for what the host has for handles of the guest, `bytes` now. They outlive the call if its instance
+    /// Sets the number of bytes that the host holds for handles of the guest. They outlive the call if its instance
     /// does.
     pub(crate) async fn have_behind_handles(&mut self, bytes: usize, time: &CallTime) {
         self.behind_handles = bytes;
@@ -224,15 +223,15 @@ impl Account {
         self.most = self.most.max(bytes);
     }
 
-    /// Waits for `more` or for what is kept back.
+    /// Waits for `more` pages or for the reserve.
     async fn wait_for(&mut self, more: u32, wants: Wants) {
         let (budget, share) = (self.budget.clone(), self.share.clone());
         let _waiting = Waiting::of(&budget);
-        // Who parked before it could see that somebody waits.
+        // Another call may have parked its instance before it could see that this one waits.
         while budget.idle.evict_oldest() {}
         let kept_back = async {
             if wants == Wants::ToBegin {
-                // What it has comes back before long.
+                // The memory that the plugin holds will be returned before long.
                 share.pages.emptied().await;
             }
             let of_plugin = share.kept_back.clone().acquire_owned().await.expect("never closed");
@@ -251,7 +250,7 @@ impl Account {
     }
 }
 
-/// The memory that the host has for a call whose guest has ended.
+/// The memory that the host holds for a call whose guest has ended.
 #[derive(Debug)]
 pub struct Held {
     _account: Account,
@@ -369,7 +368,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn for_what_is_kept_back_one_waits_for_one_call_of_each_other_plugin() {
+    async fn a_call_waits_for_one_reserve_holder_of_each_other_plugin() {
         let (memory, time) = (memory(4, 4), time());
         let [hog, neighbour] = [(); 2].map(|()| memory.share());
         let mut calls = Vec::new();
@@ -464,7 +463,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wait_that_is_given_up_takes_nothing_along() {
+    async fn a_cancelled_wait_takes_no_memory() {
         let memory = memory(24, 4);
         let share = memory.share();
         let first = memory.reserve(&share, 6 * MEMORY_PAGE_BYTES).await;

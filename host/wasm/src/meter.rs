@@ -1,4 +1,4 @@
-//! Counts the use of one call against its limits. The only place that says no.
+//! Counts the resources of one call against its limits. Only this module decides that a limit is exceeded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,14 +23,14 @@ pub(crate) struct Meter {
     used: Used,
 }
 
-/// The counts of an instance over all calls that it serves.
+/// The counters of an instance over all calls that it serves.
 #[derive(Debug)]
 struct OfInstance {
     memory: Account,
     table_elements: usize,
 }
 
-/// The use of one call so far.
+/// The resources that one call has used.
 #[derive(Debug, Default)]
 struct Used {
     host_calls: u32,
@@ -41,26 +41,26 @@ struct Used {
     log_bytes: usize,
     dropped_log_lines: u64,
     metric_values: u32,
-    /// The host's work for all imports, in the fuel that it stands for.
+    /// The host's work for all imports, as an amount of fuel.
     import_fuel: u64,
 }
 
-/// The advice where one import call would return too much.
+/// The advice for an import call that would return too much.
 pub(crate) const RAISE_RESPONSE: &str = "ask for less at a time, or raise it with `--limit response=SIZE`";
 
-/// The fuel that one import call stands for, whatever it does: more than the least takes, so that calls without end
-/// come to their limit long before the clock stops them.
+/// The fuel that each import call stands for. It is more than the cheapest one needs, so that endless calls reach their
+/// limit long before the clock stops them.
 const IMPORT_FUEL: u64 = 10_000;
-/// The same of a byte that it moves: more than a host takes that was built without optimisation.
+/// The fuel per byte that an import call moves. It is more than a host built without optimisation needs.
 const BYTE_FUEL: u64 = 10;
 
 impl Meter {
-    /// An account of a call that begins now, in an instance that has `memory` and begins too.
+    /// An account for a new call in a new instance with `memory`.
     pub(crate) fn new(limits: Arc<Limits>, time: CallTime, cpu: CpuTime, memory: Account) -> Self {
         Self { limits, time, cpu, of_instance: OfInstance { memory, table_elements: 0 }, used: Used::default() }
     }
 
-    /// An account of a call that begins now, in an instance that has served another.
+    /// An account for a new call in an instance that has served others.
     pub(crate) fn begin_another(&mut self, limits: Arc<Limits>, time: CallTime, cpu: CpuTime) {
         (self.limits, self.time, self.cpu, self.used) = (limits, time, cpu, Used::default());
         self.of_instance.memory.keep_nothing();
@@ -74,7 +74,7 @@ impl Meter {
         &self.time
     }
 
-    /// `response` of `size` bytes, if it is no larger than what the host hands to a guest at once.
+    /// `response` of `size` bytes, if the host may return that much to a guest at once.
     pub(crate) fn response(&self, response: HttpResponse, size: usize) -> Result<HttpResponse, HttpError> {
         let most = self.limits.response_bytes;
         if size <= most {
@@ -89,18 +89,18 @@ impl Meter {
         &self.of_instance.memory
     }
 
-    /// Until the deadline.
+    /// The time until the deadline.
     pub(crate) fn time_left(&self) -> Duration {
         self.time.left()
     }
 
-    /// The processor time so far. To be asked on the thread that runs the call.
+    /// The processor time so far. Call it on the thread that runs the call.
     pub(crate) fn cpu(&self) -> Duration {
         self.cpu.used_within_poll()
     }
 
-    /// Whether the call may go on, by its wall time and its processor time. To be asked on the thread that runs it.
-    /// Returns the processor time so far.
+    /// Checks whether the wall time and the processor time allow the call to go on. Call it on the thread that runs the
+    /// call. Returns the processor time so far.
     pub(crate) fn check_time(&self) -> Result<Duration, Overrun> {
         if self.time.left().is_zero() {
             return Err(self.time.overrun());
@@ -112,8 +112,8 @@ impl Meter {
         if used < most { Ok(used) } else { Err(Overrun::time(Limit::Cpu, most)) }
     }
 
-    /// To be awaited where others may have the thread, on the thread that runs the call: a plugin that waits and has
-    /// used less, else whoever else has something to do on that thread. An error if the call may not go on.
+    /// To be awaited where other tasks may use the thread, on the thread that runs the call. Yields to a waiting plugin
+    /// that has used less, or else to other tasks of this thread. Fails if the call may not go on.
     pub(crate) fn give_way(&self) -> Result<impl Future<Output = ()> + Send + use<>, Overrun> {
         let used = self.check_time()?;
         let time = self.time.is_wanted(used).then(|| self.time.clone());
@@ -125,25 +125,24 @@ impl Meter {
         })
     }
 
-    /// One more import call, of whichever kind. Answers whether there were too many, where fuel tells the processor
-    /// time.
+    /// Counts an import call of any kind. Returns whether there were too many, if fuel measures the processor time.
     pub(crate) fn import_call(&mut self) -> bool {
         self.used.import_fuel = self.used.import_fuel.saturating_add(IMPORT_FUEL);
         self.is_out_of_import_fuel()
     }
 
-    /// The host reads or makes so many bytes for an import that has no limit of its own.
+    /// Counts bytes that the host reads or produces for an import that has no limit of its own.
     pub(crate) fn import_bytes(&mut self, bytes: usize) {
         let fuel = (bytes as u64).saturating_mul(BYTE_FUEL);
         self.used.import_fuel = self.used.import_fuel.saturating_add(fuel);
     }
 
-    /// The host's work takes no fuel of the guest's, so it has as much of its own.
+    /// The host's work does not use the guest's fuel, so it has a budget of the same size.
     fn is_out_of_import_fuel(&self) -> bool {
         self.limits.fuel().is_some_and(|most| self.used.import_fuel > most)
     }
 
-    /// One more import call that the host works for.
+    /// Counts an import call that needs work by the host.
     pub(crate) fn host_call(&mut self) -> Result<(), Overrun> {
         if self.used.host_calls >= self.limits.host_calls {
             return Err(Overrun::count(Limit::HostCalls, self.limits.host_calls as usize));
@@ -152,7 +151,7 @@ impl Meter {
         Ok(())
     }
 
-    /// So many writes more.
+    /// Counts `more` writes.
     pub(crate) fn writes(&mut self, more: usize) -> Result<(), Overrun> {
         let writes = (self.used.writes as usize).saturating_add(more);
         match u32::try_from(writes) {
@@ -162,7 +161,7 @@ impl Meter {
         Ok(())
     }
 
-    /// So many bytes more that the host is to write, or to find that it need not or must not.
+    /// Counts `more` bytes of writes, including those of writes that turn out to be unnecessary or refused.
     pub(crate) fn written(&mut self, more: usize) -> Result<(), Overrun> {
         let (written, most) = (self.used.written_bytes.saturating_add(more), self.limits.written_bytes);
         if written > most {
@@ -172,18 +171,17 @@ impl Meter {
         Ok(())
     }
 
-    /// Has room in the memory of all guests for `bytes` that the host is to have for the call, and waits for it.
+    /// Reserves memory of all guests for `bytes` that the host will hold for the call, and waits for it.
     pub(crate) async fn have_beside(&mut self, bytes: usize) {
         self.of_instance.memory.have_beside(bytes, &self.time).await;
     }
 
-    /// Has room in the memory of all guests for the `bytes` that the host has now for handles of the guest, and waits
-    /// for it.
+    /// Reserves memory of all guests for the `bytes` that the host holds for handles of the guest, and waits for it.
     pub(crate) async fn have_behind_handles(&mut self, bytes: usize) {
         self.of_instance.memory.have_behind_handles(bytes, &self.time).await;
     }
 
-    /// Waits for room in the memory of all guests for what `overlay` has kept without.
+    /// Waits for memory of all guests for what `overlay` has kept on credit.
     pub(crate) async fn pay_for(&mut self, overlay: &Overlay) {
         let owed = overlay.owed();
         if owed > 0 {
@@ -192,19 +190,19 @@ impl Meter {
         }
     }
 
-    /// Whether the call may read the API server itself once more.
+    /// Whether the call may make another live read.
     pub(crate) fn live_read(&mut self) -> bool {
         let is_allowed = self.used.live_reads < self.limits.live_reads;
         self.used.live_reads += u32::from(is_allowed);
         is_allowed
     }
 
-    /// Whether there may be any room for another log line.
+    /// Whether there may be room for another log line.
     pub(crate) fn has_log_budget(&self) -> bool {
         self.used.log_lines < self.limits.log_lines && self.used.log_bytes < self.limits.log_bytes
     }
 
-    /// Whether a log line of `bytes` is still within the limits. If not, it is counted as dropped.
+    /// Whether a log line of `bytes` is within the limits. If not, counts it as dropped.
     pub(crate) fn log_line(&mut self, bytes: usize) -> bool {
         let bytes = self.used.log_bytes.saturating_add(bytes);
         if self.used.log_lines >= self.limits.log_lines || bytes > self.limits.log_bytes {
@@ -221,7 +219,7 @@ impl Meter {
         self.used.dropped_log_lines += 1;
     }
 
-    /// Whether one more value of a metric is still within the limits.
+    /// Whether another metric value is within the limits.
     pub(crate) fn metric_value(&mut self) -> bool {
         let is_within = self.used.metric_values < self.limits.metric_values;
         self.used.metric_values += u32::from(is_within);
@@ -233,8 +231,9 @@ impl Meter {
     }
 }
 
-/// An error stops the guest at once, with a backtrace that shows who wanted more; refusing the growth would have most
-/// languages abort later and without a reason. What other guests use is waited for.
+/// An error stops the guest at once, with a backtrace that shows which function needed more memory. If the growth was
+/// refused instead, programs in most languages would abort later without a reason. Memory that other guests use is
+/// waited for.
 #[async_trait::async_trait]
 impl ResourceLimiterAsync for Meter {
     async fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
@@ -279,7 +278,7 @@ pub(crate) mod tests {
     use crate::memory::GuestMemory;
     use crate::parked::ParkingLot;
 
-    /// An account of a call that has a minute and memory of its own.
+    /// An account of a call that has one minute and its own memory.
     pub(crate) fn meter(limits: Limits) -> Meter {
         let memory = GuestMemory::new(1 << 30, limits.memory_bytes, Arc::new(ParkingLot::new(0, 0)));
         let account = memory.reserve(&memory.share(), 0).now_or_never().expect("all of it is free");
@@ -342,7 +341,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn imports_have_fuel_of_their_own_where_fuel_tells_the_time() {
+    fn imports_have_separate_fuel() {
         let of = |metering| meter(Limits { cpu: Duration::from_micros(25), metering, ..Limits::default() });
         let mut by_fuel = of(Metering::Fuel);
         assert_eq!([by_fuel.import_call(), by_fuel.import_call()], [false, false]);

@@ -1,4 +1,5 @@
-//! From a file to its machine code: out of the cache if it has it, else out of the compiler, and then into the cache.
+//! Obtains the machine code of a file: from the cache if possible, otherwise from the compiler, whose result is then
+//! stored in the cache.
 
 use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
@@ -18,18 +19,18 @@ use crate::load_error::{LoadProblem, explained};
 use crate::sandbox::{Shared, TaskError};
 use crate::script;
 
-/// For what is done beside compiling within its deadline: reading, hashing, writing.
+/// The time for work other than compiling within the deadline: reading, hashing, writing.
 const BESIDE_COMPILING_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How much longer better code for a plugin that runs may take than code that is waited for.
+/// How many times longer it may take to compile better code for a running plugin than code that is waited for.
 const BETTER_CODE_DEADLINE_FACTOR: u32 = 4;
 
-/// A plugin's part of the cache of compiled plugins.
+/// A plugin's use of the cache of compiled plugins.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    /// It was not compiled for this plugin.
+    /// Whether the code was found in the cache.
     pub(crate) found: bool,
-    /// Its hold on a file of the cache. None: there is no cache.
+    /// Keeps the cache's file in use. `None` if there is no cache.
     pub(crate) pinned: Option<Arc<Pinned>>,
 }
 
@@ -37,21 +38,21 @@ pub(crate) struct Kept {
 pub(crate) struct Obtained {
     pub(crate) component: Component,
     pub(crate) digest: String,
-    /// The script that it carries, if any.
+    /// The component's script, if it has one.
     pub(crate) script: Option<Arc<str>>,
-    /// Of its file.
+    /// The size of the file.
     pub(crate) size: u64,
-    /// The answer of `describe`, if it was asked before. None: it is to be asked.
+    /// The earlier answer of `describe`. `None` if it must be called.
     pub(crate) manifest: Option<String>,
     pub(crate) kept: Kept,
-    /// Of what was compiled quickly: what better code is made of.
+    /// The input for better code, if this was compiled fast.
     pub(crate) unimproved: Option<Unimproved>,
 }
 
-/// A component that was compiled quickly.
+/// A component that was compiled fast.
 #[derive(Debug)]
 pub(crate) struct Unimproved {
-    /// Of what is compiled of it, without its script.
+    /// The bytes that are compiled, without the script.
     bytes: Vec<u8>,
     digests: Digests,
 }
@@ -62,12 +63,12 @@ pub(crate) async fn obtain(shared: &Arc<Shared>, path: &Path) -> Result<Obtained
         return Ok(obtained);
     }
     let _permit = shared.compilations.acquire().await.map_err(|_| TaskError::ShutDown)?;
-    // When this is dropped, the compiler ends: a thread cannot be told, but it sees its pipe close.
+    // When this is dropped, the compiler ends: its thread cannot be cancelled, but notices that the pipe is closed.
     let (_waiting, cancelled) = UnixStream::pair().map_err(|error| LoadProblem::Host(error.to_string()))?;
     let time = shared.limits.compile_deadline;
     let work = {
         let (shared, path) = (shared.clone(), path.to_owned());
-        // Read once: what is compiled is what has the digest, whatever becomes of the file meanwhile.
+        // The file is read once, so the compiled bytes are those with the digest, even if the file changes meanwhile.
         move || PluginFile::read(shared, &path)?.compiled(&cancelled)
     };
     let late = || Err(CompileFailure::Deadline { limit: time }.into());
@@ -84,7 +85,7 @@ pub(crate) async fn cached(shared: &Arc<Shared>, digest: &str) -> Result<Option<
             Some(KeptScript { digests, script, size }) => (digests, Some(script), Some(size)),
             None => (Digests::of_whole(&digest), None, None),
         };
-        // Without the file, what was compiled quickly stays so: better than nothing for who returns to it.
+        // Without the file, code that was compiled fast cannot be improved, but it is better than none for a rollback.
         let efforts = [Effort::Full, Effort::Quick];
         let found = efforts.into_iter().find_map(|effort| artefacts.find(&engine, &digests, effort))?;
         let size = size.unwrap_or(found.size);
@@ -93,7 +94,7 @@ pub(crate) async fn cached(shared: &Arc<Shared>, digest: &str) -> Result<Option<
     Ok(shared.run_blocking(BESIDE_COMPILING_TIMEOUT, work).await?.flatten())
 }
 
-/// The component in the file `path`, if the cache has it. What is compiled meanwhile holds up nobody here.
+/// The component in the file `path`, if the cache has it. This does not wait for compilations.
 async fn look_up(shared: &Arc<Shared>, path: &Path) -> Result<Option<Obtained>, LoadProblem> {
     if shared.artefacts.is_none() {
         return Ok(None);
@@ -115,10 +116,10 @@ fn obtained(found: Found, digest: String, was_there: bool) -> Obtained {
 /// A file as it was read.
 struct PluginFile {
     shared: Arc<Shared>,
-    /// Without its script.
+    /// The bytes without the script.
     bytes: Vec<u8>,
     script: Option<Arc<str>>,
-    /// With its script.
+    /// The size with the script.
     size: u64,
     digests: Digests,
 }
@@ -134,19 +135,19 @@ impl PluginFile {
         Ok(Self { shared, bytes, script, size, digests })
     }
 
-    /// How it is compiled, if it must be.
+    /// The effort with which it must be compiled, if it is not cached.
     fn effort(&self) -> Effort {
         let is_large = self.shared.quick_from.is_some_and(|from| self.bytes.len() as u64 >= from);
         if is_large { Effort::Quick } else { Effort::Full }
     }
 
-    /// [`Self::found`], with its bytes where its code is not the best.
+    /// As [`Self::found`], with the bytes if the code is not the best.
     fn look_up(self) -> Result<Option<Obtained>, LoadProblem> {
         let found = self.found()?;
         Ok(found.map(|(obtained, effort)| self.complete(obtained, effort)))
     }
 
-    /// Adds what the file says beside its code, and its bytes where its code is not the best.
+    /// Adds the data in the file other than its code, and the bytes if the code is not the best.
     fn complete(self, obtained: Obtained, effort: Effort) -> Obtained {
         if let (Some(artefacts), Some(script)) = (&self.shared.artefacts, &self.script) {
             artefacts.keep_script(&self.digests, script, self.size);
@@ -156,7 +157,7 @@ impl PluginFile {
         Obtained { script, size, unimproved, ..obtained }
     }
 
-    /// The cache's knowledge of it: its code, of which effort, or that it has none.
+    /// The cache's content for this file: its code with the effort, or nothing.
     fn found(&self) -> Result<Option<(Obtained, Effort)>, LoadProblem> {
         let Self { shared, digests, .. } = self;
         let artefacts = shared.artefacts.as_deref();
@@ -183,7 +184,7 @@ impl PluginFile {
     }
 }
 
-/// Compiles a component, and keeps its code if there is a cache.
+/// Compiles a component, and stores its code if there is a cache.
 fn compiled(
     shared: &Shared,
     limits: &Limits,
@@ -197,13 +198,13 @@ fn compiled(
         CompileError::Failure(failure) => failure.into(),
         CompileError::Host(why) => LoadProblem::Host(why),
     })?;
-    // Before it is kept: what needs more than calls may have is refused here.
+    // Before it is stored, because a component that needs more than calls may have is refused here.
     let component = from_compiler(&shared.engine, &code).map_err(|error| {
         let is_the_machines = error.chain().any(<dyn std::error::Error>::is::<std::io::Error>);
         let why = explained(&error);
         if is_the_machines { LoadProblem::Host(why) } else { LoadProblem::NoRoom(why) }
     })?;
-    // What is no plugin is not worth a place on the disk.
+    // A file that is not a plugin is not worth storing.
     let (entry, _) = entry(&shared.engine, &component)?;
     check_imports(&shared.engine, &component, entry)?;
     let (size, digest) = (bytes.len() as u64, digests.file.clone());
@@ -215,21 +216,21 @@ fn compiled(
     Ok(Obtained { component, digest, script: None, size, manifest: None, kept, unimproved: None })
 }
 
-/// Better code for a component that was compiled quickly: one component at a time, beside what is compiled for
-/// who waits.
+/// Compiles better code for a component that was compiled fast. One component at a time, concurrently with compilations
+/// that callers wait for.
 pub(crate) async fn improve(
     shared: &Arc<Shared>,
     Unimproved { bytes, digests }: Unimproved,
 ) -> Result<Obtained, LoadProblem> {
     let _permit = shared.improvements.acquire().await.map_err(|_| TaskError::ShutDown)?;
     let (_waiting, cancelled) = UnixStream::pair().map_err(|error| LoadProblem::Host(error.to_string()))?;
-    // Whoever needs the processors goes first, and processor time has a limit of its own.
+    // Other work has precedence for the processors, and processor time has its own limit.
     let time = shared.limits.compile_deadline.saturating_mul(BETTER_CODE_DEADLINE_FACTOR);
     let (task, limits) = (shared.clone(), Limits { compile_deadline: time, ..(*shared.limits).clone() });
     let how = (Effort::Full, Haste::Unhurried);
     let work = move || {
         let artefacts = task.artefacts.as_deref();
-        // Somebody else may have made it while this one waited, or have found that it cannot be made.
+        // Another task may have compiled it while this one waited, or may have found that it cannot be compiled.
         if let Some(found) = artefacts.and_then(|them| them.find(&task.engine, &digests, Effort::Full)) {
             return Ok(obtained(found, digests.file, true));
         }

@@ -1,9 +1,9 @@
-//! Instances between two calls, of plugins whose operator wants them used again.
+//! Instances between two calls, for plugins whose operator has enabled reuse.
 //!
-//! Bounded in number for each plugin and for all, in how long they wait, in how many calls one serves and in how far it
-//! grows; what memory they have counts (`memory`), and they are given up as soon as a call waits for memory. A store
-//! that is parked knows nothing of the call before: its state has been put aside (`CallState::parked`), or a key would
-//! never come to rest.
+//! Their number is limited for each plugin and in total. So are their waiting time, the number of calls that each
+//! serves, and their growth. Their memory counts (`memory`), and they are dropped as soon as a call waits for memory. A
+//! parked store has no data of the previous call: its state has been replaced (`CallState::parked`), because otherwise
+//! a key would never settle.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,9 +20,9 @@ use crate::counters::Counters;
 use crate::memory::IdleMemory;
 use crate::state::CallState;
 
-/// The operator's terms for a plugin: what it may know and do. An instance keeps things of a call under its terms, so
-/// it serves no call under others. (Mostly they are not just equal but the same, which is looked at first.) And the
-/// code that it is an instance of: nobody goes back to slower code.
+/// The operator's terms for a plugin: what it may read and do; and the code of the instance. An instance may keep data
+/// of a call under its terms, so it serves no call under others. (Usually the terms are the same allocation, which is
+/// compared first.) The code is part of the terms so that no call goes back to slower code.
 #[derive(Clone)]
 pub(crate) struct Terms {
     config: Confidential,
@@ -31,7 +31,7 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// Those of `call` now, of `code`.
+    /// The current terms of `call`, with this `code`.
     pub(crate) fn of(call: &CallContext, code: &Arc<LinkedPlugin>) -> Self {
         Self { config: call.config.clone(), grants: call.principal.grants(), code: code.clone() }
     }
@@ -47,14 +47,14 @@ impl PartialEq for Terms {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Service {
     calls: u32,
-    /// Bytes of memory that its first call has left to it.
+    /// The free memory after its first call, in bytes.
     room: usize,
 }
 
 impl Service {
-    /// One call more, which has left `room` bytes. None: it serves no other. That is so after `most` calls, and when
-    /// less than half is left of what there was in the beginning: what a language forgets to free costs a fresh
-    /// instance then, and no call.
+    /// Adds a call that has left `room` bytes. `None` if the instance may not serve another one. That is so after
+    /// `most` calls, and when less than half of the initial memory is left, so that a language's memory leak costs a
+    /// fresh instance and no failed call.
     pub(crate) fn and_one(self, room: usize, most: u32) -> Option<Self> {
         let first = if self.calls == 0 { room } else { self.room };
         let served = Self { calls: self.calls + 1, room: first };
@@ -64,17 +64,17 @@ impl Service {
 
 /// An instance that may serve the next call.
 pub(crate) struct Parked {
-    /// Whose it is: one generation of a plugin has one of these.
+    /// The counters of the plugin generation that it belongs to.
     pub(crate) owner: Arc<Counters>,
     pub(crate) store: Store<CallState>,
     pub(crate) instance: Instance,
-    /// Of its first call.
+    /// The terms of its first call.
     pub(crate) terms: Terms,
     pub(crate) served: Service,
     pub(crate) since: Instant,
 }
 
-/// Where they wait, the one that has waited longest first.
+/// The parked instances, the one that has waited longest first.
 pub(crate) struct ParkingLot {
     parked: Mutex<VecDeque<Parked>>,
     most: usize,
@@ -88,7 +88,7 @@ impl std::fmt::Debug for ParkingLot {
 }
 
 impl ParkingLot {
-    /// For `most` instances, of which no plugin has more than `most_of_one`.
+    /// A lot for `most` instances, with at most `most_of_one` of each plugin.
     pub(crate) fn new(most: usize, most_of_one: usize) -> Self {
         Self { parked: Mutex::default(), most, most_of_one }
     }
@@ -97,7 +97,7 @@ impl ParkingLot {
         self.parked().len()
     }
 
-    /// The one of `owner`'s that was used last: its memory is the warmest. Those of other terms go.
+    /// The instance of `owner` that was used last, because its memory is the warmest. Drops those with other terms.
     pub(crate) fn take(&self, owner: &Arc<Counters>, terms: &Terms) -> Option<Parked> {
         let mut outdated = Vec::new();
         let mut parked = self.parked();
@@ -108,14 +108,14 @@ impl ParkingLot {
                 found => break found,
             }
         };
-        // A store takes its time to go: nobody need wait for that.
+        // Dropping a store takes time, so this happens outside of the lock.
         drop(parked);
         drop(outdated);
         found
     }
 
-    /// Keeps `one` if there is room, unless `is_needed` says that its memory is needed. The answer is taken while
-    /// nothing can be evicted, so that who waits sees either the instance or its memory.
+    /// Keeps `one` if there is room, unless `is_needed` says that its memory is needed. `is_needed` is called while
+    /// nothing can be evicted, so that a waiting call finds either the instance or its memory.
     pub(crate) fn park(&self, one: Parked, is_needed: impl FnOnce() -> bool) {
         let mut parked = self.parked();
         let of_one = parked.iter().filter(|other| Arc::ptr_eq(&other.owner, &one.owner)).count();
@@ -125,12 +125,12 @@ impl ParkingLot {
         }
         let oldest = if parked.len() >= self.most { parked.pop_front() } else { None };
         parked.push_back(one);
-        // A store takes its time to go: nobody need wait for that.
+        // Dropping a store takes time, so this happens outside of the lock.
         drop(parked);
         drop(oldest);
     }
 
-    /// Gives up those that nobody has called for `time`. Returns when the next will be due; None: none is left.
+    /// Drops the instances that were not called for `time`. Returns when the next one is due. `None` if none is left.
     pub(crate) fn evict_idle(&self, time: Duration) -> Option<Instant> {
         loop {
             let mut parked = self.parked();
@@ -144,7 +144,7 @@ impl ParkingLot {
         }
     }
 
-    /// Gives up all of `owner`'s.
+    /// Drops all instances of `owner`.
     pub(crate) fn forget(&self, owner: &Arc<Counters>) {
         let mut parked = self.parked();
         if parked.is_empty() {

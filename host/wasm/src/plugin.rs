@@ -1,4 +1,4 @@
-//! A loaded plugin: what it said of itself, and how to call it.
+//! A loaded plugin: its manifest, and how to call it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -29,19 +29,19 @@ use crate::trap::Stopped;
 /// A call that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Called {
-    /// How.
     pub result: CallResult,
-    /// The processor time of the guest's thread that it used.
+    /// The processor time that it used on the guest's thread.
     pub cpu: Duration,
-    /// Whether the plugin was called. If not, the host knew the result without it, which says nothing of the plugin.
+    /// Whether the plugin was called. If not, the host knew the result without a call, and it says nothing about the
+    /// plugin.
     pub made: bool,
-    /// All has gone well, and the object, which is being deleted, is to stay all the same: its composer has not said
-    /// that it may go.
+    /// The call succeeded, but the object, which is being deleted, must stay, because its composer has not said that it
+    /// may go.
     pub keeps_finalizer: bool,
 }
 
 impl Called {
-    /// A call that was made, and used `cpu`.
+    /// A call that was made and used `cpu`.
     #[must_use]
     pub fn made(result: CallResult, cpu: Duration) -> Self {
         Self { result, cpu, made: true, keeps_finalizer: false }
@@ -57,38 +57,38 @@ impl Called {
 /// A call of `compose` that has ended.
 #[derive(Debug)]
 pub struct Composed {
-    /// The plugin's answer. Err: it failed, and how.
+    /// The plugin's answer. The error is the result of a failed call.
     pub answer: Result<Composition, CallResult>,
-    /// The processor time of the guest's thread that it used.
+    /// The processor time that it used on the guest's thread.
     pub cpu: Duration,
-    /// Of its wall time, what is left for what follows from the answer.
+    /// The remaining wall time, for the consequences of the answer.
     pub left: Duration,
-    /// Of the memory of all guests, what the answer takes while somebody works with it. None: there is nothing of it.
+    /// The memory of all guests that the answer takes while it is used. `None` if there is no answer.
     pub held: Option<Held>,
 }
 
 /// A call of `map` that has ended.
 #[derive(Debug)]
 pub struct Mapped {
-    /// The targets of each change. Err: why there are none, for people.
+    /// The targets of each change. The error says why there are none.
     pub answer: Result<Vec<Vec<Target>>, String>,
-    /// The processor time of the guest's thread that it used.
+    /// The processor time that it used on the guest's thread.
     pub cpu: Duration,
 }
 
 /// A call of `customize` that has ended.
 #[derive(Debug)]
 pub struct Customized {
-    /// The rules. Err: it failed, and how.
+    /// The rules. The error is the result of a failed call.
     pub answer: Result<Vec<RelatedRule>, CallResult>,
-    /// The processor time of the guest's thread that it used.
+    /// The processor time that it used on the guest's thread.
     pub cpu: Duration,
-    /// Of its wall time, what is left for what follows from the answer.
+    /// The remaining wall time, for the consequences of the answer.
     pub left: Duration,
 }
 
-/// One generation of a plugin: the bytes of a file at one time. Calls of it may run concurrently, each in an instance
-/// that no other call uses meanwhile.
+/// One generation of a plugin: the bytes of a file at one time. Its calls may run concurrently, each in its own
+/// instance.
 #[derive(Debug)]
 pub struct Plugin {
     pub(crate) name: Arc<str>,
@@ -103,22 +103,23 @@ pub struct Plugin {
     pub(crate) counters: Arc<Counters>,
     pub(crate) code: RwLock<Code>,
     pub(crate) was_cached: bool,
-    /// The task that has better code made, if there is better. It ends with the plugin.
+    /// The task that compiles better code, if necessary. It ends with the plugin.
     pub(crate) improvement: OnceLock<Improvement>,
     pub(crate) shared: Arc<Shared>,
 }
 
-/// A task that has better code made.
+/// A task that compiles better code.
 #[derive(Debug)]
 pub(crate) struct Improvement {
     ended: watch::Receiver<bool>,
     _task: AbortOnDropHandle<()>,
 }
 
-/// The code to call. Better code of the same component may take its place; a call goes on with what it began with.
+/// The code to call. Better code for the same component may replace it; a call continues with the code that it began
+/// with.
 pub(crate) struct Code {
     pub(crate) linked: Arc<v0_2_0::LinkedPlugin>,
-    /// Its hold on a file of the cache. None: it is not there.
+    /// Keeps the cache's file in use. `None` if it is not cached.
     pub(crate) pinned: Option<Arc<Pinned>>,
 }
 
@@ -129,7 +130,7 @@ impl std::fmt::Debug for Code {
 }
 
 impl Plugin {
-    /// Its identity: the stem of its file, which is also the name in its manifest.
+    /// Its name: the stem of its file name, which is also the name in its manifest.
     #[must_use]
     pub fn name(&self) -> &Arc<str> {
         &self.name
@@ -141,7 +142,7 @@ impl Plugin {
         &self.digest
     }
 
-    /// The first twelve digits of the digest, which tell generations apart where people read.
+    /// The first twelve digits of the digest, which distinguish generations in displays.
     #[must_use]
     pub fn short_digest(&self) -> &str {
         &self.digest[..12]
@@ -159,7 +160,7 @@ impl Plugin {
         self.size
     }
 
-    /// The size of its machine code in bytes, with all that is loaded with it.
+    /// The size of its machine code in bytes, with everything that is loaded with it.
     #[must_use]
     pub fn compiled_size(&self) -> u64 {
         let code = self.code();
@@ -173,46 +174,43 @@ impl Plugin {
         self.abi
     }
 
-    /// The function that the host calls in it.
+    /// The entry point that the host calls.
     #[must_use]
     pub fn entry(&self) -> EntryPoint {
         self.entry
     }
 
-    /// The interfaces that it imports, and with them what it could ask for at all.
+    /// The interfaces that it imports, and thus everything that it could use.
     #[must_use]
     pub fn imports(&self) -> &[String] {
         &self.imports
     }
 
-    /// Whether it may write: a composer by its answer, and a reconciler by the import.
+    /// Whether it may write: a composer by its answer, or a reconciler with the import.
     #[must_use]
     pub fn writes(&self) -> bool {
         let is_writes = |import: &String| import.starts_with("windlass:plugin/writes");
         self.entry == EntryPoint::Composer || self.imports.iter().any(is_writes)
     }
 
-    /// The functions that it imports of the plugin interfaces, such as `cache.get`: of an interpreter, all that there
-    /// are.
+    /// The functions of the plugin interfaces that it imports, such as `cache.get`. An interpreter imports all of them.
     #[must_use]
     pub fn functions(&self) -> &[String] {
         &self.functions
     }
 
-    /// Its manifest.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Whether its code was found in the cache, and it was not compiled.
+    /// Whether its code was found in the cache instead of being compiled.
     #[must_use]
     pub fn was_cached(&self) -> bool {
         self.was_cached
     }
 
-    /// Whether its code is in the cache, and can be loaded from there by
-    /// [`Sandbox::load_digest`](crate::Sandbox::load_digest).
+    /// Whether its code is in the cache, so that [`Sandbox::load_digest`](crate::Sandbox::load_digest) can load it.
     #[must_use]
     pub fn is_cached(&self) -> bool {
         self.code.read().unwrap_or_else(PoisonError::into_inner).pinned.is_some()
@@ -224,12 +222,12 @@ impl Plugin {
         self.counters.snapshot()
     }
 
-    /// Calls `reconcile` in this task, as soon as one of the sandbox's permits is free; the deadline counts from then.
-    /// Where permits are scarce, the caller decides which plugin is called, not the sandbox. Whatever the guest does,
-    /// this returns soon after its deadline.
+    /// Calls `reconcile` in this task as soon as the sandbox has a free permit; the deadline counts from then. If
+    /// permits are scarce, the caller decides which plugin is called, not the sandbox. Whatever the guest does, this
+    /// returns soon after its deadline.
     ///
-    /// A guest that spins yields every few milliseconds, so other tasks of this runtime go on. Dropping the future
-    /// stops the guest; writes that were sent go on.
+    /// A guest that does not wait yields every few milliseconds, so that other tasks of this runtime go on. Dropping
+    /// the future stops the guest; writes that were sent go on.
     pub async fn reconcile(
         self: &Arc<Self>,
         request: Request,
@@ -249,7 +247,7 @@ impl Plugin {
         Called::made(result, cpu.used())
     }
 
-    /// Calls `compose`, as [`Self::reconcile`] calls `reconcile`. The guest can do nothing but answer.
+    /// Calls `compose`, as [`Self::reconcile`] calls `reconcile`. The guest can only answer.
     pub async fn compose(
         self: &Arc<Self>,
         request: CompositionRequest,
@@ -271,7 +269,7 @@ impl Plugin {
         }
     }
 
-    /// Calls `map`, as [`Self::reconcile`] calls `reconcile`. The guest can do nothing but answer.
+    /// Calls `map`, as [`Self::reconcile`] calls `reconcile`. The guest can only answer.
     pub async fn map(self: &Arc<Self>, batch: ChangeBatch, call: Arc<CallContext>, limits: CallLimits) -> Mapped {
         let cpu = CpuTime::default();
         let seed = call::answer::seed_of_watch(&batch);
@@ -289,7 +287,7 @@ impl Plugin {
         Mapped { answer, cpu: cpu.used() }
     }
 
-    /// Calls `customize`, as [`Self::reconcile`] calls `reconcile`. The guest can do nothing but answer.
+    /// Calls `customize`, as [`Self::reconcile`] calls `reconcile`. The guest can only answer.
     pub async fn customize(
         self: &Arc<Self>,
         request: Request,
@@ -314,7 +312,7 @@ impl Plugin {
         self.code.read().unwrap_or_else(PoisonError::into_inner).linked.clone()
     }
 
-    /// Has better code made of what was compiled quickly, and calls that from then on.
+    /// Compiles better code for a component that was compiled fast, and uses it from then on.
     pub(crate) fn improve(self: &Arc<Self>, unimproved: Unimproved) {
         let (plugin, shared) = (Arc::downgrade(self), self.shared.clone());
         let (name, entry, script) = (self.name.clone(), self.entry, self.code().script.clone());
@@ -332,30 +330,30 @@ impl Plugin {
                     let Some(plugin) = plugin.upgrade() else { return };
                     let former =
                         std::mem::replace(&mut *plugin.code.write().unwrap_or_else(PoisonError::into_inner), code);
-                    // Its files are unmapped while nobody waits for the lock.
+                    // Its files are unmapped outside of the lock.
                     drop(former);
-                    // They have the other code.
+                    // The parked instances have the earlier code.
                     shared.lot.forget(&plugin.counters);
-                    tracing::info!(plugin = %name, took = ?began.elapsed(), "better code takes the place of what was compiled quickly");
+                    tracing::info!(plugin = %name, took = ?began.elapsed(), "better code replaces the code that was compiled fast");
                 }
                 Err(error) => tracing::warn!(
                     plugin = %name, %error,
-                    "it goes on with what was compiled quickly, which is slower: better code for it cannot be had"
+                    "the plugin goes on with slower code: better code cannot be compiled"
                 ),
             }
         };
         let (ending, ended) = watch::channel(false);
         let task = task.map(move |()| ending.send_replace(true)).map(drop);
         let task = AbortOnDropHandle::new(tokio::spawn(task));
-        // It is asked for once.
+        // This is called only once.
         let _ = self.improvement.set(Improvement { ended, _task: task });
     }
 
-    /// Waits until its code is as good as it gets: at once, if it was compiled well to begin with.
+    /// Waits until its code is as good as possible; returns at once if it was compiled well from the beginning.
     pub async fn improved(&self) {
         let Some(task) = self.improvement.get() else { return };
         let mut ended = task.ended.clone();
-        // An error is that the task is gone, which has ended then, too.
+        // An error means that the task is gone, and thus has ended too.
         let _ = ended.wait_for(|ended| *ended).await;
     }
 
@@ -373,12 +371,12 @@ impl Plugin {
     }
 }
 
-/// The guest's answer; else how it was stopped.
+/// The guest's answer, or the reason why it was stopped.
 fn ended<T>(call: Result<Result<T, Stopped>, TaskError>) -> Result<T, CallResult> {
     answer_of(call).map_err(|(reason, message)| CallResult::Trapped { reason, message })
 }
 
-/// The same; how it was stopped as the class and the message of a trap.
+/// The guest's answer, or the class and the message of the trap.
 fn answer_of<T>(call: Result<Result<T, Stopped>, TaskError>) -> Result<T, (&'static str, String)> {
     match call {
         Ok(Ok(answer)) => Ok(answer),
@@ -389,7 +387,7 @@ fn answer_of<T>(call: Result<Result<T, Stopped>, TaskError>) -> Result<T, (&'sta
 
 impl Drop for Plugin {
     fn drop(&mut self) {
-        // Instances that wait for a call of this generation wait in vain.
+        // Parked instances of this generation are not needed any more.
         self.shared.lot.forget(&self.counters);
     }
 }

@@ -1,9 +1,9 @@
-//! Which components are not run, remembered by their digest: a file that cost the compiler a minute is not worth
-//! another one whenever it is delivered again, or the host restarted.
+//! Remembers by digest which components were refused, because a file that cost the compiler a minute should not cost
+//! another one each time that it is delivered again or the host is restarted.
 //!
-//! Only what follows from the bytes and the limits is remembered: with another limit the file is tried again. And not
-//! for ever, for a compiler that fell over a file may have fallen over the state of the machine. `obtain` asks and
-//! tells.
+//! Only refusals that follow from the bytes and the limits are remembered: with another limit, the file is tried again.
+//! They are not remembered forever, because the compiler may have failed due to the state of the machine. `obtain` uses
+//! this module.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -18,20 +18,20 @@ use crate::engine::Effort;
 use crate::limits::Limits;
 use crate::load_error::LoadProblem;
 
-/// How long a file is refused without another look at it.
+/// How long a file is refused without another attempt.
 const REFUSAL_REMEMBERED_FOR: Duration = Duration::from_hours(1);
-/// More than a directory of plugins has of them.
+/// More refusals than a directory of plugins can cause.
 const REMEMBERED_REFUSALS_MAX: usize = 1_000;
 
-/// The refusals that are remembered within the limits of one sandbox.
+/// The refusals that are remembered for the limits of one sandbox.
 #[derive(Debug)]
 pub(crate) struct Refusals {
-    /// Of each effort.
+    /// The terms for each effort.
     terms: [(Effort, String); 2],
     known: Mutex<HashMap<(String, Effort), (Refused, Instant)>>,
 }
 
-/// Why.
+/// The reason for a refusal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Refused {
     Compile(String),
@@ -41,12 +41,12 @@ enum Refused {
 }
 
 impl Refused {
-    /// None: it says nothing of the bytes.
+    /// `None` if the problem says nothing about the bytes.
     fn of(problem: &LoadProblem) -> Option<Self> {
         Some(match problem {
             LoadProblem::Compile(why) => Self::Compile(why.clone()),
             LoadProblem::NoRoom(why) => Self::NoRoom(why.clone()),
-            // The machine was busy, or had no memory left.
+            // The machine was busy or had no memory left.
             LoadProblem::Stopped(CompileFailure::Deadline { .. } | CompileFailure::Killed) => return None,
             LoadProblem::Stopped(failure) => Self::Stopped(failure.clone()),
             LoadProblem::Component(error) => Self::Component(error.clone()),
@@ -72,8 +72,8 @@ impl Refusals {
         Self { terms, known: Mutex::default() }
     }
 
-    /// Why the component with `digest` is refused where it is compiled with `effort`, if that was found not long ago:
-    /// by this host, or by one with the same cache.
+    /// The reason why the component with `digest` is refused if it is compiled with `effort`, if this host, or one with
+    /// the same cache, found that recently.
     pub(crate) fn of(&self, digest: &str, effort: Effort, artefacts: Option<&Artefacts>) -> Option<LoadProblem> {
         self.at(Instant::now(), (digest, effort), artefacts)
     }
@@ -93,7 +93,7 @@ impl Refusals {
         })
     }
 
-    /// Remembers that the component with `digest` has this `problem`, if it is the bytes' own.
+    /// Remembers that the component with `digest` has this `problem`, if the bytes are its cause.
     pub(crate) fn keep(&self, (digest, effort): (&str, Effort), problem: &LoadProblem, artefacts: Option<&Artefacts>) {
         let Some(refused) = Refused::of(problem) else { return };
         if let (Some(artefacts), Ok(text)) = (artefacts, serde_json::to_vec(&refused)) {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_of_the_machine_or_the_host_is_not_held_against_the_bytes() {
+    fn failures_of_the_machine_or_the_host_are_not_remembered() {
         let late = LoadProblem::Stopped(CompileFailure::Deadline { limit: Duration::from_secs(1) });
         let killed = LoadProblem::Stopped(CompileFailure::Killed);
         for problem in [late, killed, LoadProblem::Host("no".to_owned()), LoadProblem::NotAFile] {

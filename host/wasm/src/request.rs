@@ -1,4 +1,4 @@
-//! The request of one call: which object it is about, and within what it takes place.
+//! The arguments of one call, and its limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use windlass_core::life::instances::Instances;
 use windlass_core::object::ObjectKey;
 use windlass_core::secret::confidential::Confidential;
 
-/// Which object a call is about, and why now; as `types.request` in WIT.
+/// The object of a call, and the reasons for the call; as `types.request` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The controller's name in the manifest.
@@ -16,22 +16,21 @@ pub struct Request {
     pub key: ObjectKey,
     /// The primary's last known UID.
     pub uid: Option<Arc<str>>,
-    /// The primary as cached. None: it is not in the watch's scope, usually because it is gone.
+    /// The cached primary. `None` if it is not in the watch's scope, usually because it is gone.
     pub object: Option<Arc<str>>,
-    /// The primary is being deleted and waits for its finalizers.
+    /// Whether the primary is being deleted and waits for its finalizers.
     pub deleting: bool,
-    /// How many retries of this key were counted since its last success.
+    /// The number of counted retries of this key since its last success.
     pub attempt: u32,
     /// 32 hexadecimal digits.
     pub trace_id: Arc<str>,
 }
 
-/// The request to a composer; as `composer.composition-request` in WIT.
+/// The arguments of a composer; as `composer.composition-request` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompositionRequest {
-    /// Which object, and why now. Its `object` is None: it is the `parent`.
+    /// The object and the reasons for the call. Its `object` is `None`, because that is the `parent`.
     pub request: Request,
-    /// The parent as cached.
     pub parent: Arc<str>,
     /// The objects of the owned kinds that the parent controls.
     pub children: Vec<Arc<str>>,
@@ -44,39 +43,39 @@ pub struct CompositionRequest {
 /// A change of one object; as `mapper.change` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectChange {
-    /// The state before. None: it is new, or part of a first list.
+    /// The state before. `None` if it is new, or part of a first list.
     pub old: Option<Arc<str>>,
-    /// The state now. None: it has gone.
+    /// The state now. `None` if it is gone.
     pub new: Option<Arc<str>>,
 }
 
-/// Changes of one watch, of which a mapper says whom they concern; as `mapper.change-batch` in WIT.
+/// Changes of one watch, which a mapper maps to primaries; as `mapper.change-batch` in WIT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeBatch {
     /// The controller's name in the manifest.
     pub controller: Arc<str>,
     /// The watch's name in the manifest.
     pub watch: Arc<str>,
-    /// In their order.
+    /// The changes in order.
     pub changes: Vec<ObjectChange>,
 }
 
-/// The limits of a single call instead of the sandbox's for all.
+/// The limits of a single call, which replace the sandbox's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallLimits {
-    /// Wall time, host calls included; at most the sandbox's `most_deadline`.
+    /// Wall time, including host calls; at most the sandbox's `most_deadline`.
     pub deadline: Option<Duration>,
-    /// In which instance it takes place.
+    /// How instances are used for it.
     pub instances: Instances,
-    /// The time and chance that it sees. None: the real ones.
+    /// The time and random data that it sees. `None` for real ones.
     pub replay: Option<Replay>,
 }
 
-/// Time and chance that are known, so that a call can be made again and everything in it is as it was.
+/// Fixed time and random data, with which a call can be repeated exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replay {
     /// The time since 1970, which stands still.
     pub now: Duration,
-    /// The seed of randomness. In `compose` it follows from the request in any case.
+    /// The seed of random data. In `compose`, the seed is derived from the request in any case.
     pub seed: [u8; 32],
 }

@@ -1,7 +1,7 @@
-//! The guests' house: one engine, what all calls share, and a permit per call.
+//! The environment of all guests: one engine, the resources that calls share, and a permit per call.
 //!
-//! A call runs in the task that makes it, on the threads of whatever tokio runtime that is, which are the host's. A
-//! guest that spins is interrupted there every half millisecond (ADR 36).
+//! A call runs in the task that makes it, on the threads of the host's tokio runtime. A guest that does not wait is
+//! interrupted every half millisecond (ADR 36).
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -28,35 +28,35 @@ use crate::parked::{Parked, ParkingLot};
 use crate::refusals::Refusals;
 use crate::ticker::Ticker;
 
-/// Instances that wait for their next call, of all plugins: each takes address space.
+/// The maximum number of parked instances of all plugins. Each takes address space.
 const PARKED_INSTANCES_MAX: u32 = 256;
-/// And of one plugin: more would rarely be called at once.
+/// The maximum number of parked instances of one plugin. More would rarely be called at once.
 const PLUGIN_PARKED_INSTANCES_MAX: usize = 8;
-/// Files of plugins that are read at the same time, to be looked up in the cache.
+/// The number of plugin files that are concurrently read, to look them up in the cache.
 const CONCURRENT_FILES_READ_MAX: usize = 4;
 
-/// How a sandbox is laid out.
+/// The options of a sandbox.
 #[derive(Clone, Debug)]
 pub struct SandboxOptions {
     /// The limits of each call.
     pub limits: Limits,
-    /// The threads of the tokio runtime that calls are made on, at least 1. Only if each of them runs a guest are
-    /// guests interrupted as often as can be.
+    /// The number of threads of the tokio runtime on which calls are made, at least 1. Guests are interrupted with the
+    /// highest frequency only while each of these threads runs one.
     pub threads: usize,
-    /// Calls at the same time over all plugins, at least 1; more wait. Each reserves address space.
+    /// The maximum number of concurrent calls of all plugins, at least 1; further calls wait. Each reserves address
+    /// space.
     pub concurrent_calls: u32,
-    /// The compiler of plugins.
+    /// How plugins are compiled.
     pub compiler: Compiler,
-    /// The directory where compiled plugins are kept. None: nowhere, and each is compiled whenever it is loaded.
+    /// The directory of compiled plugins. `None` to compile each plugin whenever it is loaded.
     pub cache: Option<PathBuf>,
-    /// A file of at least so many bytes is compiled quickly first, so that the plugin runs soon, and then once more for
-    /// better code, which takes the place of the other while the plugin runs. None: every file is compiled once, and
-    /// well.
+    /// Files of at least this many bytes are first compiled fast, so that the plugin runs soon, and then again to
+    /// better code, which replaces the other while the plugin runs. `None` to compile every file once to the best code.
     pub quick_from: Option<u64>,
 }
 
 impl SandboxOptions {
-    /// Those of a world in one thread.
+    /// The options for a simulated world in one thread.
     #[must_use]
     pub fn in_one_thread() -> Self {
         Self { threads: 1, concurrent_calls: 4, ..Self::default() }
@@ -64,7 +64,7 @@ impl SandboxOptions {
 }
 
 impl Default for SandboxOptions {
-    /// A thread per core, and 32 calls at the same time. Plugins are compiled in this process, and not kept.
+    /// One thread per core, and 32 concurrent calls. Plugins are compiled in this process and not stored.
     fn default() -> Self {
         let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         let (compiler, cache, quick_from) = (Compiler::InProcess, None, None);
@@ -72,51 +72,51 @@ impl Default for SandboxOptions {
     }
 }
 
-/// Why there is no sandbox.
+/// The reason why a sandbox cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// The engine.
+    /// The engine cannot be created.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The thread that interrupts guests.
+    /// The thread that interrupts guests cannot be started.
     #[error("cannot start the thread that interrupts plugins: {0}")]
     Ticker(#[source] std::io::Error),
-    /// A bug of the host's: its own imports contradict each other.
+    /// A bug of the host: its own imports contradict each other.
     #[error("cannot define the imports of plugins: {0:#}")]
     Imports(#[source] wasmtime::Error),
 }
 
-/// The use of a sandbox by all its plugins together.
+/// The resources that all plugins of a sandbox use together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SandboxStats {
-    /// Linear memory that calls and parked instances have, or have reserved, in bytes.
+    /// The linear memory that calls and parked instances use or have reserved, in bytes.
     pub reserved_memory: usize,
-    /// Calls that wait for memory.
+    /// The number of calls that wait for memory.
     pub waiting_for_memory: usize,
-    /// Instances between two calls.
+    /// The number of instances between two calls.
     pub parked_instances: usize,
-    /// Slots of memory that no instance uses and that are kept for the next.
+    /// The number of unused memory slots that are kept for later instances.
     pub warm_slots: usize,
-    /// The machine's memory that these hold, in bytes.
+    /// The memory of these slots, in bytes.
     pub warm_bytes: usize,
 }
 
-/// Loads plugins. What it owns lives as long as it or any [`Plugin`](crate::Plugin) that it loaded.
+/// Loads plugins. Its resources live as long as it or any [`Plugin`](crate::Plugin) that it loaded.
 #[derive(Clone, Debug)]
 pub struct Sandbox {
     pub(crate) shared: Arc<Shared>,
 }
 
 impl Sandbox {
-    /// A sandbox with an engine of its own.
+    /// A sandbox with its own engine.
     pub fn new(options: SandboxOptions) -> Result<Self, SandboxError> {
         let all = options.concurrent_calls;
         Self::with_at_least(all, options)
     }
 
-    /// The same where the address space of so many concurrent calls may not be had (`ulimit -v`, small machines): with
-    /// half as many, and half of that, but no fewer than `least`. [`concurrent_calls`](Self::concurrent_calls) says how
-    /// many.
+    /// As [`Self::new`], for environments without enough address space for that many concurrent calls (`ulimit -v`,
+    /// small machines): tries half as many, and again half, but no fewer than `least`.
+    /// [`concurrent_calls`](Self::concurrent_calls) returns the result.
     pub fn with_at_least(least: u32, options: SandboxOptions) -> Result<Self, SandboxError> {
         let SandboxOptions { limits, threads, concurrent_calls, compiler, cache, quick_from } = options;
         let least = least.clamp(1, concurrent_calls.max(1));
@@ -158,7 +158,7 @@ impl Sandbox {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// The use of all plugins now.
+    /// The resources that all plugins currently use.
     #[must_use]
     pub fn stats(&self) -> SandboxStats {
         let pool = self.shared.engine.pooling_allocator_metrics();
@@ -172,7 +172,7 @@ impl Sandbox {
         }
     }
 
-    /// How many calls may run at the same time.
+    /// The maximum number of concurrent calls.
     #[must_use]
     pub fn concurrent_calls(&self) -> u32 {
         self.shared.concurrent_calls
@@ -185,12 +185,12 @@ impl Sandbox {
     }
 }
 
-/// The cache in `path`. None: there cannot be one, which was told of; plugins run as well without.
+/// The cache in `path`. `None` if it cannot be used, which is logged; plugins work without it.
 fn open_cache(path: &Path, engine: &Engine) -> Option<Artefacts> {
     match Artefacts::open(path, engine) {
         Ok(artefacts) => Some(artefacts),
         Err(error) => {
-            tracing::warn!(%error, "compiled plugins are not kept: each is compiled whenever it is loaded");
+            tracing::warn!(%error, "compiled plugins are not stored: each is compiled whenever it is loaded");
             None
         }
     }
@@ -206,17 +206,17 @@ pub(crate) struct Shared {
     pub(crate) compiler: Compiler,
     pub(crate) artefacts: Option<Arc<Artefacts>>,
     pub(crate) refusals: Refusals,
-    /// Each holds a file in memory.
+    /// Limits the number of files in memory.
     pub(crate) readers: Semaphore,
-    /// Compiling is parallel in itself and hungry for memory: one at a time.
+    /// Compiling is parallel by itself and needs much memory, so there is one at a time.
     pub(crate) compilations: Semaphore,
-    /// The same of better code for plugins that run, which holds up nobody.
+    /// A separate permit for compiling better code for running plugins, which no caller waits for.
     pub(crate) improvements: Semaphore,
     pub(crate) quick_from: Option<u64>,
     ticker: Ticker,
     concurrent_calls: u32,
     calls: Semaphore,
-    /// Somebody gives up parked instances that nobody has called for long.
+    /// Whether a task is dropping instances that were not called for long.
     sweeping: Arc<AtomicBool>,
 }
 
@@ -226,13 +226,13 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// Why a call, or work that may block, gave no result.
+/// The reason why a call, or blocking work, gave no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TaskError {
     /// The host's own code panicked on behalf of the guest.
     #[error("the host's code panicked: {0}")]
     Panicked(String),
-    /// The sandbox is going away.
+    /// The sandbox is shutting down.
     #[error("the sandbox is shutting down")]
     ShutDown,
 }
@@ -250,14 +250,15 @@ impl TaskError {
 }
 
 impl Shared {
-    /// Waits for a permit, runs `call` in this task, and returns its result. Dropping the future drops `call`, and with
-    /// it its instance.
+    /// Waits for a permit, runs `call` in this task, and returns its result. Dropping the future drops `call` and its
+    /// instance.
     ///
-    /// It waits without the CPU permit of the call. Calls that have the sandbox's permits may need that to go on.
+    /// It waits without the call's CPU permit, because the calls that have the sandbox's permits may need that to go
+    /// on.
     pub(crate) async fn run<R>(&self, cpu_permit: &CpuPermit, call: impl Future<Output = R>) -> Result<R, TaskError> {
         let permit = cpu_permit.without(self.calls.acquire()).await.map_err(|_| TaskError::ShutDown)?;
         let ended = AssertUnwindSafe(self.ticker.while_polled(call)).catch_unwind().await;
-        // In this order: the instance has gone back to the pool before the permit for it does.
+        // In this order, so that the instance is back in the pool before its permit is free.
         drop(permit);
         ended.map_err(|panic| TaskError::panicked(&*panic))
     }
@@ -273,7 +274,7 @@ impl Shared {
                         tokio::time::sleep_until(due).await;
                     }
                     sweeping.store(false, Ordering::SeqCst);
-                    // What was parked between the last look and now found somebody who was still at it.
+                    // If an instance was parked after the last check, another task is still sweeping.
                     if lot.len() == 0 || sweeping.swap(true, Ordering::SeqCst) {
                         return;
                     }
@@ -282,8 +283,8 @@ impl Shared {
         }
     }
 
-    /// Runs `work`, which may block, beside the runtime's threads. After `time` it is left to itself, for a thread
-    /// cannot be stopped, and the result is None.
+    /// Runs `work`, which may block, outside of the runtime's threads. After `time` it is abandoned, because a thread
+    /// cannot be stopped, and the result is `None`.
     pub(crate) async fn run_blocking<F, R>(&self, time: Duration, work: F) -> Result<Option<R>, TaskError>
     where
         F: FnOnce() -> R + Send + 'static,

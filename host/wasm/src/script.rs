@@ -1,21 +1,20 @@
-//! The script that a component carries: the text of its last section, which its interpreter reads by the import
-//! `script`.
+//! The script of a component: the text of its last section, which its interpreter reads with the import `script`.
 //!
-//! Everything before that section is compiled, and its machine code is kept by the digest of just that: whatever the
-//! script says, the code is the same.
+//! Everything before that section is compiled, and its machine code is stored under the digest of that part: whatever
+//! the script is, the code is the same.
 
 use wasm_encoder::{ComponentSection as _, CustomSection};
 use wasmparser::{BinaryReader, CustomSectionReader};
 
-/// The name of the custom section. `wit/script.wit` has it, too.
+/// The name of the custom section, as specified in `wit/script.wit`.
 const NAME: &str = "windlass:script";
-/// Beyond what anyone writes: each generation of a plugin keeps its script in memory.
+/// The maximum size, more than anyone writes by hand. Each generation of a plugin keeps its script in memory.
 const SCRIPT_BYTES_MAX: usize = 4 << 20;
 const CUSTOM_SECTION: u8 = 0;
-/// Magic and version.
+/// The size of magic and version.
 const PREAMBLE: usize = 8;
 
-/// The component that is `interpreter` joined with `script`.
+/// The component that consists of `interpreter` and `script`.
 #[must_use]
 pub fn joined(interpreter: &[u8], script: &str) -> Vec<u8> {
     let mut component = interpreter.to_vec();
@@ -23,8 +22,8 @@ pub fn joined(interpreter: &[u8], script: &str) -> Vec<u8> {
     component
 }
 
-/// The parts of a component's file: what is compiled, and the script, if it has one. It has none if it has two: what
-/// comes before the second would be the file of another plugin.
+/// Splits a component's file into the part that is compiled and the script, if it has one. A file with two scripts
+/// counts as having none, because the part before the second would be the file of another plugin.
 pub(crate) fn parts(component: &[u8]) -> (&[u8], Option<&str>) {
     let mut at = PREAMBLE;
     while let Some((end, custom)) = section(component, at) {
@@ -35,11 +34,11 @@ pub(crate) fn parts(component: &[u8]) -> (&[u8], Option<&str>) {
         }
         at = end;
     }
-    // What cannot be read, the compiler says.
+    // The compiler reports unreadable parts.
     (component, None)
 }
 
-/// The section at `at`: its end, and what is in it if it is a custom one.
+/// The section at `at`: its end, and its content if it is a custom section.
 fn section(component: &[u8], at: usize) -> Option<(usize, Option<CustomSectionReader<'_>>)> {
     let mut reader = BinaryReader::new(component.get(at..).filter(|rest| !rest.is_empty())?, 0);
     let id = reader.read_u8().ok()?;

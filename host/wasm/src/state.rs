@@ -1,4 +1,4 @@
-//! The host's knowledge of a running call: the data of its store, which each import sees.
+//! The state of a running call: the data of its store, which each import can access.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,47 +17,47 @@ use crate::text::single_line;
 use crate::wasi_http_state::Requests;
 use crate::wasi_state::WasiState;
 
-/// How much is kept of what `describe` says.
+/// The maximum size of the log text of `describe` that is kept.
 const DESCRIBE_WORDS_BYTES_MAX: usize = 2 << 10;
 
 /// The state of one call.
 pub(crate) struct CallState {
     pub(crate) meter: Meter,
     pub(crate) world: World,
-    /// The script that the component carries, if any.
+    /// The component's script, if it has one.
     pub(crate) script: Option<Arc<str>>,
-    /// The import that the guest waits in, for the message of a deadline.
+    /// The import in which the guest waits, for the message of a deadline.
     pub(crate) waiting_in: Option<&'static str>,
-    /// The last thing that the guest logged as an error, or the first that `describe` did: with a trap behind it, the
-    /// reason of the trap.
+    /// The last line that the guest logged as an error, or the first one of `describe`. If a trap follows, this is its
+    /// reason.
     pub(crate) last_error: Option<String>,
-    /// Where `describe` said it.
+    /// The import by which `describe` logged it.
     said_by: Option<&'static str>,
-    /// The time that has passed for the guest, because it slept, where time otherwise stands still.
+    /// The time that has passed for the guest because it slept, if time otherwise stands still.
     slept: Duration,
-    /// The real time that the guest was told last.
+    /// The last real time that the guest has seen.
     latest: Duration,
-    /// None: it has not used WASI.
+    /// `None` if it has not used WASI.
     wasi: Option<Box<WasiState>>,
     /// The engine that runs it.
     engine: Engine,
 }
 
-/// The world to which the imports give access.
+/// The environment that the imports can access.
 pub(crate) enum World {
-    /// `describe`: time stands still, randomness is known, everything else is refused.
+    /// `describe`: time stands still, random data is fixed, everything else is refused.
     Describe(Box<DescribeWorld>),
-    /// `reconcile`: the real thing.
+    /// `reconcile`: the real world.
     Reconcile(ReconcileWorld),
-    /// An export that only answers, such as `compose`: time stands still, randomness follows from the request, nothing
-    /// can be done.
+    /// An export that only answers, such as `compose`: time stands still, random data is derived from the request, and
+    /// no action is possible.
     Answer(Box<AnswerWorld>),
-    /// No call: the instance waits for the next.
+    /// The instance is parked.
     Parked,
 }
 
 impl World {
-    /// For whom the guest works; nobody in `describe`.
+    /// The call's context. `None` in `describe`.
     pub(crate) fn call(&self) -> Option<&CallContext> {
         match self {
             Self::Describe(_) | Self::Parked => None,
@@ -66,7 +66,7 @@ impl World {
         }
     }
 
-    /// Time and chance, if they are not the host's own.
+    /// The source of time and random data, if it is not the host itself.
     pub(crate) fn surroundings(&self) -> Option<&dyn Surroundings> {
         match self {
             Self::Reconcile(world) => world.ports.surroundings.as_deref(),
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// Where time stands still: when. None: it is real.
+    /// The time, if it stands still. `None` if it is real.
     fn told_now(&self) -> Option<Duration> {
         match self {
             Self::Describe(world) => Some(world.now),
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// Fills `bytes` from the source of the call.
+    /// Fills `bytes` from the random source of the call.
     pub(crate) fn fill_random(&mut self, bytes: &mut [u8]) {
         match self {
             Self::Describe(world) => world.random.fill_bytes(bytes),
@@ -106,7 +106,6 @@ impl World {
 
 /// The world of an export that only answers.
 pub(crate) struct AnswerWorld {
-    /// Its name.
     pub(crate) export: &'static str,
     pub(crate) call: Arc<CallContext>,
     pub(crate) counters: Arc<Counters>,
@@ -125,11 +124,11 @@ pub(crate) struct ReconcileWorld {
     pub(crate) ports: Ports,
     pub(crate) call: Arc<CallContext>,
     pub(crate) counters: Arc<Counters>,
-    /// Of a call that is to be as another was. None: time and chance are real.
+    /// The fixed data of a call that must repeat another one. `None` if time and random data are real.
     replayed: Option<Box<Replayed>>,
 }
 
-/// Time and chance of a call that can be made again.
+/// Time and random data of a call that can be repeated.
 struct Replayed {
     now: Duration,
     random: StdRng,
@@ -141,7 +140,7 @@ impl ReconcileWorld {
         Self { ports, call, counters, replayed: replayed.map(Box::new) }
     }
 
-    /// Fills `bytes` with what nobody can guess, unless the call can be made again.
+    /// Fills `bytes` with unpredictable data, unless the call can be repeated.
     fn fill_random(&mut self, bytes: &mut [u8]) {
         match (&mut self.replayed, &self.ports.surroundings) {
             (Some(replayed), _) => replayed.random.fill_bytes(bytes),
@@ -151,7 +150,7 @@ impl ReconcileWorld {
     }
 }
 
-/// An export that only answers called an import that it may not call. It travels through wasmtime as the cause of the
+/// An export that only answers called an import that it may not call. This travels through wasmtime as the cause of the
 /// trap.
 #[derive(Debug, thiserror::Error)]
 #[error("`{export}` calls `{import}`, but it must not do anything: it only answers")]
@@ -160,7 +159,7 @@ pub(crate) struct ForbiddenImport {
     pub(crate) import: &'static str,
 }
 
-/// A component without a script asked for it. It travels through wasmtime as the cause of the trap.
+/// A component without a script asked for it. This travels through wasmtime as the cause of the trap.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "it asks for its script and carries none: that is its last section, `windlass:script`, of at most 4 MiB in UTF-8, with nothing \
@@ -168,7 +167,7 @@ pub(crate) struct ForbiddenImport {
 )]
 pub(crate) struct NoScript;
 
-/// The host itself failed while it worked for a guest. It travels through wasmtime as the cause of the trap.
+/// The host itself failed while it worked for a guest. This travels through wasmtime as the cause of the trap.
 #[derive(Debug, thiserror::Error)]
 #[error("the host failed in {import}: {cause}")]
 pub(crate) struct HostFailed {
@@ -177,7 +176,7 @@ pub(crate) struct HostFailed {
 }
 
 impl HostFailed {
-    /// In `import`, because of `cause`.
+    /// The failure in `import` because of `cause`.
     pub(crate) fn in_import(import: &'static str, cause: &str) -> wasmtime::Error {
         Self { import, cause: cause.to_owned() }.into()
     }
@@ -190,7 +189,7 @@ impl CallState {
         Self { meter, world, script, waiting_in, last_error, said_by, slept, latest, wasi: None, engine }
     }
 
-    /// Lets go of all that the call had, so that nothing holds on to it while the instance waits for the next.
+    /// Releases all data of the call, so that nothing keeps it alive while the instance is parked.
     pub(crate) fn park(&mut self) {
         (self.world, self.waiting_in, self.last_error, self.said_by) = (World::Parked, None, None, None);
         (self.slept, self.latest) = (Duration::ZERO, Duration::ZERO);
@@ -199,20 +198,21 @@ impl CallState {
         }
     }
 
-    /// The guest's words, without the secrets of its configuration.
+    /// The guest's text without the secrets of its configuration.
     pub(crate) fn redacted<'a>(&self, said: &'a str) -> Cow<'a, str> {
         self.world.call().map_or(Cow::Borrowed(said), |call| call.config.redact(said))
     }
 
-    /// Whether a line of so many `bytes` is looked through for secrets. One that the call's budget has no room for is
-    /// not, lest a guest have the host search for ever; but a short one may explain a trap (`may_explain`).
+    /// Whether a line of this size is searched for secrets. If the call's log budget has no room for the line, it is
+    /// not, because a guest could otherwise make the host search forever. A short line that may explain a trap
+    /// (`may_explain`) is searched nevertheless.
     pub(crate) fn looks_for_secrets_in(&self, bytes: usize, may_explain: bool) -> bool {
         self.world.call().is_none_or(|call| !call.config.has_secrets())
             || self.meter.has_log_budget()
             || (may_explain && bytes <= self.meter.limits().log_line_bytes)
     }
 
-    /// The guest's knowledge of the time since 1970: never less than it was before in this call.
+    /// The time since 1970 as the guest sees it. It never goes back within a call.
     pub(crate) fn now(&mut self) -> Duration {
         if let Some(told) = self.world.told_now() {
             return told + self.slept;
@@ -223,7 +223,7 @@ impl CallState {
         self.latest
     }
 
-    /// So many bytes from the source of the call, if that is no more than a guest may have at once.
+    /// `length` bytes from the random source of the call, if a guest may have that many at once.
     pub(crate) fn random_bytes(&mut self, length: u64) -> Result<Vec<u8>, Overrun> {
         let limit = self.meter.limits().random_bytes as usize;
         match usize::try_from(length) {
@@ -237,19 +237,19 @@ impl CallState {
         }
     }
 
-    /// The guest's clock that never goes back, in nanoseconds.
+    /// The guest's monotonic clock, in nanoseconds.
     pub(crate) fn monotonic(&mut self) -> u64 {
         let now = if let Some(told) = self.world.told_now() {
             told + self.slept
         } else {
-            // Not from zero on, which some runtimes take for a clock that is broken.
+            // It does not start at zero, because some runtimes treat that as a broken clock.
             let really = Duration::from_secs(1) + self.wasi().epoch.elapsed();
             self.world.surroundings().map_or(really, |surroundings| surroundings.monotonic(really))
         };
         u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Has `time` pass for the guest at once, where time stands still otherwise. Or not, where it is real.
+    /// If time stands still, advances it by `time` and returns true. Returns false if time is real.
     pub(crate) fn passes_at_once(&mut self, time: Duration) -> bool {
         let is_told = self.is_time_told();
         if is_told {
@@ -258,13 +258,14 @@ impl CallState {
         is_told
     }
 
-    /// Whether time stands still but for waits, which pass at once.
+    /// Whether time stands still except for waits, which pass at once.
     pub(crate) fn is_time_told(&self) -> bool {
         self.world.told_now().is_some() || self.world.surroundings().is_some_and(Surroundings::is_told)
     }
 
-    /// The requests of `wasi:http` that go on while the call waits for something else; [`Self::give_back`] follows.
-    /// None: there are none, or the call is a replay, which answers only what it has the guest see.
+    /// Takes the requests of `wasi:http` that continue while the call waits for something else; [`Self::give_back`]
+    /// must follow. `None` if there are none, or if the call is a replay, which answers only those that the guest must
+    /// see.
     pub(crate) fn take_requests(&mut self) -> Option<Requests> {
         if self.is_time_told() {
             return None;
@@ -272,7 +273,7 @@ impl CallState {
         self.used_wasi()?.http.take_requests()
     }
 
-    /// The wait is over.
+    /// Returns the requests after the wait.
     pub(crate) fn give_back(&mut self, requests: Option<Requests>) {
         if let Some((requests, wasi)) = requests.zip(self.used_wasi()) {
             wasi.http.requests = requests;
@@ -284,25 +285,25 @@ impl CallState {
         self.wasi.get_or_insert_default()
     }
 
-    /// Its use of WASI, if it has used it.
+    /// The state of WASI, if the guest has used it.
     pub(crate) fn used_wasi(&mut self) -> Option<&mut WasiState> {
         self.wasi.as_deref_mut()
     }
 
-    /// Whether it has left so many handles of WASI that the next call would have room for less than 2,048.
+    /// Whether it has left so many handles of WASI that the next call would have room for fewer than 2,048.
     pub(crate) fn keeps_handles(&mut self) -> bool {
         self.wasi.as_mut().is_some_and(|wasi| wasi.keeps_handles())
     }
 
-    /// Tells who hears the log at this level, as `windlass check` does, that the guest calls `import`.
+    /// Reports at trace level that the guest calls `import`, for listeners such as `windlass check`.
     pub(crate) fn note_import(&self, import: &'static str) {
         if self.world.call().is_some() {
             tracing::trace!(target: "windlass::imports", %import);
         }
     }
 
-    /// The guest calls an import, of whichever interface: every one comes by here. If there were too many, the guest is
-    /// stopped where it looks at its epoch next, which is the same place each time.
+    /// Counts an import call of any interface; every one passes here. After too many, the guest is stopped at its next
+    /// check of the epoch, which is always the same place.
     pub(crate) fn called(&mut self) -> &mut Self {
         if self.meter.import_call() {
             self.engine.increment_epoch();
@@ -310,7 +311,7 @@ impl CallState {
         self
     }
 
-    /// Where the guest calls `import`: counts it, and gives what it may act upon. Nothing but `reconcile` may.
+    /// Counts a call of `import`, and returns the world to act on. Only `reconcile` may act.
     pub(crate) fn enter(&mut self, import: &'static str) -> wasmtime::Result<&mut ReconcileWorld> {
         self.note_import(import);
         self.meter.host_call()?;
@@ -320,23 +321,23 @@ impl CallState {
         self.reconcile(import)
     }
 
-    /// As [`Self::enter`], for imports that cost nothing worth counting.
+    /// As [`Self::enter`], for imports that cost hardly anything.
     pub(crate) fn reconcile(&mut self, import: &'static str) -> wasmtime::Result<&mut ReconcileWorld> {
         match &mut self.world {
             World::Reconcile(world) => Ok(world),
             World::Describe(_) | World::Parked => Err(ForbiddenImport { export: "describe", import }.into()),
-            // Of composers, where it is not linked, no more than a second lock on the same door.
+            // For composers, these imports are not linked. This check is only a second safeguard.
             World::Answer(world) => Err(ForbiddenImport { export: world.export, import }.into()),
         }
     }
 
-    /// Keeps what may explain a trap.
+    /// Keeps a text that may explain a trap.
     pub(crate) fn note_error(&mut self, message: String) {
         self.last_error = Some(message);
     }
 
-    /// Keeps the end of what it writes to its standard error, as [`note_error`](Self::note_error) does: a runtime's
-    /// words of a panic are several lines.
+    /// Keeps the end of what it writes to standard error, as [`note_error`](Self::note_error) does, because a runtime
+    /// prints a panic in several lines.
     pub(crate) fn note_stderr(&mut self, line: &str) {
         let noted = self.last_error.get_or_insert_default();
         noted.push_str(if noted.is_empty() { "" } else { " " });
@@ -345,7 +346,7 @@ impl CallState {
         noted.drain(..noted.ceil_char_boundary(over));
     }
 
-    /// Keeps the beginning of what is logged for nobody, by `import`.
+    /// Keeps the beginning of the text that is logged by `import` outside of a call.
     pub(crate) fn note_said(&mut self, import: &'static str, message: &str) {
         self.said_by.get_or_insert(import);
         let said = self.last_error.get_or_insert_default();
@@ -355,7 +356,7 @@ impl CallState {
         }
     }
 
-    /// `describe` has ended. It may not have logged.
+    /// Checks at the end of `describe` that it has not logged.
     pub(crate) fn said_nothing(&self) -> wasmtime::Result<()> {
         self.said_by.map_or(Ok(()), |import| Err(ForbiddenImport { export: "describe", import }.into()))
     }

@@ -1,12 +1,12 @@
-//! Text that a guest wrote, made fit for a line of a log or of an error: a guest must not be able to forge a line, move
-//! a terminal's cursor, hide what it wrote, or fill a disk.
+//! Makes a guest's text safe for a line of a log or an error. A guest must not be able to forge a line, move a
+//! terminal's cursor, hide text, or fill a disk.
 
 use std::borrow::Cow;
 
 pub(crate) use windlass_core::deceptive::single_line;
 
-/// `fields`, each `redacted` and on one line, and at most about `limit` bytes long together. Those that are left out
-/// are not redacted, as that takes time.
+/// `fields`, each `redacted` and on a single line, with at most about `limit` bytes in total. Fields beyond that are
+/// not redacted, because that takes time.
 pub(crate) fn fields<'a>(
     fields: &'a [(String, String)],
     limit: usize,
@@ -20,19 +20,19 @@ pub(crate) fn fields<'a>(
             break;
         }
         let (key, value) = (single_line(&redacted(key), limit), single_line(&redacted(value), limit));
-        // With quotes, brackets and commas.
+        // Including quotes, brackets and commas.
         bytes += key.len() + value.len() + 8;
         pairs.push((key, value));
     }
     pairs
 }
 
-/// `fields` as a JSON list of pairs, which the log's formats take apart again. Nothing, if there are none.
+/// `fields` as a JSON list of pairs, which the log's formats parse again. `None` if there are none.
 pub(crate) fn list(fields: &[(String, String)]) -> Option<String> {
     if fields.is_empty() { None } else { serde_json::to_string(fields).ok() }
 }
 
-/// `text` cut to at most `limit` bytes, between characters, its end replaced with an ellipsis.
+/// `text` truncated to at most `limit` bytes between characters, with an ellipsis at its end.
 pub(crate) fn shortened(mut text: String, limit: usize) -> String {
     const ELLIPSIS: &str = "…";
     if text.len() > limit {
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_cannot_pass_for_another() {
+    fn log_fields_are_quoted_so_that_values_cannot_forge_fields() {
         let pairs = [("a".into(), "1 b=2".into()), ("c d".into(), String::new()), ("e".into(), "\"".into())];
         let written = list(&fields(&pairs, 100, Cow::from)).expect("fields");
         assert_eq!(serde_json::from_str::<Vec<(String, String)>>(&written).expect("pairs"), pairs);

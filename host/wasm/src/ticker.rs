@@ -1,7 +1,7 @@
-//! Moves the engine's epoch forward while guests run, so that a spinning one is interrupted soon.
+//! Advances the engine's epoch while guests run, so that a guest that does not wait is interrupted soon.
 //!
-//! It does so often only while every thread has a call, because nobody waits for a thread otherwise. And it sleeps for
-//! good when no call has been on a thread for a while: an idle host does not wake up.
+//! It ticks fast only while every thread runs a call, because otherwise no call waits for a thread. It sleeps when no
+//! call has run on a thread for a while, so that an idle host does not wake up.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -12,18 +12,18 @@ use std::time::Duration;
 
 use wasmtime::Engine;
 
-/// How long a guest runs before others get the thread: a neighbour's small call waits several times as long as it
-/// takes.
+/// How long a guest runs before others get the thread. A small call of another plugin waits several times as long as it
+/// runs.
 const BUSY_TICK: Duration = Duration::from_micros(500);
 
-/// The same while a thread is free. The first guest that takes the last thread may have it for so long.
+/// The interval while a thread is free. The first guest on the last thread may keep it for this long.
 const EASY_TICK: Duration = Duration::from_millis(2);
 
-/// So often it wakes up without having found a call, before it sleeps for good: to be woken costs the call that does so
-/// more than this costs.
+/// The number of wake-ups without a running call before it sleeps until it is woken. Waking it costs a call more than
+/// these wake-ups.
 const IDLE_WAKES_MAX: u32 = 4;
 
-/// Owns the thread; it ends when this is dropped.
+/// Owns the thread, which ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Ticker {
     state: Arc<TickerState>,
@@ -32,17 +32,17 @@ pub(crate) struct Ticker {
 
 #[derive(Debug, Default)]
 struct TickerState {
-    /// Threads of guests.
+    /// The number of threads for guests.
     threads: usize,
-    /// Polls of calls that have not ended.
+    /// The number of polls of calls that are in progress.
     polls: AtomicUsize,
-    /// It sleeps until it is woken.
+    /// Whether it sleeps until it is woken.
     rests: AtomicBool,
     stopped: AtomicBool,
 }
 
 impl Ticker {
-    /// Ticks for `engine`, whose guests have so many `threads`.
+    /// Ticks for `engine`, whose guests have `threads` threads.
     pub(crate) fn start(engine: Engine, threads: usize) -> std::io::Result<Self> {
         let state = Arc::new(TickerState { threads, ..TickerState::default() });
         let thread = thread::Builder::new().name("windlass-epoch".into()).spawn({
@@ -87,10 +87,10 @@ impl TickerState {
         }
     }
 
-    /// Sleeps until a call begins on a thread. A call may have left it again by then.
+    /// Sleeps until a call begins on a thread. The call may have left it again by then.
     fn rest(&self) {
         self.rests.store(true, Ordering::SeqCst);
-        // A poll that did not see that this rests is seen here. One that did wakes it, also before it sleeps.
+        // This sees a poll that did not see that this sleeps. A poll that did see it wakes this, even before it sleeps.
         if self.polls.load(Ordering::SeqCst) == 0 {
             thread::park();
         }
@@ -105,7 +105,7 @@ impl Drop for Ticker {
     }
 }
 
-/// A call is on a thread. Also one that panics leaves it.
+/// A call on a thread. If it panics, it leaves the thread too.
 struct Poll<'a>(&'a TickerState);
 
 impl Drop for Poll<'_> {

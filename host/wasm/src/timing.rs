@@ -1,8 +1,8 @@
-//! How long a call may take: its wall time, which stands still while the host has the call wait for what its neighbours
-//! use: for memory, or for its CPU permit after it has waited for something of its own.
+//! The wall time of a call. It is suspended while the host makes the call wait for resources that others use: for
+//! memory, or for its CPU permit after a wait of its own.
 //!
-//! `meter` asks it at each turn of the guest; `call` has the whole call end by it. Whoever has a call wait does so
-//! here, so that the call gives its CPU permit up meanwhile.
+//! `meter` checks it whenever the guest is interrupted, and `call` ends the whole call by it. All such waits go through
+//! this module, so that the call returns its CPU permit meanwhile.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -14,7 +14,8 @@ use windlass_core::budget::fair::CpuPermit;
 
 use crate::limits::{Limit, Overrun};
 
-/// A guest that runs is stopped at an epoch, where its backtrace is known; only after that is one that waits.
+/// A running guest is stopped at an epoch, where its backtrace is known. Only a guest that waits is stopped this much
+/// later.
 const EPOCH_GRACE: Duration = Duration::from_millis(50);
 
 /// The wall time of one call. Clones are the same clock.
@@ -23,24 +24,24 @@ pub(crate) struct CallTime(Arc<Clock>);
 
 #[derive(Debug)]
 struct Clock {
-    /// The limit's own name, and its value.
+    /// The limit and its value.
     allowed: (Limit, Duration),
     began: Instant,
     waits: Mutex<Waits>,
     cpu_permit: CpuPermit,
 }
 
-/// The waits that do not count, and those that tell of others.
+/// Waits that do not count, and waits for the call's own requests.
 #[derive(Debug, Default)]
 struct Waits {
     over: Duration,
     since: Option<Instant>,
-    /// Of the time that counts, what the call has waited for what it had asked for.
+    /// The part of the counted time in which the call waited for its own requests.
     asked: Duration,
 }
 
 impl CallTime {
-    /// Of a call that begins now and has this `cpu_permit`.
+    /// The clock of a call that begins now with this `cpu_permit`.
     pub(crate) fn of(limit: Limit, allowed: Duration, cpu_permit: CpuPermit) -> Self {
         Self(Arc::new(Clock { allowed: (limit, allowed), began: Instant::now(), waits: Mutex::default(), cpu_permit }))
     }
@@ -52,44 +53,44 @@ impl CallTime {
         self.0.began + self.0.allowed.1 + waited
     }
 
-    /// Until the deadline.
+    /// The time until the deadline.
     pub(crate) fn left(&self) -> Duration {
         self.deadline().saturating_duration_since(Instant::now())
     }
 
-    /// The overrun of a call that has not ended by then, and that has been dropped: a wait counts when it ends.
+    /// The overrun of a call that has not ended by then and was dropped; a wait counts when it ends.
     pub(crate) fn overrun(&self) -> Overrun {
         let (limit, allowed) = self.0.allowed;
         let limit = if self.waits().asked >= allowed / 2 { Limit::Waited } else { limit };
         Overrun::time(limit, allowed)
     }
 
-    /// Whether the call, which has used `cpu` up to now, should let another one go first
+    /// Whether the call, which has used `cpu` so far, should let another one go first
     /// ([`let_others`](Self::let_others)).
     pub(crate) fn is_wanted(&self, cpu: Duration) -> bool {
         self.0.cpu_permit.is_wanted(cpu)
     }
 
-    /// Gives the CPU permit up until it is this call's again, with the clock stopped.
+    /// Returns the CPU permit and waits for it again, with the clock suspended.
     pub(crate) async fn let_others(self) {
         let _stopped = StoppedClock::of(&self);
         self.0.cpu_permit.let_others().await;
     }
 
-    /// Waits for `work`, which others keep the call from, with the clock stopped and without its CPU permit.
+    /// Waits for `work` that others delay, with the clock suspended and without the CPU permit.
     pub(crate) async fn stopped_for<F: Future>(&self, work: F) -> F::Output {
         let _stopped = StoppedClock::of(self);
         self.0.cpu_permit.without(work).await
     }
 
-    /// Waits for `work`, which the call has asked for, without its CPU permit if it is not done at once. The clock goes
-    /// on, but stops while the call then waits for its CPU permit.
+    /// Waits for `work` that the call has requested, without its CPU permit if it does not complete at once. The clock
+    /// runs on, but is suspended while the call then waits for its CPU permit.
     pub(crate) async fn going_on_for<F: Future>(&self, work: F) -> F::Output {
         let mut work = pin!(work);
         let mut asking = None;
         let wait = poll_fn(move |context| {
             let polled = work.as_mut().poll(context);
-            // What is done at once is the host's work and no wait for others.
+            // Work that completes at once is the host's own and not a wait.
             if polled.is_pending() {
                 asking.get_or_insert_with(|| Asking { time: self, since: Instant::now() });
             }
@@ -98,7 +99,7 @@ impl CallTime {
         self.resting_for(wait).await
     }
 
-    /// Waits for `rest`, which is the call's own wish to wait: the same, but it tells nothing of others.
+    /// Waits for `rest`, which the call itself wants. As [`Self::going_on_for`], but this says nothing about others.
     pub(crate) async fn resting_for<F: Future>(&self, rest: F) -> F::Output {
         let (mut rest, mut has_waited) = (pin!(rest), false);
         let wait = poll_fn(move |context| {
@@ -110,14 +111,14 @@ impl CallTime {
         output
     }
 
-    /// Runs `call` until it ends. None: it had not when its time was over.
+    /// Runs `call` until it ends. `None` if it has not ended in time.
     pub(crate) async fn limited<F: Future + Unpin>(&self, mut call: F) -> Option<F::Output> {
         loop {
             let end = self.deadline() + EPOCH_GRACE;
             if let Ok(answer) = tokio::time::timeout_at(end, &mut call).await {
                 return Some(answer);
             }
-            // What was true when the wait began need not be any more: the clock may have stood still.
+            // The deadline may have moved during the wait, because the clock may have been suspended.
             if Instant::now() >= self.deadline() + EPOCH_GRACE {
                 return None;
             }
@@ -129,7 +130,7 @@ impl CallTime {
     }
 }
 
-/// The clock goes on when this is dropped, so also when the wait is given up.
+/// The clock runs on when this is dropped, and thus also when the wait is cancelled.
 struct StoppedClock<'a>(&'a CallTime);
 
 impl<'a> StoppedClock<'a> {
@@ -147,7 +148,7 @@ impl Drop for StoppedClock<'_> {
     }
 }
 
-/// The call waits for what it has asked for. Counted also when the wait is given up.
+/// The call waits for its own request. The wait counts even if it is cancelled.
 struct Asking<'a> {
     time: &'a CallTime,
     since: Instant,
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_deadline_that_passes_while_others_are_waited_for_says_so() {
+    async fn a_deadline_that_passes_during_a_request_says_so() {
         let time = CallTime::of(Limit::Deadline, Duration::from_mins(1), CpuPermit::default());
         time.going_on_for(tokio::time::sleep(Duration::from_millis(10))).await;
         assert_eq!(time.overrun().limit, Limit::Deadline, "less than half");
@@ -186,14 +187,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_is_done_at_once_is_no_wait_for_others() {
+    async fn work_that_completes_at_once_is_not_a_wait() {
         let time = CallTime::of(Limit::Deadline, Duration::from_millis(20), CpuPermit::default());
         time.going_on_for(async { std::thread::sleep(Duration::from_millis(20)) }).await;
         assert_eq!(time.overrun().limit, Limit::Deadline);
     }
 
     #[tokio::test]
-    async fn a_wait_for_memory_takes_nothing_of_the_time() {
+    async fn a_wait_for_memory_suspends_the_clock() {
         let time = CallTime::of(Limit::Deadline, Duration::from_millis(500), CpuPermit::default());
         let waits_long = async {
             // Twice as long as the call may take.
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wait_for_the_turn_takes_nothing_of_the_time_either() {
+    async fn a_wait_for_the_cpu_permit_suspends_the_clock() {
         let fair = Fair::new(1, 8);
         let [share, neighbour] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
         let call = share.acquire().await;

@@ -1,4 +1,4 @@
-//! Why a guest did not answer: the class for metrics and the message for people, from wasmtime's error.
+//! The reason why a guest did not answer: the class for metrics and the message for people, from wasmtime's error.
 
 use std::fmt::Write as _;
 
@@ -11,25 +11,24 @@ use crate::state::{CallState, ForbiddenImport, HostFailed, NoScript};
 use crate::text::single_line;
 use crate::wasi_state::WasiError;
 
-/// How much of what the guest logged before.
+/// The maximum size of the guest's last log text in a message.
 const LOGGED_BYTES: usize = 2 << 10;
 
-/// How much of an error of wasmtime's.
+/// The maximum size of wasmtime's error in a message.
 const CAUSE_BYTES: usize = 1 << 10;
 
 /// The end of a call without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stopped {
-    /// A fixed label.
     pub(crate) reason: &'static str,
     pub(crate) message: String,
 }
 
-/// A trap, an overrun, or an error that an import raised.
+/// The end because of a trap, an overrun, or an error that an import raised.
 pub(crate) fn stopped(error: &wasmtime::Error, state: &CallState) -> Stopped {
     let (reason, mut message) = cause(error, state);
     if let Some(logged) = &state.last_error {
-        // Writing to a String cannot fail, here and below.
+        // Writing to a `String` cannot fail, here and below.
         let _ = write!(message, "; it had logged: {}", single_line(logged, LOGGED_BYTES));
     }
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
@@ -69,8 +68,8 @@ fn cause(error: &wasmtime::Error, state: &CallState) -> (&'static str, String) {
     ("abi", format!("the plugin was stopped: {cause} ({advice})"))
 }
 
-/// Whether it is the host that failed. wasmtime has no type for what a guest does wrong where values cross, so that is
-/// what is left.
+/// Whether the host failed. wasmtime has no type for a guest's mistakes with values that it passes, so every other
+/// error is taken for one.
 fn is_the_hosts(error: &wasmtime::Error) -> bool {
     error.is::<HostFailed>()
         || error.is::<WrongEntryPoint>()
@@ -89,7 +88,7 @@ fn overrun(error: &wasmtime::Error, state: &CallState) -> Option<Overrun> {
     if error.downcast_ref::<Trap>() == Some(&Trap::OutOfFuel) {
         return Some(Overrun::fuel(Limit::Cpu, limits.cpu));
     }
-    // wasmtime has no type for it; a test holds the text.
+    // wasmtime has no type for it; a test checks the text.
     let exhausted = error.root_cause().to_string().contains("fuel allocated for hostcalls has been exhausted");
     let is_describe = state.meter.time().overrun().limit == Limit::DescribeDeadline;
     let limit = if is_describe { Limit::Manifest } else { Limit::Transfer };

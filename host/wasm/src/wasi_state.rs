@@ -1,5 +1,5 @@
-//! The state of a guest that uses WASI: its handles, and what it has written to its standard streams without ending the
-//! line. `wasi` works with it; a plugin without WASI has no such state.
+//! The state of a guest that uses WASI: its handles, and the unfinished lines that it has written to its standard
+//! streams. Used by `wasi`; a plugin without WASI has no such state.
 
 use std::mem::take;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,31 +16,32 @@ use windlass_core::secret::known_secrets::REDACTED;
 
 use crate::wasi_http_state::{HTTP_BODY_BYTES_MAX, HTTP_HEADER_BYTES_MAX, HttpState};
 
-/// The most entries in an instance's table of handles: far more than a runtime needs. A pollable of a clock takes two.
+/// The maximum number of entries in an instance's table of handles, far more than a runtime needs. A pollable of a
+/// clock takes two.
 pub(crate) const WASI_HANDLES_MAX: usize = 4_096;
-/// Bytes that a guest may write at a time; its toolchains' buffers are smaller.
+/// The maximum number of bytes that a guest may write at once; its toolchains' buffers are smaller.
 pub(crate) const WASI_WRITE_BYTES_MAX: usize = 64 << 10;
 
-/// The most bytes of a line that is kept until it ends, where it may have a secret: one that is cut in two is not
-/// found.
+/// The maximum size of an unfinished line that is kept if it may contain a secret, because a secret that is cut in two
+/// is not found.
 const UNENDED_LINE_BYTES_MAX: usize = 64 << 10;
 
-/// Why WASI ended a call. It travels through wasmtime as the cause of the trap.
+/// The reason why WASI ended a call. This travels through wasmtime as the cause of the trap.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WasiError {
-    /// The guest called `exit`. The host does not wait for the end of a process, so the code does not matter.
+    /// The guest called `exit`. There is no process whose exit code would matter.
     #[error("the plugin ended itself with exit code {0}, and a call ends with an answer")]
     Exit(i32),
-    /// The table of handles is full. Each handle costs the host memory.
+    /// The table of handles is full. Each handle costs memory in the host.
     #[error(
         "the plugin was stopped: it has more than {WASI_HANDLES_MAX} handles of WASI (streams, pollables) at once; it must drop \
          those that it has done with"
     )]
     Handles,
-    /// WASI says that this traps.
+    /// WASI specifies a trap for this.
     #[error("the plugin was stopped: it polls an empty list, which nothing would ever end")]
     EmptyPoll,
-    /// The guest wrote more than `check-write` permits. WASI says that this traps.
+    /// The guest wrote more than `check-write` permits, for which WASI specifies a trap.
     #[error("the plugin was stopped: it writes more than {WASI_WRITE_BYTES_MAX} bytes to a stream at once")]
     TooMuch,
     /// Other calls wait for the memory that the sleeping guest would keep.
@@ -49,28 +50,28 @@ pub(crate) enum WasiError {
          time instead (`requeue-after`)"
     )]
     Rests,
-    /// The host has nothing behind the import, and its type has no way to say so.
+    /// The host does not support the import, and its type cannot express a refusal.
     #[error("the plugin was stopped: it calls `{0}`, which this host does not give to plugins")]
     Refused(String),
-    /// WASI says that this traps.
+    /// WASI specifies a trap for this.
     #[error("the plugin was stopped: it drops a stream of WASI before it drops the pollables of that stream")]
     Children,
-    /// Impossible while clocks and HTTP requests are all that is waited for. Nothing would ever wake the call.
+    /// Impossible as long as there are only pollables of clocks and HTTP requests. Nothing would ever wake the call.
     #[error("the call could not go on: the host has it wait for something other than the clock or an HTTP request")]
     NeverReady,
-    /// The host sends a request when its body is whole, so it would wait for ever.
+    /// The host sends a request when its body is complete, so the guest would wait forever.
     #[error(
         "the plugin was stopped: it waits for the answer to an HTTP request whose body it has not finished, and the host sends whole \
          requests only"
     )]
     OpenBody,
-    /// The host has these bodies in memory.
+    /// The host holds these bodies in memory.
     #[error(
         "the plugin was stopped: it has more than {} MiB of HTTP bodies at once, of requests that are not answered and of responses \
          that it has not read", HTTP_BODY_BYTES_MAX >> 20
     )]
     Bodies,
-    /// Headers of HTTP without end.
+    /// Too many HTTP headers.
     #[error(
         "the plugin was stopped: its HTTP headers have more than {} KiB in one list, or {} MiB in all that it has not dropped",
         REQUEST_HEADER_BYTES_MAX >> 10, HTTP_HEADER_BYTES_MAX >> 20
@@ -82,7 +83,8 @@ pub(crate) enum WasiError {
 }
 
 impl WasiError {
-    /// The WASI error in `error`, if there is one: ours, or one of the types in which `wasmtime-wasi` says the same.
+    /// The WASI error in `error`, if there is one: of this type, or of a type by which `wasmtime-wasi` expresses the
+    /// same.
     pub(crate) fn of(error: &wasmtime::Error) -> Option<Self> {
         let exit = || error.downcast_ref::<I32Exit>().map(|exit| Self::Exit(exit.0));
         let of_table = || error.downcast_ref::<ResourceTableError>().map(Self::of_table);
@@ -98,7 +100,6 @@ impl WasiError {
         }
     }
 
-    /// A fixed label.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Exit(_) => "exit",
@@ -117,16 +118,17 @@ impl WasiError {
     }
 }
 
-/// A standard stream to write to.
+/// A standard output stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
     Stdout,
     Stderr,
 }
 
-/// The state of one instance; it outlives a call if the instance does.
+/// The state of one instance, which outlives a call if the instance does.
 pub(crate) struct WasiState {
-    /// No arguments, environment, directories, sockets or names. Time, chance and output are not in it: those are ours.
+    /// Without arguments, environment, directories, sockets or names. Time, random data and output are not part of it,
+    /// because they are implemented here.
     pub(crate) ctx: WasiCtx,
     /// The host's side of all handles.
     pub(crate) table: ResourceTable,
@@ -136,9 +138,9 @@ pub(crate) struct WasiState {
     pub(crate) printed: Printed,
     stdout: Unended,
     stderr: Unended,
-    /// Of `wasi:http`.
+    /// The state of `wasi:http`.
     pub(crate) http: HttpState,
-    /// The beginning of the monotonic clock, where time is real.
+    /// The start of the monotonic clock, if time is real.
     pub(crate) epoch: Instant,
 }
 
@@ -154,8 +156,8 @@ impl Default for WasiState {
 }
 
 impl WasiState {
-    /// Whether more than half of the table is in use, between two calls. Such an instance serves no other call, so each
-    /// call has room for at least 2,048 handles, of which a pollable of a clock takes two.
+    /// Whether more than half of the table is in use between two calls. Such an instance serves no further call, so
+    /// each call has room for at least 2,048 handles, of which a pollable of a clock takes two.
     pub(crate) fn keeps_handles(&mut self) -> bool {
         self.table.iter_mut().nth(WASI_HANDLES_MAX / 2).is_some()
     }
@@ -165,7 +167,7 @@ impl WasiState {
         self.http.headers_grow(bytes, self.table.iter_mut())
     }
 
-    /// The text of `stream` since its last line's end.
+    /// The unfinished line of `stream`.
     pub(crate) fn unended(&mut self, stream: Output) -> &mut Unended {
         match stream {
             Output::Stdout => &mut self.stdout,
@@ -174,22 +176,22 @@ impl WasiState {
     }
 }
 
-/// The guest's monotonic clock as its pollables see it: they have no access to the call. Nanoseconds.
+/// The guest's monotonic clock in nanoseconds, for its pollables, which cannot access the call.
 #[derive(Debug, Default)]
 pub(crate) struct Timer {
     now: AtomicU64,
-    /// The earliest time that a pollable waits for since `now` was set. None: no pollable of the clock waits.
+    /// The earliest time for which a pollable waits since `now` was set. `None` if no pollable of the clock waits.
     due: Mutex<Option<u64>>,
 }
 
 impl Timer {
-    /// Shows `now` to the pollables that are asked from here on.
+    /// Sets `now` for the pollables that are polled from here on.
     pub(crate) fn show(&self, now: u64) {
         self.now.store(now, Ordering::Relaxed);
         *self.locked_due() = None;
     }
 
-    /// Whether it is `when`, or later. If not, that is a time to wait for.
+    /// Whether it is `when` or later. If not, records `when` as a time to wait for.
     pub(crate) fn is(&self, when: u64) -> bool {
         let is_past = when <= self.now.load(Ordering::Relaxed);
         if !is_past {
@@ -199,7 +201,7 @@ impl Timer {
         is_past
     }
 
-    /// The earliest time that a pollable waits for. None: no pollable of the clock waits.
+    /// The earliest time for which a pollable waits. `None` if no pollable of the clock waits.
     pub(crate) fn due(&self) -> Option<u64> {
         *self.locked_due()
     }
@@ -209,7 +211,7 @@ impl Timer {
     }
 }
 
-/// Output on its way from the streams to the log: the streams have no access to the call.
+/// Output on its way from the streams to the log, because the streams cannot access the call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Printed(Arc<Mutex<Vec<(Output, Bytes)>>>);
 
@@ -223,20 +225,20 @@ impl Printed {
     }
 }
 
-/// Text whose line has not ended, never more than [`UNENDED_LINE_BYTES_MAX`] or than a line may have.
+/// An unfinished line. It never exceeds [`UNENDED_LINE_BYTES_MAX`], or the maximum length of a line.
 #[derive(Debug, Default)]
 pub(crate) struct Unended {
     bytes: Vec<u8>,
-    /// The line is too long to look for secrets in it, and is not shown.
+    /// Whether the line is too long to be searched for secrets, and is not shown.
     is_withheld: bool,
 }
 
 impl Unended {
-    /// Adds `bytes`, and hands each line that has ended to `tell`: at a line feed, or at `limit` bytes, the most that a
-    /// line may have. Empty lines are left out.
+    /// Adds `bytes`, and passes each finished line to `tell`. A line ends at a line feed, or at `limit` bytes, the
+    /// maximum length of a line. Empty lines are omitted.
     ///
-    /// If `config` has secrets, a line is handed over as one, without them, however much longer than `limit` it is. One
-    /// of more than [`UNENDED_LINE_BYTES_MAX`] bytes is withheld.
+    /// If `config` has secrets, a line is passed on as a whole and redacted, however much longer than `limit` it is. A
+    /// line of more than [`UNENDED_LINE_BYTES_MAX`] bytes is withheld.
     pub(crate) fn add(
         &mut self,
         bytes: &[u8],
@@ -268,7 +270,7 @@ impl Unended {
         }
     }
 
-    /// The line as it is, which ends here. None: it is empty.
+    /// Ends the line and returns it. `None` if it is empty.
     pub(crate) fn end(&mut self) -> Option<String> {
         let Self { bytes, is_withheld } = take(self);
         if is_withheld {
@@ -280,7 +282,7 @@ impl Unended {
     }
 }
 
-/// The parts of a line that was printed, of at most `limit` bytes each.
+/// The parts of a printed line, of at most `limit` bytes each.
 pub(crate) fn pieces(mut line: &str, limit: usize) -> impl Iterator<Item = &str> {
     let limit = limit.max(4);
     std::iter::from_fn(move || {
@@ -290,7 +292,7 @@ pub(crate) fn pieces(mut line: &str, limit: usize) -> impl Iterator<Item = &str>
     })
 }
 
-/// Where the last character of `bytes` begins, if it may go on behind them; else their end.
+/// Where the last character of `bytes` begins, if it may be incomplete; otherwise their end.
 fn last_boundary(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
@@ -333,7 +335,7 @@ mod tests {
         let printed = |text: &str| {
             let (mut unended, mut lines) = (Unended::default(), Vec::new());
             let mut tell = |line: String| lines.extend(pieces(&config.redact(&line), 100).map(str::to_owned));
-            // As a buffer would hand it over.
+            // In chunks, as from a buffer.
             text.as_bytes().chunks(7).for_each(|part| unended.add(part, 100, Some(&config), &mut tell));
             unended.end().into_iter().for_each(&mut tell);
             lines

@@ -1,8 +1,8 @@
-//! That the initial memory of a component is mapped copy-on-write: instances share what none of them has written. So
-//! for each way in which the toolchains of plugins lay it out, and both for code that was just compiled and for code
-//! that is mapped from the cache.
+//! Checks that the initial memory of a component is mapped copy-on-write, so that instances share the pages that none
+//! of them has written. Covers each layout that the toolchains of plugins produce, with newly compiled code and with
+//! code that is mapped from the cache.
 //!
-//! Linux only, where the kernel says what is private; alone in its process, which it measures.
+//! Linux only, because its kernel reports private memory. Runs alone in its process, because it measures the process.
 
 #![cfg(target_os = "linux")]
 
@@ -23,14 +23,14 @@ use windlass_wasm::{Limits, Plugin, Sandbox, SandboxOptions};
 const MIB: usize = 1 << 20;
 const CALLS_OF_IMAGE: usize = 4;
 
-/// Memory of this process that it has written and shares with nobody.
+/// Memory that this process has written and does not share with other processes.
 fn private_bytes() -> usize {
     let rollup = std::fs::read_to_string("/proc/self/smaps_rollup").expect("the kernel tells");
     let line = rollup.lines().find_map(|line| line.strip_prefix("Private_Dirty:")).expect("it is there");
     line.trim().trim_end_matches("kB").trim().parse::<usize>().expect("a number") << 10
 }
 
-/// Looks at the process when all calls are there.
+/// Measures the process when all calls are running.
 async fn look(all: Arc<Barrier>, private: Arc<AtomicUsize>) {
     if all.wait().await.is_leader() {
         private.store(private_bytes(), Ordering::SeqCst);
@@ -38,7 +38,7 @@ async fn look(all: Arc<Barrier>, private: Arc<AtomicUsize>) {
     all.wait().await;
 }
 
-/// How a toolchain lays out what a memory begins with: segments of so many bytes, one at each so many.
+/// How a toolchain lays out initial memory: segments of this many bytes, each at this distance from the one before.
 struct Shape {
     of: &'static str,
     segments: usize,
@@ -46,23 +46,23 @@ struct Shape {
     every: usize,
 }
 
-/// As the project's recipes found them; no toolchain but Rust's is needed for it.
+/// As the project's recipes produce them. Only the toolchain of Rust is needed to reproduce them.
 const SHAPES: [Shape; 3] = [
-    // C, Zig, Rust and Go: one, or few.
+    // C, Zig, Rust and Go: one segment, or few.
     Shape { of: "one segment", segments: 1, bytes: 8 * MIB, every: 8 * MIB },
-    // QuickJS and SpiderMonkey are snapshots of a memory: very many, with what was zero left out.
+    // QuickJS and SpiderMonkey are snapshots of a memory: very many segments, which leave out zeros.
     Shape { of: "a snapshot in pieces", segments: 800, bytes: 8 << 10, every: 10 << 10 },
-    // Python's is more than what wasmtime always takes as one image, and so must be dense.
+    // Python's image is larger than the size up to which wasmtime accepts any image, so it must be dense.
     Shape { of: "a large snapshot", segments: 10, bytes: 2 * MIB - 4096, every: 2 * MIB },
 ];
 
 impl Shape {
-    /// Where the image ends, seen from its beginning.
+    /// Where the image ends, relative to its beginning.
     fn image(&self) -> usize {
         self.segments * self.every
     }
 
-    /// A guest that reads all of it and then waits for the others.
+    /// A guest that reads the whole image and then waits for the others.
     fn guest(&self) -> Vec<u8> {
         let (content, image) = ("x".repeat(self.bytes), self.image());
         let segment = |index: usize| format!(r#"(data (i32.const {}) "{content}")"#, MIB + index * self.every);
@@ -84,7 +84,7 @@ impl Shape {
     }
 }
 
-/// How much more the process has written while all calls are in the plugin, than before.
+/// How much more memory the process has written while all calls are in the plugin than before.
 async fn written_by_calls(plugin: &Arc<Plugin>) -> usize {
     let (all, private) = (Arc::new(Barrier::new(CALLS_OF_IMAGE)), Arc::new(AtomicUsize::new(0)));
     let seen = private.clone();
@@ -96,7 +96,7 @@ async fn written_by_calls(plugin: &Arc<Plugin>) -> usize {
     private.load(Ordering::SeqCst).saturating_sub(before)
 }
 
-// One test, so that no other one writes meanwhile.
+// Only one test, so that no other test writes memory at the same time.
 #[tokio::test]
 async fn instances_share_the_part_of_their_image_that_none_has_written() {
     let cache = PluginDir::new();
@@ -108,7 +108,7 @@ async fn instances_share_the_part_of_their_image_that_none_has_written() {
             let plugin = load(&Sandbox::new(sandbox).expect("a sandbox"), "guest", &guest).await.expect("it loads");
             assert_eq!(plugin.is_cached(), mapped);
             let more = written_by_calls(&plugin).await;
-            // Less than one of them: what a call needs beside its image is not counted out.
+            // Less than one image. The other memory that a call needs is not subtracted.
             assert!(
                 more < shape.image(),
                 "{of}, mapped: {mapped}: {CALLS_OF_IMAGE} instances have written {more} bytes more, and read {} each",

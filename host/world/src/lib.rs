@@ -1,7 +1,7 @@
-//! Chance and the time of day: the system's, unless this thread has been told others.
+//! Random values and the time of day: those of the system, or those injected into this thread.
 //!
-//! This is the one place of the host that asks the system for them. Timers are tokio's: whoever pauses its clock drives
-//! those. With both, a host in one thread does the same again for the same seed.
+//! Only this crate asks the system for them. Timers are tokio's and follow its clock, which tests can pause. With both,
+//! a host in one thread repeats its behaviour exactly for the same seed.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -18,21 +18,22 @@ thread_local! {
     static TOLD: RefCell<Option<ToldWorld>> = const { RefCell::new(None) };
 }
 
-/// The chance and the clock that a thread has been told.
+/// The random generator and the clock that are injected into a thread.
 struct ToldWorld {
     chance: Xoshiro256PlusPlus,
     now: Box<dyn Fn() -> Duration>,
 }
 
-/// While this is held, its thread has told chance and a told time of day. It stays on that thread.
+/// While this guard is held, its thread has injected random values and an injected time of day. The guard stays on that
+/// thread.
 #[must_use = "the world is told only while this is held"]
 pub struct Told {
     before: Option<ToldWorld>,
     _stays: PhantomData<Rc<()>>,
 }
 
-/// Tells this thread its chance, by a seed, and the time since 1970. Work that it hands to other threads has the
-/// system's.
+/// Injects random values, by a seed, and the time since 1970 into this thread. Work that it hands to other threads uses
+/// those of the system.
 pub fn tell(seed: u64, now: impl Fn() -> Duration + 'static) -> Told {
     let told = ToldWorld { chance: Xoshiro256PlusPlus::seed_from_u64(seed), now: Box::new(now) };
     Told { before: TOLD.replace(Some(told)), _stays: PhantomData }
@@ -44,20 +45,20 @@ impl Drop for Told {
     }
 }
 
-/// Whether this thread has been told.
+/// Whether random values and the time are injected into this thread.
 #[must_use]
 pub fn is_told() -> bool {
     TOLD.with_borrow(Option::is_some)
 }
 
-/// The time since 1970; zero before that.
+/// The time since 1970. Zero if the clock is before that.
 #[must_use]
 pub fn now() -> Duration {
     let told = TOLD.with_borrow(|told| told.as_ref().map(|told| (told.now)()));
     told.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-/// A random value, as `rand::random` gives.
+/// A random value, as `rand::random` returns.
 #[must_use]
 pub fn random<T>() -> T
 where
@@ -66,14 +67,14 @@ where
     TOLD.with_borrow_mut(|told| told.as_mut().map(|told| told.chance.random())).unwrap_or_else(rand::random)
 }
 
-/// A random value within `range`, which is not empty, as `rand::random_range` gives.
+/// A random value in `range`, which must not be empty, as `rand::random_range` returns.
 #[must_use]
 pub fn random_range<T: SampleUniform>(range: impl SampleRange<T> + Clone) -> T {
     let told = TOLD.with_borrow_mut(|told| told.as_mut().map(|told| told.chance.random_range(range.clone())));
     told.unwrap_or_else(|| rand::random_range(range))
 }
 
-/// Fills `bytes` with what nobody can guess who was not told.
+/// Fills `bytes` with random bytes that cannot be guessed, unless random values are injected.
 pub fn fill(bytes: &mut [u8]) {
     let is_told = TOLD.with_borrow_mut(|told| told.as_mut().map(|told| told.chance.fill_bytes(bytes)).is_some());
     if !is_told {
@@ -81,8 +82,8 @@ pub fn fill(bytes: &mut [u8]) {
     }
 }
 
-/// Runs `work` on a thread where it may block; where the world is told, in a task of this thread, so that nothing
-/// happens at the same time.
+/// Runs `work` on a thread where it may block. If the world is injected, runs it in a task of this thread instead, so
+/// that nothing happens at the same time.
 pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     if is_told() { tokio::spawn(async { work() }) } else { tokio::task::spawn_blocking(work) }
 }
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_chance_and_another_seed_another() {
+    fn equal_seeds_give_equal_values_and_different_seeds_different_ones() {
         assert_eq!(draw(1), draw(1));
         assert_ne!(draw(1), draw(2));
     }

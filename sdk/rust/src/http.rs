@@ -198,8 +198,8 @@ impl Response {
 /// Why a request failed.
 ///
 /// As a [`Failures`] it is transient: its cause (the network, the other side) can change without the plugin being told.
-/// A malformed request is terminal. One that is not granted is an [`ApiError`] of [`ApiReason::NotGranted`], so that the
-/// key runs again when the policy changes.
+/// A malformed request is terminal. One that is not granted is an [`ApiError`] of [`ApiReason::NotGranted`], so that
+/// the key runs again when the policy changes.
 #[derive(Debug)]
 pub enum HttpError {
     /// It was not sent, or not answered.

@@ -141,7 +141,8 @@ fn the_authors_own_command_takes_precedence() {
     }
 }
 
-/// Another environment or profile would have Cargo compile all dependencies twice: for `build`, and for `dev` and `check`.
+/// Another environment or profile would have Cargo compile all dependencies twice: for `build`, and for `dev` and
+/// `check`.
 #[test]
 fn in_rust_all_builds_share_what_the_plugin_depends_on() {
     let [built, traced] = [false, true].map(|traceable| {

@@ -139,7 +139,7 @@ fn the_build_file_and_the_policy_are_valid() {
 }
 
 #[test]
-fn the_authors_api_is_used_in_the_whole_folder() {
+fn every_file_of_a_template_uses_the_wanted_api() {
     let wish = ApiWish { kind: Some("CronJob".into()), group: "batch.example.dev".into(), version: "v1alpha1".into() };
     let names = Names::of("my-policy", &wish).expect("names");
     for (language, kind) in all() {

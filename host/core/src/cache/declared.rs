@@ -1,9 +1,9 @@
-//! How a manifest writes the variants of core's types: `{"type": "label", "key": "app"}`. Fields that a variant does
-//! not have are refused, which serde by itself does not do for a variant without content.
+//! Reads the variants of core's types as manifests write them: `{"type": "label", "key": "app"}`. Refuses fields that a
+//! variant does not have, which serde by itself does not do for a variant without content.
 
 use serde::{Deserialize, Deserializer};
 
-/// A variant without content.
+/// Reads a variant without content.
 pub(crate) fn nothing_else<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -12,7 +12,7 @@ pub(crate) fn nothing_else<'de, D: Deserializer<'de>>(deserializer: D) -> Result
     Nothing::deserialize(deserializer).map(|Nothing {}| ())
 }
 
-/// Defines a function that reads a variant whose content is the one field of that name.
+/// Defines a function that reads a variant whose content is one field of this name.
 macro_rules! only_field {
     ($field:ident: $content:ty) => {
         fn $field<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<$content, D::Error> {

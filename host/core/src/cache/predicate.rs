@@ -120,7 +120,7 @@ impl<'o> ObjectChange<'o> {
 }
 
 impl Predicate {
-    /// The pointers at which it and the predicates that it is made of look.
+    /// The pointers at which the predicate and its inner predicates look.
     #[must_use]
     pub fn pointers(&self) -> Vec<&Arc<str>> {
         match self {

@@ -135,14 +135,14 @@ mod tests {
     }
 
     #[test]
-    fn in_an_object_a_star_is_a_key_and_nothing_else() {
+    fn a_star_is_an_ordinary_key_of_an_object() {
         let object = json!({"data": {"*": "star", "a": "letter"}});
         assert_eq!(texts(&object, "/data/*"), ["star"]);
         assert!(texts(&json!({"data": {"a": "letter"}}), "/data/*").is_empty());
     }
 
     #[test]
-    fn escapes_and_the_whole_are_read_as_in_rfc_6901() {
+    fn pointers_are_read_as_in_rfc_6901() {
         let object = json!({"a/b": {"c~d": "deep"}, "": "empty"});
         assert_eq!(texts(&object, "/a~1b/c~0d"), ["deep"]);
         assert_eq!(texts(&object, "/"), ["empty"]);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_becomes_an_object_differs_if_it_had_a_value() {
+    fn a_list_replaced_by_an_object_differs_if_a_value_is_lost() {
         let (list, object) = (json!({"a": [{"b": 1}]}), json!({"a": {"*": {"b": 1}}}));
         assert!(differs(&list, &object, "/a/*/b"));
         assert!(!differs(&list, &object, "/a/*/none"));

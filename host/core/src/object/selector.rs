@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn keywords_are_keys_and_values_where_nothing_else_fits() {
+    fn keywords_can_be_keys_and_values() {
         assert!(matches("in in (in,notin)", &[("in", "notin")]));
         assert!(matches("notin", &[("notin", "")]));
         assert!(matches("example.com/app=in", &[("example.com/app", "in")]));

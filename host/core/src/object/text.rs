@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn text_unlike_its_neighbours_stays_whole() {
+    fn a_text_that_the_dictionary_does_not_shorten_is_not_packed() {
         let text = Text::new("zq8#-!".into());
         text.cool(&dictionary());
         assert!(!is_packed(&text));

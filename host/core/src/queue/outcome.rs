@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_primary_that_is_gone_is_forgotten() {
+    fn a_primary_that_is_not_found_is_forgotten() {
         assert_eq!(failed(vec![about_primary(ApiReason::NotFound)]), Decision::Forget);
     }
 
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_primary_goes_with_its_own_terminating_namespace() {
+    fn a_primary_is_forgotten_if_its_own_namespace_terminates() {
         assert_eq!(decide(&terminating("prod"), &kind(), &key()), Decision::Forget);
         let namespace = ObjectKind::new("v1", "Namespace");
         assert_eq!(decide(&terminating("prod"), &namespace, &ObjectKey::cluster("prod")), Decision::Forget);

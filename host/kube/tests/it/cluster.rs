@@ -105,7 +105,7 @@ async fn next(subscription: &mut Subscription) -> WatchEvent {
 }
 
 #[tokio::test]
-async fn the_server_tells_its_version() {
+async fn the_version_of_the_server_is_known() {
     let cluster = cluster().await;
     let version = client::check(&cluster.connection).await.expect("a version");
     assert!(version.git_version.starts_with('v'), "{version:?}");

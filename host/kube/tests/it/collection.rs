@@ -144,7 +144,7 @@ async fn a_collection_delete_has_its_own_verb_and_matches_no_single_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_say_which_leaves_it_open() {
+async fn the_deleted_objects_are_unknown_if_the_answer_has_no_list() {
     for reply in [success(), Reply::Text(200, "no JSON".into()), Reply::Text(200, " ".repeat(9 << 20))] {
         let script = Script::default().mutations([reply]);
         assert_eq!(delete(&script, call(), collection()).await, Ok(None));
@@ -208,7 +208,7 @@ async fn each_deleted_object_that_the_cache_shows_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_call_sees_that_they_are_gone() {
+async fn the_call_no_longer_reads_what_it_has_deleted() {
     let map = |name: &str, finalizers: Value| {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "prod", "uid": name,
             "resourceVersion": "7", "finalizers": finalizers}})
@@ -223,7 +223,7 @@ async fn the_call_sees_that_they_are_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_only_host_has_it_tried() {
+async fn a_read_only_host_deletes_a_collection_as_a_dry_run() {
     let told: Arc<std::sync::Mutex<Vec<WithheldWrite>>> = Arc::default();
     let telling = told.clone();
     let withheld = move |_: &CallContext, write: &WithheldWrite| {

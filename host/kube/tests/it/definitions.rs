@@ -127,7 +127,7 @@ async fn a_kind_that_another_definition_has_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn hosts_that_install_the_same_at_once_all_have_it() {
+async fn concurrent_installs_of_one_definition_all_succeed() {
     let cluster = cluster().await;
     let document = widgets(&cluster.group());
     let installed = futures::future::join_all((0..8).map(|_| cluster.install(PLUGIN, &document))).await;

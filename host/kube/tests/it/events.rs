@@ -30,7 +30,7 @@ fn created() -> Reply {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_regards_the_primary_and_is_counted_when_it_comes_again() {
+async fn a_repeated_event_about_the_primary_is_counted() {
     let script = script([created()]);
     let recorder = Recorder::new(script.client());
     recorder.emit(&call(), event("a Deployment"));

@@ -219,7 +219,7 @@ async fn replacing_finalizers_is_locked_to_the_version_read_and_retried() {
 }
 
 #[tokio::test]
-async fn a_status_speaks_of_finalizers_only_where_it_may_change_them() {
+async fn a_status_update_of_a_built_in_kind_can_remove_finalizers() {
     let cluster = cluster().await;
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "finalizers": ["x/1"]},
         "spec": {"containers": [{"name": "c", "image": "i"}]}});

@@ -291,14 +291,14 @@ mod restored {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_watch_that_tells_of_older_versions_is_not_believed() {
+    async fn a_watch_with_older_versions_begins_an_epoch() {
         begins_an_epoch(vec![Reply::Open(vec![bookmark(60)])]).await;
         begins_an_epoch(vec![Reply::Open(vec![line("MODIFIED", &pod("a", "u", 60))])]).await;
         begins_an_epoch(vec![Reply::Open(vec![line("DELETED", &pod("a", "u", 60))])]).await;
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_watch_that_is_silent_is_doubted() {
+    async fn a_silent_watch_is_not_trusted() {
         begins_an_epoch(vec![silent()]).await;
         // The server is still at the same version, so nothing happens.
         let script = comparable().lists([list(100, &[])]);

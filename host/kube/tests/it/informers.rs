@@ -197,7 +197,7 @@ async fn a_server_without_streaming_lists_is_listed_in_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_ends_a_watch_for_its_own_trouble_is_not_listed_again() {
+async fn a_watch_that_a_server_ends_with_429_is_resumed_without_a_list() {
     let trouble =
         json!({"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": "storage is (re)initializing"});
     let script = Script::default().lists([list(10, &[pod("a", "u", 5)])]).watches([

@@ -230,7 +230,7 @@ async fn wrong_questions_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_that_is_not_filled_yet_does_not_say_that_nothing_is_there() {
+async fn a_read_from_a_cache_that_is_not_filled_yet_is_an_error() {
     let client = Script::default().client();
     let informers = Informers::new(client.clone(), Discovery::new(client));
     let subscription = informers.subscribe(pods());

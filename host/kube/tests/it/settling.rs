@@ -463,7 +463,7 @@ async fn a_silent_server_does_not_extend_the_wait_for_a_repeatable_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_of_which_nothing_is_to_be_seen_is_not_looked_for() {
+async fn an_empty_patch_is_not_looked_for() {
     let target = ObjectRef { kind: ObjectKind::new("v1", "Pod"), key: key("a"), uid: None };
     let patch = Operation::Patch {
         target,

@@ -1,4 +1,5 @@
-//! Whether a watch makes sense. Values with a grammar of their own, such as selectors, were refused when they were read.
+//! Checks that a watch makes sense. Values with a grammar of their own, such as selectors, were refused when they were
+//! read.
 
 use windlass_core::cache::mapping::Mapping;
 use windlass_core::cache::predicate::Predicate;
@@ -10,7 +11,7 @@ use windlass_core::object::reference::ReferencePath;
 use super::Watch;
 use crate::validate::{Problems, quoted};
 
-/// How deep predicates may be nested, the outermost included.
+/// How deep predicates may be nested, counting the outermost one.
 const PREDICATE_DEPTH_MAX: usize = 8;
 
 impl Watch {
@@ -33,7 +34,7 @@ impl Watch {
         }
         if self.projection == Projection::Metadata {
             for pointer in self.pointers().iter().filter(|pointer| !pointer.starts_with("/metadata/")) {
-                let what = format!("`metadata` leaves out {}, which this watch needs: use `fields`", quoted(pointer));
+                let what = format!("`metadata` leaves out {}, which this watch reads: use `fields`", quoted(pointer));
                 problems.add(format_args!("{path}.projection"), what);
             }
         }
@@ -43,11 +44,11 @@ impl Watch {
         }
     }
 
-    /// For a primary.
+    /// Checks the watch of a primary.
     pub(crate) fn check_deletions_count(&self, path: &str, problems: &mut Problems) {
         if !self.deleted {
-            let what = "a primary that goes always runs, since clean-up and what the host remembers of it end then: leave \
-                        this out, and answer at once if the request has no object";
+            let what = "a deleted primary is always reconciled, because that ends its clean-up: \
+                        leave this out, and return at once if the request has no object";
             problems.add(format_args!("{path}.deleted"), what);
         }
     }
@@ -58,17 +59,17 @@ impl Watch {
         }
     }
 
-    /// For a watch that is mapped.
+    /// Checks a watch that needs a mapping.
     pub(crate) fn check_mapping(&self, path: &str, primary_indexes: &[Index], problems: &mut Problems) {
         let Some(mapping) = &self.mapping else {
-            problems.add(path, "needs a `mapping`, which says whom a change concerns");
+            problems.add(path, "needs a `mapping` that says which primaries a change concerns");
             return;
         };
         check_mapping(mapping, &format!("{path}.mapping"), primary_indexes, problems);
         if mapping.is_code() && self.name.is_none() {
             problems.add(
                 format_args!("{path}.name"),
-                "is missing: code that maps several watches tells them by their names",
+                "is missing: code that maps watches distinguishes them by their names",
             );
         }
     }
@@ -105,18 +106,18 @@ fn check_mapping(mapping: &Mapping, path: &str, primary_indexes: &[Index], probl
     }
 }
 
-/// The reason why a mapping cannot go by the primary's index of this name.
+/// The reason why a mapping cannot use the primary's index of this name.
 fn misfit(name: &str, primary_indexes: &[Index], wants_selectors: bool) -> Option<String> {
     let Some(source) = Index::source(primary_indexes, name) else {
         return Some(format!("the primary declares no index {}", quoted(name)));
     };
     match (wants_selectors, matches!(source, IndexSource::Selector { .. })) {
         (true, false) => Some(format!(
-            "the primary's index {} is not of selectors: give it a source of the type `selector`, or map by `referencedBy`",
+            "the primary's index {} has no selectors: give it a source of the type `selector`, or map by `referencedBy`",
             quoted(name)
         )),
         (false, true) => {
-            Some(format!("the primary's index {} is of selectors, and not of names: map by `selectedBy`", quoted(name)))
+            Some(format!("the primary's index {} has selectors instead of names: map by `selectedBy`", quoted(name)))
         }
         _ => None,
     }
@@ -131,7 +132,7 @@ fn check_reference(reference: &ReferencePath, path: &str, problems: &mut Problem
         let Some(below) = below else { continue };
         problems.pointer(format_args!("{path}.{field}"), below);
         if has_each(below) {
-            let what = "leads to more than one value: a list of references belongs into `base`, as in `/spec/refs";
+            let what = "leads to more than one value: put the list of references into `base`, as in `/spec/refs";
             problems.add(format_args!("{path}.{field}"), format!("{} {what}/{EACH}`", quoted(below)));
         }
     }
@@ -139,8 +140,7 @@ fn check_reference(reference: &ReferencePath, path: &str, problems: &mut Problem
 
 fn check_predicate(predicate: &Predicate, path: &str, depth: usize, problems: &mut Problems) {
     if depth > PREDICATE_DEPTH_MAX {
-        let what =
-            format!("predicates may be nested {PREDICATE_DEPTH_MAX} deep, and this is deeper: say the same with fewer");
+        let what = format!("predicates may be nested only {PREDICATE_DEPTH_MAX} deep: express this with fewer of them");
         problems.add(path, what);
         return;
     }
@@ -149,7 +149,7 @@ fn check_predicate(predicate: &Predicate, path: &str, depth: usize, problems: &m
         Predicate::Not(inner) => check_predicate(inner, &format!("{path}.predicate"), depth + 1, problems),
         Predicate::And(all) => {
             if all.is_empty() {
-                let what = "needs at least one predicate: without any it says nothing about a change";
+                let what = "needs at least one predicate";
                 problems.add(format_args!("{path}.predicates"), what);
             }
             problems.count(format_args!("{path}.predicates"), all.len());

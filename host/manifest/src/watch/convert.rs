@@ -1,4 +1,4 @@
-//! From a declared watch to the lists and watches that it takes.
+//! Converts a declared watch into the lists and watches that it needs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,13 +12,12 @@ use windlass_core::object::ObjectKind;
 use super::Watch;
 
 impl Watch {
-    /// The kind that is watched.
     #[must_use]
     pub fn object_kind(&self) -> ObjectKind {
         ObjectKind::new(&*self.api_version, &*self.kind)
     }
 
-    /// One watch for each namespace, or one for all.
+    /// One specification for each namespace, or one for all namespaces.
     #[must_use]
     pub fn specs(&self) -> Vec<WatchSpec> {
         let spec = |namespace: Option<&String>| WatchSpec {
@@ -35,7 +34,8 @@ impl Watch {
         }
     }
 
-    /// The part of the objects that is kept: what the manifest says, and what the host itself reads of them for it.
+    /// The part of the objects that the cache keeps: the fields that the manifest names and those that the host reads
+    /// itself for this watch.
     fn kept(&self) -> Projection {
         match &self.projection {
             Projection::Fields(pointers) => {
@@ -45,7 +45,7 @@ impl Watch {
         }
     }
 
-    /// Where the host looks into the objects of this watch.
+    /// The pointers at which the host reads objects of this watch.
     pub(super) fn pointers(&self) -> BTreeSet<String> {
         let indexes = self.indexes.iter().flat_map(|index| index.source.pointers());
         let predicates = self.predicates.iter().flat_map(Predicate::pointers).map(ToString::to_string);
@@ -53,7 +53,7 @@ impl Watch {
         indexes.chain(predicates).chain(mapping).collect()
     }
 
-    /// How children of this kind change.
+    /// How the host changes children of this kind.
     #[must_use]
     pub fn strategy(&self) -> UpdateStrategy {
         self.update_strategy.unwrap_or_default()

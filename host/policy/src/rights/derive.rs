@@ -121,8 +121,8 @@ pub fn derive(options: &RightsOptions, plugins: &[RightsSource<'_>]) -> Result<H
     Ok(rights)
 }
 
-/// The rights of a host without plugins. It watches CRDs, and APIServices to learn who serves a group; it works without
-/// either. If its admin address accepts tokens, it may create token reviews.
+/// The rights of a host without plugins. It watches CRDs, and `APIService` objects to learn who serves a group; it
+/// works without either. If its admin address accepts tokens, it may create token reviews.
 fn of_host(options: &RightsOptions) -> Rights {
     let mut rights = Rights::default();
     rights.add(RightsScope::Cluster, RoleRule::new(CRD_GROUP, CRDS, &WATCH));

@@ -1,5 +1,5 @@
-//! The versions of the WIT package that this host speaks, one module each. Behaviour lives in the newest; an older one
-//! converts its types and delegates.
+//! The versions of the WIT package that this host supports, one module each. The newest contains the behaviour; an
+//! older one converts its types and delegates.
 
 pub(crate) mod v0_2_0;
 
@@ -13,10 +13,9 @@ pub enum AbiVersion {
 }
 
 impl AbiVersion {
-    /// All versions that this host speaks.
     pub const ALL: [Self; 1] = [Self::V0_2_0];
 
-    /// The version as WIT writes it.
+    /// The version in WIT's notation.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! How much the cache may hold and for how long: what goes is decided here.
+//! Decides which files of the cache to remove, by size and age.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -6,13 +6,14 @@ use std::time::{Duration, Instant, SystemTime};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) bytes: u64,
-    /// Since it was last used.
+    /// The maximum time since the last use.
     pub(super) age: Duration,
-    /// Between two looks, and before the first: a host that starts has not yet used what it is about to use.
+    /// The time between two clean-ups, and before the first one, because a host that has just started has not used its
+    /// files yet.
     pub(super) interval: Duration,
 }
 
-/// Half of a file that a host which fell has left.
+/// The age of an unfinished file that a crashed host left behind.
 const LEFTOVER_AGE_MIN: Duration = Duration::from_hours(1);
 
 impl Default for Bounds {
@@ -27,13 +28,13 @@ pub(super) struct CachedFile {
     pub(super) name: String,
     pub(super) bytes: u64,
     pub(super) used: SystemTime,
-    /// It has not its own name yet.
+    /// Whether it still has a temporary name.
     pub(super) unfinished: bool,
 }
 
 impl Bounds {
-    /// The names of what is to go: what nobody has used for long, and of the rest the least lately used that is too
-    /// much.
+    /// The names of the files to remove: those that were not used for long, and of the rest the least recently used
+    /// ones that exceed the size limit.
     pub(super) fn surplus(
         self,
         mut entries: Vec<CachedFile>,
@@ -57,7 +58,7 @@ impl Bounds {
     }
 }
 
-/// When to look.
+/// The schedule of clean-ups.
 #[derive(Debug)]
 pub(super) struct Cleaning {
     bounds: Bounds,
@@ -69,7 +70,7 @@ impl Cleaning {
         Self { bounds, next: Instant::now() + bounds.interval }
     }
 
-    /// Some: now, within these bounds.
+    /// The bounds, if a clean-up is due now.
     pub(super) fn due(&mut self) -> Option<Bounds> {
         let now = Instant::now();
         if now < self.next {

@@ -1,6 +1,6 @@
-//! The directory of the cache: who may touch it, and how a file comes into it whole or not at all.
+//! The directory of the cache. It checks who may access it, and writes each file completely or not at all.
 //!
-//! Everything goes through the directory as it was opened and checked: what happens to its name afterwards has no
+//! All accesses use the directory's handle, which was checked when it was opened. Later changes to its path have no
 //! effect.
 
 use std::fs::{DirBuilder, File};
@@ -18,7 +18,7 @@ use super::bounds::CachedFile;
 use super::seal::{KEY_BYTES, Key};
 use crate::digest;
 
-/// Nobody else has a file of this name.
+/// The name of the key's file, which no other program uses.
 const KEY: &str = "windlass-cache.key";
 const UNFINISHED: &str = ".unfinished-";
 const OURS: [&str; 4] = [".code", ".manifest", ".refusal", ".script"];
@@ -26,36 +26,25 @@ const OTHERS_MAY_WRITE: u32 = 0o022;
 const ANYBODY_MAY_WRITE: u32 = 0o222;
 const OTHERS_MAY_ANYTHING: u32 = 0o077;
 
-/// Why there is no cache.
+/// The reason why there is no cache.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// It is not there, and cannot be made.
+    /// The directory does not exist and cannot be created.
     #[error("cannot use {}: {source}", .path.display())]
-    Use {
-        /// The directory.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// Others could put code there.
+    Use { path: PathBuf, source: io::Error },
+    /// Other users could place code there.
     #[error(
         "{} {why}: who writes there could run code in the host; name a directory that only this user may write to, such \
          as a new one within it, which is then made", .path.display()
     )]
     Unsafe {
-        /// The directory.
         path: PathBuf,
-        /// The reason why others could.
+        /// The reason why other users could do so.
         why: &'static str,
     },
-    /// Its key cannot be read or made.
+    /// The key cannot be read or created.
     #[error("cannot read or make the key of {}: {source}", .path.display())]
-    Key {
-        /// The directory.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    Key { path: PathBuf, source: io::Error },
 }
 
 /// An open directory that only this user may write to.
@@ -66,7 +55,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Opens `path`, which is made for this user alone if it is not there.
+    /// Opens `path`. If it does not exist, it is created with access for this user only.
     pub(super) fn open(path: &Path) -> Result<Self, CacheError> {
         let wrong = |source| CacheError::Use { path: path.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(wrong)?;
@@ -87,7 +76,7 @@ impl Directory {
         &self.path
     }
 
-    /// The directory's key, made by the first host that opens it.
+    /// The directory's key. The first host that opens the directory creates it.
     pub(super) fn key(&self) -> Result<Key, CacheError> {
         self.read_or_make_key().map_err(|source| CacheError::Key { path: self.path.clone(), source })
     }
@@ -99,7 +88,7 @@ impl Directory {
         let unfinished = unfinished_name();
         let mut file = self.create(&unfinished, Mode::RUSR | Mode::WUSR)?;
         let made = file.write_all(&rand::random::<[u8; KEY_BYTES]>()).and_then(|()| file.sync_all()).and_then(|()| {
-            // Unlike renaming, this does not replace the key that another host has made meanwhile.
+            // Unlike a rename, this does not replace a key that another host has created in the meantime.
             match linkat(&self.open, &*unfinished, &self.open, KEY, AtFlags::empty()) {
                 Ok(()) | Err(Errno::EXIST) => Ok(fsync(&self.open)?),
                 Err(error) => Err(error.into()),
@@ -110,8 +99,8 @@ impl Directory {
         self.read_key()?.ok_or_else(|| io::Error::other("it was removed as soon as it was made"))
     }
 
-    /// The key, if it is there and could be one. One that others may read is removed. What never was one is somebody
-    /// else's: a key is there whole or not at all.
+    /// The key, if there is a valid one. A key that other users may read is removed. A file that never was a key
+    /// belongs to another program, because a key is written atomically.
     fn read_key(&self) -> io::Result<Option<Key>> {
         let Some(mut file) = self.open_file(KEY)? else { return Ok(None) };
         let metadata = file.metadata()?;
@@ -122,18 +111,18 @@ impl Directory {
             return Ok(Some(Key::new(bytes)));
         }
         if !metadata.is_file() || metadata.len() != KEY_BYTES as u64 {
-            let problem = format!("{KEY} is no key of this program's; remove it, or name another directory");
+            let problem = format!("{KEY} is not a key of this program; remove it, or use another directory");
             return Err(io::Error::other(problem));
         }
         tracing::warn!(
             file = %self.path.join(KEY).display(),
-            "others may read the key of the cache: a new one is made, and all plugins are compiled anew"
+            "other users may read the key of the cache: a new one is created, and all plugins are compiled again"
         );
         self.remove(KEY)?;
         Ok(None)
     }
 
-    /// The file `name`. None: it is not there. Err: it is not one that a host has written.
+    /// The file `name`. `None` if it does not exist. An error if it cannot have been written by a host.
     pub(super) fn read(&self, name: &str) -> io::Result<Option<File>> {
         let Some(file) = self.open_file(name)? else { return Ok(None) };
         let metadata = file.metadata()?;
@@ -144,7 +133,7 @@ impl Directory {
     }
 
     fn open_file(&self, name: &str) -> io::Result<Option<File>> {
-        // A pipe would keep whoever opens it waiting.
+        // Opening a pipe would block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         match openat(&self.open, name, flags, Mode::empty()) {
             Ok(file) => Ok(Some(file.into())),
@@ -158,8 +147,7 @@ impl Directory {
         Ok(openat(&self.open, name, flags, mode)?.into())
     }
 
-    /// Writes the file `name`, which nobody may write to from then on. It is there with all of `parts`, or as it was
-    /// before.
+    /// Writes the file `name` atomically, with all of `parts`. Afterwards it is not writable.
     pub(super) fn write(&self, name: &str, parts: &[&[u8]]) -> io::Result<()> {
         let unfinished = unfinished_name();
         let mut file = self.create(&unfinished, Mode::RUSR)?;
@@ -169,7 +157,7 @@ impl Directory {
             Ok(fsync(&self.open)?)
         });
         if finished.is_err() {
-            // Nothing that could be read was made; the error that is returned says more.
+            // The temporary file cannot be mistaken for a finished one; the returned error is more important.
             let _ = self.remove(&unfinished);
         }
         finished
@@ -192,7 +180,7 @@ impl Directory {
             if !unfinished && !is_ours(name) {
                 continue;
             }
-            // It may have gone meanwhile.
+            // It may have been removed in the meantime.
             let Ok(stat) = statat(&self.open, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let seconds = u64::try_from(stat.st_mtime).unwrap_or_default();
             entries.push(CachedFile {
@@ -206,7 +194,7 @@ impl Directory {
     }
 }
 
-/// Whether a host may have written the file `name`: the directory may be shared with other programs of the user.
+/// Whether a host may have written the file `name`, because the user's other programs may share the directory.
 fn is_ours(name: &str) -> bool {
     OURS.iter().any(|ending| name.ends_with(ending)) && name.split('.').next().is_some_and(digest::is_sha256)
 }

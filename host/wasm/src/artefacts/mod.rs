@@ -1,9 +1,9 @@
 //! Keeps compiled plugins and their manifests from one run of the host to the next.
 //!
-//! Machine code is only ever read from here: from a directory that nobody else may write to, and only if a seal shows
-//! that a host with this directory's key wrote exactly these bytes for exactly this component and engine. What is not
-//! so is removed and made anew. Nothing here can make loading fail: without the directory, or with a full disk, every
-//! plugin is just compiled each time.
+//! Machine code is only loaded from a directory that no other user may write to, and only if a seal proves that a host
+//! with this directory's key wrote exactly these bytes for exactly this component and engine. Other files are removed
+//! and created again. Nothing here can make loading fail: without the directory, or if the disk is full, every plugin
+//! is compiled each time.
 
 mod bounds;
 mod directory;
@@ -28,40 +28,40 @@ use seal::{Key, Unsealed};
 pub use directory::CacheError;
 pub(crate) use native::from_compiler;
 
-/// Changes when a file of an older host would be misread.
+/// Must be increased when a file of an older host would be misinterpreted.
 const FORMAT: u32 = 1;
 
-/// The artefacts of one directory for one engine. Hosts may share a directory.
+/// The artefacts in one directory for one engine. Several hosts may share a directory.
 #[derive(Debug)]
 pub(crate) struct Artefacts {
     directory: Directory,
     key: Key,
-    /// Names what the code was compiled for.
+    /// Identifies what the code was compiled for.
     engine: String,
     pinned: Mutex<Vec<Weak<Pinned>>>,
     cleaning: Mutex<Cleaning>,
     told: AtomicBool,
 }
 
-/// An artefact that a plugin uses, which is not removed meanwhile.
+/// An artefact in use by a plugin. It is not removed while this exists.
 #[derive(Debug)]
 pub(crate) struct Pinned {
     names: [String; 3],
 }
 
-/// A find in the cache.
+/// A component found in the cache.
 pub(crate) struct Found {
     pub(crate) component: Component,
     /// The size of the component's file.
     pub(crate) size: u64,
-    /// The answer of `describe`. None: it is not known here.
+    /// The answer of `describe`. `None` if it is not in the cache.
     pub(crate) manifest: Option<String>,
     pub(crate) pinned: Arc<Pinned>,
 }
 
-/// A component's script in the cache.
+/// A component's script from the cache.
 pub(crate) struct KeptScript {
-    /// Of the component that it is a part of.
+    /// The digests of the component that contains it.
     pub(crate) digests: Digests,
     pub(crate) script: Arc<str>,
     /// The size of the component's file.
@@ -69,7 +69,7 @@ pub(crate) struct KeptScript {
 }
 
 impl Artefacts {
-    /// Those in the directory `path`, which is made if need be.
+    /// Opens the directory `path`, and creates it if necessary.
     pub(crate) fn open(path: &Path, engine: &Engine) -> Result<Self, CacheError> {
         Self::bounded(path, engine, Bounds::default())
     }
@@ -92,7 +92,7 @@ impl Artefacts {
         self.directory.path()
     }
 
-    /// Finds the component with these `digests`, if its code of this `effort` is here.
+    /// Finds the component with these `digests`, if its code of this `effort` is in the cache.
     pub(crate) fn find(&self, engine: &Engine, digests: &Digests, effort: Effort) -> Option<Found> {
         let name = self.code_name(&digests.code, effort);
         let unsealed = self.unsealed(&name)?;
@@ -105,15 +105,15 @@ impl Artefacts {
         };
         let manifest = self.manifest(&digests.file);
         let pinned = self.pin([name, manifest_name(&digests.file), script_name(&digests.file)]);
-        // When it was used last. An error is that the disk is read-only, and then nothing is removed either.
+        // Records the last use. This fails on a read-only disk, and then nothing is removed either.
         let _ = unsealed.file().set_modified(std::time::SystemTime::now());
         self.clean_when_due();
         Some(Found { component, size: unsealed.note(), manifest, pinned })
     }
 
-    /// Keeps the code of the component with these `digests`, whose file has `size` bytes, and returns it as it is found
-    /// from now on: mapped from the file, so that the system may drop what is not used. None: it could not be kept,
-    /// which is told of.
+    /// Stores the code of the component with these `digests`, whose file has `size` bytes. Returns it in the form in
+    /// which it is found later: mapped from the file, so that the system may drop unused pages. `None` if it could not
+    /// be stored, which is logged.
     pub(crate) fn keep(
         &self,
         engine: &Engine,
@@ -123,23 +123,24 @@ impl Artefacts {
     ) -> Option<Found> {
         self.write(&self.code_name(&digests.code, effort), code, size)?;
         if effort == Effort::Full {
-            // An error is that there is none.
+            // This fails if there is no such file.
             let _ = self.directory.remove(&self.code_name(&digests.code, Effort::Quick));
         }
         self.find(engine, digests, effort)
     }
 
-    /// Keeps the script of the component with these `digests`, whose file has `size` bytes, if it is not here yet.
+    /// Stores the script of the component with these `digests`, whose file has `size` bytes, unless it is stored
+    /// already.
     pub(crate) fn keep_script(&self, digests: &Digests, script: &str, size: u64) {
         let name = script_name(&digests.file);
         match self.unsealed(&name) {
-            // When it was used last, as of the code: it is to be there as long as that.
+            // Records the last use, so that the script is kept as long as the code.
             Some(kept) => drop(kept.file().set_modified(std::time::SystemTime::now())),
             None => drop(self.write(&name, [&*digests.code, script].concat().as_bytes(), size)),
         }
     }
 
-    /// The component whose file has this `digest`, if its script is here.
+    /// The component whose file has this `digest`, if its script is in the cache.
     pub(crate) fn script(&self, digest: &str) -> Option<KeptScript> {
         let kept = self.unsealed(&script_name(digest))?;
         let _ = kept.file().set_modified(std::time::SystemTime::now());
@@ -149,19 +150,18 @@ impl Artefacts {
         Some(KeptScript { digests, script: script.into(), size: kept.note() })
     }
 
-    /// Keeps what `describe` of the component with `digest` answered.
+    /// Stores the answer of `describe` of the component with `digest`.
     pub(crate) fn keep_manifest(&self, digest: &str, manifest: &str) {
         self.write(&manifest_name(digest), manifest.as_bytes(), 0);
     }
 
-    /// Keeps why the component with `digest` is not run within the limits that `terms` names.
+    /// Stores the reason why the component with `digest` is not run within the limits named by `terms`.
     pub(crate) fn keep_refusal(&self, digest: &str, terms: &str, refusal: &[u8]) {
         self.write(&self.refusal_name(digest, terms), refusal, 0);
         self.clean_when_due();
     }
 
-    /// Why the component with `digest` is not run within the limits that `terms` names, and how long ago that was
-    /// found.
+    /// The reason why the component with `digest` is not run within the limits named by `terms`, and its age.
     pub(crate) fn refusal(&self, digest: &str, terms: &str) -> Option<(Vec<u8>, Duration)> {
         let refusal = self.unsealed(&self.refusal_name(digest, terms))?;
         let kept = refusal.file().metadata().and_then(|file| file.modified()).ok()?;
@@ -181,7 +181,7 @@ impl Artefacts {
         match self.directory.write(name, &[content, &end]) {
             Ok(()) => Some(()),
             Err(error) => {
-                // Once: it will be so for each.
+                // Only once, because the others would fail in the same way.
                 if !self.told.swap(true, Ordering::Relaxed) {
                     tracing::warn!(
                         directory = %self.path().display(), %error,
@@ -193,7 +193,7 @@ impl Artefacts {
         }
     }
 
-    /// The file `name`, if it is what this host, or one that shares its key, wrote under this name.
+    /// The file `name`, if this host, or one that shares its key, wrote it under this name.
     fn unsealed(&self, name: &str) -> Option<Unsealed> {
         let file = match self.directory.read(name) {
             Ok(file) => file?,
@@ -214,7 +214,7 @@ impl Artefacts {
     fn reject(&self, name: &str, why: &str) {
         tracing::warn!(
             file = %self.path().join(name).display(), why,
-            "a compiled plugin in the cache is not used: it is removed and made anew"
+            "a compiled plugin in the cache is not used: it is removed and created again"
         );
         if let Err(error) = self.directory.remove(name) {
             tracing::warn!(file = %self.path().join(name).display(), %error, "it cannot be removed; delete it by hand");
@@ -253,7 +253,7 @@ impl Artefacts {
             Ok(entries) => {
                 for name in bounds.surplus(entries, std::time::SystemTime::now(), in_use) {
                     tracing::debug!(file = %self.path().join(&name).display(), "removing what is not used any more");
-                    // Another host may have been faster.
+                    // Another host may have removed it first.
                     let _ = self.directory.remove(&name);
                 }
             }
@@ -275,7 +275,7 @@ fn script_name(digest: &str) -> String {
     format!("{digest}.{FORMAT}.script")
 }
 
-/// Names what `engine` can run: its version, its settings and the processor's features.
+/// Identifies what `engine` can run: its version, its settings and the processor's features.
 fn engine_name(engine: &Engine) -> String {
     use std::hash::Hash as _;
     let mut hasher = digest::Hasher::default();
@@ -286,7 +286,7 @@ fn engine_name(engine: &Engine) -> String {
     name
 }
 
-/// Where artefacts are if nobody says otherwise: `$XDG_CACHE_HOME/windlass`, else `~/.cache/windlass`.
+/// The default directory of artefacts: `$XDG_CACHE_HOME/windlass`, or else `~/.cache/windlass`.
 #[must_use]
 pub fn default_cache_dir() -> Option<PathBuf> {
     let absolute = |variable| std::env::var_os(variable).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute());

@@ -1,4 +1,5 @@
-//! The seal of a file in the cache: who has the directory's key wrote exactly this content under exactly this name.
+//! The seal of a file in the cache. It proves that an owner of the directory's key wrote exactly this content under
+//! exactly this name.
 //!
 //! ```text
 //! content | note: u64, little-endian | MAGIC | HMAC-SHA-256 over the name's length, the name, and all before
@@ -28,18 +29,18 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Why a file is not one of ours.
+/// The reason why a file is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SealError {
     #[error("it cannot be read: {0}")]
     Read(#[from] io::Error),
-    #[error("it has no seal: it was cut off, or is of another program")]
+    #[error("it has no seal: it was truncated, or belongs to another program")]
     None,
-    #[error("its seal does not fit: it was changed, copied from elsewhere, or sealed with another key")]
+    #[error("its seal does not match: it was changed, copied from elsewhere, or sealed with another key")]
     Broken,
 }
 
-/// A file with the content that its seal says; only [`Key::unseal`] makes one.
+/// A file whose seal matches its content. Only [`Key::unseal`] creates one.
 #[derive(Debug)]
 pub(super) struct Unsealed {
     file: File,
@@ -54,7 +55,7 @@ impl Key {
         Self(bytes)
     }
 
-    /// The seal behind `content` in the file `name`; `note` is a number that belongs to it.
+    /// The seal for `content` in the file `name`. `note` is a number that is stored with it.
     pub(super) fn seal(&self, name: &str, content: &[u8], note: u64) -> [u8; END_BYTES] {
         let mut mac = self.mac(name);
         mac.update(content);
@@ -109,7 +110,7 @@ impl Unsealed {
         self.note
     }
 
-    /// The content, read anew and checked anew.
+    /// The content, read and checked again.
     pub(super) fn content(&self) -> io::Result<Vec<u8>> {
         let mut file = &self.file;
         file.seek(SeekFrom::Start(0))?;

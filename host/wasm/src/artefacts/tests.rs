@@ -1,4 +1,4 @@
-//! The cache as hosts use it, and as somebody who would have them run other code finds it.
+//! Tests the cache as hosts use it, and as an attacker finds it who wants them to run other code.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::time::{Duration, SystemTime};
@@ -31,7 +31,7 @@ impl Fixture {
         Artefacts::open(&self.path(), &self.engine).expect("a cache")
     }
 
-    /// A cache that has the component with [`digest`] 1.
+    /// A cache with the component of [`digest`] 1.
     fn filled(&self) -> Artefacts {
         let artefacts = self.open();
         artefacts.keep(&self.engine, (&whole(1), Effort::Full), &self.code, SIZE).expect("kept");
@@ -155,7 +155,7 @@ fn code_that_was_changed_cut_or_put_there_is_removed_and_not_run() {
 }
 
 #[test]
-fn the_code_of_another_component_is_not_taken_for_this_ones() {
+fn the_code_of_another_component_is_not_used() {
     let fixture = Fixture::new();
     let artefacts = fixture.filled();
     let other = fixture.path().join(artefacts.code_name(&digest(2), Effort::Full));
@@ -191,7 +191,7 @@ fn another_engine_has_other_files() {
     assert!(fixture.finds(&ours), "and they stay");
 }
 
-/// Puts a file there as another version of the host would.
+/// Creates a file as another version of the host would.
 fn put(path: &Path, name: &str, content: &[u8], age: Duration) -> PathBuf {
     let file = path.join(name);
     std::fs::write(&file, content).expect("written");
@@ -201,8 +201,8 @@ fn put(path: &Path, name: &str, content: &[u8], age: Duration) -> PathBuf {
     file
 }
 
-/// This test's bytes were made by hand, by what `seal.rs` says of the form: a change of it needs another [`FORMAT`], as
-/// a host of the former version may share the directory.
+/// The bytes of this test were made by hand according to `seal.rs`. A change of that format needs another [`FORMAT`],
+/// because a host of an earlier version may share the directory.
 #[test]
 fn a_file_in_this_formats_fixed_encoding_is_read() {
     let fixture = Fixture::new();
@@ -240,7 +240,7 @@ fn another_versions_artefacts_are_kept_unread_until_unused_for_a_month() {
 }
 
 #[test]
-fn the_pool_has_no_say_in_the_code() {
+fn the_pool_does_not_affect_the_code() {
     let limits = Limits { memory_bytes: 1 << 20, table_elements: 7, ..Limits::default() };
     let pooling = engine::new(&limits, 3, 2).expect("an engine");
     let compiling = engine::for_compiling(&Limits::default(), Effort::Full).expect("an engine");
@@ -255,7 +255,7 @@ fn with_another_key_everything_is_compiled_again() {
     let key = fixture.path().join("windlass-cache.key");
     std::fs::remove_file(&key).expect("removed");
     assert!(!fixture.finds(&fixture.open()));
-    // And a key that others could have read is none.
+    // A key that other users could have read is not valid.
     fixture.filled();
     set_mode(&key, 0o644);
     assert!(!fixture.finds(&fixture.open()));
@@ -272,11 +272,11 @@ fn files_of_another_program_in_the_directory_are_not_touched() {
     let artefacts = Artefacts::bounded(&fixture.path(), &fixture.engine, bounds).expect("a cache");
     drop(artefacts.keep(&fixture.engine, (&whole(3), Effort::Full), &fixture.code, SIZE));
     assert!(theirs.exists());
-    // Least of all a key.
+    // Especially not a key.
     let key = fixture.path().join("windlass-cache.key");
     std::fs::write(&key, "theirs, and longer than ours").expect("written");
     let error = Artefacts::open(&fixture.path(), &fixture.engine).expect_err("no key of ours").to_string();
-    assert!(error.contains("name another directory"), "{error}");
+    assert!(error.contains("use another directory"), "{error}");
     assert_eq!(std::fs::read(&key).expect("still there"), b"theirs, and longer than ours");
 }
 
@@ -319,6 +319,6 @@ fn running_code_survives_the_removal_of_its_file() {
     let found = artefacts.find(&fixture.engine, &whole(1), Effort::Full).expect("there");
     std::fs::remove_dir_all(fixture.path()).expect("removed");
     assert_eq!(found.component.component_type().exports(&fixture.engine).count(), 0);
-    // Keeping more fails, which is told once, and costs nothing else.
+    // Storing more fails, which is logged once and has no further consequences.
     assert!(artefacts.keep(&fixture.engine, (&whole(2), Effort::Full), &fixture.code, SIZE).is_none());
 }

@@ -1,5 +1,5 @@
-//! Calls of the exports that only answer: as one of `reconcile`, in a world in which nothing can be done and equal
-//! requests are equal.
+//! Calls of exports that only answer. They are made like `reconcile`, but in a world without actions, in which equal
+//! requests lead to equal results.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl Question for ChangeBatch {
     }
 }
 
-/// The question of which objects a composer relates to a parent.
+/// The question which objects a composer relates to a parent.
 struct WhichRelated<'a>(&'a Request);
 
 impl Question for WhichRelated<'_> {
@@ -54,11 +54,11 @@ impl Question for WhichRelated<'_> {
     }
 }
 
-/// The memory that a composed object takes while it is read, compared and sent, in lengths of its text.
+/// The memory that a composed object takes while it is parsed, compared and sent, as a multiple of its text's length.
 const WORKED_WITH: usize = 5;
 
-/// Calls `compose` with `request`. The inner error is what the plugin says went wrong. With what is left of the call's
-/// time, and with room for the answer in the memory of all guests, which is waited for.
+/// Calls `compose` with `request`. The inner error is the plugin's own description of its failure. Also returns the
+/// remaining time of the call, and waits for room for the answer in the memory of all guests.
 pub(crate) async fn compose(
     callee: &Callee<'_>,
     request: &CompositionRequest,
@@ -72,7 +72,8 @@ pub(crate) async fn compose(
     Ok((answer, left, held))
 }
 
-/// Calls `map` with `batch`. The inner error is what the plugin says went wrong, or what is wrong with its answer.
+/// Calls `map` with `batch`. The inner error is the plugin's own description of its failure, or says what is wrong with
+/// its answer.
 pub(crate) async fn map(
     callee: &Callee<'_>,
     batch: &ChangeBatch,
@@ -83,8 +84,8 @@ pub(crate) async fn map(
     callee.call(batch, World::Answer(Box::new(world))).await
 }
 
-/// Calls `customize` with `request`. The inner error is what the plugin says went wrong. With what is left of the
-/// call's time.
+/// Calls `customize` with `request`. The inner error is the plugin's own description of its failure. Also returns the
+/// remaining time of the call.
 pub(crate) async fn customize(
     callee: &Callee<'_>,
     request: &Request,
@@ -98,7 +99,7 @@ fn size_of(answer: &Composition) -> usize {
     answer.children.iter().chain(&answer.status).map(String::len).sum()
 }
 
-/// The world of a call of `export`, with what it draws from this `seed`.
+/// The world of a call of `export`, with random data from this `seed`.
 pub(crate) fn world(
     export: &'static str,
     seed: [u8; 32],
@@ -110,13 +111,13 @@ pub(crate) fn world(
     AnswerWorld { export, now, random: StdRng::from_seed(seed), call, counters }
 }
 
-/// The same for one watch: who is called about changes draws the same about each batch.
+/// A seed that is the same for each batch of one watch.
 pub(crate) fn seed_of_watch(batch: &ChangeBatch) -> [u8; 32] {
     seed_of(&[&*batch.controller, &*batch.watch])
 }
 
-/// The same for one parent as long as it lives: what a composer draws would otherwise change with each change of the
-/// parent's, its own new status included, and its children with it, for ever.
+/// A seed that is the same for one parent for its whole life. Otherwise a composer's random data, and with it the
+/// children, would change with each change of the parent, including its own new status, forever.
 pub(crate) fn seed_of_parent(request: &Request) -> [u8; 32] {
     let namespace = request.key.namespace.as_deref().unwrap_or_default();
     let uid = request.uid.as_deref().unwrap_or_default();
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_is_the_parents_and_of_no_attempt() {
+    fn the_seed_depends_on_the_parent_and_not_on_the_attempt() {
         let first = request("u-1", "shop");
         let again = Request { attempt: 3, trace_id: "1".into(), ..first.clone() };
         assert_eq!(seed_of_parent(&first), seed_of_parent(&again));

@@ -1,4 +1,4 @@
-//! The compiler's process: it binds itself, reads one component, compiles it, answers, and is gone.
+//! The compiler's process: it restricts itself, reads one component, compiles it, answers, and exits.
 
 use std::io::{self, BufReader};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,14 +15,14 @@ use crate::text::single_line;
 use super::compile_here;
 use super::order::{Haste, Order, Refusal, answer};
 
-/// How nice a process is that nobody waits for.
+/// The niceness of a process whose result is not urgent.
 const UNHURRIED_NICENESS: i32 = 10;
 
-/// Standard input and output, and what the standard library keeps for itself.
+/// Standard input and output, and some for the standard library itself.
 const OPEN_FILES_MAX: u64 = 16;
 
-/// Is the compiler of another process of this program: see [`Compiler::Process`](super::Compiler::Process). To be
-/// called before anything else is started, for it takes away from this process nearly all that a process can do.
+/// Runs as the compiler of another process of this program: see [`Compiler::Process`](super::Compiler::Process). Call
+/// it before anything else is started, because it takes nearly all rights away from this process.
 #[must_use]
 pub fn compile_child() -> ExitCode {
     match run() {
@@ -45,16 +45,17 @@ fn run() -> io::Result<()> {
     answer(&mut io::stdout().lock(), &answered)
 }
 
-/// A host that is killed leaves nobody behind. Elsewhere the pipes that it closes do the same, a little later.
+/// Makes this process die with the host, so that a killed host leaves none behind. On other systems the closed pipes
+/// have the same effect a little later.
 fn die_with_the_host() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     Ok(())
 }
 
-/// Takes the limits that the system enforces.
+/// Sets the limits that the system enforces.
 fn bind(order: &Order) -> io::Result<()> {
-    // If the machine runs out of memory, let it be this process that goes.
+    // If the machine runs out of memory, this process should be killed first.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     if order.haste == Haste::Unhurried {
         rustix::process::nice(UNHURRIED_NICENESS)?;
@@ -66,7 +67,7 @@ fn bind(order: &Order) -> io::Result<()> {
     if cfg!(target_os = "linux") {
         memory?;
     }
-    // The first signal tells of this limit; the second cannot be caught.
+    // The first signal reports this limit; the second cannot be caught.
     limit(Resource::Cpu, order.cpu_seconds, 1)?;
     limit(Resource::Fsize, 0, 0)?;
     limit(Resource::Core, 0, 0)?;
@@ -74,8 +75,7 @@ fn bind(order: &Order) -> io::Result<()> {
     Ok(())
 }
 
-/// The address space of this process before it has done anything: the program itself, which is not the component's
-/// doing.
+/// The address space of this process before it does anything. It belongs to the program and not to the component.
 fn mapped() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
@@ -89,7 +89,7 @@ fn compile(order: &Order, bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     compile_here(&engine, order, bytes)
 }
 
-/// Some of what fails without memory panics.
+/// Some code panics when it runs out of memory.
 fn fell(why: &str) -> Refusal {
     let memory = ["Cannot allocate memory", "Resource temporarily unavailable", "out of memory", "OutOfMemory"];
     if memory.iter().any(|sign| why.contains(sign)) { Refusal::Memory } else { Refusal::Fell(single_line(why, 500)) }

@@ -1,9 +1,9 @@
-//! From a component's bytes to machine code.
+//! Compiles a component to machine code.
 //!
-//! A compiler is a large program that reads what a stranger wrote. So it works in a process of its own (`child`), which
-//! is this same program under another command, with limits on memory and time that the system enforces, and with
-//! nothing that is worth stealing: whatever it does there, the host and its plugins go on. `process` is the host's side
-//! of it. What it answers is trusted as a compiler in this process would be, for it has the same say: the code is run.
+//! A compiler is a large program whose input is untrusted. So it runs in a process of its own (`child`), which is this
+//! same program under another command. The system enforces its limits on memory and time, and it has access to nothing
+//! worth stealing. Whatever happens there, the host and its plugins go on. `process` is the host's side. The result is
+//! trusted as if it was compiled in this process, because the code will be run.
 
 mod child;
 mod order;
@@ -30,49 +30,49 @@ use order::{Order, Refusal};
 pub(crate) use size::Size;
 pub use size::TooMuch;
 
-/// The compiler of plugins.
+/// How plugins are compiled.
 #[derive(Clone, Debug)]
 pub enum Compiler {
-    /// A process for each, which must do nothing but call [`compile_child`].
+    /// A process for each, which must only call [`compile_child`].
     Process {
-        /// The program, which is to be of the same build as this one: what another compiles is refused.
+        /// The program, which must be of the same build as this one, because the code of other builds is refused.
         program: PathBuf,
-        /// Its arguments.
         arguments: Vec<OsString>,
     },
-    /// This process, whose memory and time it takes without a limit but `compile_deadline`: for tests and benchmarks.
+    /// In this process, whose memory and time it uses without a limit other than `compile_deadline`. For tests and
+    /// benchmarks.
     InProcess,
 }
 
 impl Compiler {
     /// This program itself, with `arguments`.
     pub fn this_program(arguments: Vec<OsString>) -> std::io::Result<Self> {
-        // The file may have been replaced since, or be gone; this is the program that runs.
+        // The file may have been replaced or removed since; this refers to the running program.
         let running = PathBuf::from("/proc/self/exe");
         let program = if running.exists() { running } else { std::env::current_exe()? };
         Ok(Self::Process { program, arguments })
     }
 }
 
-/// Compiling a file was stopped, or fell.
+/// The compiler was stopped or failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum CompileFailure {
-    /// It is made of more than a plugin may be made of.
+    /// The component has more parts than a plugin may have.
     #[error(transparent)]
     TooMuch(#[from] TooMuch),
-    /// More memory than allowed.
+    /// It needed more memory than allowed.
     #[error("compiling it needs more than {} of memory (raise it with `--limit compile-memory=SIZE`)", Bytes(*.limit))]
     Memory {
         /// `Limits::compile_memory_bytes`
         limit: u64,
     },
-    /// More processor time than allowed.
+    /// It used more processor time than allowed.
     #[error("compiling it needs more than {limit:?} of processor time (raise it with `--limit compile-cpu=TIME`)")]
     Cpu {
         /// `Limits::compile_cpu`
         limit: Duration,
     },
-    /// More wall time than allowed.
+    /// It took more wall time than allowed.
     #[error(
         "compiling it had not ended after {limit:?} (if the machine is busy, that is why; raise it with \
          `--limit compile-deadline=TIME`)"
@@ -81,18 +81,18 @@ pub enum CompileFailure {
         /// `Limits::compile_deadline`
         limit: Duration,
     },
-    /// Neither by the host nor by itself.
+    /// It was killed, but not by the host or itself.
     #[error(
         "compiling it was killed by the system, usually because the machine or the container has no memory left; give it \
          more, or lower `--limit compile-memory=SIZE`"
     )]
     Killed,
-    /// A bug of the compiler's.
+    /// A bug of the compiler.
     #[error("the compiler fell over it ({how}); this is a bug in the compiler, and has harmed nothing else{}", trailing(.said))]
     Fell {
         /// Such as `signal SEGV`.
         how: String,
-        /// Its last words.
+        /// Its last output.
         said: String,
     },
 }
@@ -115,7 +115,7 @@ impl CompileFailure {
     }
 }
 
-/// A number of bytes, for people.
+/// A number of bytes, formatted for people.
 struct Bytes(u64);
 
 impl fmt::Display for Bytes {
@@ -124,23 +124,23 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// Names the limits within which a component is compiled and run, and how: with others the same bytes may fare
-/// otherwise.
+/// Identifies the limits within which a component is compiled and run, and the effort. With other terms, the same bytes
+/// may have another result.
 pub(crate) fn terms(limits: &Limits, effort: Effort) -> String {
-    // Another version of ours may refuse other things.
+    // Another version of this program may refuse other components.
     let terms = format!("{} {}", env!("CARGO_PKG_VERSION"), Order::new(limits, (effort, Haste::Awaited), 0).line());
     let mut name = digest::sha256(terms.as_bytes());
     name.truncate(16);
     name
 }
 
-/// Why there is no machine code.
+/// The reason why there is no machine code.
 #[derive(Debug)]
 pub(crate) enum CompileError {
-    /// The bytes are no component that this host can run.
+    /// The bytes are not a component that this host can run.
     Invalid(String),
     Failure(CompileFailure),
-    /// The host could not have it compiled.
+    /// The host could not run the compiler.
     Host(String),
 }
 

@@ -1,5 +1,6 @@
-//! The talk of the host and its compiler over pipes: one line of JSON and the component's bytes there, and one answer
-//! back. The answer's length is said first, so that half an answer is none.
+//! The protocol between the host and its compiler over pipes: one line of JSON and the component's bytes in one
+//! direction, and one answer in the other. The answer begins with its length, so that an incomplete answer is
+//! recognised.
 
 use std::io::{self, BufRead, Read as _, Write};
 
@@ -15,7 +16,7 @@ const ARTEFACT: u8 = b'A';
 const REFUSAL: u8 = b'R';
 const HEADER_BYTES: usize = 9;
 
-/// The component to compile, and within which limits.
+/// The component to compile, and the limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Order {
@@ -23,31 +24,32 @@ pub(super) struct Order {
     pub(super) cpu_seconds: u64,
     pub(super) effort: Effort,
     pub(super) haste: Haste,
-    /// Of calls: a part of the engine's configuration.
+    /// The stack of calls, which is part of the engine's configuration.
     pub(super) stack_bytes: usize,
-    /// The same.
+    /// Part of the engine's configuration too.
     pub(super) metering: Metering,
     pub(super) functions: u32,
     pub(super) function_bytes: u32,
     pub(super) definitions: u32,
-    /// Of all its modules together: each has an image, whether an instance is made of it or not.
+    /// The maximum number of memories of all modules together. Each has an image, whether or not the module is
+    /// instantiated.
     pub(super) memories: u32,
     pub(super) tables: u32,
-    /// That a memory begins with.
+    /// The maximum initial size of a memory.
     pub(super) memory_of_calls: u64,
-    /// That a table begins with.
+    /// The maximum initial number of elements of a table.
     pub(super) table_elements: u64,
-    /// Of the component, which follows.
+    /// The size of the component, which follows.
     bytes: usize,
 }
 
-/// Whether somebody waits for the code.
+/// Whether a caller waits for the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Haste {
-    /// A plugin that does not run yet.
+    /// The plugin does not run yet.
     Awaited,
-    /// Nobody: it is better code for a plugin that runs. Whoever else needs the processors goes first.
+    /// The code is an improvement for a running plugin. Other work has precedence.
     Unhurried,
 }
 
@@ -83,7 +85,7 @@ impl Order {
         serde_json::from_slice(&line).map_err(io::Error::from)
     }
 
-    /// Reads the component. An error also if the host is gone, and with it the rest.
+    /// Reads the component. Also fails if the host is gone, because the rest will not come.
     pub(super) fn read_component(&self, from: &mut impl BufRead) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; self.bytes];
         from.read_exact(&mut bytes)?;
@@ -91,7 +93,7 @@ impl Order {
     }
 }
 
-/// Why there is no artefact, as the compiler says it.
+/// The reason why there is no code, from the compiler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Refusal {
     Invalid(String),
@@ -100,7 +102,6 @@ pub(super) enum Refusal {
     Fell(String),
 }
 
-/// Writes the answer.
 pub(super) fn answer(to: &mut impl Write, answer: &Result<Vec<u8>, Refusal>) -> io::Result<()> {
     let refusal;
     let (kind, body) = match answer {
@@ -116,7 +117,7 @@ pub(super) fn answer(to: &mut impl Write, answer: &Result<Vec<u8>, Refusal>) -> 
     to.flush()
 }
 
-/// The answer, if `said` is the whole of it.
+/// The answer, if `said` is complete.
 pub(super) fn answered(mut said: Vec<u8>) -> Option<Result<Vec<u8>, Refusal>> {
     let (header, body) = said.split_at_checked(HEADER_BYTES)?;
     let length = u64::from_le_bytes(header[1..].try_into().ok()?);
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_whole_or_none() {
+    fn a_cut_answer_is_no_answer() {
         for given in [Ok(b"code".to_vec()), Err(Refusal::Invalid("no".to_owned())), Err(Refusal::Memory)] {
             let mut said = Vec::new();
             answer(&mut said, &given).expect("written");

@@ -1,8 +1,8 @@
-//! The host's side of a compiler's process: starts it, hands it the bytes, takes the answer, and ends it, whatever it
-//! does.
+//! The host's side of a compiler's process: starts it, sends it the bytes, receives the answer, and ends it in any
+//! case.
 //!
-//! All of it happens on one thread, which must be the one that started the process: Linux ends a process that dies with
-//! its parent when the *thread* goes that started it.
+//! All of this happens on one thread, which must be the one that started the process: on Linux, a process that is set
+//! to die with its parent dies when the parent's *thread* ends.
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read, Write as _};
@@ -21,27 +21,28 @@ use crate::text::single_line;
 use super::CompileFailure;
 use super::order::{Haste, Order, Refusal, answered};
 
-/// The most that the code of `component` bytes may be. Machine code is about three times as large as WebAssembly;
-/// images of memories come on top, which a few bytes can ask for, and which the host would have to hold.
+/// The maximum size of the code for a component of `component` bytes. Machine code is about three times as large as
+/// WebAssembly. In addition, there are images of memories, which a few bytes can request, and which the host would have
+/// to hold.
 fn most_answered(component: usize) -> usize {
     (64_usize << 20).saturating_add(component.saturating_mul(16))
 }
 
-/// The most that is kept of its words beside the answer.
+/// The maximum size of the compiler's other output that is kept.
 const KEPT_WORDS_BYTES_MAX: usize = 4096;
-/// More share a machine badly: with the guests, and with each other in what they allocate.
+/// More threads do not share a machine well, neither with the guests nor with each other's allocations.
 const COMPILE_THREADS_MAX: usize = 4;
-/// How often a process that has closed its pipes is looked after.
+/// How often a process that has closed its pipes is checked.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Why there was no artefact.
+/// The reason why there is no code.
 pub(super) enum Ended {
     Refused(Refusal),
     Failed(CompileFailure),
     Host(String),
 }
 
-/// Has `program` compile `bytes`.
+/// Makes `program` compile `bytes`.
 pub(super) fn run(
     program: &Path,
     arguments: &[OsString],
@@ -90,8 +91,8 @@ fn start(program: &Path, arguments: &[OsString], haste: Haste) -> std::io::Resul
         .arg0("windlass")
         .args(arguments)
         .env_clear()
-        // The only two things that it needs to know: how many threads compile, and that each need not reserve its own
-        // heap, for address space is what is limited.
+        // The process only needs to know how many threads compile, and that they should not reserve a heap each,
+        // because address space is limited.
         .env("RAYON_NUM_THREADS", threads.to_string())
         .env("MALLOC_ARENA_MAX", "2")
         .current_dir("/")
@@ -101,11 +102,11 @@ fn start(program: &Path, arguments: &[OsString], haste: Haste) -> std::io::Resul
         .spawn()
 }
 
-/// A process that is gone when this is.
+/// A process that is killed when this is dropped.
 struct Process(Child);
 
 impl Process {
-    /// How it ended. None: it had not at `until`.
+    /// How it ended. `None` if it has not by `until`.
     fn status(&mut self, until: Instant) -> std::io::Result<Option<ExitStatus>> {
         loop {
             if let Some(status) = self.0.try_wait()? {
@@ -121,19 +122,19 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // An error is that it has ended.
+        // This fails if it has ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The data that goes over the pipes.
+/// The data that is exchanged over the pipes.
 struct Pipes<'a> {
-    /// None: all has been said.
+    /// `None` once all input has been sent.
     input: Option<ChildStdin>,
     left: [&'a [u8]; 2],
     output: ChildStdout,
-    /// None: it says no more.
+    /// `None` once it is closed.
     error_output: Option<ChildStderr>,
     answer: Vec<u8>,
     errors: Vec<u8>,
@@ -167,7 +168,7 @@ impl<'a> Pipes<'a> {
         Ok(pipes)
     }
 
-    /// Says and hears what there is, until the process has closed its output.
+    /// Sends and receives data until the process has closed its output.
     fn exchange(&mut self, until: Instant, most: usize, cancelled: &UnixStream) -> std::io::Result<Exchange> {
         let mut buffer = vec![0; 64 << 10];
         loop {
@@ -184,7 +185,7 @@ impl<'a> Pipes<'a> {
             {
                 self.error_output = None;
             }
-            // What it said last matters most.
+            // The end of the output matters most.
             let surplus = self.errors.len().saturating_sub(KEPT_WORDS_BYTES_MAX);
             self.errors.drain(..surplus);
             if hear(&mut self.output, &mut buffer, &mut self.answer)? {
@@ -196,7 +197,7 @@ impl<'a> Pipes<'a> {
         }
     }
 
-    /// Waits for any of the pipes, and returns whether nobody waits for the result any more.
+    /// Waits for any of the pipes. Returns whether the result is not needed any more.
     fn wait(&self, most: Duration, cancelled: &UnixStream) -> std::io::Result<bool> {
         let mut polled = vec![PollFd::new(cancelled, PollFlags::IN), PollFd::new(&self.output, PollFlags::IN)];
         polled.extend(self.error_output.as_ref().map(|errors| PollFd::new(errors, PollFlags::IN)));
@@ -216,7 +217,7 @@ impl<'a> Pipes<'a> {
                 Ok(written) => *part = &part[written..],
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // It has ended, or ends: how tells more.
+                // The process has ended or is ending; its exit status says more.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
                 Err(error) => return Err(error),
             }
@@ -226,7 +227,7 @@ impl<'a> Pipes<'a> {
     }
 }
 
-/// Appends what is there to `to`, and returns whether that was the end of it.
+/// Appends available data to `to`. Returns whether the end was reached.
 fn hear(from: &mut impl Read, buffer: &mut [u8], to: &mut Vec<u8>) -> std::io::Result<bool> {
     match from.read(buffer) {
         Ok(0) => Ok(true),
@@ -239,11 +240,11 @@ fn hear(from: &mut impl Read, buffer: &mut [u8], to: &mut Vec<u8>) -> std::io::R
     }
 }
 
-/// Why a process ended without an answer.
+/// The reason why a process ended without an answer.
 fn failure(status: ExitStatus, said: &str, order: &Order) -> CompileFailure {
     let memory = CompileFailure::Memory { limit: order.memory_bytes };
     let is = |signal: Signal| status.signal() == Some(signal.as_raw());
-    // So Rust says it before it aborts.
+    // Rust prints this before it aborts.
     if said.contains("memory allocation of ") {
         memory
     } else if is(Signal::XCPU) {
@@ -285,7 +286,7 @@ mod tests {
         assert_eq!(failed(1 << 8, ""), "compile-crash");
     }
 
-    /// The fate of an order to `script`, within `deadline`.
+    /// The result of compiling with `script` within `deadline`.
     fn ordered(script: &str, bytes: &[u8], deadline: Duration, cancelled: &UnixStream) -> Result<Vec<u8>, Ended> {
         let arguments = ["-c".into(), script.into()];
         let order = Order::new(&Limits::default(), (Effort::Full, Haste::Awaited), bytes.len());
@@ -297,7 +298,7 @@ mod tests {
         let (cancelled, _waiting) = UnixStream::pair().expect("a pair");
         let ended = ordered("exec sleep 600", &vec![0; 1 << 20], Duration::from_millis(200), &cancelled);
         assert!(matches!(ended, Err(Ended::Failed(CompileFailure::Deadline { .. }))));
-        // Also one that has closed its output.
+        // Also a process that has closed its output.
         let ended = ordered("exec >&- 2>&-; exec sleep 600", &[], Duration::from_millis(200), &cancelled);
         assert!(matches!(ended, Err(Ended::Failed(CompileFailure::Deadline { .. }))));
     }

@@ -1,5 +1,5 @@
-//! Counts the parts of a component before anything of it is compiled: some work grows faster than the bytes that cause
-//! it, and a count says more clearly than a timeout what is wrong.
+//! Counts the parts of a component before it is compiled. Some work grows faster than the number of bytes that cause
+//! it, and a count explains the problem better than a timeout.
 
 use serde::{Deserialize, Serialize};
 use wasmparser::{MemoryType, Parser, Payload};
@@ -8,16 +8,15 @@ use super::Bytes;
 use super::order::Order;
 use crate::engine::TABLE_ELEMENTS_MAX;
 
-/// A component that is made of more than a plugin may be made of.
+/// A component with more parts than a plugin may have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum TooMuch {
-    /// Functions.
     #[error("it has more than {limit} functions (raise it with `--limit functions=N`)")]
     Functions {
         /// `Limits::functions`
         limit: u32,
     },
-    /// The code of one function.
+    /// The code of one function is too large.
     #[error(
         "one of its functions has {found} bytes of code, and {} are allowed; machines write such functions, and compiling \
          them takes ages (raise it with `--limit function=SIZE`)", Bytes(u64::from(*.limit))
@@ -28,7 +27,7 @@ pub enum TooMuch {
         /// How many it has.
         found: u64,
     },
-    /// Types, imports, exports and the like.
+    /// Too many types, imports, exports and the like.
     #[error(
         "it has more than {limit} types, imports, exports, instances and aliases together (raise it with \
          `--limit definitions=N`)"
@@ -37,13 +36,13 @@ pub enum TooMuch {
         /// `Limits::definitions`
         limit: u32,
     },
-    /// Memories: what they begin with becomes a part of the code.
+    /// Too many memories. Their initial contents become part of the code.
     #[error("its modules have more than {limit} memories (raise it with `--limit memories=N`)")]
     Memories {
         /// `Limits::memories`
         limit: u32,
     },
-    /// One memory is too large at its beginning.
+    /// The initial size of one memory is too large.
     #[error(
         "one of its memories begins with {} bytes, and {} are allowed (raise it with `--limit memory=SIZE`)",
         .found, Bytes(*.limit)
@@ -54,16 +53,16 @@ pub enum TooMuch {
         /// How large it is.
         found: u64,
     },
-    /// Tables, for the same reason.
+    /// Too many tables, for the same reason.
     #[error("its modules have more than {limit} tables (raise it with `--limit instances=N`)")]
     Tables {
         /// `Limits::instances`
         limit: u32,
     },
-    /// Elements of one table.
+    /// Too many elements in one table.
     #[error("one of its tables begins with {found} elements, and {limit} are allowed ({})", of_a_table(*.limit))]
     TableElements {
-        /// The less of `Limits::table_elements` and what fits into a table.
+        /// The lower of `Limits::table_elements` and what fits into a table.
         limit: u64,
         /// How many it has.
         found: u64,
@@ -78,21 +77,21 @@ fn of_a_table(limit: u64) -> &'static str {
     }
 }
 
-/// The size of a component, with all modules and components within it.
+/// The size of a component, including all nested modules and components.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) functions: u64,
-    /// The code of the largest one.
+    /// The code size of the largest function.
     pub(crate) function_bytes: u64,
     /// Types, imports, exports and the like.
     pub(crate) definitions: u64,
     pub(crate) memories: u64,
-    /// The bytes with which the largest memory begins.
+    /// The initial size of the largest memory.
     pub(crate) memory_bytes: u64,
-    /// The bytes with which all of them begin.
+    /// The initial size of all memories.
     pub(crate) all_memory_bytes: u64,
     pub(crate) tables: u64,
-    /// The elements with which the largest table begins.
+    /// The initial number of elements of the largest table.
     pub(crate) table_elements: u64,
 }
 
@@ -145,8 +144,8 @@ impl Size {
     }
 }
 
-/// Checks what `bytes` is made of, section by section. What cannot be read is left to the compiler, which says what is
-/// wrong with it.
+/// Checks the parts of `bytes`, section by section. Unreadable parts are left to the compiler, which reports the
+/// problem.
 pub(super) fn check(bytes: &[u8], most: &Order) -> Result<(), TooMuch> {
     let mut size = Size::default();
     for payload in Parser::new(0).parse_all(bytes) {
@@ -157,7 +156,7 @@ pub(super) fn check(bytes: &[u8], most: &Order) -> Result<(), TooMuch> {
     Ok(())
 }
 
-/// The bytes with which a memory begins.
+/// The initial size of a memory in bytes.
 fn first_bytes(memory: &MemoryType) -> u64 {
     let page = 1_u64.checked_shl(memory.page_size_log2.unwrap_or(16)).unwrap_or(u64::MAX);
     memory.initial.saturating_mul(page)
@@ -176,7 +175,7 @@ fn defined(payload: &Payload<'_>) -> u32 {
         Payload::ComponentCanonicalSection(section) => section.count(),
         Payload::ComponentImportSection(section) => section.count(),
         Payload::ComponentExportSection(section) => section.count(),
-        // As nearly nothing, so that many of them are many.
+        // Counted, although they are nearly empty, because there may be many.
         Payload::ModuleSection { .. } | Payload::ComponentSection { .. } | Payload::CustomSection(_) => 1,
         _ => 0,
     }

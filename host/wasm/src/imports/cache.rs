@@ -12,7 +12,7 @@ use crate::imports::{RAISE_RESPONSE, make_room, malformed, too_large};
 use crate::meter::Meter;
 use crate::state::CallState;
 
-/// Objects of a page that are parsed in one go, and in all.
+/// The number of objects of a page that are parsed without a pause.
 const PARSED_TOGETHER_MAX: u32 = 32;
 const PARSED_OBJECTS_MAX: u32 = 1_000;
 
@@ -67,7 +67,7 @@ impl Host for CallState {
     }
 }
 
-/// The host's work within one import call, on the guest's thread: no epoch interrupts it.
+/// The host's work in one import call on the guest's thread, which epochs do not interrupt.
 struct HostWork {
     since: Instant,
 }
@@ -77,7 +77,7 @@ impl HostWork {
         Self { since: Instant::now() }
     }
 
-    /// Between two steps.
+    /// Pauses between two steps if it is time.
     async fn pause(&mut self, meter: &Meter) -> wasmtime::Result<()> {
         if self.since.elapsed() >= LEAVES_THREAD_AFTER {
             meter.give_way()?.await;
@@ -87,8 +87,8 @@ impl HostWork {
     }
 }
 
-/// A page of which each object is parsed: a part at a time, each as it is by then, so that others have the thread in
-/// between.
+/// Lists a page whose objects must be parsed. It is read in parts, each in its current state, so that other calls can
+/// use the thread in between.
 async fn parsed(
     meter: &Meter,
     query: ports::ListQuery,
@@ -106,7 +106,7 @@ async fn parsed(
         };
         let length = part.items.iter().map(|item| item.len()).sum::<usize>();
         let length = u32::try_from(length).unwrap_or(u32::MAX);
-        // A single object is never too large for a page of its own, which would begin here.
+        // A single object is never too large for its own page, which begins here.
         if !page.items.is_empty() && bytes.is_some_and(|bytes| length > bytes) {
             return Ok(Ok(page));
         }
@@ -121,7 +121,7 @@ async fn parsed(
     }
 }
 
-/// One object, if it is no larger than `budget`.
+/// Parses one object, if it is not larger than `budget`.
 fn read(
     state: &mut CallState,
     import: &'static str,

@@ -1,4 +1,4 @@
-//! `clock`: the real time in `reconcile`, that of its beginning in `compose`, a fixed one in `describe`.
+//! `clock`: the real time in `reconcile`, the time of the start in `compose`, and a fixed time in `describe`.
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::clock::{Host, Instant};
 use crate::state::CallState;
@@ -7,7 +7,7 @@ impl Host for CallState {
     fn now(&mut self) -> wasmtime::Result<Instant> {
         self.note_import("clock.now");
         let now = self.now();
-        // Until 2106.
+        // Sufficient until 2106.
         let seconds = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
         Ok(Instant { seconds, nanoseconds: now.subsec_nanos() })
     }

@@ -1,4 +1,4 @@
-//! `config`: the operator's configuration of the plugin, as it was when the call began; empty in `describe`.
+//! `config`: the operator's configuration of the plugin at the start of the call. Empty in `describe`.
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::config::Host;
 use crate::state::CallState;

@@ -1,4 +1,4 @@
-//! `events`: handed to the port, which sends them later.
+//! `events`: passed to the port, which sends them later.
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::events::Host;
 use crate::abi::v0_2_0::bindings::windlass::plugin::types;
@@ -15,7 +15,7 @@ impl Host for CallState {
                 plugin = &*world.call.principal.plugin,
                 controller = &*world.call.controller,
                 key = %world.call.primary_key,
-                "dropped an event of the plugin's: {reason}"
+                "dropped an event of the plugin: {reason}"
             ),
         }
         Ok(())

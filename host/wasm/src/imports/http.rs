@@ -1,6 +1,6 @@
-//! `http`: requests, each asked of the port and carried out in the call's task.
+//! `http`: requests, which are sent to the port and awaited in the call's task.
 //!
-//! Unlike a write, a fetch ends with the call that asked for it: nobody is left who could use the response.
+//! Unlike a write, a fetch ends with the call that requested it, because no other code could use the response.
 
 use windlass_core::call::http::{
     HttpBody, HttpError as CoreError, HttpReason as CoreReason, HttpRequest, HttpResponse,
@@ -16,7 +16,7 @@ impl Host for CallState {
         let left = self.meter.time_left();
         self.enter("http.fetch")?;
         let mut request = from_wit(request);
-        // What comes after the call's end is of no use, so it need not be waited for.
+        // A response after the call's end is of no use.
         request.timeout = Some(request.timeout.map_or(left, |asked| asked.min(left)));
         let (answer, bytes) = ask(self, "http.fetch", request).await?;
         Ok(answer.and_then(|response| self.meter.response(response, bytes)).map(to_wit).map_err(error_to_wit))

@@ -1,5 +1,4 @@
-//! `live`: reads of the API server itself, each asked of the port and carried out in the call's
-//! task.
+//! `live`: reads of the API server itself, which are sent to the port and awaited in the call's task.
 
 use windlass_core::call::ports::ServedQuery;
 use windlass_core::error::ApiReason;
@@ -73,7 +72,7 @@ impl Host for CallState {
     }
 }
 
-/// The question, if it can be asked and the call may read once more.
+/// The question, if it is valid and the call may make another live read.
 fn charged<T>(state: &mut CallState, verb: &'static str, asked: Result<T, Malformed>) -> Result<T, ApiError> {
     let asked = asked.map_err(|reason| malformed(verb, reason))?;
     if state.meter.live_read() {
@@ -87,7 +86,7 @@ fn charged<T>(state: &mut CallState, verb: &'static str, asked: Result<T, Malfor
     Err(refused(ApiReason::TooManyRequests, verb, message))
 }
 
-/// Whether the guest may be handed so many bytes.
+/// Checks whether an answer of `size` bytes may be returned to the guest.
 fn fits(state: &CallState, verb: &'static str, size: usize) -> Result<(), ApiError> {
     let most = state.meter.limits().response_bytes;
     if size <= most {

@@ -1,4 +1,4 @@
-//! `log`: the guest's lines in the host's log.
+//! `log`: writes the guest's lines to the host's log.
 
 use tracing::Level;
 
@@ -17,10 +17,11 @@ impl Host for CallState {
             self.meter.drop_log_line();
             return Ok(());
         }
-        // Before it is cut: a part of a secret is not found.
+        // Before the text is truncated, because a part of a secret would not be found.
         let message = text::single_line(&self.redacted(&message), limit);
         if self.world.call().is_none() {
-            // Refused when `describe` has ended: it may be a runtime, whose words of a panic come one by one.
+            // It is refused only after `describe` has ended, because it may be a runtime that prints a panic piece by
+            // piece.
             self.note_said("log.log", &message);
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! `metrics`: values for the port, which keeps those that fit what the manifest declares.
+//! `metrics`: values for the port, which keeps those that match the manifest's declarations.
 
 use windlass_core::call::ports::MetricChange;
 
@@ -28,7 +28,8 @@ fn record(
     labels: &[(String, String)],
 ) -> wasmtime::Result<()> {
     state.note_import(import);
-    // Not counted as a host call: like a line of the log, one too many is dropped and does not end the call.
+    // This does not count as a host call: like a log line, a value beyond the limit is dropped and does not end the
+    // call.
     let is_within = state.meter.metric_value();
     let world = state.reconcile(import)?;
     if is_within {

@@ -1,6 +1,7 @@
-//! The imports of a guest, one file per interface of `wit/`. Each counts the call, checks what came, and asks a port.
+//! The imports of a guest, one file per interface of `wit/`. Each counts the call, checks its arguments, and asks a
+//! port.
 
-// The interface answers with errors of some 250 bytes, and most are moved once.
+// The interface returns errors of about 250 bytes, and most are moved once.
 #![allow(clippy::result_large_err, reason = "the generated functions return them")]
 
 mod cache;
@@ -29,15 +30,15 @@ use crate::abi::v0_2_0::convert;
 use crate::meter::RAISE_RESPONSE;
 use crate::state::{CallState, HostFailed};
 
-// The interface has types only.
+// The interface consists of types only.
 impl types::Host for CallState {}
 
-/// The answer to something that cannot be asked.
+/// The answer to an invalid request.
 fn malformed(verb: &'static str, message: convert::Malformed) -> types::ApiError {
     refused(ApiReason::Invalid, verb, message)
 }
 
-/// The answer where a limit of the host's has been reached that does not stop the guest.
+/// The answer when a limit is exceeded that does not stop the guest.
 fn too_large(verb: &'static str, message: String) -> types::ApiError {
     refused(ApiReason::TooLarge, verb, message)
 }
@@ -46,10 +47,10 @@ fn refused(reason: ApiReason, verb: &'static str, message: String) -> types::Api
     convert::api_error(ApiError::refused(reason, verb, "", None, message))
 }
 
-/// Asks `question`, and waits for the answer without the call's CPU permit. Returns it with about how many bytes it
-/// has, for which there is room then.
+/// Asks `question`, and waits for the answer without the call's CPU permit. Reserves memory for the answer, and returns
+/// it with its approximate size in bytes.
 ///
-/// When the call is cancelled, what waits to be sent is not sent; what has been sent is the port's to settle (ADR 5).
+/// If the call is cancelled, unsent requests are dropped. The port settles those that were sent (ADR 5).
 async fn ask<Q: TypedAsk>(
     state: &mut CallState,
     import: &'static str,
@@ -67,16 +68,16 @@ async fn ask<Q: TypedAsk>(
     };
     state.give_back(requests);
     state.waiting_in = None;
-    // What a port has done that panicked is not known here, so the call must not go on.
+    // After a panic, it is not known what the port has done, so the call must not continue.
     let answer = done.map_err(|panic| HostFailed::in_import(import, panics::cause(&*panic)))?;
     let bytes = answer.bytes();
-    // The few names in the answer to a claim are not worth a page.
+    // The few names in the answer to a claim need hardly any memory.
     make_room(state, if matches!(answer, Answer::Claim(_)) { 0 } else { bytes }).await;
     Ok((Q::answer(answer), bytes))
 }
 
-/// Has room in the memory of all guests for an answer of `bytes`, which the host has until the guest does, and for what
-/// the call's writes have left.
+/// Reserves memory of all guests for an answer of `bytes`, which the host holds until the guest does, and for the
+/// objects that the call's writes have left.
 async fn make_room(state: &mut CallState, bytes: usize) {
     state.meter.have_beside(bytes).await;
     if let Some(call) = state.world.call() {

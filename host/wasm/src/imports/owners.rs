@@ -1,5 +1,5 @@
-//! `owners`: claims, each asked of the port and carried out in the call's task. The port settles the writes that a
-//! claim has sent, also when this call is cancelled.
+//! `owners`: claims, which are sent to the port and awaited in the call's task. If the call is cancelled, the port
+//! still settles the writes that a claim has sent.
 
 use windlass_core::call::ports::OwnerClaim;
 
@@ -26,7 +26,7 @@ impl Host for CallState {
         };
         let (claimed, size) = ask(self, "owners.claim", claim).await?;
         if size > self.meter.limits().response_bytes {
-            // Its effects are there, and a claim of fewer, or the next of the same, tells of them.
+            // The claim has taken effect. A claim of fewer objects, or the next one, will return them.
             let message = format!("it was carried out, but the answer has {size} bytes ({RAISE_RESPONSE})");
             return Ok(Err(vec![too_large("claim", message)]));
         }

@@ -1,4 +1,4 @@
-//! `random`: secure in `reconcile`, from a seed that follows from the request in `compose`, from a fixed one in
+//! `random`: secure in `reconcile`, from a seed derived from the request in `compose`, and from a fixed seed in
 //! `describe`.
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::random::Host;

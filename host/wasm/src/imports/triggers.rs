@@ -1,4 +1,4 @@
-//! `triggers`: why the call is made now.
+//! `triggers`: the reasons for the call.
 
 use crate::abi::v0_2_0::bindings::windlass::plugin::triggers::{Host, Trigger};
 use crate::abi::v0_2_0::convert;

@@ -1,4 +1,4 @@
-//! `writes`: mutations, each asked of the port. What has been sent goes on when the call ends (ADR 5).
+//! `writes`: mutations, which are sent to the port. A mutation that was sent continues when the call ends (ADR 5).
 
 use windlass_core::call::ports::CollectionDeletion;
 use windlass_core::error::{ApiError as CoreError, ApiReason};
@@ -14,7 +14,7 @@ use crate::imports::{RAISE_RESPONSE, ask, malformed, refused, too_large};
 use crate::limits::Value;
 use crate::state::CallState;
 
-/// The guest's answer: the new object, or none if nothing is left.
+/// The guest's answer: the new object, or `None` if nothing is left.
 type WriteAnswer = Result<Option<String>, ApiError>;
 
 impl Host for CallState {
@@ -73,7 +73,7 @@ impl Host for CallState {
     async fn batch(&mut self, operations: Vec<wit::Operation>) -> wasmtime::Result<Vec<WriteAnswer>> {
         const IMPORT: &str = "writes.batch";
         self.enter(IMPORT)?;
-        // Before anything is sent: a guest that wants too much must not get a part of it.
+        // Checked before anything is sent, so that a batch that exceeds the limit is not sent in part.
         self.meter.writes(operations.len())?;
         for _ in &operations {
             self.meter.host_call()?;
@@ -81,7 +81,7 @@ impl Host for CallState {
         self.meter.written(operations.iter().map(body_bytes).sum())?;
         let limits = self.meter.limits();
         let (limit, budget) = (limits.write_bytes, limits.response_bytes);
-        // Of what is sent only the verb is kept here: bodies are large, and calls wait long.
+        // Only the verbs of the sent operations are kept here, because bodies are large and calls may wait long.
         let mut to_send = Vec::new();
         let verbs: Vec<_> = operations
             .into_iter()
@@ -106,7 +106,7 @@ impl Host for CallState {
     }
 }
 
-/// The operation, if it can be asked for.
+/// The operation, if it is valid.
 fn checked(operation: wit::Operation, limit: usize) -> Result<Operation, ApiError> {
     let verb = verb(&operation);
     let operation = convert::operation(operation).map_err(|reason| malformed(verb, reason))?;
@@ -118,7 +118,7 @@ fn checked(operation: wit::Operation, limit: usize) -> Result<Operation, ApiErro
     Ok(operation)
 }
 
-/// The length of a body as the guest handed it over, however little there may be of use in it.
+/// The length of a body as the guest passed it, including parts without any use.
 fn body_bytes(operation: &wit::Operation) -> usize {
     match operation {
         wit::Operation::Create(write) | wit::Operation::Update(write) | wit::Operation::Apply(write) => {
@@ -159,7 +159,8 @@ async fn write(
     Ok(written.map_err(convert::api_error).and_then(|object| fitting(verb, object.as_deref(), &mut left)))
 }
 
-/// The object that a write returned, if it is no larger than what is `left` of what one import call may return.
+/// The object that a write returned, if it is not larger than `left`, the remaining part of what one import call may
+/// return.
 fn fitting(verb: &'static str, object: Option<&str>, left: &mut usize) -> WriteAnswer {
     let size = object.map_or(0, str::len);
     if size > *left {
@@ -170,7 +171,7 @@ fn fitting(verb: &'static str, object: Option<&str>, left: &mut usize) -> WriteA
     Ok(object.map(str::to_owned))
 }
 
-/// A port that answers for fewer operations than it was given has a bug; what became of the others is not known.
+/// A port that answers fewer operations than it received has a bug. The outcome of the others is not known.
 fn lost(verb: &'static str) -> CoreError {
     CoreError::refused(ApiReason::UnknownOutcome, verb, "", None, "the host lost the result of this operation")
 }

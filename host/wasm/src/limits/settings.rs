@@ -1,6 +1,6 @@
-//! The limits that an operator may set: their names, and between what they may be.
+//! The limits that an operator may set, with their names and ranges.
 //!
-//! Who reads a command line turns a text into the number here; what a number means is the same for all of them.
+//! The parser of a command line converts a text to the number; the meaning of the number is defined here.
 
 use std::time::Duration;
 
@@ -9,9 +9,7 @@ use super::Limits;
 /// The unit of a setting's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Bytes.
     Bytes,
-    /// How many.
     Count,
     /// Milliseconds.
     Time,
@@ -20,15 +18,13 @@ pub enum Unit {
 /// A limit that can be set.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// As it is called, for the most part like the label of its overrun.
+    /// Its name, in most cases the label of its overrun.
     pub name: &'static str,
     /// The unit of its number.
     pub unit: Unit,
-    /// The least that it may be.
     pub least: u64,
-    /// The most that it may be.
     pub most: u64,
-    /// The thing that it bounds.
+    /// A description of the limit, for help texts.
     pub about: &'static str,
     field: fn(&mut Limits) -> Field<'_>,
 }
@@ -41,10 +37,10 @@ enum Field<'a> {
     Time(&'a mut Duration),
 }
 
-/// A number that a limit cannot be.
+/// A number that a limit cannot have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetLimitError {
-    /// Less than makes sense, or more than this host allows.
+    /// Lower than makes sense, or higher than this host allows.
     #[error("it is outside of what the limit may be")]
     Range {
         /// `Setting::least`
@@ -60,7 +56,6 @@ const SECOND: u64 = 1_000;
 const MINUTE: u64 = 60 * SECOND;
 
 impl Setting {
-    /// All of them.
     pub const ALL: [Self; 29] = [
         bytes("memory", (MI, 512 * MI), "linear memory of a call", |it| Field::Bytes(&mut it.memory_bytes)),
         time("cpu", (10, 10 * MINUTE), "processor time of a call", |it| Field::Time(&mut it.cpu)),
@@ -135,14 +130,14 @@ impl Setting {
         }),
     ];
 
-    /// The one that is called so.
+    /// The setting with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         const ALL: &[Setting] = &Setting::ALL;
         ALL.iter().find(|setting| setting.name == name)
     }
 
-    /// Its number in `limits`. None: it follows from the machine.
+    /// Its number in `limits`. `None` if it depends on the machine.
     #[must_use]
     pub fn value(&self, limits: &Limits) -> Option<u64> {
         let mut limits = limits.clone();
@@ -155,7 +150,7 @@ impl Setting {
         })
     }
 
-    /// Whether it may be `value`.
+    /// Checks whether it may be set to `value`.
     pub fn check(&self, value: u64) -> Result<(), SetLimitError> {
         if (self.least..=self.most).contains(&value) {
             Ok(())

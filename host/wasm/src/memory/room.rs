@@ -1,7 +1,7 @@
-//! Room in the guests' memory for the objects that a call's writes have left.
+//! Reserves memory of the guests for the objects that a call's writes have left.
 //!
-//! An overlay cannot wait: the write is done. So it takes what is free; without it, it keeps little on credit, for
-//! which the call waits before it goes on (`Meter::pay_for`), and the rest not at all.
+//! An overlay cannot wait, because the write is done. So it takes free memory. If there is none, it keeps a small
+//! amount on credit, for which the call waits before it goes on (`Meter::pay_for`), and drops the rest.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use windlass_core::cache::overlay::Room;
 
 use super::{GuestMemory, Share, pages};
 
-/// A call's room for what it has written.
+/// A call's memory for the objects that it has written.
 #[derive(Debug)]
 struct OverlayRoom {
     memory: Arc<GuestMemory>,
@@ -19,7 +19,7 @@ struct OverlayRoom {
 }
 
 impl GuestMemory {
-    /// Room for what a call of the plugin with `share` has written, empty as yet.
+    /// Memory for the objects that a call of the plugin with `share` has written, initially empty.
     pub(crate) fn room(self: &Arc<Self>, share: &Share) -> Arc<dyn Room> {
         let held = Mutex::new(share.pages.nothing());
         Arc::new(OverlayRoom { memory: self.clone(), share: share.clone(), held })

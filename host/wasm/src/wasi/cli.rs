@@ -1,5 +1,5 @@
-//! `wasi:cli`: what a guest prints is the plugin's log, by standard output as `info`, by standard error as `warn`. The
-//! rest is the crate's: no arguments, no environment, no terminal, an input that has ended.
+//! `wasi:cli`: text that a guest prints goes to the plugin's log, from standard output as `info`, from standard error
+//! as `warn`. The rest comes from the crate: no arguments, no environment, no terminal, and an input that has ended.
 
 use bytes::Bytes;
 use tracing::Level;
@@ -31,7 +31,7 @@ impl CallState {
         Ok(self.table().push(stream)?)
     }
 
-    /// Logs what was written since the last time.
+    /// Logs the text that was written since the last time.
     pub(super) fn log_printed(&mut self) {
         for (output, bytes) in self.wasi().printed.take() {
             print(self, output, &bytes);
@@ -60,7 +60,7 @@ impl OutputStream for LogStream {
     }
 
     fn write_zeroes(&mut self, length: usize) -> StreamResult<()> {
-        // One more is too much already.
+        // One byte more than the limit is already too much.
         self.write(vec![0; length.min(WASI_WRITE_BYTES_MAX + 1)].into())
     }
 
@@ -76,14 +76,14 @@ impl OutputStream for LogStream {
 /// The guest writes `bytes` to `output`.
 fn print(state: &mut CallState, output: Output, bytes: &[u8]) {
     let limit = state.meter.limits().log_line_bytes;
-    // Taken out meanwhile: to tell a line takes the whole state.
+    // Taken out temporarily, because logging a line needs the whole state.
     let mut unended = std::mem::take(state.wasi().unended(output));
     let config = state.world.call().map(|call| call.config.clone());
     unended.add(bytes, limit, config.as_ref(), |line| tell(state, output, &line));
     *state.wasi().unended(output) = unended;
 }
 
-/// The call has ended, and with it the lines that have not.
+/// The call has ended, and with it its unfinished lines.
 pub(crate) fn end_lines(state: &mut CallState) {
     for output in [Output::Stdout, Output::Stderr] {
         if let Some(line) = state.used_wasi().and_then(|wasi| wasi.unended(output).end()) {
@@ -98,7 +98,7 @@ fn tell(state: &mut CallState, output: Output, line: &str) {
     if !is_kept || !state.looks_for_secrets_in(line.len(), may_explain) {
         return state.meter.drop_log_line();
     }
-    // Before it is cut: a part of a secret is not found.
+    // Before the line is truncated, because a part of a secret would not be found.
     let line = state.redacted(line).into_owned();
     let limit = state.meter.limits().log_line_bytes;
     pieces(&line, limit).for_each(|piece| tell_piece(state, output, &single_line(piece, limit)));

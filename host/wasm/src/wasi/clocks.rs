@@ -1,4 +1,4 @@
-//! `wasi:clocks`: the clocks of the call, as the plugin's own import has them.
+//! `wasi:clocks`: the clocks of the call, as in the plugin's own import.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl CallState {
     }
 }
 
-/// A time of the monotonic clock, in nanoseconds. Whoever polls it has to show it the clock first ([`Timer::show`]).
+/// A time of the monotonic clock, in nanoseconds. Before it is polled, the clock must be shown to it ([`Timer::show`]).
 struct Time {
     when: u64,
     timer: Arc<Timer>,

@@ -1,5 +1,5 @@
-//! `wasi:io`: what the crate does with its table of handles, but each wait is the call's: it gives the CPU permit up,
-//! counts against the deadline, and passes at once where time stands still. What is written goes to the log at once.
+//! `wasi:io`: as in the crate, except that each wait is a wait of the call: it returns the CPU permit, counts against
+//! the deadline, and passes at once if time stands still. Written text goes to the log at once.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable, Pollable, 
 use crate::state::CallState;
 use crate::wasi_state::{WASI_HANDLES_MAX, WASI_WRITE_BYTES_MAX, WasiError};
 
-/// Bytes that the host reads for one pollable of a `poll`, where fuel tells the processor time.
+/// The bytes that the host is charged for reading one pollable of a `poll`, if fuel measures the processor time.
 const POLLED_BYTES: usize = 64;
 
-/// A recording has every reading of the monotonic clock, and replay hands them out one by one. So how often a function
-/// here reads it must not change: `poll` twice, `block` and `ready` once, streams never.
+/// A recording contains every reading of the monotonic clock, and a replay returns them one by one. So the number of
+/// readings of each function here must not change: `poll` twice, `block` and `ready` once, streams never.
 impl CallState {
     /// Waits until one of `pollables` is ready, and returns the time at which it is. Reads the clock once.
     async fn wait_for(&mut self, pollables: &[Resource<DynPollable>]) -> wasmtime::Result<u64> {
@@ -37,14 +37,14 @@ impl CallState {
         }
         let never = if has_open_bodies { WasiError::OpenBody } else { WasiError::NeverReady };
         let (due, left) = due.zip(left).ok_or(never)?;
-        // After a wait for requests that took as long, none of it is left.
+        // If the wait for requests took as long, nothing of it is left.
         if !self.passes_at_once(left) && requests.is_empty() {
             self.rest(left).await?;
         }
         Ok(due)
     }
 
-    /// The places of those of `pollables` that are ready when the clock shows `now`. None: no pollable is ready.
+    /// The indices of those of `pollables` that are ready when the clock shows `now`. `None` if none is.
     fn ready_at(&mut self, now: u64, pollables: &[Resource<DynPollable>]) -> wasmtime::Result<Option<Vec<u32>>> {
         let wasi = self.wasi();
         wasi.timer.show(now);
@@ -53,9 +53,9 @@ impl CallState {
         poll::Host::poll(&mut wasi.table, pollables).now_or_never().transpose()
     }
 
-    /// Lets `time` pass, as the call's own wish.
+    /// Lets `time` pass, because the call wants it.
     async fn rest(&mut self, time: Duration) -> wasmtime::Result<()> {
-        // After each it queues for its CPU permit with its clock stopped, so they are counted.
+        // After each wait, the call queues for its CPU permit with its clock suspended, so the waits are counted.
         self.meter.host_call()?;
         if self.meter.memory().has_kept_back() {
             return Err(WasiError::Rests.into());
@@ -73,7 +73,7 @@ impl CallState {
         Ok(())
     }
 
-    /// Checks that `stream`, an input or an output stream, is ready: each of them always is.
+    /// Checks that `stream`, an input or an output stream, is ready, as each of them always is.
     fn check_ready<S: Pollable>(&mut self, stream: &Resource<S>) -> StreamResult<()> {
         let stream = self.table().get_mut(&Resource::<S>::new_borrow(stream.rep()));
         let is_ready = stream.map_err(|error| StreamError::Trap(error.into()))?.ready().now_or_never();
@@ -93,7 +93,7 @@ impl poll::Host for CallState {
         let due = self.wait_for(&pollables).await?;
         let now = self.monotonic().max(due);
         let mut ready = self.ready_at(now, &pollables)?.ok_or(WasiError::NeverReady)?;
-        // The crate sorts by places in its table, which depend on the earlier calls of an instance.
+        // The crate's order depends on positions in its table, and thus on earlier calls of an instance.
         ready.sort_unstable();
         Ok(ready)
     }
@@ -253,7 +253,7 @@ mod tests {
     use crate::meter::tests::meter;
     use crate::state::World;
 
-    /// A state in which time stands still, so waits pass at once.
+    /// A state in which time stands still, so that waits pass at once.
     fn state(limits: Limits) -> CallState {
         CallState::new(meter(limits), World::Parked, None, wasmtime::Engine::default())
     }
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn printed_bytes_and_polled_handles_take_fuel_where_it_tells_the_time() {
+    fn printed_bytes_and_polled_handles_take_fuel() {
         // As much as 1,000 bytes take.
         let by_fuel =
             || state(Limits { cpu: Duration::from_micros(10), metering: Metering::Fuel, ..Limits::default() });

@@ -1,6 +1,6 @@
-//! The names of WASI that there are here, and what a component meets there.
+//! The supported names of WASI, and what a component gets from each.
 
-/// The packages of WASI 0.2, each with the words for what a component meets there.
+/// The packages of WASI 0.2, each with a description of what a component gets.
 const PACKAGES: [(&str, &str); 7] = [
     ("cli", "no arguments, environment or terminal; what it prints is logged; `exit` fails the call"),
     ("clocks", "the host's clocks; in `describe` and `compose` they stand still"),
@@ -11,7 +11,8 @@ const PACKAGES: [(&str, &str); 7] = [
     ("http", "requests to granted hosts, as by `windlass:plugin/http`; none in `describe` and `compose`"),
 ];
 
-/// The words for what a component meets at the import `name`. None: it is not of the WASI that this host gives.
+/// A description of what a component gets from the import `name`. `None` if this host does not provide that part of
+/// WASI.
 #[must_use]
 pub fn met_at(name: &str) -> Option<&'static str> {
     let (package, rest) = name.strip_prefix("wasi:")?.split_once('/')?;

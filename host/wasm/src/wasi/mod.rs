@@ -1,9 +1,9 @@
-//! WASI 0.2 for components that a stock toolchain makes, by the crate `wasmtime-wasi` (ADR 37).
+//! WASI 0.2 for components built by stock toolchains, based on the crate `wasmtime-wasi` (ADR 37).
 //!
-//! Time, chance and the log are those of the plugin's own interface, so the same promises hold here: `describe` and
-//! `compose` get fixed ones, and a call can be made again. So the interfaces that need them are ours; they see the
-//! call, which the crate's own clocks and generators could not. All others are the crate's, with nothing to give: no
-//! arguments, no directory, no socket. `refuse` answers for what the crate lacks.
+//! Time, random data and the log are those of the plugin's own interface, so the same guarantees hold: `describe` and
+//! `compose` get fixed values, and a call can be repeated. The interfaces for them are implemented here, because they
+//! need the call, which the crate's own clocks and generators cannot access. All others are the crate's, without
+//! resources: no arguments, no directory, no socket. `refuse` handles what the crate lacks.
 
 mod cli;
 mod clocks;
@@ -24,7 +24,7 @@ use wasmtime_wasi::{WasiCtxView, WasiView};
 
 use crate::state::CallState;
 
-/// The crate needs its context and its table. Each of its functions asks for them here, and so is counted.
+/// The crate needs its context and its table. Each of its functions gets them here, and so is counted.
 impl WasiView for CallState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         let wasi = self.called().wasi();
@@ -38,8 +38,8 @@ impl CallState {
     }
 }
 
-/// Gives `component` what it imports of WASI, beside what `linker` has. A later definition replaces an earlier one: the
-/// crate's replace refusals, and ours the crate's.
+/// Adds the imports of WASI in `component` to `linker`. A later definition replaces an earlier one: the crate's
+/// definitions replace refusals, and this module's replace the crate's.
 pub(crate) fn define(linker: &mut Linker<CallState>, component: &Component) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
     refuse::define(linker, component)?;

@@ -1,4 +1,4 @@
-//! `wasi:random`: the randomness of the call. There is no worse one to be had for less.
+//! `wasi:random`: the random data of the call. The insecure generator has the same source.
 
 use crate::state::CallState;
 use wasmtime_wasi::p2::bindings::random::{insecure, insecure_seed, random};

@@ -1,11 +1,11 @@
-//! Refusals, for the imports of WASI that `wasmtime-wasi` and `wasmtime-wasi-http` lack: unstable interfaces, and
+//! Refusals for the imports of WASI that `wasmtime-wasi` and `wasmtime-wasi-http` lack: unstable interfaces, and
 //! functions that later versions of 0.2 add.
 //!
-//! A toolchain has its programs import these whether they use them or not. How to refuse follows from the types that
-//! the component brings along: an error that means "not permitted" where there is one, an empty list, no value. Only
-//! where a type has no such answer is the guest stopped. So no function needs code of its own here.
+//! A toolchain makes its programs import these whether they use them or not. How to refuse follows from the types in
+//! the component: an error that means "not permitted" if there is one, an empty list, or no value. The guest is stopped
+//! only if a type has no such answer. So no function needs code of its own here.
 //!
-//! The component is not trusted: what it says of its imports is bounded before anything is made of it.
+//! The component is not trusted: its declarations of imports are limited before they are used.
 
 use std::sync::Arc;
 
@@ -24,32 +24,35 @@ use crate::state::CallState;
 use crate::wasi_http_state::{FutureResponse, OutgoingBody};
 use crate::wasi_state::WasiError;
 
-/// The version of WASI that `wasmtime-wasi` and `wasmtime-wasi-http` define. The linker gives an importer of another
-/// 0.2.x the instance with this version, and only this one.
+/// The version of WASI that `wasmtime-wasi` and `wasmtime-wasi-http` define. For an import of another 0.2.x, the linker
+/// uses the instance with this version, and no other.
 pub(super) const GIVEN_VERSION: &str = "0.2.12";
 
-/// The cases of WASI's error types that say so, the best first.
+/// The cases of WASI's error types that mean a refusal, the best first.
 const REFUSALS: [&str; 5] = ["not-permitted", "access-denied", "HTTP-request-denied", "forbidden", "not-supported"];
 
-/// Functions and types of all imported interfaces together: WASI 0.2 has some 400, with HTTP.
+/// The maximum number of functions and types in all imported interfaces together. WASI 0.2 has about 400, including
+/// HTTP.
 const IMPORTED_ITEMS_MAX: usize = 2_048;
-/// The longest name of one.
+/// The maximum length of a name.
 const SHOWN_NAME_BYTES_MAX: usize = 120;
-/// Types within the types of their parameters.
+/// The maximum number of types nested in the types of parameters.
 const PARAMETER_TYPES_MAX: usize = 100_000;
 
 /// An object of an interface that is only refused.
 struct Nothing;
 
-/// The component says that WASI has what it does not have.
+/// The component declares WASI to have something that it does not have.
 #[derive(Debug, thiserror::Error)]
 #[error("it imports more of WASI than there is: {0}")]
 struct NotWasi(&'static str);
 
-/// Has `linker` refuse all of WASI that `component` imports. What is given is defined after this, in its place.
+/// Makes `linker` refuse everything of WASI that `component` imports. Supported parts are defined later and replace
+/// this.
 pub(super) fn define(linker: &mut Linker<CallState>, component: &Component) -> wasmtime::Result<()> {
     let engine = linker.engine().clone();
-    // Of all imports up to here: an interface names again what it takes from another, and that is defined there.
+    // Covers the imports so far: an interface repeats the names of types that it takes from another one, where they are
+    // defined.
     let mut known = Vec::new();
     let (mut items, mut types) = (0, 0);
     for (name, import) in component.component_type().imports(&engine) {
@@ -91,8 +94,8 @@ fn in_given_version(name: &str) -> String {
     format!("{interface}@{GIVEN_VERSION}")
 }
 
-/// Refuses types whose values take the host far more memory than wasmtime charges the guest for: many sets of flags,
-/// each of which is a list of names. `types` counts what was looked at.
+/// Refuses types whose values take far more memory in the host than wasmtime charges the guest for, namely many sets of
+/// flags, each of which is a list of names. `types` counts the examined types.
 fn check(ty: &Type, is_repeated: bool, types: &mut usize) -> Result<(), NotWasi> {
     *types += 1;
     if *types > PARAMETER_TYPES_MAX {
@@ -141,7 +144,7 @@ fn define_function(
     })
 }
 
-/// Gives the handles within a parameter back: wasmtime counts those that were lent, and the others are ours now.
+/// Drops the handles within a parameter: wasmtime counts borrowed ones, and the host now owns the others.
 fn let_go(store: &mut StoreContextMut<'_, CallState>, value: &Val) -> wasmtime::Result<()> {
     match value {
         Val::Resource(handle) => let_handle_go(store, *handle),
@@ -196,7 +199,7 @@ fn delete<T: 'static>(table: &mut ResourceTable, resource: Resource<T>) -> wasmt
     Ok(())
 }
 
-/// The value of type `ty` that says no. None: it has none.
+/// The value of type `ty` that means a refusal. `None` if there is none.
 fn refusal(store: &mut StoreContextMut<'_, CallState>, ty: &Type) -> wasmtime::Result<Option<Val>> {
     Ok(match ty {
         Type::Result(result) => match result.err() {
@@ -210,7 +213,7 @@ fn refusal(store: &mut StoreContextMut<'_, CallState>, ty: &Type) -> wasmtime::R
             let nothing = store.data_mut().table().push(Nothing)?;
             Some(Val::Resource(nothing.try_into_resource_any(store)?))
         }
-        // Of what never comes: it is ready, and then there is an error.
+        // A pollable for something that never comes: it is ready, and then there is an error.
         Type::Own(ty) if *ty == ResourceType::host::<DynPollable>() => {
             let ready = store.data_mut().pollable_from(0)?;
             Some(Val::Resource(ready.try_into_resource_any(store)?))
@@ -219,7 +222,7 @@ fn refusal(store: &mut StoreContextMut<'_, CallState>, ty: &Type) -> wasmtime::R
     })
 }
 
-/// The case of an error type that says no. None: it has none.
+/// The case of an error type that means a refusal. `None` if there is none.
 fn refusing_case(error: &Type) -> Option<Val> {
     REFUSALS.into_iter().find_map(|refusal| match error {
         Type::Enum(ty) => ty.names().any(|name| name == refusal).then(|| Val::Enum(refusal.to_owned())),

@@ -14,8 +14,8 @@ use windlass_core::call::http::REQUEST_BODY_BYTES_MAX;
 use super::HeldBytes;
 use crate::wasi_state::{WASI_WRITE_BYTES_MAX, WasiError};
 
-/// The body of a request as the guest writes it: `wasi:http/types.outgoing-body`, its stream, and what the request
-/// reads.
+/// The body of a request as the guest writes it: `wasi:http/types.outgoing-body`, its stream, and the data for the
+/// request.
 #[derive(Clone)]
 pub(crate) struct OutgoingBody(Arc<Mutex<WrittenBody>>);
 
@@ -31,13 +31,12 @@ struct WrittenBody {
 /// Whether and how a body has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BodyEnd {
-    /// It has not.
+    /// It has not ended.
     Open,
     Whole,
-    /// It has more than [`REQUEST_BODY_BYTES_MAX`] bytes. The first of them are passed on, so that the port refuses
-    /// them.
+    /// It has more than [`REQUEST_BODY_BYTES_MAX`] bytes. The beginning is passed on, so that the port refuses it.
     TooLarge,
-    /// The guest gave it up.
+    /// The guest dropped it without finishing it.
     Aborted,
 }
 
@@ -65,7 +64,7 @@ impl OutgoingBody {
         if is_as_said { Ok(()) } else { Err(ErrorCode::HttpRequestBodySize(Some(size))) }
     }
 
-    /// The guest drops it without having finished it.
+    /// The guest drops it without finishing it.
     pub(crate) fn abort(&self) {
         let mut written = self.written();
         if written.end == BodyEnd::Open {
@@ -78,7 +77,7 @@ impl OutgoingBody {
     }
 }
 
-/// Whole, or not there yet.
+/// The body is either complete or not available yet.
 impl http_body::Body for OutgoingBody {
     type Data = Bytes;
     type Error = Error;
@@ -86,7 +85,7 @@ impl http_body::Body for OutgoingBody {
     fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let mut written = self.written();
         match written.end {
-            // Who waits for it looks again each time that the guest waits.
+            // The waiting request is polled again whenever the guest waits.
             BodyEnd::Open => Poll::Pending,
             BodyEnd::Aborted => Poll::Ready(Some(Err(Error::HttpProtocolError))),
             BodyEnd::Whole | BodyEnd::TooLarge => {
@@ -115,7 +114,7 @@ impl OutputStream for BodyStream {
         if written.end != BodyEnd::Open {
             return Err(StreamError::Closed);
         }
-        // One byte more than there may be shows that there are more.
+        // One byte beyond the limit is enough to show that there are too many.
         let fits = bytes.len().min(REQUEST_BODY_BYTES_MAX + 1 - written.bytes.len());
         written.bytes.extend_from_slice(&bytes[..fits]);
         written.held.add(fits);
@@ -131,7 +130,7 @@ impl OutputStream for BodyStream {
     }
 
     fn write_zeroes(&mut self, length: usize) -> StreamResult<()> {
-        // One more is too much already.
+        // One byte more than the limit is already too much.
         self.write(vec![0; length.min(WASI_WRITE_BYTES_MAX + 1)].into())
     }
 

@@ -1,9 +1,8 @@
-//! The HTTP requests of a guest that speaks `wasi:http`, and the bodies that the host has for it. `wasi::http` works
-//! with it.
+//! The HTTP requests of a guest that uses `wasi:http`, and the bodies that the host holds for it. Used by `wasi::http`.
 //!
-//! A request has a number in its call and goes through these stages: its body is written, it is asked of the port, it
-//! is answered, and the guest sees the answer. Only the last is visible to the guest, and it happens where the guest
-//! waits or looks (`wasi::io`), never between: so a recording of what was seen there is all that a replay needs.
+//! A request has a number in its call and passes through these stages: its body is written, it is sent to the port, it
+//! is answered, and the guest sees the answer. Only the last one is visible to the guest, and it happens only where the
+//! guest waits or polls (`wasi::io`). So a recording of what was seen there is all that a replay needs.
 
 mod body;
 mod requests;
@@ -22,28 +21,29 @@ pub(crate) use self::body::OutgoingBody;
 pub(crate) use self::requests::{FutureResponse, RequestStage, RequestSummary, Requests, Seen, SentRequest};
 use crate::wasi_state::WasiError;
 
-/// The most requests of a call whose answers the guest has not seen; a `Promise.all` of a few dozen fits. The next
-/// fails with `connection-limit-reached`. Requests that the guest gave up count until the call ends: when they are
-/// answered depends on the network, and the guest must not see that.
+/// The maximum number of requests of a call whose answers the guest has not seen; a `Promise.all` of a few dozen fits.
+/// The next one fails with `connection-limit-reached`. Requests that the guest dropped count until the call ends,
+/// because the time of their answers depends on the network and must not be visible to the guest.
 pub(crate) const HTTP_REQUESTS_MAX: usize = 32;
-/// The most bytes of bodies, of requests and of responses, that the host has for an instance: sixteen of the largest.
+/// The maximum size of the bodies, of requests and responses, that the host holds for an instance: sixteen of the
+/// largest.
 pub(crate) const HTTP_BODY_BYTES_MAX: usize = 16 << 20;
-/// The most bytes that the headers behind all handles of an instance may have. They are counted again after each half
-/// of that, so there may be half as much again.
+/// The maximum size of the headers behind all handles of an instance. They are counted again each time they may have
+/// grown by half of that, so there may be half as much again.
 pub(crate) const HTTP_HEADER_BYTES_MAX: usize = 4 << 20;
-/// The memory of a header beside its name and its value.
+/// The memory of a header in addition to its name and value.
 const HEADER_OVERHEAD_BYTES: usize = 72;
 
-/// Which headers are the host's.
+/// Defines which headers only the host may set.
 pub(crate) struct Hooks;
 
 impl WasiHttpHooks for Hooks {
     fn is_forbidden_header(&mut self, name: &HeaderName) -> bool {
-        // Clients set this one; it is checked and left out.
+        // Clients set this one; it is checked and omitted.
         is_hosts_header(name.as_str()) && name != http::header::CONTENT_LENGTH
     }
 
-    /// The crate's `handle` alone calls it, and ours takes its place.
+    /// Only the crate's `handle` calls it, which is replaced here.
     fn send_request(
         &mut self,
         _: http::Request<WasiBody>,
@@ -61,9 +61,9 @@ pub(crate) struct HttpState {
     pub(crate) ctx: WasiHttpCtx,
     pub(crate) hooks: Hooks,
     pub(crate) requests: Requests,
-    /// Bytes of bodies.
+    /// The size of all bodies.
     held: Arc<AtomicUsize>,
-    /// By how much headers may have grown since they were counted last.
+    /// The maximum by which headers have grown since they were last counted.
     grown: usize,
 }
 
@@ -76,20 +76,19 @@ impl Default for HttpState {
 }
 
 impl HttpState {
-    /// The requests that have work to do while the call waits for something else. [`Self::requests`] is empty
-    /// meanwhile.
+    /// Takes the requests that continue while the call waits for something else. [`Self::requests`] is empty meanwhile.
     pub(crate) fn take_requests(&mut self) -> Option<Requests> {
         (!self.requests.sent.is_empty()).then(|| std::mem::take(&mut self.requests))
     }
 
-    /// Bytes that are charged to the instance from here on, until the value is dropped.
+    /// Charges bytes to the instance until the value is dropped.
     pub(crate) fn held(&self, bytes: usize) -> HeldBytes {
         let mut held = HeldBytes { all: self.held.clone(), bytes: 0 };
         held.add(bytes);
         held
     }
 
-    /// The bytes of bodies that the host has, those of answers that the guest has not seen included.
+    /// The size of the bodies that the host holds, including those of answers that the guest has not seen.
     pub(crate) fn bytes(&self) -> usize {
         self.held.load(Ordering::Relaxed) + self.requests.unseen_bytes()
     }
@@ -123,12 +122,12 @@ fn headers_of(entry: &dyn Any) -> Option<&HeaderMap> {
     fields.or_else(request).or_else(incoming).or_else(outgoing)
 }
 
-/// About how many bytes `headers` take.
+/// The approximate size of `headers` in bytes.
 pub(crate) fn header_bytes(headers: &HeaderMap) -> usize {
     headers.iter().map(|(name, value)| header_size(name.as_str().len(), value.len())).sum()
 }
 
-/// About how many bytes a header takes.
+/// The approximate size of a header in bytes.
 pub(crate) fn header_size(name: usize, value: usize) -> usize {
     name + value + HEADER_OVERHEAD_BYTES
 }
@@ -146,7 +145,7 @@ impl HeldBytes {
         self.all.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// They have become another's.
+    /// They belong to another owner now.
     fn clear(&mut self) {
         self.all.fetch_sub(std::mem::take(&mut self.bytes), Ordering::Relaxed);
     }
@@ -162,7 +161,7 @@ impl Drop for HeldBytes {
     }
 }
 
-/// A body of a response, which counts until nothing refers to it any more.
+/// A body of a response, which counts until its last reference is dropped.
 pub(crate) struct HeldBody {
     pub(crate) bytes: Vec<u8>,
     pub(crate) _held: HeldBytes,

@@ -1,4 +1,4 @@
-//! The requests of a call, from where the guest sends them to where it sees their answers.
+//! The requests of a call, from the moment when the guest sends them until it sees their answers.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -19,7 +19,7 @@ use windlass_core::call::ports::Answer;
 
 use super::{HTTP_REQUESTS_MAX, HeldBytes};
 
-/// An answer as the guest gets it.
+/// An answer in the guest's form.
 pub(crate) type Seen = Result<(HttpResponse, HeldBytes), ErrorCode>;
 
 /// The place where the guest finds the answer to one request.
@@ -29,7 +29,7 @@ pub(crate) enum Slot {
     #[default]
     Unseen,
     Seen(Box<Seen>),
-    /// The guest has it.
+    /// The guest has taken it.
     Taken,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct FutureResponse {
 }
 
 impl FutureResponse {
-    /// The answer, if the guest has seen that it is there. An error if it has it already.
+    /// The answer, if the guest has seen that there is one. An error if the guest has taken it already.
     pub(crate) fn take(&self) -> Option<Result<Seen, ()>> {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *slot, Slot::Taken) {
@@ -66,7 +66,7 @@ impl Pollable for FutureResponse {
     }
 }
 
-/// The requests that pollables were asked for since the guest began to wait and that it has seen no answer to.
+/// The unanswered requests whose pollables the guest asked about since it began to wait.
 #[derive(Clone, Debug, Default)]
 struct Awaited(Arc<Mutex<Vec<u32>>>);
 
@@ -80,34 +80,33 @@ impl Awaited {
     }
 }
 
-/// The port's work for a request. It ends with the answer, or with a panic.
+/// The port's work for a request. It ends with the answer or a panic.
 pub(crate) type Work = BoxFuture<'static, Result<Answer, Box<dyn Any + Send>>>;
 
-/// A request that the guest has sent and to which it has not seen an answer.
+/// A request that the guest has sent and whose answer it has not seen.
 pub(crate) struct SentRequest {
     pub(crate) number: u32,
     slot: Arc<Mutex<Slot>>,
     pub(crate) stage: RequestStage,
-    /// Its body counts until the guest has seen the answer, so that what the guest is told does not depend on when it
-    /// came.
+    /// Its body counts until the guest has seen the answer, so that the guest's results do not depend on the time of
+    /// the answer.
     held: HeldBytes,
 }
 
-/// Where a request is on its way.
+/// The stage of a request.
 pub(crate) enum RequestStage {
-    /// The guest writes its body.
+    /// The guest is writing its body.
     Body(Box<HttpRequest>, BoxFuture<'static, Result<Bytes, Error>>),
-    /// Its body is there, and the port has not been asked yet.
+    /// Its body is complete, and it has not been sent to the port yet.
     Ready(Box<HttpRequest>),
     Asked(Box<RequestSummary>, Work),
     Answered(Box<RequestSummary>, Box<Answer>),
-    /// The port panicked.
     Panicked(Box<dyn Any + Send>),
-    /// It was never asked.
+    /// It was never sent to the port.
     Failed(ErrorCode),
 }
 
-/// Explains the failure of a request that was asked of the port.
+/// Describes a request that was sent to the port, for errors.
 #[derive(Clone)]
 pub(crate) struct RequestSummary {
     /// Method and server, for people.
@@ -126,7 +125,7 @@ impl SentRequest {
         matches!(self.stage, RequestStage::Answered(..) | RequestStage::Panicked(_) | RequestStage::Failed(_))
     }
 
-    /// Goes on as far as it can. Returns whether it is answered.
+    /// Advances as far as possible. Returns whether it is answered.
     fn poll(&mut self, context: &mut Context<'_>) -> bool {
         if let RequestStage::Asked(asked, work) = &mut self.stage
             && let Poll::Ready(answer) = work.poll_unpin(context)
@@ -140,7 +139,7 @@ impl SentRequest {
         self.is_answered()
     }
 
-    /// The request, if it is to be asked now. [`Self::asked`] follows.
+    /// The request, if it is to be sent now. [`Self::asked`] must follow.
     pub(crate) fn take_ready(&mut self) -> Option<HttpRequest> {
         match std::mem::replace(&mut self.stage, RequestStage::Failed(ErrorCode::HttpProtocolError)) {
             RequestStage::Ready(request) => Some(*request),
@@ -151,7 +150,7 @@ impl SentRequest {
         }
     }
 
-    /// The port works on it. `begins` is false where the work begins when its answer is waited for.
+    /// The port works on it. `begins` is false if the work begins only when its answer is awaited.
     pub(crate) fn asked(&mut self, summary: RequestSummary, work: Work, begins: bool) {
         self.stage = RequestStage::Asked(Box::new(summary), work);
         if begins {
@@ -159,13 +158,13 @@ impl SentRequest {
         }
     }
 
-    /// Has the guest see the answer.
+    /// Makes the answer visible to the guest.
     pub(crate) fn see(self, seen: Seen) {
         *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = Slot::Seen(Box::new(seen));
     }
 }
 
-/// The requests of a call, the oldest first.
+/// The requests of a call, oldest first.
 #[derive(Default)]
 pub(crate) struct Requests {
     next: u32,
@@ -174,7 +173,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Sends `request`, whose body is what `body` will be. `None` if there are too many.
+    /// Sends `request`, whose body is the result of `body`. `None` if there are too many requests.
     pub(crate) fn send(
         &mut self,
         request: HttpRequest,
@@ -195,7 +194,7 @@ impl Requests {
         Some(FutureResponse { number, slot, awaited: self.awaited.clone() })
     }
 
-    /// The requests whose bodies have ended, to be asked.
+    /// The requests with complete bodies, which are to be sent.
     pub(crate) fn ready(&mut self) -> impl Iterator<Item = &mut SentRequest> {
         for sent in &mut self.sent {
             let RequestStage::Body(_, body) = &mut sent.stage else { continue };
@@ -210,7 +209,7 @@ impl Requests {
         self.sent.iter_mut().filter(|sent| matches!(sent.stage, RequestStage::Ready(_)))
     }
 
-    /// The requests that were asked for since the last time, the oldest first: those that have begun, and whether there
+    /// The requests that were asked about since the last time, oldest first: those that have begun, and whether there
     /// are others.
     pub(crate) fn awaited(&self) -> (Vec<u32>, bool) {
         let mut awaited = self.awaited.take();
@@ -221,12 +220,12 @@ impl Requests {
         (awaited, has_others)
     }
 
-    /// Forgets what was asked for.
+    /// Forgets which requests were asked about.
     pub(crate) fn forget_awaited(&self) {
         self.awaited.take();
     }
 
-    /// The answered ones among `awaited`, once there is one. The other requests go on, too, unless `alone`.
+    /// The answered ones among `awaited`, once there is one. The other requests advance too, unless `alone`.
     pub(crate) fn poll_first(&mut self, context: &mut Context<'_>, awaited: &[u32], alone: bool) -> Poll<Vec<u32>> {
         let mut answered = Vec::new();
         for sent in &mut self.sent {
@@ -242,7 +241,7 @@ impl Requests {
         if answered.is_empty() { Poll::Pending } else { Poll::Ready(answered) }
     }
 
-    /// Waits for `work`, and all requests go on meanwhile.
+    /// Waits for `work`, while all requests continue.
     pub(crate) async fn go_on_beside<F: Future>(&mut self, work: F) -> F::Output {
         let mut work = pin!(work);
         poll_fn(|context| {
@@ -254,13 +253,13 @@ impl Requests {
         .await
     }
 
-    /// The request `number`, which the guest sees answered.
+    /// Removes the request `number`, whose answer the guest sees.
     pub(crate) fn remove(&mut self, number: u32) -> Option<SentRequest> {
         let at = self.sent.iter().position(|sent| sent.number == number)?;
         Some(self.sent.remove(at))
     }
 
-    /// The call has ended, and its requests with it. Handles that outlive it find an error.
+    /// The call has ended, and its requests with it. Handles that outlive it contain an error.
     pub(crate) fn end(&mut self) {
         for sent in self.sent.drain(..) {
             sent.see(Err(ErrorCode::ConnectionTerminated));
@@ -276,7 +275,7 @@ impl Requests {
     }
 }
 
-/// Text if it is UTF-8, as for other guests. `None` if there is nothing.
+/// Text if it is UTF-8, as for other guests. `None` if it is empty.
 fn text_or_bytes(body: Vec<u8>) -> Option<HttpBody> {
     (!body.is_empty())
         .then(|| String::from_utf8(body).map_or_else(|error| HttpBody::Bytes(error.into_bytes()), HttpBody::Text))

@@ -1,4 +1,4 @@
-//! One call of a probe, with everything in it that it can depend on; and everything that came of it.
+//! One call of a probe: all inputs that it can depend on, and all effects that it had.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::languages::RUNTIME;
 use crate::ports::{Answers, Recorder};
 use crate::{lines, wire};
 
-/// The time of calls: 2026-11-21T10:48:45.123456789Z.
+/// The time of all calls: 2026-11-21T10:48:45.123456789Z.
 pub(crate) const NOW: Duration = Duration::new(1_795_258_125, 123_456_789);
 
 /// The inputs of a call.
@@ -37,7 +37,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// A call about the primary `prod/probe` with this text, in an instance of its own.
+    /// A call about the primary `prod/probe` with this text, in a new instance.
     pub(crate) fn about(object: impl Into<Arc<str>>) -> Self {
         static CALLS: AtomicU64 = AtomicU64::new(1);
         Self {
@@ -49,7 +49,7 @@ impl Call {
             attempt: 0,
             triggers: Triggers::default(),
             config: "{}".to_owned(),
-            // What is logged is found by it.
+            // The trace ID finds the log lines of this call.
             trace_id: format!("{:032x}", CALLS.fetch_add(1, Ordering::Relaxed)).into(),
             instances: Instances::Fresh,
             seed: 7,
@@ -62,12 +62,12 @@ impl Call {
         Self::about(primary(&steps.to_string()))
     }
 
-    /// The same in an instance that has served calls before, if there is one.
+    /// The same call in an instance that has served calls before, if there is one.
     pub(crate) fn again(self) -> Self {
         Self { instances: Instances::Reuse, ..self }
     }
 
-    /// Makes it.
+    /// Makes the call.
     pub(crate) fn make(&self, plugin: &Arc<Plugin>, answers: Answers) -> Seen {
         lines::listen();
         let recorder = Recorder::new(answers);
@@ -85,7 +85,7 @@ impl Call {
         }
     }
 
-    /// Which object, and why now.
+    /// The object of the call and its triggers.
     pub(crate) fn request(&self, plugin: &Plugin) -> Request {
         Request {
             controller: plugin.manifest().controllers[0].name.as_str().into(),
@@ -124,7 +124,7 @@ impl Call {
     }
 }
 
-/// The text of a primary with steps, which are given as text: numbers are as they are written.
+/// The text of a primary with these steps. Steps are text so that numbers keep their notation.
 pub(crate) fn primary(steps: &str) -> String {
     let metadata = json!({"name": "probe", "namespace": "prod", "uid": "u-1", "generation": 1, "resourceVersion": "5"});
     format!(
@@ -135,26 +135,26 @@ pub(crate) fn primary(steps: &str) -> String {
 /// The result of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Seen {
-    /// The requests that it made, in order; without the report.
+    /// The requests that the call made, in order, without the report.
     pub(crate) asked: Vec<Value>,
-    /// The write of the report.
+    /// The write that created the report.
     pub(crate) report: Option<Value>,
     pub(crate) lines: Vec<Value>,
     pub(crate) ended: Value,
 }
 
 impl Seen {
-    /// The results that the probe has reported; null if it has not.
+    /// The results that the probe has reported. Null if it reported none.
     pub(crate) fn results(&self) -> Value {
         self.report.as_ref().map_or(Value::Null, |report| report["object"]["results"].clone())
     }
 
-    /// The first result's value.
+    /// The value of the first result.
     pub(crate) fn first(&self) -> Value {
         self.results()[0]["ok"].clone()
     }
 
-    /// All of it, to be compared.
+    /// Everything about the outcome, to compare two calls.
     pub(crate) fn all(&self) -> Value {
         json!({"ended": self.ended, "asked": self.asked, "report": self.report, "lines": self.lines})
     }

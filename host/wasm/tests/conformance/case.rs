@@ -1,5 +1,5 @@
-//! A case: what a probe is told, and what must come of it. Each call is made twice, with the same answers, time and
-//! chance, and must come out the same.
+//! A case: the input of a probe and the expected outcome. Each call is made twice with the same answers, time and
+//! random seed, and must have the same outcome both times.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::ports::in_order;
 use crate::verdict::{self, same, shown};
 use crate::wire;
 
-/// One line of the table. What a case does not say is as usual.
+/// One line of the table. Fields that a case leaves out have the usual values.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Case {
@@ -18,18 +18,18 @@ pub(crate) struct Case {
     pub(crate) request: RequestOf,
     pub(crate) config: Option<Value>,
     pub(crate) steps: Value,
-    /// The steps as text, where it matters how something is written.
+    /// The steps as text, for cases that depend on the notation.
     #[serde(skip)]
     pub(crate) text: Option<String>,
     pub(crate) answers: Vec<Value>,
     pub(crate) asked: Vec<Value>,
-    /// None: nothing is reported.
+    /// `None` means that no report is expected.
     pub(crate) results: Option<Value>,
-    /// None: whatever is logged.
+    /// `None` means that any log lines are accepted.
     pub(crate) lines: Option<Vec<Value>>,
-    /// None: done.
+    /// `None` means that the call is done.
     pub(crate) ended: Option<Value>,
-    /// The result depends on the instance's past.
+    /// Whether the result depends on the instance's past.
     pub(crate) keeps: bool,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct RequestOf {
     uid: Option<String>,
     deleting: bool,
     attempt: u32,
-    /// Each with `reason` and, if there is one, `watch` and `object`.
+    /// The triggers, each with `reason` and optionally `watch` and `object`.
     triggers: Vec<Value>,
     has_object: bool,
 }
@@ -70,7 +70,7 @@ pub(crate) fn cases(text: &str) -> Vec<Case> {
 }
 
 impl Case {
-    /// The call that it is about.
+    /// The call that the case makes.
     pub(crate) fn call(&self) -> Call {
         let RequestOf { namespace, name, uid, deleting, attempt, triggers, has_object } = self.request.clone();
         let steps = self.text.clone().unwrap_or_else(|| self.steps.to_string());
@@ -88,7 +88,7 @@ impl Case {
         }
     }
 
-    /// Has a language's probe do it, twice.
+    /// Runs the case twice with the probe of a language.
     pub(crate) fn check(&self, language: &Language) -> Result<(), String> {
         let plugin = language.plugin()?;
         let call = self.call();
@@ -104,12 +104,12 @@ impl Case {
         })
     }
 
-    /// The calls that its steps make.
+    /// The calls that the steps make.
     pub(crate) fn calls(&self) -> impl Iterator<Item = &str> {
         self.steps.as_array().into_iter().flatten().filter_map(|step| step["call"].as_str())
     }
 
-    /// Compares what came with what must.
+    /// Compares the actual outcome with the expected one.
     pub(crate) fn compare(&self, seen: &Seen) -> Result<(), String> {
         let part = |name: &str, expected: &Value, got: &Value| {
             same(expected, got).map_err(|differs| format!("{name}: {differs}{}", told(seen)))
@@ -128,7 +128,7 @@ impl Case {
     }
 }
 
-/// Compares lines of the log. Of each only that is compared which the case says.
+/// Compares log lines. Compares only the fields of a line that the case names.
 pub(crate) fn compare_lines(expected: &[Value], seen: &[Value]) -> Result<(), String> {
     let said = |(expected, got): (&Value, &Value)| {
         let keys = expected.as_object().into_iter().flatten().map(|(key, _)| key.clone());
@@ -139,14 +139,14 @@ pub(crate) fn compare_lines(expected: &[Value], seen: &[Value]) -> Result<(), St
     same(&json!(expected), &json!(got)).map_err(|differs| format!("the log: {differs}"))
 }
 
-/// Whether the language has no such thing as one of the steps.
+/// Whether the language does not support one of the steps.
 fn is_unsupported(seen: &Seen) -> bool {
     let results = seen.results();
     let results = results.as_array().into_iter().flatten();
     results.into_iter().any(verdict::is_unsupported)
 }
 
-/// The first thing that an SDK's author looks at where a call has failed that should not.
+/// The most useful value to show if a call failed unexpectedly.
 fn told(seen: &Seen) -> String {
     let errors = seen.lines.iter().filter(|line| line["level"] == "error").take(3);
     errors.flat_map(|line| ["\n      logged: ".to_owned(), shown(line)]).collect()

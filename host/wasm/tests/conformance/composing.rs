@@ -1,4 +1,4 @@
-//! The composing probes: what goes in, what comes out, and that equal requests have equal answers.
+//! The composing probes: their requests, their answers, and that equal requests have equal answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::languages::{Language, Part, RUNTIME, selected};
 use crate::verdict::{Findings, same, shown};
 use crate::{lines, wire};
 
-/// A composer's request, and the answer that must come of it.
+/// A composer's request and the expected answer.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct Case {
@@ -40,7 +40,7 @@ pub(crate) struct Around {
 /// The result of a call.
 #[derive(Debug)]
 pub(crate) struct Composed {
-    /// The composition; else how the call ended.
+    /// The composition, or how the call ended without one.
     pub(crate) answer: Result<Value, Value>,
     pub(crate) lines: Vec<Value>,
 }
@@ -52,7 +52,7 @@ impl Composed {
     }
 }
 
-/// Asks a composer.
+/// Calls a composer.
 pub(crate) fn compose(plugin: &Arc<Plugin>, call: &Call, around: &Around) -> Composed {
     lines::listen();
     let texts = |objects: &[Value]| objects.iter().map(|object| object.to_string().into()).collect();
@@ -86,7 +86,7 @@ pub(crate) fn parent(spec: &Value) -> Value {
     })
 }
 
-/// A call about a parent, which is none of the request's objects.
+/// A call about a parent that is not among the request's objects.
 fn call() -> Call {
     Call { object: None, ..Call::about("") }
 }

@@ -1,4 +1,4 @@
-//! How calls end: errors of every class, both ways; and what a plugin does that ends it for good.
+//! How calls end: with errors of every class, from the host and from the plugin, or because the call is stopped.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::ports::in_order;
 use crate::verdict::{Findings, same, shown};
 use crate::wire::{HTTP_REASONS, REASONS};
 
-/// Languages whose runtime can tell where an exception came from.
+/// Languages whose runtime can report where an exception was thrown.
 const WITH_STACKS: [&str; 4] = ["go", "python", "js", "starlark"];
 
 fn target() -> Value {
@@ -82,7 +82,7 @@ fn errors_of_every_class_go_back_to_the_host_with_their_class() {
     super::all(&propagated.chain(wrapped).chain(made).collect::<Vec<_>>());
 }
 
-/// Ends a call by `step`, checks how, and that the next one is as if nothing had been.
+/// Ends a call by `step`, checks how it ended, and checks that the next call is not affected.
 fn ends(step: &Value, check: impl Fn(&Language, &crate::call::Seen) -> Result<(), String>) {
     let mut findings = Findings::default();
     for language in selected(Part::Reconciler) {
@@ -114,7 +114,7 @@ fn is_stopped(seen: &crate::call::Seen, reasons: &[&str]) -> Result<(), String> 
     }
 }
 
-/// That the call failed, however the language puts it.
+/// Checks that the call failed, in whichever way the language reports it.
 fn has_failed(seen: &crate::call::Seen, reasons: &[&str]) -> Result<(), String> {
     if same(&json!([{"transient": {"$text": true}}]), &seen.ended["failed"]).is_ok() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Which languages there are, and their components: loaded once for all tests of this program.
+//! The languages and their components, which are loaded once for all tests of this program.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,37 +10,38 @@ use tokio::runtime::Runtime;
 use windlass_manifest::Manifest;
 use windlass_wasm::{Limits, Plugin, Sandbox, SandboxOptions};
 
-/// Every language with a probe, and whether it has a composing one.
+/// Every language with a probe, and whether it also has a composing probe.
 const LANGUAGES: [(&str, bool); 7] =
     [("rust", true), ("go", true), ("python", true), ("js", true), ("c", true), ("zig", false), ("starlark", true)];
 
-/// Steps for which a language may have nothing.
+/// Steps that a language may be unable to do.
 const LACKING: [(&str, &[&str]); 5] = [
-    // Without WASI there is nothing to print to or to open.
+    // Without WASI, the language can neither print nor open files.
     ("rust", &["stdout", "stderr", "open-file", "connect", "sleep"]),
-    // It prints by its console, which is the logger, and modules of Node.js do not exist.
+    // It prints only by its console, which is the logger, and has no modules of Node.js.
     ("js", &["stdout", "stderr", "open-file"]),
     // Their library for WebAssembly declares no sockets.
     ("c", &["connect"]),
     ("zig", &["connect"]),
-    // It prints whole lines, and has nothing else of an operating system's.
+    // It prints whole lines, and has no other access to an operating system.
     ("starlark", &["stdout", "stderr", "open-file", "connect", "sleep"]),
 ];
 
-/// Languages whose scripts are frozen once they are read: `state` counts within a call, and each call is as the first.
+/// Languages whose scripts are frozen after they are read: `state` counts only within a call, and each call starts
+/// afresh.
 const FROZEN: [&str; 1] = ["starlark"];
 
-/// Where plugins are loaded and called. All tests share it, as they share the plugins.
+/// The sandbox in which plugins are loaded and called. All tests share it and its plugins.
 pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 });
 
-/// Which of a language's probes.
+/// The kind of a language's probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
-    /// Of the world `mapping-reconciler-plugin`.
+    /// A probe of the world `mapping-reconciler-plugin`.
     Reconciler,
-    /// Of the world `customizing-composer-plugin`.
+    /// A probe of the world `customizing-composer-plugin`.
     Composer,
 }
 
@@ -60,10 +61,10 @@ impl fmt::Display for Language {
     }
 }
 
-/// Whether a language is to be tested: one that `WINDLASS_CONFORMANCE` names, without it each.
+/// Whether a language is tested: the languages in `WINDLASS_CONFORMANCE`, or all if the variable is not set.
 ///
 /// # Panics
-/// If `WINDLASS_CONFORMANCE` names a language that there is not.
+/// If `WINDLASS_CONFORMANCE` names an unknown language.
 pub(crate) fn is_selected(language: &str) -> bool {
     let wanted = std::env::var("WINDLASS_CONFORMANCE").unwrap_or_default();
     let wanted: Vec<&str> = wanted.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
@@ -74,27 +75,27 @@ pub(crate) fn is_selected(language: &str) -> bool {
     wanted.is_empty() || wanted.contains(&language)
 }
 
-/// The probes of this kind that are to be tested.
+/// The probes of this kind that are tested.
 pub(crate) fn selected(part: Part) -> Vec<Language> {
     let all = LANGUAGES.into_iter().filter(|(_, composes)| part == Part::Reconciler || *composes);
     let all = all.map(|(name, _)| Language { name, part });
     all.filter(|language| is_selected(language.name)).collect()
 }
 
-/// Limits that calls have in clusters, but for those on what a test is about or on how fast a test may go.
+/// The limits of calls in clusters, except for those that a test is about and those that depend on the speed of a test.
 pub(crate) fn limits() -> Limits {
     Limits {
         calls_per_instance: u32::MAX,
         log_lines_per_second: u32::MAX,
         log_bytes_per_second: usize::MAX,
-        // The machine may be busy, and the program that calls is no release.
+        // The machine may be busy, and the calling program is a debug build.
         describe_deadline: Duration::from_mins(1),
         cpu: Duration::from_secs(3),
         ..Limits::default()
     }
 }
 
-/// A sandbox that keeps what it has compiled, so that each test program compiles a component once.
+/// A sandbox that caches compiled code, so that each test program compiles a component only once.
 pub(crate) fn sandbox(limits: Limits) -> Sandbox {
     let cache = Some(directory().join(".compiled"));
     let options = SandboxOptions { limits, threads: 2, concurrent_calls: 4, cache, ..SandboxOptions::default() };
@@ -113,7 +114,7 @@ static PLUGINS: LazyLock<Mutex<HashMap<PathBuf, Loaded>>> = LazyLock::new(Mutex:
 
 /// The plugin of a file, loaded at most once.
 pub(crate) fn plugin_of(path: &Path, how_to_build: &str) -> Loaded {
-    // Whoever comes second waits: to compile is parallel in itself.
+    // A second caller waits, because compilation already uses all processors.
     let mut plugins = PLUGINS.lock().expect("not poisoned");
     let load = || load(&SANDBOX, path, how_to_build);
     plugins.entry(path.to_owned()).or_insert_with(load).clone()
@@ -127,18 +128,18 @@ fn load(sandbox: &Sandbox, path: &Path, how_to_build: &str) -> Loaded {
 }
 
 impl Language {
-    /// Whether it may say of this step that it has no such thing.
+    /// Whether the language may report that it does not support this step.
     pub(crate) fn may_lack(&self, call: &str) -> bool {
         LACKING.iter().any(|(name, steps)| *name == self.name && steps.contains(&call))
     }
 
-    /// The first answer of `state` in a call that is the instance's `served`th.
+    /// The first answer of `state` in the call number `served` of an instance.
     pub(crate) fn counts(&self, served: u64) -> u64 {
         if FROZEN.contains(&self.name) { 1 } else { served }
     }
 
-    /// Whether this step may come out otherwise in an instance that has served other calls: the language's own runtime
-    /// draws chance too, for what it makes in the first call that needs it.
+    /// Whether the outcome of this step may differ in an instance that has served other calls. The language's runtime
+    /// itself draws random values in the first call that needs them.
     pub(crate) fn draws_otherwise_when_used(&self, call: &str) -> bool {
         self.name == "go" && ["language.random", "language.order"].contains(&call)
     }
@@ -149,19 +150,19 @@ impl Language {
         (directory().join(self.to_string()).join(format!("{name}.wasm")), advice)
     }
 
-    /// Its probe.
+    /// The language's probe.
     pub(crate) fn plugin(&self) -> Loaded {
         let (path, advice) = self.file();
         plugin_of(&path, &advice)
     }
 
-    /// Its probe, in a sandbox of the caller's.
+    /// The language's probe in the caller's sandbox.
     pub(crate) fn plugin_in(&self, sandbox: &Sandbox) -> Loaded {
         let (path, advice) = self.file();
         load(sandbox, &path, &advice)
     }
 
-    /// Compares what the component says of itself with what all must say.
+    /// Compares the component's manifest with the one that all components must have.
     pub(crate) fn check_manifest(&self) -> Result<(), String> {
         let expected = match self.part {
             Part::Reconciler => include_str!("../../../../tests/conformance/manifest.json"),
@@ -176,7 +177,7 @@ impl Language {
     }
 }
 
-/// Where two texts begin to differ, with what stands before.
+/// The first difference of two texts, with the text before it.
 fn first_difference(expected: &str, got: &str) -> String {
     const AROUND: usize = 8;
     let (expected, got): (Vec<_>, Vec<_>) = (expected.lines().collect(), got.lines().collect());

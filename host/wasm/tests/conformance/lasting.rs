@@ -1,4 +1,4 @@
-//! Instances that serve many calls: what they keep, that they do not grow, and that each call is as if it were the
+//! Instances that serve many calls: which state they keep, that they do not grow, and that each call behaves like the
 //! first.
 
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use crate::languages::{Language, Part, limits, sandbox, selected};
 use crate::ports::in_order;
 use crate::verdict::{Findings, same};
 
-/// How many calls an instance serves in the soak. None: this is none, and they are fewer.
+/// How many calls an instance serves in the soak test. If not set, there is no soak test and an instance serves fewer
+/// calls.
 fn soak() -> Option<u64> {
     let asked = std::env::var("WINDLASS_CONFORMANCE_CALLS").ok();
     asked.map(|calls| calls.parse().expect("WINDLASS_CONFORMANCE_CALLS is a number"))
@@ -21,7 +22,7 @@ fn soak() -> Option<u64> {
 
 const LASTING_CALLS: u64 = 2_000;
 
-/// The growth that an instance may have after it has warmed up.
+/// How much an instance may grow after it has warmed up.
 const INSTANCE_GROWTH_MAX: usize = 1 << 19;
 
 fn for_each(case: &str, check: impl Fn(&Language) -> Result<(), String>) {
@@ -50,7 +51,7 @@ fn an_instance_keeps_its_state_only_if_it_is_reused() {
     });
 }
 
-/// Something of everything; without a soak only of what hands memory over in a way of its own.
+/// Steps of all kinds. Without the soak test, only steps that pass memory in different ways.
 fn busy_steps() -> (Value, Vec<Value>) {
     let target = json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": "prod", "name": "a"});
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"a": "b"}}, "data": {"k": "v".repeat(50)}});
@@ -80,8 +81,8 @@ fn busy_steps() -> (Value, Vec<Value>) {
     (steps, vec![json!({"ok": object}), json!({"ok": {"items": vec![object.clone(); 3]}}), json!({"error": error})])
 }
 
-/// Bytes and what is empty, both ways: what a language's bindings may own in another way than a text that says
-/// something.
+/// Bytes and empty values in both directions, whose memory a language's bindings may own in a different way than that
+/// of ordinary texts.
 fn steps_of_bytes_and_nothing() -> (Value, Vec<Value>) {
     let (headers, body) = (json!(vec![["a", ""]; 300]), json!({"bytes": vec![200; 4_000]}));
     let url = "https://api.example.com/";
@@ -98,7 +99,7 @@ fn steps_of_bytes_and_nothing() -> (Value, Vec<Value>) {
     (steps, answers)
 }
 
-/// Makes `count` calls in one instance, and returns the memory that it has then.
+/// Makes `count` calls in one instance, and returns the size of its memory afterwards.
 fn serve(
     language: &Language,
     sandbox: &Sandbox,
@@ -119,7 +120,8 @@ fn serve(
     Ok(sandbox.stats().reserved_memory)
 }
 
-/// Makes `all` calls in one instance, which may not grow by more than [`INSTANCE_GROWTH_MAX`] once it is warm.
+/// Makes `all` calls in one instance, and checks that it grows by at most [`INSTANCE_GROWTH_MAX`] after it has warmed
+/// up.
 fn does_not_grow(language: &Language, calls: &(Value, Vec<Value>), all: u64) -> Result<(), String> {
     let sandbox = sandbox(limits());
     let plugin = language.plugin_in(&sandbox)?;
@@ -140,7 +142,7 @@ fn an_instance_does_not_grow_with_its_calls() {
     });
 }
 
-/// With what one of them has, 200 times what is kept of it is more than an instance may grow by.
+/// 200 leaked copies of one of these values are more than an instance may grow.
 const CALLS_OF_BYTES: u64 = 200;
 
 #[test]
@@ -159,14 +161,14 @@ fn every_case() -> Vec<Case> {
     files.into_iter().flat_map(cases).filter(|case| !case.keeps).collect()
 }
 
-/// The case with a count of the instance's calls before its own steps.
+/// The case with a step that counts the instance's calls before its own steps.
 fn counting(case: &Case) -> Call {
     let mut steps = vec![json!({"call": "state"})];
     steps.extend(case.steps.as_array().into_iter().flatten().cloned());
     Case { steps: steps.into(), ..case.clone() }.call()
 }
 
-/// Makes the call, and returns its count apart from the rest of what came of it.
+/// Makes the call, and returns its count separately from the rest of its outcome.
 fn count_and_rest(case: &Case, call: &Call, plugin: &Arc<Plugin>, instances: Instances) -> (Value, Value) {
     let mut seen = Call { instances, ..call.clone() }.make(plugin, in_order(&case.answers));
     let results = seen.report.as_mut().and_then(|report| report["object"]["results"].as_array_mut());
@@ -174,16 +176,16 @@ fn count_and_rest(case: &Case, call: &Call, plugin: &Arc<Plugin>, instances: Ins
     (count, seen.all())
 }
 
-/// Makes every case's call in a fresh instance, and all of them in one that is used on and on. A call that fails
-/// reports no count, but it has counted: the next one tells whether it was in the same instance.
+/// Makes each case's call in a new instance, and all of them in one reused instance. A call that fails reports no
+/// count, but has counted: the next call shows whether it was in the same instance.
 fn compare_cases(language: &Language, findings: &mut Findings) -> Result<(), String> {
-    // A call in a fresh instance takes the place of a used one between two calls, so each kind has a sandbox.
+    // A call in a new instance would replace a used one between two calls, so each kind has a sandbox of its own.
     let (fresh_plugin, sandbox) = (language.plugin()?, sandbox(limits()));
     let plugin = language.plugin_in(&sandbox)?;
     let (mut served, mut config) = (0_u64, None);
     for case in every_case() {
         if config.replace(case.config.clone()).is_some_and(|before| before != case.config) {
-            // An instance serves calls of one configuration.
+            // An instance serves calls with one configuration.
             served = 0;
         }
         let call = counting(&case);
@@ -216,7 +218,7 @@ fn a_call_in_a_used_instance_is_as_in_a_fresh_one() {
 }
 
 #[test]
-fn chance_follows_from_the_hosts() {
+fn random_values_depend_only_on_the_hosts_seed() {
     for_each("language.random", |language| {
         let plugin = language.plugin()?;
         let drawn = |seed| {

@@ -1,4 +1,5 @@
-//! The log lines of plugins, by trace. Calls run on all threads of the runtime, so only a global subscriber hears them.
+//! The log lines of plugins, by trace. Calls run on all threads of the runtime, so only a global subscriber receives
+//! them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,13 +13,13 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 static LINES: LazyLock<Mutex<HashMap<String, Vec<Value>>>> = LazyLock::new(Mutex::default);
 
-/// Begins to listen, if nobody has yet.
+/// Starts to collect log lines, unless another test has started it.
 pub(crate) fn listen() {
     static LISTENING: Once = Once::new();
     LISTENING.call_once(|| tracing_subscriber::registry().with(Listener).init());
 }
 
-/// The lines of a trace since they were last asked for: `{level, message, fields}` each, with the fields as
+/// The lines of a trace since the last call of this function: `{level, message, fields}` each, with the fields as
 /// `name=value`.
 pub(crate) fn take(trace_id: &str) -> Vec<Value> {
     LINES.lock().expect("not poisoned").remove(trace_id).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! One suite for plugins of every language: each SDK's probe is told the same, and must do the same
+//! One suite for plugins of every language: each SDK's probe gets the same input and must behave the same
 //! (tests/conformance/README.md).
 //!
 //! The components are in `WINDLASS_CONFORMANCE_DIR`, by default target/conformance, where `make conformance` puts them.
@@ -22,7 +22,7 @@ use case::{Case, cases};
 use languages::{Language, Part, selected};
 use verdict::Findings;
 
-/// Has every selected language's probe go through `cases`, each call made twice.
+/// Runs `cases` with the probe of every selected language. Each call is made twice.
 fn all(cases: &[Case]) {
     let mut findings = Findings::default();
     for language in selected(Part::Reconciler) {

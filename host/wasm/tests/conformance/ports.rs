@@ -1,4 +1,4 @@
-//! Ports that write down what they are asked, in order, and answer from a script.
+//! Ports that record requests in order and answer from a script.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -18,13 +18,13 @@ use windlass_wasm::Limits;
 
 use crate::wire;
 
-/// A timeout that is longer is what the call has left.
+/// A longer timeout is shown as what the call has left.
 const HTTP_TIMEOUT_MAX: Duration = Duration::from_secs(10);
 
-/// The other side of the ports: told what is asked, it says `{"ok": VALUE}` or `{"error": {…}}`.
+/// Answers the requests of ports: takes a request and returns `{"ok": VALUE}` or `{"error": {…}}`.
 pub(crate) type Answers = Box<dyn Fn(&Value) -> Value + Send + Sync>;
 
-/// Answers in order. Behind their end reads find nothing, and writes return their body.
+/// Answers in order. After the last one, reads find nothing, and writes return their body.
 pub(crate) fn in_order(answers: &[Value]) -> Answers {
     let left: Mutex<VecDeque<Value>> = Mutex::new(answers.iter().cloned().collect());
     Box::new(move |asked| left.lock().expect("not poisoned").pop_front().unwrap_or_else(|| usual(asked)))
@@ -44,7 +44,7 @@ pub(crate) fn usual(asked: &Value) -> Value {
 pub(crate) struct Recorder {
     answers: Answers,
     asked: Mutex<Vec<Value>>,
-    /// The report that the probe has created at the end of its steps.
+    /// The report that the probe has created after its steps.
     report: Mutex<Option<Value>>,
 }
 
@@ -68,7 +68,7 @@ impl Recorder {
         self.asked.lock().expect("not poisoned").clone()
     }
 
-    /// The report that the probe has created at the end of its steps.
+    /// The report that the probe has created after its steps.
     pub(crate) fn report(&self) -> Option<Value> {
         self.report.lock().expect("not poisoned").clone()
     }
@@ -77,7 +77,7 @@ impl Recorder {
         self.asked.lock().expect("not poisoned").push(asked);
     }
 
-    /// The answer to what `asked` says; the question itself is in it under its name.
+    /// The answer to the request `asked`, which contains the question under its name.
     fn answer(&self, asked: Value) -> Value {
         let answer = (self.answers)(&asked);
         self.note(asked);
@@ -99,7 +99,7 @@ fn object(answer: &Value) -> Written {
     either(answer, |ok| (!ok.is_null()).then(|| text(ok)))
 }
 
-/// Text that is no JSON, or is written in a way of its own, is `{"$json": TEXT}`.
+/// Text that is not JSON, or that is not in the usual notation, is shown as `{"$json": TEXT}`.
 fn text(value: &Value) -> Arc<str> {
     match value["$json"].as_str() {
         Some(text) => text.into(),

@@ -1,4 +1,4 @@
-//! The optional exports of the probes: whom changes concern, and which objects are related to a parent.
+//! The optional exports of the probes: which primaries a change concerns, and which objects are related to a parent.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::languages::{Language, Part, RUNTIME, selected};
 use crate::verdict::{Findings, same, shown};
 use crate::{composing, lines, wire};
 
-/// The states of a changed object, by its specifications: of which either may be missing.
+/// The specifications of a changed object before and after the change. Either may be missing.
 type States = (Option<Value>, Option<Value>);
 
 fn object(spec: &Value) -> Arc<str> {
@@ -114,7 +114,7 @@ fn an_error_of_a_mapper_carries_its_message() {
 }
 
 #[test]
-fn rules_cross_whole() {
+fn rules_of_related_objects_arrive_complete() {
     let rules = json!([
         {"watch": "customized"},
         {"watch": "customized", "namespace": "test", "names": ["a", "b"], "labelSelector": "app=web,tier in (front,back)"},

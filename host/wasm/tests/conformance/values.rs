@@ -1,4 +1,5 @@
-//! Values that languages like to lose: each goes through the language's own type for objects and must come back.
+//! Values that languages tend to change: each passes through the language's own type for objects and must come back
+//! equal.
 
 use serde_json::{Value, json};
 
@@ -49,7 +50,7 @@ fn written() -> Vec<(String, String)> {
     all
 }
 
-/// Characters of every plane, and those at the edges of what encodings distinguish.
+/// Characters of every plane, and those at the boundaries of encodings.
 fn planes() -> String {
     let edges = [0x7f, 0x80, 0x7ff, 0x800, 0xd7ff, 0xe000, 0xfeff, 0xfffd, 0xffff];
     let of_planes = (0..=16_u32).flat_map(|plane| [plane << 16 | 0x41, plane << 16 | 0xfffd]);
@@ -67,7 +68,7 @@ pub(crate) fn echoes() -> Vec<Case> {
     written().into_iter().map(case).collect()
 }
 
-/// Values in texts that are no JSON of the probe's own: names, messages and the like cross as they are.
+/// Values in texts that the probe does not parse as JSON, such as names and messages. They must not change.
 pub(crate) fn texts() -> Vec<Case> {
     let target = json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": "prod", "name": "a"});
     let read = |(name, text): (String, String)| {

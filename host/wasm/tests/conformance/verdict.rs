@@ -1,4 +1,4 @@
-//! Compares the expected with the actual as JSON, and reports all that differs.
+//! Compares expected with actual JSON, and reports all differences.
 
 use std::fmt::{self, Write as _};
 
@@ -6,9 +6,9 @@ use serde_json::{Map, Number, Value};
 
 use crate::languages::Language;
 
-/// How much of a value is shown.
+/// How many bytes of a value are shown.
 const SHOWN_VALUE_BYTES: usize = 600;
-/// How many findings of one language are shown: one mistake is often behind many.
+/// How many findings of one language are shown. One mistake often causes many findings.
 const SHOWN_FINDINGS_MAX: usize = 25;
 
 /// The findings about all languages, reported at the end.
@@ -16,12 +16,12 @@ const SHOWN_FINDINGS_MAX: usize = 25;
 pub(crate) struct Findings(Vec<(String, String)>);
 
 impl Findings {
-    /// Adds what was found of a language in a case.
+    /// Adds a finding about a language in a case.
     pub(crate) fn add(&mut self, language: &Language, case: &str, found: Result<(), String>) {
         self.add_of(&language.to_string(), case, found);
     }
 
-    /// As [`Self::add`], of any plugin.
+    /// As [`Self::add`], about any plugin.
     pub(crate) fn add_of(&mut self, plugin: &str, case: &str, found: Result<(), String>) {
         if let Err(found) = found {
             self.0.push((plugin.to_owned(), format!("{plugin}: {case}\n      {found}")));
@@ -29,7 +29,7 @@ impl Findings {
     }
 
     /// # Panics
-    /// If anything was found.
+    /// If there are findings.
     pub(crate) fn end(self) {
         let mut text = String::new();
         let mut plugins: Vec<_> = self.0.iter().map(|(plugin, _)| plugin).collect();
@@ -47,7 +47,7 @@ impl Findings {
     }
 }
 
-/// A value that is not as expected, and where.
+/// An unexpected value and its place.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
     pointer: String,
@@ -63,7 +63,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Compares. Numbers are equal by value, so 1.0 is 1; what is null may be left out.
+/// Compares JSON. Numbers are compared by value, so 1.0 equals 1. Null fields may be left out.
 ///
 /// What is expected may also be an object with one key: `$oneOf` of values, `$text` (any that is not empty),
 /// `$contains` a text, `$any`, `$exactly` (nulls are not left out), `$between` two numbers, `$numbers` (how many, from,
@@ -132,7 +132,7 @@ fn fits(pattern: &Map<String, Value>, got: &Value) -> bool {
             Some(texts.len()) == length(argument) && Some(all.len()) == length(argument)
         }),
         "$printed" => got["ok"].is_null() && got["error"].is_null() || is_unsupported(got),
-        // A probe that does not know the step says something, too.
+        // A probe that does not know the step also reports an error.
         "$refused" => {
             let message = got["error"]["message"].as_str();
             message.is_some_and(|text| !text.is_empty() && !text.contains("no step")) || is_unsupported(got)
@@ -142,7 +142,7 @@ fn fits(pattern: &Map<String, Value>, got: &Value) -> bool {
     })
 }
 
-/// Whether a step's result says that the language has no such thing.
+/// Whether a step's result says that the language does not support the step.
 pub(crate) fn is_unsupported(result: &Value) -> bool {
     result["unsupported"] == true || result["ok"]["unsupported"] == true
 }
@@ -155,7 +155,8 @@ fn length(argument: &Value) -> Option<usize> {
     argument.as_u64().and_then(|length| length.try_into().ok())
 }
 
-/// By value, also between whole numbers and others: 2^53 + 1 is not the float that it would be rounded to.
+/// Compares numbers by value, also integers with floats: 2^53 + 1 does not equal the float to which it would be
+/// rounded.
 fn equal(one: &Number, other: &Number) -> bool {
     let whole = |number: &Number| number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
     match (whole(one), whole(other)) {
@@ -171,7 +172,7 @@ fn is_whole(number: &Number, whole: i128) -> bool {
     number.as_f64().is_some_and(|float| float.trunc() == float && float.abs() < 1e30 && float as i128 == whole)
 }
 
-/// A value as a message shows it.
+/// A value as messages show it.
 pub(crate) fn shown(value: &Value) -> String {
     let text = value.to_string();
     if text.len() <= SHOWN_VALUE_BYTES {

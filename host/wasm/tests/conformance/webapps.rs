@@ -1,5 +1,5 @@
-//! The WebApp plugins do the same in every language: told the same, they ask for the same, with the same bodies and
-//! events, and end alike. The one in Rust is what the others are compared with.
+//! The WebApp plugins behave the same in every language: for the same input, they make the same requests with the same
+//! bodies and events, and end in the same way. The plugin in Rust is the reference.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::ports::Answers;
 use crate::verdict::{Findings, same};
 use crate::wire::REASONS;
 
-/// The suffix of the plugins' names, and the language that they are written in as `WINDLASS_CONFORMANCE` names it.
+/// The suffix of the plugins' names, and their language as `WINDLASS_CONFORMANCE` names it.
 type Sister = (&'static str, &'static str);
 
-/// Those that reconcile.
+/// The plugins that reconcile.
 const RECONCILING: [Sister; 5] =
     [("go", "go"), ("python", "python"), ("ts", "js"), ("c", "c"), ("starlark", "starlark")];
 
-/// Those that compose.
+/// The plugins that compose.
 const COMPOSING: [Sister; 4] = [("go", "go"), ("python", "python"), ("ts", "js"), ("starlark", "starlark")];
 
 fn directory() -> PathBuf {
@@ -33,7 +33,7 @@ fn load(file: &str) -> Result<Arc<Plugin>, String> {
     plugin_of(&directory().join(file), "`make plugins conformance` builds all of them")
 }
 
-/// Which plugins there are to be compared with the one in Rust.
+/// The plugins that are compared with the one in Rust.
 fn sisters(name: &str, sisters: &[Sister]) -> Vec<String> {
     let selected = sisters.iter().filter(|(_, language)| is_selected(language));
     selected.map(|(suffix, _)| format!("{name}-{suffix}")).collect()
@@ -43,13 +43,13 @@ fn sisters(name: &str, sisters: &[Sister]) -> Vec<String> {
 #[derive(Clone, Debug, Default)]
 struct Scenario {
     name: String,
-    /// None: it is gone.
+    /// `None` means that the WebApp is gone.
     app: Option<Value>,
     deleting: bool,
     cached: Vec<Value>,
     /// Kind, verb and reason: `("Service", "apply", "conflict")`.
     failing: Vec<(&'static str, &'static str, &'static str)>,
-    /// The Deployment that an apply returns is ready.
+    /// Whether the Deployment that an apply returns is ready.
     is_ready_at_once: bool,
 }
 
@@ -131,9 +131,9 @@ fn applied(seen: &Seen, kind: &str) -> Value {
     found.unwrap_or_else(|| panic!("the plugin in Rust applies no {kind}: {:?}", seen.asked))["object"].clone()
 }
 
-/// The objects that the scenarios are made of, by what the plugin in Rust wants.
+/// The objects of which the scenarios are made, computed from the applies of the plugin in Rust.
 struct Stage {
-    /// A WebApp whose status is what it should be.
+    /// A WebApp whose status is up to date.
     running: Value,
     deployment: Value,
     service: Value,
@@ -370,7 +370,7 @@ fn every_webapp_plugin_is_within_the_size_limit_of_its_language() {
     findings.end();
 }
 
-/// The scenarios must not all be the same to the plugin in Rust, or nothing would be compared.
+/// The scenarios must have different outcomes with the plugin in Rust. Otherwise the comparison would prove little.
 #[test]
 fn the_scenarios_differ() {
     let rust = load("webapp.wasm").unwrap_or_else(|error| panic!("{error}"));
@@ -405,7 +405,7 @@ fn every_composing_webapp_plugin_answers_like_the_rust_one() {
 /// A change of the parent and its children.
 type Change<'a> = &'a dyn Fn(&mut Value, &mut Vec<Value>);
 
-/// A name, and what there is. No parent is going: the host asks a composer nothing then.
+/// A name, and the objects that exist. No parent is being deleted, because the host does not call a composer then.
 fn compositions(rust: &Arc<Plugin>) -> Vec<(String, Around)> {
     let call = Call { name: "shop".to_owned(), object: None, ..Call::about("") };
     let answer = |around: &Around| compose(rust, &call, around).answer.expect("the composer in Rust answers");

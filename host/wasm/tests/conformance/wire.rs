@@ -1,4 +1,4 @@
-//! The requests to ports and their answers, as JSON: under the names of WIT, in camelCase.
+//! Requests to ports and their answers as JSON, with the names of WIT in camelCase.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use windlass_core::write::{
 
 macro_rules! names {
     ($list:ident: $type:ident { $($case:ident => $name:literal),* $(,)? }) => {
-        /// Every case, and its name in WIT.
+        /// Every case with its name in WIT.
         pub(crate) const $list: &[($type, &str)] = &[$(($type::$case, $name)),*];
     };
 }
@@ -77,7 +77,7 @@ pub(crate) fn list_query(query: &ListQuery, most_bytes: u32) -> Value {
         "kind": kind(&query.kind), "namespace": query.namespace.as_deref(), "labelSelector": query.label_selector,
         "index": query.index.as_ref().map(|(index, value)| json!({"index": index, "value": value})),
         "owned": query.owned, "fields": query.fields, "limit": query.limit,
-        // Without one, the sandbox sets its own.
+        // Without a timeout, the sandbox sets its own.
         "maxBytes": query.max_bytes.filter(|bytes| *bytes != most_bytes), "pageToken": query.page_token,
     })
 }
@@ -90,7 +90,7 @@ pub(crate) fn live_query(query: &LiveQuery) -> Value {
     })
 }
 
-/// The part of an object that is returned; null: all of it.
+/// The part of an object that is returned. Null means all of it.
 pub(crate) fn view(view: &View) -> Value {
     match view {
         View::Whole => Value::Null,
@@ -103,12 +103,12 @@ pub(crate) fn log_query(query: &LogQuery, most_bytes: u32) -> Value {
     json!({
         "target": reference(&query.target), "container": query.container, "previous": query.previous,
         "tailLines": query.tail_lines, "sinceSeconds": query.since_seconds,
-        // Without one, the sandbox sets its own.
+        // Without a timeout, the sandbox sets its own.
         "limitBytes": Some(query.limit_bytes).filter(|bytes| *bytes != most_bytes),
     })
 }
 
-/// How a kind is served, as a case writes it; null: it is not.
+/// How a kind is served, as cases write it. Null means that it is not served.
 pub(crate) fn served_kind(value: &Value) -> Option<ServedKind> {
     let texts = |value: &Value| value.as_array().into_iter().flatten().map(text).collect();
     (!value.is_null()).then(|| ServedKind {
@@ -190,7 +190,7 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A request. What it may take is left out where that is what the call has left.
+/// A request. Its timeout is left out if it is what the call has left.
 pub(crate) fn http_request(request: &HttpRequest, longest: Duration) -> Value {
     json!({
         "method": request.method, "url": request.url, "headers": request.headers,

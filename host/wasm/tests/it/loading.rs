@@ -160,7 +160,7 @@ async fn a_describe_that_answers_too_much_is_refused() {
 #[tokio::test]
 async fn a_manifest_that_is_not_one_says_where_it_fails() {
     let not_json = load_error("chameleon", &chameleon("manifest-not-json")).await;
-    assert_says(&not_json, &["manifest is not valid", "did not answer with JSON"]);
+    assert_says(&not_json, &["manifest is not valid", "the answer of `describe` is not JSON"]);
     let unknown = load_error("chameleon", &chameleon("manifest-unknown-field")).await;
     assert_says(&unknown, &["unknown field `colour`"]);
 }

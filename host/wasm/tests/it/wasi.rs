@@ -223,7 +223,7 @@ async fn time_slept_in_a_replayed_call_does_not_carry_over_to_the_next() {
 }
 
 #[tokio::test]
-async fn a_poll_tells_which_are_ready_and_an_empty_one_would_never_end() {
+async fn a_poll_returns_what_is_ready_and_an_empty_list_is_a_trap() {
     let imports = format!(r#"{SLEEP} (import "wasi:io/poll@VERSION" "poll" (func $poll (param i32 i32 i32)))"#);
     // Of a wait of an hour and none at all the second is ready.
     let polls = "(i32.store (i32.const 1100) (call $after (i64.const 3600000000000)))

@@ -528,7 +528,7 @@ async fn a_composer_sends_no_request() {
 }
 
 #[tokio::test]
-async fn a_panic_of_the_port_ends_the_call_that_sees_it() {
+async fn a_panic_of_the_http_port_ends_the_call() {
     let panics_at_once = server(|_| panic!("the port has a bug")).1;
     let panics_later = server(|_| async { panic!("the port has a bug") }.boxed()).1;
     for ports in [panics_at_once, panics_later] {

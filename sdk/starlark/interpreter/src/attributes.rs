@@ -1,5 +1,5 @@
-//! Finds what a script takes of the host's interfaces that they do not have, such as `writes.aply`. Starlark itself finds
-//! that only when the line runs, which may be in a cluster, on the day that something fails.
+//! Finds what a script takes of the host's interfaces that they do not have, such as `writes.aply`. Starlark itself
+//! finds that only when the line runs, which may be in a cluster, on the day that something fails.
 
 use std::collections::BTreeSet;
 

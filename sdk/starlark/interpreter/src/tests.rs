@@ -230,7 +230,8 @@ fn a_value_that_contains_itself_is_refused_with_a_message() {
     assert!(ends(dict).contains("nested too deeply"), "{}", ends(dict));
 }
 
-/// Calls a script's `run`, and returns its answer as JSON, or the reason of an API error, or the message of another one.
+/// Calls a script's `run`, and returns its answer as JSON, or the reason of an API error, or the message of another
+/// one.
 fn run(text: &str) -> Result<serde_json::Value, String> {
     let read = script::parsed(text).expect("it parses");
     let function = read.get("run").expect("it is there");

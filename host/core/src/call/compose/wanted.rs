@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn children_live_where_the_garbage_collector_lets_them() {
+    fn a_child_is_in_the_parents_namespace_if_the_parent_has_one() {
         assert!(flaw(map(json!({"name": "x", "namespace": "test"}))).contains("cannot own it"));
         let cluster = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}});
         assert!(flaw(cluster.clone()).contains("cluster-scoped"));

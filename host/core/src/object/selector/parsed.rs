@@ -1,4 +1,4 @@
-//! Selectors of watches: parsed once, when a plugin is loaded, and known by their text.
+//! Selectors of watches, parsed once when a plugin is loaded and compared by their text.
 
 use std::fmt::{self, Display};
 use std::hash::{Hash, Hasher};
@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer};
 
-/// A selector that was parsed, with its text. The text is what the server is sent and a part of the cache's identity:
-/// two that mean the same and are written differently are two selectors.
+/// A parsed selector with its text. The text is sent to the server and is part of the cache's identity, so two texts
+/// with the same meaning are two selectors.
 #[derive(Clone)]
 pub struct ParsedSelector<S> {
     text: Arc<str>,
@@ -17,7 +17,7 @@ pub struct ParsedSelector<S> {
 }
 
 impl<S> ParsedSelector<S> {
-    /// The text, byte for byte as it was written.
+    /// The text, byte for byte as written.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -81,7 +81,7 @@ mod tests {
     fn selectors_are_compared_by_their_texts() {
         let parsed = |text: &str| text.parse::<ParsedSelector<Selector>>().expect("a selector");
         assert_eq!(parsed("app=a"), parsed("app=a"));
-        assert_ne!(parsed("app=a"), parsed("app = a"), "the same to the server, and two caches");
+        assert_ne!(parsed("app=a"), parsed("app = a"), "equal to the server, but in two caches");
         assert_eq!(parsed(" app=a ").text(), " app=a ");
     }
 }

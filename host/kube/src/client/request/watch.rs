@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_whatever_is_between_them() {
+    fn values_are_read_with_any_white_space_between_them() {
         let (one, two) = (r#"{"a":{"b":"}\n"}}"#, r#"{"c":[1]}"#);
         for text in [
             format!("{one}\n{two}\n"),

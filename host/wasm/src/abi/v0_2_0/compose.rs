@@ -1,5 +1,5 @@
 //! Converts a composer's request and answer between the types of WIT and those of `windlass-core`. The children are not
-//! looked at here: `windlass_core::call::compose` checks an answer as a whole.
+//! checked here: `windlass_core::call::compose` checks an answer as a whole.
 
 use windlass_core::call::compose::Composition;
 use windlass_core::queue::outcome::CallResult;
@@ -9,8 +9,8 @@ use super::composer_bindings::exports::windlass::plugin::composer;
 use super::convert;
 use crate::request::CompositionRequest;
 
-/// How many events of a call are sent; the recorder has limits of its own for each object.
-const MAX_EVENTS: usize = 64;
+/// The maximum number of Events of a call. The recorder has additional limits per object.
+const EVENTS_MAX: usize = 64;
 
 pub(super) fn request(request: &CompositionRequest) -> composer::CompositionRequest {
     let texts = |texts: &[std::sync::Arc<str>]| texts.iter().map(ToString::to_string).collect();
@@ -26,8 +26,8 @@ pub(super) fn request(request: &CompositionRequest) -> composer::CompositionRequ
 pub(super) fn answer(answer: Result<composer::Composition, Vec<wit::Failure>>) -> Result<Composition, CallResult> {
     let composer::Composition { children, status, events, requeue_after_ms, allow_empty, finalized } =
         answer.map_err(convert::failed)?;
-    // One that no server would take is left out: an event never fails a call.
-    let events = events.into_iter().take(MAX_EVENTS).filter_map(|event| convert::event(event).ok()).collect();
+    // An Event that no server would accept is dropped: an Event never fails a call.
+    let events = events.into_iter().take(EVENTS_MAX).filter_map(|event| convert::event(event).ok()).collect();
     let requeue_after = requeue_after_ms.map(convert::milliseconds);
     Ok(Composition { children, status, events, requeue_after, allow_empty, finalized })
 }

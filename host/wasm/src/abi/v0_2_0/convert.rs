@@ -1,7 +1,7 @@
-//! Between the types of WIT and those of `windlass-core`.
+//! Converts between the types of WIT and those of `windlass-core`.
 //!
-//! What comes from the guest is checked here, before any port sees it: names become segments of URLs, so a name with a
-//! slash would be another object's, or another API.
+//! Data from the guest is checked here, before any port receives it. Names become segments of URLs, so a name with a
+//! slash would refer to another object or another API.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,25 +22,25 @@ use super::bindings::windlass::plugin::{cache, triggers, types as wit, writes};
 use crate::request::Request;
 use crate::text::{shortened, single_line};
 
-/// The longest duration of the interface: 2³¹ − 1 ms.
-const MAX_DURATION_MS: u32 = i32::MAX as u32;
-/// How many failures of a call are kept, and how long their texts may be.
-const MAX_FAILURES: usize = 64;
-pub(super) const MAX_MESSAGE: usize = 4 << 10;
-/// As long as Kubernetes' names get.
-const MAX_NAME: usize = 253;
-/// UIDs and versions, which only servers make.
-const MAX_TOKEN: usize = 128;
-/// The end of a field manager, which may have 128 characters in all.
-const MAX_SUFFIX: usize = 32;
-/// Selectors, pointers and page tokens; and how many pointers a read may have.
-const MAX_TEXT: usize = 4 << 10;
-const MAX_FIELDS: usize = 64;
-/// The longest reason that `events.k8s.io/v1` accepts.
-const MAX_EVENT_REASON: usize = 128;
-const MAX_EVENT_NOTE: usize = 1024;
+/// The longest duration in the interface: 2³¹ − 1 ms.
+const DURATION_MS_MAX: u32 = i32::MAX as u32;
+/// The maximum number of failures of a call that are kept, and the maximum length of their texts.
+const FAILURES_MAX: usize = 64;
+pub(super) const MESSAGE_BYTES_MAX: usize = 4 << 10;
+/// The maximum length of a Kubernetes name.
+const NAME_BYTES_MAX: usize = 253;
+/// The maximum length of UIDs and versions, which only servers create.
+const TOKEN_BYTES_MAX: usize = 128;
+/// The maximum length of a field manager's suffix. A field manager has at most 128 characters.
+const SUFFIX_BYTES_MAX: usize = 32;
+/// The maximum length of selectors, pointers and page tokens, and the maximum number of pointers of a read.
+const PARAMETER_BYTES_MAX: usize = 4 << 10;
+const FIELDS_MAX: usize = 64;
+/// The longest reason and note that `events.k8s.io/v1` accepts.
+const EVENT_REASON_BYTES_MAX: usize = 128;
+const EVENT_NOTE_BYTES_MAX: usize = 1024;
 
-/// Why something that a guest named cannot be.
+/// The reason why a value from a guest is refused.
 pub(crate) type Malformed = String;
 
 pub(crate) fn request(request: &Request) -> wit::Request {
@@ -65,10 +65,10 @@ pub(crate) fn call_result(answer: Result<Outcome, Vec<wit::Failure>>) -> CallRes
     }
 }
 
-/// One of each: a plugin may collect the same failure at every place that met it.
+/// Removes duplicates, because a plugin may report the same failure from every place that met it.
 pub(super) fn failed(failures: Vec<wit::Failure>) -> CallResult {
     let mut distinct = Vec::new();
-    for failure in failures.into_iter().take(MAX_FAILURES).map(failure) {
+    for failure in failures.into_iter().take(FAILURES_MAX).map(failure) {
         if !distinct.contains(&failure) {
             distinct.push(failure);
         }
@@ -78,9 +78,9 @@ pub(super) fn failed(failures: Vec<wit::Failure>) -> CallResult {
 
 fn failure(failure: wit::Failure) -> Failure {
     let wit::Failure { message, api, terminal, retry_after_ms } = failure;
-    // With an API error, its own text must have room, too.
-    let message = shortened(message, if api.is_some() { MAX_MESSAGE / 2 } else { MAX_MESSAGE });
-    // What it was doing, and what the error says.
+    // An API error's own text needs room, too.
+    let message = shortened(message, if api.is_some() { MESSAGE_BYTES_MAX / 2 } else { MESSAGE_BYTES_MAX });
+    // Combines the plugin's text with that of the error.
     let with = |error: &str| match (message.is_empty(), error.is_empty()) {
         (true, _) => error.to_owned(),
         (_, true) => message.clone(),
@@ -88,10 +88,10 @@ fn failure(failure: wit::Failure) -> Failure {
     };
     let (error, after) = (api.map(reported_error), retry_after_ms.map(milliseconds));
     match (error, after) {
-        (Some(error), _) if terminal => Failure::Terminal(shortened(with(&error.to_string()), MAX_MESSAGE)),
+        (Some(error), _) if terminal => Failure::Terminal(shortened(with(&error.to_string()), MESSAGE_BYTES_MAX)),
         (Some(error), after) => Failure::Api(ApiError {
-            message: shortened(with(&error.message), MAX_MESSAGE),
-            // Whoever is told to wait longer waits longer.
+            message: shortened(with(&error.message), MESSAGE_BYTES_MAX),
+            // The longer of two requested delays counts.
             retry_after: after.max(error.retry_after),
             ..error
         }),
@@ -101,23 +101,23 @@ fn failure(failure: wit::Failure) -> Failure {
     }
 }
 
-/// An API error as the guest passes it on. It may have been made up; nothing depends on it but the guest's own retries.
+/// An API error that the guest passes on. It may have been made up, but only the guest's own retries depend on it.
 fn reported_error(error: wit::ApiError) -> ApiError {
     ApiError {
         code: error.code,
         reason: reason_from_wit(error.reason),
-        status_reason: shortened(error.status_reason, MAX_NAME),
-        message: shortened(error.message, MAX_MESSAGE),
+        status_reason: shortened(error.status_reason, NAME_BYTES_MAX),
+        message: shortened(error.message, MESSAGE_BYTES_MAX),
         retry_after: error.retry_after_ms.map(milliseconds),
         verb: known_verb(&error.verb),
-        resource: shortened(error.resource, MAX_NAME),
-        // An object that cannot exist is not worth a failure of its own here.
+        resource: shortened(error.resource, NAME_BYTES_MAX),
+        // A reference to an impossible object is dropped, because it is not worth another failure.
         object: error.object.and_then(|object| object_ref(object).ok()),
     }
 }
 
 pub(crate) fn milliseconds(ms: u32) -> Duration {
-    Duration::from_millis(ms.min(MAX_DURATION_MS).into())
+    Duration::from_millis(ms.min(DURATION_MS_MAX).into())
 }
 
 fn known_verb(verb: &str) -> &'static str {
@@ -135,7 +135,7 @@ pub(crate) fn api_error(error: ApiError) -> wit::ApiError {
         message: error.message,
         retry_after_ms: error
             .retry_after
-            .map(|after| u32::try_from(after.as_millis()).unwrap_or(MAX_DURATION_MS).min(MAX_DURATION_MS)),
+            .map(|after| u32::try_from(after.as_millis()).unwrap_or(DURATION_MS_MAX).min(DURATION_MS_MAX)),
         verb: error.verb.to_owned(),
         resource: error.resource,
         object: error.object.as_ref().map(reference),
@@ -153,7 +153,7 @@ pub(crate) fn reference(object: &ObjectRef) -> wit::ObjectRef {
     }
 }
 
-/// One line a reason, both ways: a reason that is missing on either side does not compile.
+/// One line per reason, for both directions: a reason that is missing on either side does not compile.
 macro_rules! reasons {
     ($($reason:ident),* $(,)?) => {
         fn reason_to_wit(reason: ApiReason) -> wit::ApiReason {
@@ -188,7 +188,10 @@ reasons!(
 
 pub(crate) fn object_ref(target: wit::ObjectRef) -> Result<ObjectRef, Malformed> {
     if let Some(cluster) = target.cluster {
-        return Err(format!("{} is another cluster: leave `cluster` out, this host works on one", quoted(&cluster)));
+        return Err(format!(
+            "{} is another cluster: omit `cluster`, because this host works on a single one",
+            quoted(&cluster)
+        ));
     }
     let namespace = target.namespace.map(|namespace| path_segment("namespace", namespace)).transpose()?;
     Ok(ObjectRef {
@@ -202,16 +205,16 @@ pub(crate) fn object_kind(api_version: String, kind: String) -> Result<ObjectKin
     ObjectKind::checked(api_version, kind).map_err(|error| error.to_string())
 }
 
-/// A name that can be a step of a path, of a length that logs can take (ADR 34).
+/// A name that is valid as a path segment, and short enough for logs (ADR 34).
 pub(crate) fn path_segment(what: &str, name: String) -> Result<Arc<str>, Malformed> {
-    if name.len() > MAX_NAME || path_segment::flaw(&name).is_some() {
+    if name.len() > NAME_BYTES_MAX || path_segment::flaw(&name).is_some() {
         return Err(format!("{} cannot be the {what} of an object", quoted(&name)));
     }
     Ok(name.into())
 }
 
 fn token(what: &str, token: String) -> Result<Arc<str>, Malformed> {
-    if token.is_empty() || token.len() > MAX_TOKEN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+    if token.is_empty() || token.len() > TOKEN_BYTES_MAX || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(format!("{} cannot be a {what}", quoted(&token)));
     }
     Ok(token.into())
@@ -221,11 +224,11 @@ fn quoted(text: &str) -> String {
     format!("`{}`", single_line(text, 80))
 }
 
-/// Each pointer of a read costs a walk through the object.
+/// Each pointer of a read costs a traversal of the object.
 pub(crate) fn check_fields(fields: Option<&[String]>) -> Result<(), Malformed> {
     let fields = fields.unwrap_or_default();
-    if fields.len() > MAX_FIELDS || fields.iter().any(|pointer| pointer.len() > MAX_TEXT) {
-        return Err(format!("at most {MAX_FIELDS} fields of {MAX_TEXT} bytes can be read at a time"));
+    if fields.len() > FIELDS_MAX || fields.iter().any(|pointer| pointer.len() > PARAMETER_BYTES_MAX) {
+        return Err(format!("at most {FIELDS_MAX} fields of {PARAMETER_BYTES_MAX} bytes can be read at a time"));
     }
     Ok(())
 }
@@ -236,7 +239,9 @@ pub(super) fn check_limit(limit: u32) -> Result<(), Malformed> {
 
 pub(crate) fn short(what: &str, text: Option<String>) -> Result<Option<String>, Malformed> {
     match text {
-        Some(text) if text.len() > MAX_TEXT => Err(format!("the {what} is longer than {MAX_TEXT} bytes")),
+        Some(text) if text.len() > PARAMETER_BYTES_MAX => {
+            Err(format!("the {what} is longer than {PARAMETER_BYTES_MAX} bytes"))
+        }
         text => Ok(text),
     }
 }
@@ -298,11 +303,14 @@ fn write_options(options: writes::WriteOptions) -> Result<WriteOptions, Malforme
     })
 }
 
-/// With the plugin's name before it, it is within what the server takes for a field manager.
+/// Together with the plugin's name, it must fit into a field manager.
 fn manager_suffix(suffix: String) -> Result<Arc<str>, Malformed> {
-    if suffix.len() > MAX_SUFFIX || !is_dns_label(&suffix) {
+    if suffix.len() > SUFFIX_BYTES_MAX || !is_dns_label(&suffix) {
         let rule = "lower-case letters, digits and dashes, beginning and ending with a letter or digit";
-        return Err(format!("{} cannot end a field manager: it must be up to {MAX_SUFFIX} {rule}", quoted(&suffix)));
+        return Err(format!(
+            "{} cannot end a field manager: it must be up to {SUFFIX_BYTES_MAX} {rule}",
+            quoted(&suffix)
+        ));
     }
     Ok(suffix.into())
 }
@@ -314,7 +322,7 @@ fn subresource(subresource: writes::Subresource) -> Result<Subresource, Malforme
 
 pub(super) fn subresource_name(name: String) -> Result<Arc<str>, Malformed> {
     if name.is_empty() || name.len() > 63 || !name.bytes().all(|byte| byte.is_ascii_lowercase()) {
-        return Err(format!("{} is not a subresource, which is like `status`", quoted(&name)));
+        return Err(format!("{} is not a subresource: use one like `status`", quoted(&name)));
     }
     Ok(name.into())
 }
@@ -345,7 +353,7 @@ pub(super) fn delete_options(options: writes::DeleteOptions) -> Result<DeleteOpt
 }
 
 pub(crate) fn event(event: wit::Event) -> Result<Event, Malformed> {
-    // The server takes none either; the recorder would warn of each, beyond what a call may log.
+    // The server refuses it too, and the recorder would log a warning for each, beyond a call's log limits.
     if event.reason.is_empty() {
         return Err("an event needs a reason".to_owned());
     }
@@ -356,9 +364,9 @@ pub(crate) fn event(event: wit::Event) -> Result<Event, Malformed> {
             wit::EventType::Normal => EventType::Normal,
             wit::EventType::Warning => EventType::Warning,
         },
-        reason: shortened(event.reason, MAX_EVENT_REASON),
-        action: shortened(event.action, MAX_EVENT_REASON),
-        note: shortened(event.note, MAX_EVENT_NOTE),
+        reason: shortened(event.reason, EVENT_REASON_BYTES_MAX),
+        action: shortened(event.action, EVENT_REASON_BYTES_MAX),
+        note: shortened(event.note, EVENT_NOTE_BYTES_MAX),
     })
 }
 
@@ -397,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_in_another_cluster_is_nothing_that_this_host_has() {
+    fn an_object_in_another_cluster_is_refused() {
         let reference = |cluster: Option<&str>| wit::ObjectRef {
             cluster: cluster.map(str::to_owned),
             api_version: "v1".to_owned(),
@@ -412,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_refused_that_kubernetes_refuses_everywhere() {
+    fn names_that_kubernetes_always_refuses_are_refused() {
         let named = |name: &str| path_segment("name", name.to_owned());
         for name in ["a b", "x?y=z", "x#y", "é", "DOMAIN\\team", "a\nb"] {
             assert_eq!(named(name).as_deref(), Ok(name));
@@ -437,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_field_manager_is_a_short_label() {
+    fn the_suffix_of_a_field_manager_is_a_short_label() {
         for suffix in ["tls", "a", "part-2", &"x".repeat(32)] {
             assert!(manager_suffix(suffix.to_owned()).is_ok(), "{suffix}");
         }

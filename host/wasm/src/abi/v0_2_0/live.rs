@@ -1,5 +1,5 @@
-//! Between the types of `live` and of collections in WIT, and those of `windlass-core`. What a guest names is checked
-//! as in `convert`.
+//! Converts the types of `live` and of collections between WIT and `windlass-core`. Data from the guest is checked as
+//! in `convert`.
 
 use windlass_core::call::ports::{LiveGet, LiveQuery, LogQuery, ServedKind, View};
 use windlass_core::object::ObjectKind;
@@ -40,7 +40,7 @@ pub(crate) fn query(query: live::ListQuery) -> Result<LiveQuery, Malformed> {
     })
 }
 
-/// `most`: how many bytes a guest gets at once.
+/// `most` is the maximum number of bytes that a guest receives at once.
 pub(crate) fn log_query(query: live::LogQuery, most: u32) -> Result<LogQuery, Malformed> {
     let limit_bytes = query.limit_bytes.unwrap_or(most).min(most);
     if limit_bytes == 0 {
@@ -52,7 +52,7 @@ pub(crate) fn log_query(query: live::LogQuery, most: u32) -> Result<LogQuery, Ma
         container: container.map(|name| name.to_string()),
         previous: query.previous,
         tail_lines: query.tail_lines,
-        // The server takes no 0 seconds.
+        // The server does not accept 0 seconds.
         since_seconds: query.since_ms.map(|ms| ms.div_ceil(1000).max(1)),
         limit_bytes,
     })

@@ -1,5 +1,5 @@
-//! How a guest comes to see that its requests have been answered. Which it sees at a wait is an answer like any other:
-//! a recording keeps it, and a replay has the guest see the same.
+//! Determines when a guest sees that its requests have been answered. Which answers it sees at a wait is part of the
+//! call's data: a recording stores it, and a replay shows the guest the same.
 
 use std::future::{pending, poll_fn};
 use std::time::Duration;
@@ -19,10 +19,11 @@ use crate::text::single_line;
 use crate::wasi_http_state::{RequestStage, RequestSummary, Seen, SentRequest};
 
 impl CallState {
-    /// Has the guest see which of `requests` have been answered. Waits for the first, but no longer than `patience`;
-    /// `None` is as long as it takes. Returns whether there is one.
+    /// Shows the guest which of `requests` have been answered. Waits for the first one, but no longer than `patience`;
+    /// `None` means any time. Returns whether there is one.
     ///
-    /// Where time stands still, an answer comes before any time passes. The oldest comes first, whichever was faster.
+    /// If time stands still, an answer comes before any time passes. The oldest request is answered first, whichever
+    /// was faster.
     pub(in crate::wasi) async fn see_answers(
         &mut self,
         requests: &[u32],
@@ -54,12 +55,12 @@ impl CallState {
         Ok(!answered.is_empty())
     }
 
-    /// Those of `requests` that have been answered when the first has, or when `patience` ends. All requests go on
+    /// Those of `requests` that are answered when the first one is, or when `patience` ends. All requests continue
     /// meanwhile.
     async fn first_answered(&mut self, requests: &[u32], patience: Option<Duration>) -> wasmtime::Result<Vec<u32>> {
-        // A replay has no answers to those that it does not have the guest see.
+        // A replay has no answers to requests that it does not show the guest.
         let alone = self.is_time_told();
-        // Taken out meanwhile. If the call is given up here, its requests are too.
+        // Taken out temporarily. If the call is cancelled here, so are its requests.
         let mut all = std::mem::take(&mut self.wasi().http.requests);
         let mut first = poll_fn(|context| all.poll_first(context, requests, alone));
         let at_once = (&mut first).now_or_never();
@@ -67,7 +68,8 @@ impl CallState {
             (Some(answered), _) => answered,
             (None, Some(Duration::ZERO)) => vec![],
             (None, patience) => {
-                // After each it queues for its CPU permit with its clock stopped, so they are counted.
+                // After each wait, the call queues for its CPU permit with its clock suspended, so the waits are
+                // counted.
                 self.meter.host_call()?;
                 let call_time = self.meter.time().clone();
                 self.waiting_in = Some(HANDLE);
@@ -93,7 +95,7 @@ impl CallState {
         Ok(answered)
     }
 
-    /// Has the guest see the answer to `sent`.
+    /// Shows the guest the answer to `sent`.
     fn see(&mut self, mut sent: SentRequest) -> wasmtime::Result<()> {
         let stage = std::mem::replace(&mut sent.stage, RequestStage::Failed(ErrorCode::HttpProtocolError));
         let seen = match stage {
@@ -108,7 +110,7 @@ impl CallState {
         Ok(())
     }
 
-    /// The guest's part of `answer`. The error types of `wasi:http` have no message, so the log has it.
+    /// The guest's part of `answer`. The error types of `wasi:http` have no message, so it is logged.
     fn seen(&mut self, summary: &RequestSummary, answer: Answer) -> Seen {
         let bytes = answer.bytes();
         let response = windlass_core::call::http::HttpRequest::answer(answer);

@@ -1,4 +1,4 @@
-//! The errors of `wasi:http` for those of the port, each the nearest.
+//! Maps the port's errors to the nearest errors of `wasi:http`.
 
 use wasmtime_wasi_http::p2::bindings::http::types::{DnsErrorPayload, ErrorCode};
 use windlass_core::call::http::{
@@ -8,7 +8,7 @@ use windlass_core::rights::egress::{HttpTarget, TargetError, is_method};
 
 use crate::wasi_http_state::RequestSummary;
 
-/// Explains a failure of `request`, without path, query and headers, which may hold secrets.
+/// Describes `request` for errors, without path, query and headers, which may hold secrets.
 pub(super) fn summary(request: &HttpRequest) -> RequestSummary {
     let method = if is_method(&request.method) { &*request.method } else { "a request" };
     let target = HttpTarget::parse(&request.url).map_or_else(|_| "a malformed URL".to_owned(), |it| it.to_string());
@@ -36,7 +36,7 @@ fn if_invalid(request: &HttpRequest) -> ErrorCode {
     ErrorCode::HttpProtocolError
 }
 
-/// The nearest to `error`, which the request of `summary` had.
+/// The nearest code to `error`, the result of the request of `summary`.
 pub(super) fn code(error: &HttpError, summary: &RequestSummary) -> ErrorCode {
     let message = || Some(error.message.clone());
     match error.reason {

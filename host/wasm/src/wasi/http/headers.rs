@@ -1,5 +1,5 @@
-//! Lists of headers, each function of which may have the host keep more of them: the crate bounds one list, and the
-//! number of lists is that of handles. So what they have together is counted here.
+//! Functions by which lists of headers can grow. The crate limits a single list, and the number of lists is limited by
+//! that of handles. So this module counts their total size.
 
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi_http::p2::HeaderResult;
@@ -44,7 +44,7 @@ pub(super) fn define(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
 }
 
 impl CallState {
-    /// Does `change`, by which headers may grow by `bytes`.
+    /// Applies `change`, by which headers may grow by `bytes`.
     fn grown<T>(
         &mut self,
         bytes: usize,

@@ -1,8 +1,9 @@
-//! `wasi:http`: clients of stock toolchains, for the requests that a plugin makes by `windlass:plugin/http` (ADR 38).
+//! `wasi:http`: lets clients of stock toolchains make the requests that a plugin can make with `windlass:plugin/http`
+//! (ADR 38).
 //!
-//! The crate `wasmtime-wasi-http` has the types. Two of its resources are replaced by ours: the body of a request,
-//! which the host collects within bounds, and the future of a response, which the guest sees come only where it waits
-//! or looks. The crate's own run in tasks, and show the guest when those run.
+//! The crate `wasmtime-wasi-http` provides the types. Two of its resources are replaced: the body of a request, which
+//! the host collects within limits, and the future of a response, which becomes visible to the guest only where it
+//! waits or polls. The crate's own versions run in tasks, whose timing the guest would see.
 
 mod answers;
 mod error;
@@ -23,12 +24,12 @@ use crate::wasi_http_state::{FutureResponse, OutgoingBody};
 /// The import that sends requests, as messages name it.
 const HANDLE: &str = "wasi:http/outgoing-handler#handle";
 
-/// Whether the import `name` is of `wasi:http`.
+/// Whether the import `name` belongs to `wasi:http`.
 pub(super) fn is_import(name: &str) -> bool {
     name.starts_with("wasi:http/")
 }
 
-/// Each function of the crate asks for its view here, and so is counted.
+/// Each function of the crate gets its view here, and so is counted.
 impl WasiHttpView for CallState {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         let wasi = self.called().wasi();
@@ -36,7 +37,7 @@ impl WasiHttpView for CallState {
     }
 }
 
-/// Gives `wasi:http`, beside the rest of WASI in `linker`.
+/// Adds `wasi:http` to the rest of WASI in `linker`.
 pub(super) fn define(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
     linker.instance(&format!("wasi:http/outgoing-handler@{GIVEN_VERSION}"))?.func_wrap(
@@ -85,8 +86,8 @@ fn define_bodies(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
     )
 }
 
-/// Ends a body. Trailers would say what a plugin's requests may not have: the peer has to be told of them in the
-/// header.
+/// Ends a body. Trailers are refused, because a plugin's requests may not have them: they would have to be announced in
+/// a header.
 fn finish(
     table: &mut ResourceTable,
     body: Resource<OutgoingBody>,

@@ -1,4 +1,4 @@
-//! Makes a guest's request into one for the port, and sends it.
+//! Converts a guest's request to one for the port, and sends it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl CallState {
         Ok(Ok(wasi.table.push(body)?))
     }
 
-    /// Sends `request`: at once if its body is whole, else where the guest waits or looks after that.
+    /// Sends `request`: at once if its body is complete, otherwise where the guest next waits or polls after that.
     pub(super) fn handle(
         &mut self,
         request: &Resource<HostOutgoingRequest>,
@@ -53,7 +53,7 @@ impl CallState {
             Err(code) => return Ok(Err(code)),
         }
         let request = match to_port(request, options) {
-            // What comes after the call's end is of no use, so it need not be waited for.
+            // A response after the call's end is of no use.
             Ok(request) => {
                 HttpRequest { timeout: Some(request.timeout.map_or(left, |asked| asked.min(left))), ..request }
             }
@@ -68,9 +68,9 @@ impl CallState {
         Ok(Ok(future))
     }
 
-    /// Asks the port for all requests whose bodies have become whole.
+    /// Sends all requests to the port whose bodies have become complete.
     pub(in crate::wasi) fn ask_ready_requests(&mut self) -> wasmtime::Result<()> {
-        // A replay knows which it will have the guest see, and only these are answered.
+        // A replay knows which requests it will show the guest, and answers only these.
         let begins = self.world.surroundings().is_none_or(|surroundings| !surroundings.is_told());
         let Some(wasi) = self.used_wasi().filter(|wasi| !wasi.http.requests.sent.is_empty()) else { return Ok(()) };
         let mut sent = std::mem::take(&mut wasi.http.requests);
@@ -78,7 +78,7 @@ impl CallState {
             let Some(request) = sent.take_ready() else { return Ok(()) };
             let world = self.reconcile(HANDLE)?;
             let (port, call, summary) = (world.ports.outside.clone(), world.call.clone(), summary(&request));
-            // Now, and not when it is polled: the order of the questions is the guest's.
+            // Now, and not when it is polled, so that the order of the questions is the guest's.
             let work = match catch_unwind(AssertUnwindSafe(|| port.ask(call, request.into()))) {
                 Ok(work) => AssertUnwindSafe(work).catch_unwind().boxed(),
                 Err(panic) => ready(Err(panic)).boxed(),
@@ -100,7 +100,7 @@ fn content_length(request: &HostOutgoingRequest) -> Result<Option<u64>, ErrorCod
     length.map(Some).ok_or_else(unread)
 }
 
-/// The request without its body, as a plugin's own interface has it.
+/// The request without its body, as in a plugin's own interface.
 fn to_port(request: HostOutgoingRequest, options: Option<RequestOptions>) -> Result<HttpRequest, ErrorCode> {
     let HostOutgoingRequest { method, scheme, authority, path_with_query, headers, .. } = request;
     let scheme = match &scheme {
@@ -139,8 +139,8 @@ fn text_of(method: Method) -> String {
     known.to_owned()
 }
 
-/// The time of the whole exchange, which is what the port bounds. A client gives one for each part; who waits for the
-/// first byte for ever has none.
+/// The timeout of the whole exchange, which is what the port limits. A client sets one for each part. Without a limit
+/// for the first byte, there is none.
 fn exchange_timeout(options: RequestOptions) -> Option<Duration> {
     let RequestOptions { connect_timeout, first_byte_timeout, between_bytes_timeout } = options;
     let others = connect_timeout.unwrap_or_default().saturating_add(between_bytes_timeout.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Makes a response of the port into one for the guest.
+//! Converts a response of the port to one for the guest.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -13,7 +13,7 @@ use crate::state::CallState;
 use crate::wasi_http_state::{HeldBody, HeldBytes, header_bytes};
 
 impl CallState {
-    /// The handle of a response that the guest gets.
+    /// The handle of a response for the guest.
     pub(super) fn incoming_response(
         &mut self,
         (response, held): (HttpResponse, HeldBytes),
