@@ -5,12 +5,18 @@
 //! reason. Links are followed, as the kubelet mounts files as links. A file is judged before it is opened, as to open
 //! some devices does something, and again by what was opened, as it may have been replaced between.
 
+#[cfg(feature = "follow")]
+mod follow;
+
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{Error, ErrorKind, Read as _, Result};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+#[cfg(feature = "follow")]
+pub use crate::follow::DirectoryWatcher;
 
 /// Why something that is there is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
