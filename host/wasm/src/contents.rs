@@ -55,7 +55,7 @@ pub struct MadeWith {
 
 /// The contents of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Contents {
+pub struct FileContents {
     /// The SHA-256 of its bytes.
     pub digest: String,
     /// Its size.
@@ -94,7 +94,7 @@ pub struct Need {
     pub most: u64,
 }
 
-impl Contents {
+impl FileContents {
     /// Of the file `path`, if it is no larger than a plugin may be.
     pub fn read(path: &Path, limits: &Limits) -> Result<Self, LoadError> {
         match read(path, limits.file_bytes) {
@@ -244,8 +244,8 @@ fn note<T: PartialEq>(all: &mut Vec<T>, one: T) {
 mod tests {
     use super::*;
 
-    fn contents(text: &str) -> Contents {
-        Contents::of(&wat::parse_str(text).expect("well-formed"))
+    fn contents(text: &str) -> FileContents {
+        FileContents::of(&wat::parse_str(text).expect("well-formed"))
     }
 
     fn names(made_with: &[MadeWith]) -> Vec<String> {
@@ -313,7 +313,7 @@ mod tests {
         let core =
             contents(r#"(module (import "wasi_snapshot_preview1" "fd_write" (func)) (memory (export "memory") 1))"#);
         assert_eq!((core.kind, core.imports.len(), &*core.exports[0]), (FileKind::CoreModule, 1, "memory"));
-        assert_eq!(Contents::of(b"#!/bin/sh").kind, FileKind::Unknown);
+        assert_eq!(FileContents::of(b"#!/bin/sh").kind, FileKind::Unknown);
     }
 
     #[test]

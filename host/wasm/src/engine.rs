@@ -31,7 +31,7 @@ const HOST_STACK: usize = 1536 << 10;
 /// How much trouble the compiler takes. A call that stays within its limits has the same result, to the bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Effort {
+pub(crate) enum CompileEffort {
     /// Code that is there soon and is slower.
     Quick,
     /// The best code.
@@ -71,9 +71,9 @@ pub(crate) fn new(limits: &Limits, concurrent_calls: u32, parked: u32) -> Result
 
 /// An engine that compiles what an engine of [`new`] with the same `limits` runs, and reserves nothing. The pool has no
 /// say in the code, and an engine runs code of either effort.
-pub(crate) fn for_compiling(limits: &Limits, effort: Effort) -> Result<Engine, EngineError> {
+pub(crate) fn for_compiling(limits: &Limits, effort: CompileEffort) -> Result<Engine, EngineError> {
     let mut config = base(limits);
-    if effort == Effort::Quick {
+    if effort == CompileEffort::Quick {
         // The register allocator stays the thorough one: its authors do not stand in for the quick one's code.
         config.cranelift_opt_level(OptLevel::None);
     }

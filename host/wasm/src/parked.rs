@@ -16,7 +16,7 @@ use windlass_core::rights::grants::Grants;
 use windlass_core::secret::confidential::Confidential;
 
 use crate::abi::v0_2_0::{Instance, LinkedPlugin};
-use crate::counters::Counters;
+use crate::counters::PluginCounters;
 use crate::memory::IdleMemory;
 use crate::state::CallState;
 
@@ -24,20 +24,20 @@ use crate::state::CallState;
 /// it serves no call under others. (Mostly they are not just equal but the same, which is looked at first.) And the
 /// code that it is an instance of: nobody goes back to slower code.
 #[derive(Clone)]
-pub(crate) struct Terms {
+pub(crate) struct ReuseTerms {
     config: Confidential,
     grants: Arc<Grants>,
     code: Arc<LinkedPlugin>,
 }
 
-impl Terms {
+impl ReuseTerms {
     /// Those of `call` now, of `code`.
     pub(crate) fn of(call: &CallContext, code: &Arc<LinkedPlugin>) -> Self {
         Self { config: call.config.clone(), grants: call.principal.grants(), code: code.clone() }
     }
 }
 
-impl PartialEq for Terms {
+impl PartialEq for ReuseTerms {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.code, &other.code) && self.config == other.config && self.grants == other.grants
     }
@@ -65,11 +65,11 @@ impl Service {
 /// An instance that may serve the next call.
 pub(crate) struct Parked {
     /// Whose it is: one generation of a plugin has one of these.
-    pub(crate) owner: Arc<Counters>,
+    pub(crate) owner: Arc<PluginCounters>,
     pub(crate) store: Store<CallState>,
     pub(crate) instance: Instance,
     /// Of its first call.
-    pub(crate) terms: Terms,
+    pub(crate) terms: ReuseTerms,
     pub(crate) served: Service,
     pub(crate) since: Instant,
 }
@@ -98,7 +98,7 @@ impl ParkingLot {
     }
 
     /// The one of `owner`'s that was used last: its memory is the warmest. Those of other terms go.
-    pub(crate) fn take(&self, owner: &Arc<Counters>, terms: &Terms) -> Option<Parked> {
+    pub(crate) fn take(&self, owner: &Arc<PluginCounters>, terms: &ReuseTerms) -> Option<Parked> {
         let mut outdated = Vec::new();
         let mut parked = self.parked();
         let found = loop {
@@ -145,7 +145,7 @@ impl ParkingLot {
     }
 
     /// Gives up all of `owner`'s.
-    pub(crate) fn forget(&self, owner: &Arc<Counters>) {
+    pub(crate) fn forget(&self, owner: &Arc<PluginCounters>) {
         let mut parked = self.parked();
         if parked.is_empty() {
             return;

@@ -19,10 +19,10 @@ const EPOCH_GRACE: Duration = Duration::from_millis(50);
 
 /// The wall time of one call. Clones are the same clock.
 #[derive(Clone, Debug)]
-pub(crate) struct CallTime(Arc<Clock>);
+pub(crate) struct CallTime(Arc<CallClock>);
 
 #[derive(Debug)]
-struct Clock {
+struct CallClock {
     /// The limit's own name, and its value.
     allowed: (Limit, Duration),
     began: Instant,
@@ -42,7 +42,12 @@ struct Waits {
 impl CallTime {
     /// Of a call that begins now and has this `cpu_permit`.
     pub(crate) fn of(limit: Limit, allowed: Duration, cpu_permit: CpuPermit) -> Self {
-        Self(Arc::new(Clock { allowed: (limit, allowed), began: Instant::now(), waits: Mutex::default(), cpu_permit }))
+        Self(Arc::new(CallClock {
+            allowed: (limit, allowed),
+            began: Instant::now(),
+            waits: Mutex::default(),
+            cpu_permit,
+        }))
     }
 
     /// When the call must have ended, as far as is known now.

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::bounds::CachedFile;
-use super::seal::{KEY_BYTES, Key};
+use super::seal::{KEY_BYTES, SealKey};
 use crate::digest;
 
 /// Nobody else has a file of this name.
@@ -88,11 +88,11 @@ impl Directory {
     }
 
     /// The directory's key, made by the first host that opens it.
-    pub(super) fn key(&self) -> Result<Key, CacheError> {
+    pub(super) fn key(&self) -> Result<SealKey, CacheError> {
         self.read_or_make_key().map_err(|source| CacheError::Key { path: self.path.clone(), source })
     }
 
-    fn read_or_make_key(&self) -> io::Result<Key> {
+    fn read_or_make_key(&self) -> io::Result<SealKey> {
         if let Some(key) = self.read_key()? {
             return Ok(key);
         }
@@ -112,14 +112,14 @@ impl Directory {
 
     /// The key, if it is there and could be one. One that others may read is removed. What never was one is somebody
     /// else's: a key is there whole or not at all.
-    fn read_key(&self) -> io::Result<Option<Key>> {
+    fn read_key(&self) -> io::Result<Option<SealKey>> {
         let Some(mut file) = self.open_file(KEY)? else { return Ok(None) };
         let metadata = file.metadata()?;
         let private = metadata.uid() == geteuid().as_raw() && metadata.mode() & OTHERS_MAY_ANYTHING == 0;
         let mut bytes = [0; KEY_BYTES];
         if metadata.is_file() && private && metadata.len() == KEY_BYTES as u64 {
             file.read_exact(&mut bytes)?;
-            return Ok(Some(Key::new(bytes)));
+            return Ok(Some(SealKey::new(bytes)));
         }
         if !metadata.is_file() || metadata.len() != KEY_BYTES as u64 {
             let problem = format!("{KEY} is no key of this program's; remove it, or name another directory");

@@ -99,8 +99,8 @@ pub(crate) enum RequestStage {
     Body(Box<HttpRequest>, BoxFuture<'static, Result<Bytes, Error>>),
     /// Its body is there, and the port has not been asked yet.
     Ready(Box<HttpRequest>),
-    Asked(Box<RequestSummary>, Work),
-    Answered(Box<RequestSummary>, Box<Answer>),
+    Asked(Box<RequestErrorContext>, Work),
+    Answered(Box<RequestErrorContext>, Box<Answer>),
     /// The port panicked.
     Panicked(Box<dyn Any + Send>),
     /// It was never asked.
@@ -109,7 +109,7 @@ pub(crate) enum RequestStage {
 
 /// Explains the failure of a request that was asked of the port.
 #[derive(Clone)]
-pub(crate) struct RequestSummary {
+pub(crate) struct RequestErrorContext {
     /// Method and server, for people.
     pub(crate) text: String,
     /// The code if the port says that the request is malformed.
@@ -152,7 +152,7 @@ impl SentRequest {
     }
 
     /// The port works on it. `begins` is false where the work begins when its answer is waited for.
-    pub(crate) fn asked(&mut self, summary: RequestSummary, work: Work, begins: bool) {
+    pub(crate) fn asked(&mut self, summary: RequestErrorContext, work: Work, begins: bool) {
         self.stage = RequestStage::Asked(Box::new(summary), work);
         if begins {
             self.poll(&mut Context::from_waker(std::task::Waker::noop()));
