@@ -7,18 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
-use tokio::sync::Notify;
-use tokio::time::timeout;
+use windlass_files::DirectoryWatcher;
 
 /// The time without notifications after which the sources are checked, because an editor or a checkout writes many
 /// files.
 const SOURCES_QUIET_TIME: Duration = Duration::from_millis(150);
-/// The longest time of continuous notifications before the sources are checked anyway.
-const UNREST_MAX: Duration = Duration::from_secs(2);
 /// The interval of checks without notifications.
 const SOURCES_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// The maximum depth; links may form cycles.
@@ -37,9 +32,7 @@ pub struct SourceWatcher {
     /// The SDK's folder, which is watched as well, wherever it is.
     sdk: PathBuf,
     patterns: Vec<glob::Pattern>,
-    hint: Arc<Notify>,
-    watcher: Option<RecommendedWatcher>,
-    watched: BTreeSet<PathBuf>,
+    watcher: DirectoryWatcher,
     seen: BTreeMap<PathBuf, Identity>,
 }
 
@@ -61,21 +54,12 @@ impl SourceWatcher {
     /// Watches the sources of `folder` from their current state. Without patterns, all files are watched. The build
     /// file, the objects and the policy are always watched.
     pub fn follow(folder: &Path, sdk: &Path, patterns: &[String]) -> Self {
-        let hint = Arc::new(Notify::new());
-        let notified = hint.clone();
-        // An error may mean lost notifications, so it triggers a check as well.
-        let watcher = notify::recommended_watcher(move |_: notify::Result<notify::Event>| notified.notify_one());
-        if let Err(error) = &watcher {
-            tracing::warn!(%error, "the system does not notify of file changes: they are noticed within {SOURCES_POLL_INTERVAL:?}");
-        }
         let mut sources = Self {
             folder: folder.to_owned(),
             sdk: folder.join(sdk),
             // An invalid pattern was refused with the build file.
             patterns: patterns.iter().filter_map(|pattern| glob::Pattern::new(pattern).ok()).collect(),
-            hint,
-            watcher: watcher.ok(),
-            watched: BTreeSet::new(),
+            watcher: DirectoryWatcher::new(SOURCES_QUIET_TIME, SOURCES_POLL_INTERVAL),
             seen: BTreeMap::new(),
         };
         sources.look();
@@ -85,28 +69,22 @@ impl SourceWatcher {
     /// Waits for changes. Returns the files that were changed, created or deleted since the last check.
     pub async fn changes(&mut self) -> Vec<PathBuf> {
         loop {
-            if timeout(SOURCES_POLL_INTERVAL, self.hint.notified()).await.is_ok() {
-                // Ends by one of the two time limits.
-                let _ = timeout(UNREST_MAX, self.quiet()).await;
-            }
+            self.watcher.due().await;
             let changed = self.look();
+            self.watcher.looked();
             if !changed.is_empty() {
                 return changed;
             }
         }
     }
 
-    async fn quiet(&self) {
-        while timeout(SOURCES_QUIET_TIME, self.hint.notified()).await.is_ok() {}
-    }
-
     fn look(&mut self) -> Vec<PathBuf> {
-        let mut found = SourceScan { own_output: own_output(), ..SourceScan::default() };
-        found.gather(&self.folder, &|path| self.is_source(path), 0);
-        if !self.sdk.starts_with(&self.folder) || self.sdk.components().any(|part| part.as_os_str() == "..") {
-            found.gather(&self.sdk, &|_| true, 0);
+        // Folder by folder: a recursive watch would include the many files that builds write.
+        let mut found = self.scan();
+        while self.watcher.watch_only(found.folders.iter().map(PathBuf::as_path)) {
+            // A folder may have changed before it was watched.
+            found = self.scan();
         }
-        self.keep_watching(&found.folders);
         let is_other = |(path, now): &(&PathBuf, &Identity)| self.seen.get(*path) != Some(*now);
         let mut changed: Vec<PathBuf> = found.files.iter().filter(is_other).map(|(path, _)| path.clone()).collect();
         changed.extend(self.seen.keys().filter(|path| !found.files.contains_key(*path)).cloned());
@@ -121,21 +99,13 @@ impl SourceWatcher {
         self.patterns.is_empty() || is_own || in_sdk || self.patterns.iter().any(|pattern| pattern.matches_path(path))
     }
 
-    /// Watches folder by folder. A recursive watch would include the many files that builds write.
-    fn keep_watching(&mut self, folders: &BTreeSet<PathBuf>) {
-        let Some(watcher) = &mut self.watcher else { return };
-        for gone in self.watched.difference(folders) {
-            // The folder is gone, and its watch with it.
-            let _ = watcher.unwatch(gone);
+    fn scan(&self) -> SourceScan {
+        let mut found = SourceScan { own_output: own_output(), ..SourceScan::default() };
+        found.gather(&self.folder, &|path| self.is_source(path), 0);
+        if !self.sdk.starts_with(&self.folder) || self.sdk.components().any(|part| part.as_os_str() == "..") {
+            found.gather(&self.sdk, &|_| true, 0);
         }
-        let mut now = BTreeSet::new();
-        for folder in folders {
-            let is_watched = self.watched.contains(folder);
-            if is_watched || watcher.watch(folder, RecursiveMode::NonRecursive).is_ok() {
-                now.insert(folder.clone());
-            }
-        }
-        self.watched = now;
+        found
     }
 }
 

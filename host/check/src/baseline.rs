@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::{Finding, Report};
 use crate::scenario::{ScenarioError, document};
-use crate::verdict::Rule;
+use crate::verdict::RunRule;
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "CheckBaseline";
@@ -29,7 +29,7 @@ pub struct AcceptedFinding {
     /// The name of the scenario.
     pub scenario: String,
     /// The violated rule.
-    pub rule: Rule,
+    pub rule: RunRule,
     /// The object, and the place in it, that the finding is about.
     pub about: String,
     /// The reason for accepting it, for people.
@@ -88,8 +88,8 @@ mod tests {
     use crate::imports::ImportUse;
     use crate::report::Tried;
 
-    fn report(findings: &[(Rule, &str)]) -> Report {
-        let finding = |(rule, detail): &(Rule, &str)| Finding {
+    fn report(findings: &[(RunRule, &str)]) -> Report {
+        let finding = |(rule, detail): &(RunRule, &str)| Finding {
             rule: *rule,
             step: None,
             details: vec![(*detail).to_owned()],
@@ -117,15 +117,17 @@ mod tests {
 
     #[test]
     fn accepted_findings_are_left_out_and_counted() {
-        let baseline =
-            Baseline::of(&[report(&[(Rule::Converges, "configmaps default/a /data: \"1\""), (Rule::Quiet, "x")])]);
-        let other = (Rule::Converges, "configmaps default/b /data: \"1\"");
-        let mut later = report(&[(Rule::Converges, "configmaps default/a /data: \"2\""), other]);
+        let baseline = Baseline::of(&[report(&[
+            (RunRule::Converges, "configmaps default/a /data: \"1\""),
+            (RunRule::Quiet, "x"),
+        ])]);
+        let other = (RunRule::Converges, "configmaps default/b /data: \"1\"");
+        let mut later = report(&[(RunRule::Converges, "configmaps default/a /data: \"2\""), other]);
         let not_met = baseline.take_out(&mut later);
-        assert_eq!(not_met.iter().map(|it| it.rule).collect::<Vec<_>>(), [Rule::Quiet]);
+        assert_eq!(not_met.iter().map(|it| it.rule).collect::<Vec<_>>(), [RunRule::Quiet]);
         assert_eq!(later.accepted, 1);
         assert_eq!(later.findings.iter().map(Finding::about).collect::<Vec<_>>(), ["configmaps default/b /data"]);
-        let mut of_another = report(&[(Rule::Quiet, "x")]);
+        let mut of_another = report(&[(RunRule::Quiet, "x")]);
         of_another.scenario = "other".into();
         assert!(baseline.take_out(&mut of_another).is_empty() && of_another.findings.len() == 1);
     }
@@ -134,7 +136,7 @@ mod tests {
     fn a_written_baseline_can_be_read_and_other_files_are_refused() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("baseline.json");
-        let baseline = Baseline::of(&[report(&[(Rule::Quiet, "x: 1")])]);
+        let baseline = Baseline::of(&[report(&[(RunRule::Quiet, "x: 1")])]);
         std::fs::write(&path, serde_json::to_string(&baseline).expect("JSON")).expect("it is written");
         assert_eq!(Baseline::read(&path).expect("it is right"), baseline);
         std::fs::write(&path, "apiVersion: v1\nkind: ConfigMap\nfindings: []\n").expect("it is written");

@@ -3,7 +3,7 @@
 use crate::fault::Fault;
 use crate::report::Finding;
 use crate::trace::{Entry, Happening};
-use crate::verdict::{Rule, Verdict};
+use crate::verdict::{RunRule, Verdict};
 use crate::world::Run;
 
 /// All distinct findings.
@@ -50,14 +50,14 @@ impl Findings {
 
 /// The story up to the end of the step after which the finding shows. Without a step, the restart at the end is left
 /// out unless the rule is about it.
-fn until(entries: &[Entry], rule: Rule, step: Option<usize>) -> Vec<Entry> {
+fn until(entries: &[Entry], rule: RunRule, step: Option<usize>) -> Vec<Entry> {
     let mut steps = 0;
     let goes_on = |entry: &&Entry| match &entry.happened {
         Happening::Step(_) => {
             steps += 1;
             step.is_none_or(|step| steps <= step + 1)
         }
-        Happening::Restart => rule == Rule::SecondRun,
+        Happening::Restart => rule == RunRule::SecondRun,
         _ => true,
     };
     entries.iter().take_while(goes_on).cloned().collect()

@@ -35,5 +35,5 @@ pub use reproduction::{Reproduction, ReproductionError};
 pub use request_line::RequestLine;
 pub use story::told;
 pub use trace::{Entry, Happening, RequestNote};
-pub use verdict::Rule;
+pub use verdict::RunRule;
 pub use world::{CheckSubject, WorldError};

@@ -49,7 +49,7 @@ pub(crate) struct SecondRun {
 
 /// A difference between two end states.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Difference {
+pub(crate) struct StateDifference {
     pub(crate) object: String,
     /// A JSON pointer. Empty for the whole object.
     pub(crate) pointer: String,
@@ -132,7 +132,7 @@ impl EndState {
     }
 
     /// The values that differ from the `expected` state.
-    pub(crate) fn differences(&self, expected: &EndState) -> Vec<Difference> {
+    pub(crate) fn differences(&self, expected: &EndState) -> Vec<StateDifference> {
         let mut found = Vec::new();
         for (object, wanted) in &expected.objects {
             match self.objects.get(object) {
@@ -146,12 +146,12 @@ impl EndState {
     }
 }
 
-fn difference(object: &str, pointer: &str, expected: &str, found: &str) -> Difference {
+fn difference(object: &str, pointer: &str, expected: &str, found: &str) -> StateDifference {
     let [object, pointer, expected, found] = [object, pointer, expected, found].map(str::to_owned);
-    Difference { object, pointer, expected, found }
+    StateDifference { object, pointer, expected, found }
 }
 
-fn compare(object: &str, pointer: &str, expected: &Value, found: &Value, differences: &mut Vec<Difference>) {
+fn compare(object: &str, pointer: &str, expected: &Value, found: &Value, differences: &mut Vec<StateDifference>) {
     match (expected, found) {
         (Value::Object(wanted), Value::Object(there)) => {
             let names = wanted.keys().chain(there.keys().filter(|name| !wanted.contains_key(*name)));

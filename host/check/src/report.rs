@@ -8,7 +8,7 @@ use crate::fault::Fault;
 use crate::imports::ImportUse;
 use crate::scenario::Step;
 use crate::trace::Entry;
-use crate::verdict::Rule;
+use crate::verdict::RunRule;
 
 /// The result of checking one scenario.
 #[derive(Debug, Serialize)]
@@ -61,7 +61,7 @@ pub struct Coverage {
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// The violated rule.
-    pub rule: Rule,
+    pub rule: RunRule,
     /// The step after which it shows, from 0. `None` if it shows at the end, or in the whole run.
     pub step: Option<usize>,
     /// How the rule is violated, one detail per line.
@@ -88,7 +88,7 @@ impl Finding {
     }
 
     /// Whether a verdict reports the same finding: the same rule about the same object, whatever the values.
-    pub(crate) fn is_of(&self, rule: Rule, details: &[String]) -> bool {
+    pub(crate) fn is_of(&self, rule: RunRule, details: &[String]) -> bool {
         self.rule == rule && self.about() == details.first().map_or("", |detail| thing(detail))
     }
 }

@@ -6,14 +6,14 @@ use crate::findings::Findings;
 use crate::plan;
 use crate::report::Finding;
 use crate::scenario::Step;
-use crate::verdict::{self, Rule};
+use crate::verdict::{self, RunRule};
 use crate::world::World;
 
 /// Shortens the scenario of each finding while there is time. Returns the number of runs that this took.
 pub(crate) async fn shorten(world: &World, found: &mut Findings, mut runs: usize, effort: &Effort<'_>) -> usize {
     for finding in found.iter_mut() {
         // These rules compare runs of their own.
-        if matches!(finding.rule, Rule::Chance | Rule::History) {
+        if matches!(finding.rule, RunRule::Chance | RunRule::History) {
             continue;
         }
         let all = &world.scenario().steps;

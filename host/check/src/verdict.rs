@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
-use crate::outcome::Difference;
+use crate::outcome::StateDifference;
 use crate::scenario::ObjectName;
 use crate::trace::{Entry, Happening, RequestNote};
 use crate::world::Run;
@@ -13,7 +13,7 @@ use crate::world::Run;
 /// A rule that every run must follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Rule {
+pub enum RunRule {
     /// Each step of the scenario can be carried out.
     Steps,
     /// The scenario's expectations hold at the end.
@@ -44,40 +44,40 @@ pub enum Rule {
     Chance,
 }
 
-impl Rule {
-    pub const ALL: [Rule; 13] = [
-        Rule::Steps,
-        Rule::Expectation,
-        Rule::Converges,
-        Rule::Quiet,
-        Rule::NotNeeded,
-        Rule::Stuck,
-        Rule::Orphan,
-        Rule::History,
-        Rule::StatusAhead,
-        Rule::SecondRun,
-        Rule::Traps,
-        Rule::Fails,
-        Rule::Chance,
+impl RunRule {
+    pub const ALL: [RunRule; 13] = [
+        RunRule::Steps,
+        RunRule::Expectation,
+        RunRule::Converges,
+        RunRule::Quiet,
+        RunRule::NotNeeded,
+        RunRule::Stuck,
+        RunRule::Orphan,
+        RunRule::History,
+        RunRule::StatusAhead,
+        RunRule::SecondRun,
+        RunRule::Traps,
+        RunRule::Fails,
+        RunRule::Chance,
     ];
 
     /// A clause that says how a run violates the rule.
     #[must_use]
     pub fn says(self) -> &'static str {
         match self {
-            Rule::Steps => "a step of the scenario cannot be done",
-            Rule::Expectation => "what the scenario expects does not hold",
-            Rule::Converges => "the end is another one than without the fault",
-            Rule::Quiet => "it goes on writing, although nothing changes any more",
-            Rule::NotNeeded => "it makes or deletes more than without the fault",
-            Rule::Stuck => "an object that is being deleted does not go",
-            Rule::Orphan => "an object is left whose owner has gone",
-            Rule::History => "the end depends on what the spec was before",
-            Rule::StatusAhead => "a status claims a generation that the object has not had",
-            Rule::SecondRun => "it writes again when the host is begun again, although nothing has changed",
-            Rule::Traps => "a call traps",
-            Rule::Fails => "it fails, and goes on failing",
-            Rule::Chance => "the end depends on chance, on an order, or on the clock",
+            RunRule::Steps => "a step of the scenario cannot be done",
+            RunRule::Expectation => "what the scenario expects does not hold",
+            RunRule::Converges => "the end is another one than without the fault",
+            RunRule::Quiet => "it goes on writing, although nothing changes any more",
+            RunRule::NotNeeded => "it makes or deletes more than without the fault",
+            RunRule::Stuck => "an object that is being deleted does not go",
+            RunRule::Orphan => "an object is left whose owner has gone",
+            RunRule::History => "the end depends on what the spec was before",
+            RunRule::StatusAhead => "a status claims a generation that the object has not had",
+            RunRule::SecondRun => "it writes again when the host is begun again, although nothing has changed",
+            RunRule::Traps => "a call traps",
+            RunRule::Fails => "it fails, and goes on failing",
+            RunRule::Chance => "the end depends on chance, on an order, or on the clock",
         }
     }
 
@@ -85,19 +85,19 @@ impl Rule {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Rule::Steps => "steps",
-            Rule::Expectation => "expectation",
-            Rule::Converges => "converges",
-            Rule::Quiet => "quiet",
-            Rule::NotNeeded => "not-needed",
-            Rule::Stuck => "stuck",
-            Rule::Orphan => "orphan",
-            Rule::History => "history",
-            Rule::StatusAhead => "status-ahead",
-            Rule::SecondRun => "second-run",
-            Rule::Traps => "traps",
-            Rule::Fails => "fails",
-            Rule::Chance => "chance",
+            RunRule::Steps => "steps",
+            RunRule::Expectation => "expectation",
+            RunRule::Converges => "converges",
+            RunRule::Quiet => "quiet",
+            RunRule::NotNeeded => "not-needed",
+            RunRule::Stuck => "stuck",
+            RunRule::Orphan => "orphan",
+            RunRule::History => "history",
+            RunRule::StatusAhead => "status-ahead",
+            RunRule::SecondRun => "second-run",
+            RunRule::Traps => "traps",
+            RunRule::Fails => "fails",
+            RunRule::Chance => "chance",
         }
     }
 }
@@ -105,18 +105,18 @@ impl Rule {
 /// A violated rule, with details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    pub(crate) rule: Rule,
+    pub(crate) rule: RunRule,
     /// The step after which it shows. `None` if it does not show after a single step.
     pub(crate) step: Option<usize>,
     pub(crate) details: Vec<String>,
 }
 
 impl Verdict {
-    fn new(rule: Rule, details: Vec<String>) -> Option<Verdict> {
+    fn new(rule: RunRule, details: Vec<String>) -> Option<Verdict> {
         Verdict::after(rule, None, details)
     }
 
-    fn after(rule: Rule, step: Option<usize>, details: Vec<String>) -> Option<Verdict> {
+    fn after(rule: RunRule, step: Option<usize>, details: Vec<String>) -> Option<Verdict> {
         (!details.is_empty()).then_some(Verdict { rule, step, details })
     }
 }
@@ -128,22 +128,22 @@ pub(crate) fn alone(run: &Run) -> Vec<Verdict> {
     let last = run.noisy.as_ref().map(|_| last_writes(&run.entries)).unwrap_or_default();
     let noisy = run.noisy.iter().cloned().chain(last).collect();
     let verdicts = [
-        Verdict::new(Rule::Steps, undone),
-        Verdict::new(Rule::Traps, traps(&run.entries)),
-        Verdict::new(Rule::Expectation, run.broken.clone()),
-        Verdict::new(Rule::Quiet, noisy),
-        Verdict::new(Rule::Stuck, run.end.stuck.clone()),
-        Verdict::new(Rule::Orphan, [&*run.end.orphans, &*run.left].concat()),
-        Verdict::new(Rule::StatusAhead, run.end.ahead.clone()),
-        Verdict::new(Rule::SecondRun, second),
-        run.failing.as_ref().and_then(|(step, failing)| Verdict::after(Rule::Fails, Some(*step), failing.clone())),
+        Verdict::new(RunRule::Steps, undone),
+        Verdict::new(RunRule::Traps, traps(&run.entries)),
+        Verdict::new(RunRule::Expectation, run.broken.clone()),
+        Verdict::new(RunRule::Quiet, noisy),
+        Verdict::new(RunRule::Stuck, run.end.stuck.clone()),
+        Verdict::new(RunRule::Orphan, [&*run.end.orphans, &*run.left].concat()),
+        Verdict::new(RunRule::StatusAhead, run.end.ahead.clone()),
+        Verdict::new(RunRule::SecondRun, second),
+        run.failing.as_ref().and_then(|(step, failing)| Verdict::after(RunRule::Fails, Some(*step), failing.clone())),
     ];
     verdicts.into_iter().flatten().collect()
 }
 
 /// Judges a run with faults against the reference. Problems that the reference has as well are not reported again.
 pub(crate) fn compared(run: &Run, reference: &Run, faults: &[Fault]) -> Vec<Verdict> {
-    let known: Vec<Rule> = alone(reference).into_iter().map(|verdict| verdict.rule).collect();
+    let known: Vec<RunRule> = alone(reference).into_iter().map(|verdict| verdict.rule).collect();
     let mut verdicts = alone(run);
     verdicts.retain(|verdict| !known.contains(&verdict.rule));
     if run.noisy.is_none() {
@@ -152,7 +152,7 @@ pub(crate) fn compared(run: &Run, reference: &Run, faults: &[Fault]) -> Vec<Verd
     let allowed = faults.iter().fold(0_usize, |sum, fault| sum.saturating_add(fault.allows));
     let hides_ends = faults.iter().any(|fault| fault.hides_ends);
     let counts = |run: &Run| if hides_ends { made_while_owned(&run.entries, &run.given) } else { made(&run.entries) };
-    verdicts.extend(Verdict::new(Rule::NotNeeded, more(&counts(run), &counts(reference), allowed)));
+    verdicts.extend(Verdict::new(RunRule::NotNeeded, more(&counts(run), &counts(reference), allowed)));
     verdicts
 }
 
@@ -162,27 +162,27 @@ fn diverges(run: &Run, reference: &Run) -> Option<Verdict> {
     let mut differences = ends.enumerate().map(|(index, (found, expected))| (index, found.differences(expected)));
     let (index, first) = differences.find(|(_, differences)| !differences.is_empty())?;
     let step = Some(index).filter(|index| *index < reference.rests.len());
-    Verdict::after(Rule::Converges, step, first.iter().map(without_fault).collect())
+    Verdict::after(RunRule::Converges, step, first.iter().map(without_fault).collect())
 }
 
 /// Compares the ends of two runs without faults and with different seeds.
 pub(crate) fn by_chance(run: &Run, reference: &Run) -> Option<Verdict> {
-    Verdict::new(Rule::Chance, run.end.differences(&reference.end).iter().map(without_fault).collect())
+    Verdict::new(RunRule::Chance, run.end.differences(&reference.end).iter().map(without_fault).collect())
 }
 
 /// Compares a run in which an object was changed with one in which it had the final spec from the beginning.
 pub(crate) fn by_history(changed: &Run, from_start: &Run) -> Option<Verdict> {
-    let told = |it: &Difference| told(it, " after the change", "from the beginning");
-    Verdict::new(Rule::History, changed.end.differences(&from_start.end).iter().map(told).collect())
+    let told = |it: &StateDifference| told(it, " after the change", "from the beginning");
+    Verdict::new(RunRule::History, changed.end.differences(&from_start.end).iter().map(told).collect())
 }
 
-fn without_fault(difference: &Difference) -> String {
+fn without_fault(difference: &StateDifference) -> String {
     told(difference, "", "without the fault")
 }
 
 /// A difference: its place, and the values in both runs.
-fn told(difference: &Difference, in_this: &str, in_other: &str) -> String {
-    let Difference { object, pointer, expected, found } = difference;
+fn told(difference: &StateDifference, in_this: &str, in_other: &str) -> String {
+    let StateDifference { object, pointer, expected, found } = difference;
     let place = if pointer.is_empty() { object.clone() } else { format!("{object} {pointer}") };
     format!("{place}: {found}{in_this}, and {expected} {in_other}")
 }

@@ -3,13 +3,12 @@
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
 
+mod wall_clock;
+
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use windlass_core::clock::{Clock, Moment};
 use windlass_core::object::ObjectKey;
 use windlass_core::object::compact::Version;
 use windlass_core::object::progress::Reached;
@@ -17,28 +16,18 @@ use windlass_core::queue::{ItemExponential, Queue};
 use windlass_core::write::expectations::{Cache, Effect, Shown};
 use windlass_core::write::gate::Gate;
 
+use wall_clock::WallClock;
+
 const ROUNDS: usize = 5;
 const CHECKS: usize = 1_000_000;
 const WAKES: usize = 1_000;
-
-struct WallClock(Instant);
-
-impl Clock for WallClock {
-    fn now(&self) -> Moment {
-        Moment(self.0.elapsed())
-    }
-
-    fn sleep_until(&self, _: Moment) -> BoxFuture<'static, ()> {
-        futures::future::pending().boxed()
-    }
-}
 
 fn key(number: usize) -> ObjectKey {
     ObjectKey::namespaced("namespace", format!("name-{number}"))
 }
 
 fn gate() -> (Arc<Gate>, Queue<ObjectKey>, Arc<Reached>) {
-    let (clock, cache) = (Arc::new(WallClock(Instant::now())), Arc::new(Reached::at("0")));
+    let (clock, cache) = (WallClock::new(), Arc::new(Reached::at("0")));
     let queue = Queue::new(clock.clone(), ItemExponential::default());
     let caches = vec![Cache { progress: cache.clone(), is_filtered: false }];
     (Gate::new(caches, queue.clone(), clock), queue, cache)

@@ -3,35 +3,22 @@
 //! machines cannot.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
+mod wall_clock;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use windlass_core::clock::{Clock, Moment};
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::{ItemExponential, Queue};
+
+use wall_clock::WallClock;
 
 const ROUNDS: usize = 5;
 const PRODUCERS: usize = 8;
 const QUEUE_WORKERS: usize = 4;
 
-struct WallClock(Instant);
-
-impl Clock for WallClock {
-    fn now(&self) -> Moment {
-        Moment(self.0.elapsed())
-    }
-
-    fn sleep_until(&self, _: Moment) -> BoxFuture<'static, ()> {
-        futures::future::pending().boxed()
-    }
-}
-
 fn queue() -> Queue<ObjectKey> {
-    #[allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
-    let start = Instant::now();
-    Queue::new(Arc::new(WallClock(start)), ItemExponential::default())
+    Queue::new(WallClock::new(), ItemExponential::default())
 }
 
 fn keys(count: usize) -> Arc<Vec<ObjectKey>> {

@@ -1,6 +1,7 @@
 //! Tests the gate with caches that a test fills: each case of what a cache may show, and when.
 
 mod fake;
+mod tokio_clock;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use windlass_core::queue::{ItemExponential, Queue};
 use windlass_core::write::expectations::{Cache, Effect, Shown};
 use windlass_core::write::gate::{Gate, Interest};
 
-use fake::{FakeCache, TokioClock, key, object, terminating};
+use fake::{FakeCache, key, object, terminating};
+use tokio_clock::TokioClock;
 
 /// The gate of one controller, with its queue and caches.
 struct Bench {

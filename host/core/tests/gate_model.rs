@@ -4,6 +4,7 @@
 
 #[allow(dead_code, reason = "the cases use more of it")]
 mod fake;
+mod tokio_clock;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +19,8 @@ use windlass_core::queue::{ItemExponential, Queue};
 use windlass_core::write::expectations::{Cache, Effect, Shown};
 use windlass_core::write::gate::{Gate, Interest};
 
-use fake::{FakeCache, TokioClock, key, state};
+use fake::{FakeCache, key, state};
+use tokio_clock::TokioClock;
 
 /// Few names, so that each is written often.
 const NAMES: [&str; 2] = ["a", "b"];

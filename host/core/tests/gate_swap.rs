@@ -2,6 +2,7 @@
 
 #[allow(dead_code, reason = "the other cases use more of it")]
 mod fake;
+mod tokio_clock;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,8 @@ use windlass_core::queue::{ItemExponential, Queue};
 use windlass_core::write::expectations::{Cache, DoubtfulKey, Effect, Shown};
 use windlass_core::write::gate::{Gate, ParkedAudit};
 
-use fake::{FakeCache, TokioClock, key};
+use fake::{FakeCache, key};
+use tokio_clock::TokioClock;
 
 /// A queue, and the caches of the running generation.
 struct Bench {

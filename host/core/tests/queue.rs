@@ -1,35 +1,21 @@
 //! Tests the workqueue and its workers, one scenario per test. `queue_model` compares it with a model.
 
 mod support;
+mod tokio_clock;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use windlass_core::clock::{Clock, Moment};
 use windlass_core::queue::outcome::Retry;
 use windlass_core::queue::{ItemExponential, Priority, Queue};
 
 use support::{ManualClock, manual, poll};
-
-/// Tokio's clock, which advances by itself in a paused test.
-struct TokioClock(tokio::time::Instant);
-
-impl Clock for TokioClock {
-    fn now(&self) -> Moment {
-        Moment(self.0.elapsed())
-    }
-
-    fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
-        tokio::time::sleep_until(self.0 + moment.0).boxed()
-    }
-}
+use tokio_clock::TokioClock;
 
 fn paused() -> Queue<u8> {
-    Queue::new(Arc::new(TokioClock(tokio::time::Instant::now())), ItemExponential::default())
+    Queue::new(TokioClock::new(), ItemExponential::default())
 }
 
 #[test]

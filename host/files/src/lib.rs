@@ -5,12 +5,18 @@
 //! opened, because opening some devices has an effect, and again afterwards, because the file may have been replaced in
 //! between.
 
+#[cfg(feature = "follow")]
+mod follow;
+
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{Error, ErrorKind, Read as _, Result};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+#[cfg(feature = "follow")]
+pub use crate::follow::DirectoryWatcher;
 
 /// Why an existing file is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -127,7 +127,7 @@ impl Definitions {
         let deadline = Instant::now() + limit;
         let unsound = |problem| DefinitionError::Unsound { name: definition.name().to_owned(), problem };
         let headers = headers::of_principal(role).map_err(|error| unsound(error.to_string()))?;
-        let work = Installer { client: &self.client, role, headers, field_manager, definition };
+        let work = Installation { client: &self.client, role, headers, field_manager, definition };
         let (installed, latest) = work.write().await?;
         work.established(latest, deadline, limit).await?;
         if installed != Installed::Unchanged {
@@ -149,7 +149,7 @@ impl Definitions {
         let name = || definition.name().to_owned();
         let unsound = |problem| DefinitionError::Unsound { name: name(), problem };
         let headers = headers::of_principal(role).map_err(|error| unsound(error.to_string()))?;
-        let work = Installer { client: &self.client, role, headers, field_manager: "", definition };
+        let work = Installation { client: &self.client, role, headers, field_manager: "", definition };
         let existing = work.get().await?;
         let step = definition.step(existing.as_ref());
         Ok(match (step.map_err(|refusal| DefinitionError::Refused { name: name(), refusal })?, existing) {
@@ -164,7 +164,7 @@ impl Definitions {
 }
 
 /// One installation of a CRD.
-struct Installer<'a> {
+struct Installation<'a> {
     client: &'a Client,
     role: &'a Principal,
     headers: HeaderMap,
@@ -172,7 +172,7 @@ struct Installer<'a> {
     definition: &'a Definition,
 }
 
-impl Installer<'_> {
+impl Installation<'_> {
     /// Decides and applies. The result contains the server's CRD afterwards.
     async fn write(&self) -> Result<(Installed, Value), DefinitionError> {
         for _ in 0..DECISIONS_MAX {

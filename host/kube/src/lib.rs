@@ -57,4 +57,4 @@ pub use crate::writer::audit::WriteOutcome;
 pub use crate::writer::budget::{WriteBudget, WriteRate};
 pub use crate::writer::expecting::Expecting;
 pub use crate::writer::skip::{Followed, Runs};
-pub use crate::writer::{Committed, Withheld, Writer};
+pub use crate::writer::{Committed, OnWithheld, Writer};

@@ -15,7 +15,7 @@ use windlass_core::object::selector::{Selector, SelectorError};
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::rights::grants::{Grants, resource_name};
 
-use crate::client::api_error::Subject;
+use crate::client::api_error::RequestSubject;
 use crate::discovery::Resource;
 use crate::informer::index;
 use crate::informer::pointer::PointerTree;
@@ -58,7 +58,7 @@ impl Reader {
     /// The watches that may show objects of `kind` in `namespace`; `None` means in any.
     pub(crate) fn covering(
         &self,
-        subject: &Subject,
+        subject: &RequestSubject,
         kind: &ObjectKind,
         namespace: Option<&str>,
     ) -> Result<Vec<&Readable>, ApiError> {
@@ -85,7 +85,7 @@ impl Reader {
 /// objects that only the others show.
 fn declared_index<'a>(
     watches: &[&'a Readable],
-    subject: &Subject,
+    subject: &RequestSubject,
     kind: &ObjectKind,
     name: &str,
 ) -> Result<&'a IndexSource, ApiError> {
@@ -105,7 +105,7 @@ impl Reads for Reader {
         target: &ObjectRef,
         fields: Option<&[String]>,
     ) -> Result<Option<Arc<str>>, ApiError> {
-        let mut subject = Subject { verb: "get", resource: String::new(), object: Some(target.clone()) };
+        let mut subject = RequestSubject { verb: "get", resource: String::new(), object: Some(target.clone()) };
         let of_kind = self.covering(&subject, &target.kind, None)?;
         let resource = resource_of(&of_kind, &mut subject, &target.kind)?;
         let mut key = target.key.clone();
@@ -125,7 +125,7 @@ impl Reads for Reader {
     }
 
     fn list(&self, call: &CallContext, query: &ListQuery) -> Result<ListPage, ApiError> {
-        let mut subject = Subject { verb: "list", resource: String::new(), object: None };
+        let mut subject = RequestSubject { verb: "list", resource: String::new(), object: None };
         let of_kind = self.covering(&subject, &query.kind, None)?;
         let resource = resource_of(&of_kind, &mut subject, &query.kind)?;
         self.check_list_grant(call, &subject, &resource, query)?;
@@ -183,7 +183,7 @@ impl Reader {
     fn check_list_grant(
         &self,
         call: &CallContext,
-        subject: &Subject,
+        subject: &RequestSubject,
         resource: &Resource,
         query: &ListQuery,
     ) -> Result<(), ApiError> {
@@ -209,7 +209,7 @@ pub(crate) fn whole_namespace(namespace: Arc<str>) -> ObjectKey {
 /// object.
 pub(crate) fn resource_of(
     watches: &[&Readable],
-    subject: &mut Subject,
+    subject: &mut RequestSubject,
     kind: &ObjectKind,
 ) -> Result<Arc<Resource>, ApiError> {
     let resources: Option<Vec<_>> = watches.iter().map(|watch| watch.store.resource()).collect();
@@ -220,12 +220,12 @@ pub(crate) fn resource_of(
     Ok(resource)
 }
 
-fn projection(subject: &Subject, fields: Option<&[String]>) -> Result<Option<PointerTree>, ApiError> {
+fn projection(subject: &RequestSubject, fields: Option<&[String]>) -> Result<Option<PointerTree>, ApiError> {
     let projection = fields.map(PointerTree::of_read).transpose();
     projection.map_err(|error| subject.refuse(ApiReason::Invalid, error.to_string()))
 }
 
-fn project(subject: &Subject, object: &Object, projection: Option<&PointerTree>) -> Result<Arc<str>, ApiError> {
+fn project(subject: &RequestSubject, object: &Object, projection: Option<&PointerTree>) -> Result<Arc<str>, ApiError> {
     let Some(projection) = projection else { return Ok(object.text()) };
     let text = projection.select(&object.text());
     text.map(Arc::from).map_err(|error| subject.refuse(ApiReason::ServerError, format!("a cached object: {error}")))
@@ -271,7 +271,7 @@ struct Filter<'a> {
 
 impl<'a> Filter<'a> {
     fn new(
-        subject: &Subject,
+        subject: &RequestSubject,
         call: &CallContext,
         query: &'a ListQuery,
         index: Option<(&'a IndexSource, &'a String)>,
@@ -316,7 +316,7 @@ impl<'a> Filter<'a> {
 
 /// Collects objects until the page is full.
 struct PageBuilder<'a> {
-    subject: &'a Subject,
+    subject: &'a RequestSubject,
     projection: Option<PointerTree>,
     most_objects: usize,
     most_bytes: usize,
@@ -328,7 +328,7 @@ struct PageBuilder<'a> {
 }
 
 impl<'a> PageBuilder<'a> {
-    fn new(subject: &'a Subject, query: &ListQuery) -> Result<Self, ApiError> {
+    fn new(subject: &'a RequestSubject, query: &ListQuery) -> Result<Self, ApiError> {
         if query.limit == 0 {
             return Err(subject.refuse(ApiReason::Invalid, "a page must hold at least one object: limit is 0"));
         }
@@ -389,7 +389,7 @@ fn write_token(key: &ObjectKey) -> String {
     format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name)
 }
 
-fn read_token(subject: &Subject, token: &str) -> Result<ObjectKey, ApiError> {
+fn read_token(subject: &RequestSubject, token: &str) -> Result<ObjectKey, ApiError> {
     match token.split_once('/') {
         Some(("", name)) => Ok(ObjectKey::cluster(name)),
         Some((namespace, name)) => Ok(ObjectKey::namespaced(namespace, name)),

@@ -17,7 +17,7 @@ use windlass_core::call::compose::CREATED_BY;
 use windlass_core::object::finalizer;
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef};
 
-use crate::client::api_error::Subject;
+use crate::client::api_error::RequestSubject;
 use crate::client::request::{self, Query, RequestError};
 pub use crate::discovery::SweepError;
 use crate::discovery::{Discovery, Resource};
@@ -203,7 +203,7 @@ async fn look(
 /// that is an error.
 pub async fn look_again(discovery: &Discovery, carrier: &Carrier) -> Result<Option<Carrier>, SweepError> {
     let object = ObjectRef { kind: carrier.resource.kind.clone(), key: carrier.key.clone(), uid: None };
-    let subject = Subject { verb: "get", resource: carrier.resource.plural.clone(), object: Some(object) };
+    let subject = RequestSubject { verb: "get", resource: carrier.resource.plural.clone(), object: Some(object) };
     let text =
         match request::get(discovery.client(), &carrier.resource.object(&carrier.key, ""), LIST_PAGE_TIMEOUT).await {
             Ok(text) => text,

@@ -12,12 +12,12 @@ use windlass_core::object::path_segment;
 use windlass_core::object::{ObjectKey, ObjectKind, ObjectRef, plural};
 use windlass_core::rights::grants::{Access, resource_name};
 
-use crate::client::api_error::Subject;
+use crate::client::api_error::RequestSubject;
 use crate::discovery::{Discovery, DiscoveryError, Resource};
 
 /// An object on which a call may do what it requested.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct ResolvedTarget {
     pub(crate) resource: Arc<Resource>,
     pub(crate) key: ObjectKey,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Target {
 pub(crate) async fn judged(
     failure: ApiError,
     discovery: &Discovery,
-    subject: &Subject,
+    subject: &RequestSubject,
     resource: &Resource,
     subresource: &str,
 ) -> ApiError {
@@ -61,13 +61,13 @@ fn no_subresource(subresource: &str, kind: &ObjectKind) -> String {
 pub(crate) struct Resolver<'a> {
     pub(crate) discovery: &'a Discovery,
     pub(crate) call: &'a CallContext,
-    pub(crate) subject: &'a mut Subject,
+    pub(crate) subject: &'a mut RequestSubject,
 }
 
 impl Resolver<'_> {
     /// Finds the resource of `reference`, determines its namespace and checks the grants. `subresource` is empty for
     /// the object itself.
-    pub(crate) async fn object(self, mut reference: ObjectRef, subresource: &str) -> Result<Target, ApiError> {
+    pub(crate) async fn object(self, mut reference: ObjectRef, subresource: &str) -> Result<ResolvedTarget, ApiError> {
         self.subject.object = Some(reference.clone());
         let namespace = reference.key.namespace.as_ref().or(self.call.primary_key.namespace.as_ref());
         let resource = self.resource(&reference.kind, subresource, namespace).await?;
@@ -80,7 +80,7 @@ impl Resolver<'_> {
         if !resource.serves(subresource) {
             return Err(self.subject.not_served(&no_subresource(subresource, &resource.kind)));
         }
-        Ok(Target { resource, key: reference.key })
+        Ok(ResolvedTarget { resource, key: reference.key })
     }
 
     /// Finds the resource of `kind`, and checks the grants for its collection in `namespace`, or else in the primary's
@@ -90,7 +90,7 @@ impl Resolver<'_> {
         kind: &ObjectKind,
         namespace: Option<Arc<str>>,
         name: Option<&str>,
-    ) -> Result<Target, ApiError> {
+    ) -> Result<ResolvedTarget, ApiError> {
         let beside = namespace.as_ref().or(self.call.primary_key.namespace.as_ref());
         let resource = self.resource(kind, "", beside).await?;
         self.subject.resource = resource_name(resource.group(), &resource.plural, "");
@@ -103,7 +103,7 @@ impl Resolver<'_> {
         // A rule that lists names never allows an empty name.
         let access = resource.access(self.subject.verb, "", (resource.namespaced || name.is_some()).then_some(&key));
         self.subject.check_grant(&self.call.principal, &access)?;
-        Ok(Target { resource, key })
+        Ok(ResolvedTarget { resource, key })
     }
 
     /// Finds the resource of `kind`, and checks the grants for its collection in `namespace`, or in all namespaces.

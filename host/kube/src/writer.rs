@@ -38,8 +38,8 @@ use windlass_core::object::withheld::WithheldWrite;
 use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::write::Operation;
 
-use self::carry_out::{Ended, Progress, Stage};
-use crate::client::api_error::Subject;
+use self::carry_out::{Ended, Stage, WriteProgress};
+use crate::client::api_error::RequestSubject;
 use crate::discovery::Discovery;
 use crate::informer::trust::CacheTrust;
 use crate::offload::Offload;
@@ -52,7 +52,7 @@ use crate::writer::skip::{Followed, Skips};
 pub type Committed = Arc<dyn Fn(&CallContext, &ObjectRef, Option<&Version>) + Send + Sync>;
 
 /// Called for each write that a read-only host has withheld. Returns whether it is new.
-pub type Withheld = Arc<dyn Fn(&CallContext, &WithheldWrite) -> bool + Send + Sync>;
+pub type OnWithheld = Arc<dyn Fn(&CallContext, &WithheldWrite) -> bool + Send + Sync>;
 
 /// Carries out the writes of plugins. Clones share everything.
 #[derive(Clone)]
@@ -75,7 +75,7 @@ pub struct Writer {
     /// `None` if committed writes are not reported.
     committed: Option<Committed>,
     /// `None` to treat every withheld write as new.
-    withheld: Option<Withheld>,
+    withheld: Option<OnWithheld>,
     /// The caches that calls are based on.
     trust: CacheTrust,
 }
@@ -152,7 +152,7 @@ impl Writer {
 
     /// Reports each withheld write to `withheld`.
     #[must_use]
-    pub fn withholding(&self, withheld: Withheld) -> Self {
+    pub fn withholding(&self, withheld: OnWithheld) -> Self {
         Self { withheld: Some(withheld), ..self.clone() }
     }
 
@@ -174,7 +174,7 @@ impl Writer {
     ) -> Option<(Ended, oneshot::Sender<Written>)> {
         let (operation, withheld) = if self.read_only { operation.into_dry_run() } else { (operation, false) };
         let operation = Arc::new(operation);
-        let mut progress = Progress::of(&operation, withheld);
+        let mut progress = WriteProgress::of(&operation, withheld);
         loop {
             let stage = if progress.offloaded {
                 self.carry_out_offloaded(call, &operation, progress, &mut asker).await?
@@ -188,7 +188,7 @@ impl Writer {
                     if budget::pay(self.budget.as_ref(), call, &mut asker).await.is_err() {
                         return Some((refusal::abandoned(&subject).into(), asker));
                     }
-                    Progress { paid: true, ..reached }
+                    WriteProgress { paid: true, ..reached }
                 }
             };
         }
@@ -199,7 +199,7 @@ impl Writer {
         &self,
         call: &Arc<CallContext>,
         operation: &Arc<Operation>,
-        progress: Progress,
+        progress: WriteProgress,
         asker: &mut oneshot::Sender<Written>,
     ) -> Option<Stage> {
         let thread = tokio::select! {
@@ -225,7 +225,7 @@ impl Writer {
     /// change nothing completes at once, without waking another task, and its CPU time counts towards the call's.
     #[must_use]
     pub fn write(&self, call: Arc<CallContext>, operation: Operation) -> BoxFuture<'static, Written> {
-        let subject = Subject { verb: operation.verb(), resource: String::new(), object: None };
+        let subject = RequestSubject { verb: operation.verb(), resource: String::new(), object: None };
         let writer = self.clone();
         let (asker, answered) = oneshot::channel();
         let task = async move {

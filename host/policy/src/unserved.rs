@@ -17,7 +17,7 @@ const WRITING: [&str; 4] = ["create", "update", "patch", "*"];
 
 /// A subresource that a CRD lacks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Unserved {
+pub struct UnservedSubresource {
     /// The place of the CRD: `crd.yaml`, or the manifest's `crds`.
     pub place: &'static str,
     /// The CRD's name, such as `webapps.apps.kubedojo.io`.
@@ -30,7 +30,7 @@ pub struct Unserved {
     pub why: String,
 }
 
-impl fmt::Display for Unserved {
+impl fmt::Display for UnservedSubresource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { place, definition, versions, subresource, why } = self;
         let declaration = DECLARATIONS.iter().find(|(name, _)| name == subresource).map_or("", |(_, how)| how);
@@ -47,14 +47,14 @@ impl fmt::Display for Unserved {
 /// The subresources that a plugin with this manifest may write, but that are declared neither by its own CRDs nor by
 /// those `beside` it, in the folder's `crd.yaml`.
 #[must_use]
-pub fn of_manifest(manifest: &Manifest, beside: &[Value]) -> Vec<Unserved> {
+pub fn of_manifest(manifest: &Manifest, beside: &[Value]) -> Vec<UnservedSubresource> {
     let own = manifest.crds.iter().filter_map(|crd| CrdSpec::of("the manifest", crd.get("spec")?));
     let beside = beside.iter().filter_map(|crd| CrdSpec::of("crd.yaml", crd.get("spec")?));
     // The host installs the plugin's own CRDs, so they take precedence over those beside it.
     let mut known = BTreeSet::new();
     let definitions: Vec<_> = own.chain(beside).filter(|it| known.insert((it.group, it.plural))).collect();
     let rules = manifest.permission_rules();
-    let mut found: Vec<Unserved> = Vec::new();
+    let mut found: Vec<UnservedSubresource> = Vec::new();
     for definition in &definitions {
         found.extend(definition.lacking_status(manifest));
         for (subresource, _) in DECLARATIONS {
@@ -94,7 +94,7 @@ impl<'a> CrdSpec<'a> {
 
     /// The missing status of the version that a controller has as its primary. Every manifest asks to write that
     /// status.
-    fn lacking_status(&self, manifest: &Manifest) -> Option<Unserved> {
+    fn lacking_status(&self, manifest: &Manifest) -> Option<UnservedSubresource> {
         manifest.controllers.iter().find_map(|controller| {
             let kind = controller.primary.object_kind();
             let is_its = |version: &&&Value| format!("{}/{}", self.group, text(version, "name")) == *kind.api_version;
@@ -105,7 +105,7 @@ impl<'a> CrdSpec<'a> {
     }
 
     /// A permission does not name a version, so one version that declares the subresource is enough.
-    fn lacking_everywhere(&self, subresource: &'static str) -> Option<Unserved> {
+    fn lacking_everywhere(&self, subresource: &'static str) -> Option<UnservedSubresource> {
         let is_declared = self.versions.iter().any(|version| declares(version, subresource));
         let why = format!("a permission of the manifest asks to write {}/{subresource}", self.plural);
         (!is_declared).then(|| self.unserved(&self.versions, subresource, why))
@@ -119,9 +119,9 @@ impl<'a> CrdSpec<'a> {
         is_its_group && writes && rule.resources.contains(&resource)
     }
 
-    fn unserved(&self, versions: &[&Value], subresource: &'static str, why: String) -> Unserved {
+    fn unserved(&self, versions: &[&Value], subresource: &'static str, why: String) -> UnservedSubresource {
         let versions = versions.iter().map(|version| text(version, "name").to_owned()).collect();
-        Unserved { place: self.place, definition: self.name(), versions, subresource, why }
+        UnservedSubresource { place: self.place, definition: self.name(), versions, subresource, why }
     }
 }
 
@@ -172,7 +172,7 @@ mod tests {
         definition(&json!([{"name": "v1", "served": true, "subresources": subresources}]))
     }
 
-    fn lacked(found: &[Unserved]) -> Vec<(&str, &str)> {
+    fn lacked(found: &[UnservedSubresource]) -> Vec<(&str, &str)> {
         found.iter().map(|it| (it.place, it.subresource)).collect()
     }
 

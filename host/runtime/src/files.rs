@@ -1,9 +1,8 @@
 //! Follows the files of a directory as they appear, change and go: plugins, policies and configurations.
 //!
-//! The system's notifications say when to look, and a slow poll looks too: a network file system notifies nobody, a
-//! queue of notifications overflows, and the file behind a link changes where nobody watches. What has changed is
-//! decided by content, so a file that is touched, or written again with the same bytes, has not. A `ConfigMap` in a Pod
-//! is a directory of links through `..data`, which is replaced as a whole: each look follows the links anew.
+//! A [`DirectoryWatcher`] says when to look. What has changed is decided by content, so a file that is touched, or
+//! written again with the same bytes, has not. A `ConfigMap` in a Pod is a directory of links through `..data`, which
+//! is replaced as a whole: each look follows the links anew.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -12,16 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use notify::event::{AccessKind, AccessMode};
-use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use sha2::{Digest as _, Sha256};
-use tokio::sync::Notify;
-use tokio::time::timeout;
+use windlass_files::DirectoryWatcher;
 
 /// The quiet time in the directory before the next look, as one change often takes several writes.
 const DIRECTORY_QUIET_TIME: Duration = Duration::from_millis(100);
-/// How long it may go on happening until it is looked at all the same.
-const UNREST_MAX: Duration = Duration::from_secs(2);
 /// How often it is looked at without a reason.
 const DIRECTORY_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -58,15 +52,9 @@ pub struct Files {
     wanted: PathFilter,
     /// The most bytes that a file may have.
     most: u64,
-    poll: Duration,
-    hint: Arc<Notify>,
-    watcher: Option<RecommendedWatcher>,
-    /// The directory that is watched, which another of the same name is not.
-    watched: Option<FileIdentity>,
+    watcher: DirectoryWatcher,
     seen: BTreeMap<PathBuf, SeenFile>,
     has_looked: bool,
-    /// Something has happened since the last look.
-    is_due: bool,
     /// The problem with the directory at the last look.
     problem: Option<Problem>,
 }
@@ -128,28 +116,13 @@ impl Files {
         wanted: impl Fn(&Path) -> bool + Send + Sync + 'static,
         poll: Duration,
     ) -> Self {
-        let hint = Arc::new(Notify::new());
-        let notified = hint.clone();
-        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // An error may stand for lost notifications, so it is a reason to look as well.
-            if event.is_err() || event.is_ok_and(|event| may_change(event.kind)) {
-                notified.notify_one();
-            }
-        });
-        if let Err(error) = &watcher {
-            tracing::warn!(%error, "the system notifies of no changes of files: they are noticed within {poll:?}");
-        }
         Self {
             directory: directory.to_owned(),
             wanted: Arc::new(wanted),
             most,
-            poll,
-            hint,
-            watcher: watcher.ok(),
-            watched: None,
+            watcher: DirectoryWatcher::new(DIRECTORY_QUIET_TIME, poll),
             seen: BTreeMap::new(),
             has_looked: false,
-            is_due: false,
             problem: None,
         }
     }
@@ -166,16 +139,9 @@ impl Files {
             return first;
         }
         loop {
-            if !self.is_due {
-                // Kept, as the notification is gone once it was heard, and the future may be dropped before the look.
-                self.is_due = timeout(self.poll, self.hint.notified()).await.is_ok();
-            }
-            if self.is_due {
-                // Ends by either time limit.
-                let _ = timeout(UNREST_MAX, self.quiet()).await;
-            }
+            self.watcher.due().await;
             let changes = self.look().await;
-            self.is_due = false;
+            self.watcher.looked();
             if !changes.is_empty() {
                 return changes;
             }
@@ -187,12 +153,8 @@ impl Files {
         self.problem.as_deref()
     }
 
-    async fn quiet(&self) {
-        while timeout(DIRECTORY_QUIET_TIME, self.hint.notified()).await.is_ok() {}
-    }
-
     async fn look(&mut self) -> Vec<Change> {
-        self.keep_watching();
+        self.watcher.watch_only([&*self.directory]);
         let (directory, wanted, seen) = (self.directory.clone(), self.wanted.clone(), self.seen.clone());
         let most = self.most;
         let looked = windlass_world::spawn_blocking(move || look(&directory, &wanted, most, seen)).await;
@@ -218,37 +180,11 @@ impl Files {
         }
         vec![]
     }
-
-    /// Watches the directory, and the one that has taken its place.
-    fn keep_watching(&mut self) {
-        let Some(watcher) = &mut self.watcher else { return };
-        let Ok(now) = FileIdentity::of(&self.directory) else { return };
-        let is_same = |was: &FileIdentity| (was.device, was.inode) == (now.device, now.inode);
-        if self.watched.as_ref().is_some_and(is_same) {
-            return;
-        }
-        // What was watched under this name may be gone already.
-        let _ = watcher.unwatch(&self.directory);
-        match watcher.watch(&self.directory, RecursiveMode::NonRecursive) {
-            Ok(()) => self.watched = Some(now),
-            Err(error) => {
-                let (directory, poll) = (self.directory.display(), self.poll);
-                tracing::warn!(%directory, %error, "changes of files are not noticed at once; they are within {poll:?}");
-                // Not once a poll: it will not work the next time either.
-                self.watcher = None;
-            }
-        }
-    }
 }
 
 /// Whether the file `path` is hidden, as editors and copies in progress make them.
 pub(crate) fn is_hidden(path: &Path) -> bool {
     path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."))
-}
-
-/// True if an event may have changed content. Reading a file is an event too, even if the host itself reads it.
-fn may_change(kind: EventKind) -> bool {
-    !kind.is_access() || kind == EventKind::Access(AccessKind::Close(AccessMode::Write))
 }
 
 /// The state of all wanted files, given how they were.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use crate::counters::Counters;
+use crate::counters::PluginCounters;
 use crate::plugin::{Code, Plugin};
 
 impl Plugin {
@@ -21,7 +21,7 @@ impl Plugin {
             imports: self.imports.clone(),
             functions: self.functions.clone(),
             manifest: self.manifest.clone(),
-            counters: Arc::new(Counters::new(&self.shared.limits)),
+            counters: Arc::new(PluginCounters::new(&self.shared.limits)),
             code: RwLock::new(Code { linked: code.linked.clone(), pinned: code.pinned.clone() }),
             was_cached: self.was_cached,
             improvement: OnceLock::new(),

@@ -17,13 +17,13 @@ use windlass_core::life::instances::Instances;
 use windlass_core::queue::outcome::CallResult;
 
 use crate::abi::v0_2_0::{self, Instance};
-use crate::counters::Counters;
+use crate::counters::PluginCounters;
 use crate::cpu::CpuTime;
 use crate::entry::Export;
 use crate::limits::{Limit, Limits, Overrun};
 use crate::memory::Account;
 use crate::meter::Meter;
-use crate::parked::{Parked, Service, Terms};
+use crate::parked::{Parked, ReuseTerms, Service};
 use crate::request::Request;
 use crate::sandbox::Shared;
 use crate::state::{CallState, DescribeWorld, ReconcileWorld, World};
@@ -35,7 +35,7 @@ use crate::wasi;
 pub(crate) struct Callee<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) code: &'a Arc<v0_2_0::LinkedPlugin>,
-    pub(crate) counters: &'a Arc<Counters>,
+    pub(crate) counters: &'a Arc<PluginCounters>,
     pub(crate) instances: Instances,
     pub(crate) limits: Arc<Limits>,
     /// The time that the call may take, and the limit that determines it.
@@ -85,7 +85,7 @@ pub(crate) async fn describe(
     world: DescribeWorld,
 ) -> Result<String, Stopped> {
     let limits = Arc::new(shared.limits.of_describe());
-    let (counters, cpu) = (Arc::new(Counters::new(&limits)), CpuTime::default());
+    let (counters, cpu) = (Arc::new(PluginCounters::new(&limits)), CpuTime::default());
     let time = (Limit::DescribeDeadline, limits.deadline);
     let instances = Instances::Fresh;
     let callee = Callee { shared, code, counters: &counters, instances, limits, time, cpu: &cpu };
@@ -143,7 +143,7 @@ impl Callee<'_> {
         let lot = &self.shared.lot;
         // Parked instances serve only the entry point.
         let is_reused = self.instances == Instances::Reuse && export == Export::Entry;
-        let terms = world.call().filter(|_| is_reused).map(|call| Terms::of(call, self.code));
+        let terms = world.call().filter(|_| is_reused).map(|call| ReuseTerms::of(call, self.code));
         let parked = if let Some(terms) = &terms {
             lot.take(self.counters, terms)
         } else if export != Export::Entry {
@@ -193,7 +193,7 @@ impl Callee<'_> {
     }
 
     /// Keeps the instance for the next call, if it may serve one.
-    fn park(&self, mut store: Store<CallState>, instance: Instance, served: Service, terms: Terms) {
+    fn park(&self, mut store: Store<CallState>, instance: Instance, served: Service, terms: ReuseTerms) {
         let memory = store.data().meter.memory();
         let room = self.limits.memory_bytes.saturating_sub(memory.used());
         let served = served.and_one(room, self.limits.calls_per_instance);
@@ -213,7 +213,7 @@ struct Seat {
     instance: Option<Instance>,
     served: Service,
     /// The terms of the call, if its instance may serve other calls under the same terms. `None` if it may not.
-    terms: Option<Terms>,
+    terms: Option<ReuseTerms>,
 }
 
 /// Gives a call its fuel, if fuel is its limit.

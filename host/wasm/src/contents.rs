@@ -54,7 +54,7 @@ pub struct MadeWith {
 
 /// The contents of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Contents {
+pub struct FileContents {
     /// The SHA-256 of its bytes.
     pub digest: String,
     pub bytes: u64,
@@ -89,7 +89,7 @@ pub struct Need {
     pub most: u64,
 }
 
-impl Contents {
+impl FileContents {
     /// Examines the file `path`, if it is not larger than a plugin may be.
     pub fn read(path: &Path, limits: &Limits) -> Result<Self, LoadError> {
         match read(path, limits.file_bytes) {
@@ -239,8 +239,8 @@ fn note<T: PartialEq>(all: &mut Vec<T>, one: T) {
 mod tests {
     use super::*;
 
-    fn contents(text: &str) -> Contents {
-        Contents::of(&wat::parse_str(text).expect("well-formed"))
+    fn contents(text: &str) -> FileContents {
+        FileContents::of(&wat::parse_str(text).expect("well-formed"))
     }
 
     fn names(made_with: &[MadeWith]) -> Vec<String> {
@@ -308,7 +308,7 @@ mod tests {
         let core =
             contents(r#"(module (import "wasi_snapshot_preview1" "fd_write" (func)) (memory (export "memory") 1))"#);
         assert_eq!((core.kind, core.imports.len(), &*core.exports[0]), (FileKind::CoreModule, 1, "memory"));
-        assert_eq!(Contents::of(b"#!/bin/sh").kind, FileKind::Unknown);
+        assert_eq!(FileContents::of(b"#!/bin/sh").kind, FileKind::Unknown);
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub struct PluginStats {
 
 /// The counters behind [`PluginStats`], and data about the plugin's calls for later ones.
 #[derive(Debug)]
-pub(crate) struct Counters {
+pub(crate) struct PluginCounters {
     log_lines: AtomicU64,
     metric_values: AtomicU64,
     log_budget: Mutex<LogBudget>,
@@ -82,7 +82,7 @@ fn saturated(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-impl Counters {
+impl PluginCounters {
     /// The counters of a plugin that has not been called, within `limits`.
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
@@ -181,7 +181,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn dropped_lines_are_reported_at_most_every_ten_seconds() {
-        let counters = Counters::new(&Limits::default());
+        let counters = PluginCounters::new(&Limits::default());
         let mut reported = vec![];
         for seconds in [0, 1, 8, 1, 1] {
             tokio::time::advance(Duration::from_secs(seconds)).await;

@@ -32,7 +32,7 @@ const HOST_STACK: usize = 1536 << 10;
 /// The optimisation level. A call that stays within its limits has exactly the same result with either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Effort {
+pub(crate) enum CompileEffort {
     /// Compiles fast to slower code.
     Quick,
     /// Compiles to the best code.
@@ -72,9 +72,9 @@ pub(crate) fn new(limits: &Limits, concurrent_calls: u32, parked: u32) -> Result
 
 /// An engine that only compiles code for an engine of [`new`] with the same `limits`, and reserves no memory. The pool
 /// does not affect the code, and an engine runs code of either effort.
-pub(crate) fn for_compiling(limits: &Limits, effort: Effort) -> Result<Engine, EngineError> {
+pub(crate) fn for_compiling(limits: &Limits, effort: CompileEffort) -> Result<Engine, EngineError> {
     let mut config = base(limits);
-    if effort == Effort::Quick {
+    if effort == CompileEffort::Quick {
         // The register allocator stays the thorough one, because its authors do not vouch for the fast one's code.
         config.cranelift_opt_level(OptLevel::None);
     }

@@ -52,7 +52,7 @@ pub use abi::AbiVersion;
 pub use artefacts::{CacheError, default_cache_dir};
 pub use compile::{CompileFailure, Compiler, TooMuch, compile_child};
 pub use component::ComponentError;
-pub use contents::{Contents, FileKind, MadeWith, Need};
+pub use contents::{FileContents, FileKind, MadeWith, Need};
 pub use counters::PluginStats;
 pub use cpu::CpuTime;
 pub use engine::EngineError;

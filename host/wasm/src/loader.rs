@@ -12,7 +12,7 @@ use windlass_manifest::{Manifest, ManifestError, is_dns_label};
 
 use crate::abi::v0_2_0;
 use crate::component::{check_imports, entry, functions, imports};
-use crate::counters::Counters;
+use crate::counters::PluginCounters;
 use crate::load_error::{LoadError, LoadProblem, explained};
 use crate::obtain::{Obtained, cached, obtain};
 use crate::plugin::{Code, Plugin};
@@ -117,7 +117,7 @@ async fn plugin(
         imports: imports(&shared.engine, &component),
         functions: functions(&shared.engine, &component),
         manifest,
-        counters: Arc::new(Counters::new(&shared.limits)),
+        counters: Arc::new(PluginCounters::new(&shared.limits)),
         code: RwLock::new(Code { linked: code, pinned: kept.pinned }),
         was_cached: kept.found,
         improvement: OnceLock::new(),

@@ -267,7 +267,7 @@ fn pages(bytes: usize) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::time::Duration;
 
     use futures::FutureExt as _;
@@ -278,10 +278,19 @@ mod tests {
 
     use super::*;
     use crate::limits::Limit;
-    use crate::parked::ParkingLot;
+
+    /// No memory is idle.
+    #[derive(Debug)]
+    pub(crate) struct NoIdleMemory;
+
+    impl IdleMemory for NoIdleMemory {
+        fn evict_oldest(&self) -> bool {
+            false
+        }
+    }
 
     fn memory(budget: usize, of_call: usize) -> Arc<GuestMemory> {
-        GuestMemory::new(budget * MEMORY_PAGE_BYTES, of_call * MEMORY_PAGE_BYTES, Arc::new(ParkingLot::new(0, 0)))
+        GuestMemory::new(budget * MEMORY_PAGE_BYTES, of_call * MEMORY_PAGE_BYTES, Arc::new(NoIdleMemory))
     }
 
     /// A write has left an object of nearly three pages.

@@ -276,11 +276,11 @@ pub(crate) mod tests {
     use super::*;
     use crate::limits::Metering;
     use crate::memory::GuestMemory;
-    use crate::parked::ParkingLot;
+    use crate::memory::tests::NoIdleMemory;
 
     /// An account of a call that has one minute and its own memory.
     pub(crate) fn meter(limits: Limits) -> Meter {
-        let memory = GuestMemory::new(1 << 30, limits.memory_bytes, Arc::new(ParkingLot::new(0, 0)));
+        let memory = GuestMemory::new(1 << 30, limits.memory_bytes, Arc::new(NoIdleMemory));
         let account = memory.reserve(&memory.share(), 0).now_or_never().expect("all of it is free");
         let time = CallTime::of(Limit::Deadline, Duration::from_mins(1), CpuPermit::default());
         Meter::new(Arc::new(limits), time, CpuTime::default(), account)

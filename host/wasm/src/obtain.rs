@@ -13,7 +13,7 @@ use crate::artefacts::{Found, KeptScript, Pinned, from_compiler};
 use crate::compile::{CompileError, CompileFailure, Haste, compile};
 use crate::component::{check_imports, check_preamble, entry};
 use crate::digest::Digests;
-use crate::engine::Effort;
+use crate::engine::CompileEffort;
 use crate::limits::Limits;
 use crate::load_error::{LoadProblem, explained};
 use crate::sandbox::{Shared, TaskError};
@@ -86,7 +86,7 @@ pub(crate) async fn cached(shared: &Arc<Shared>, digest: &str) -> Result<Option<
             None => (Digests::of_whole(&digest), None, None),
         };
         // Without the file, code that was compiled fast cannot be improved, but it is better than none for a rollback.
-        let efforts = [Effort::Full, Effort::Quick];
+        let efforts = [CompileEffort::Full, CompileEffort::Quick];
         let found = efforts.into_iter().find_map(|effort| artefacts.find(&engine, &digests, effort))?;
         let size = size.unwrap_or(found.size);
         Some(Obtained { script, size, ..obtained(found, digest, true) })
@@ -136,9 +136,9 @@ impl PluginFile {
     }
 
     /// The effort with which it must be compiled, if it is not cached.
-    fn effort(&self) -> Effort {
+    fn effort(&self) -> CompileEffort {
         let is_large = self.shared.quick_from.is_some_and(|from| self.bytes.len() as u64 >= from);
-        if is_large { Effort::Quick } else { Effort::Full }
+        if is_large { CompileEffort::Quick } else { CompileEffort::Full }
     }
 
     /// As [`Self::found`], with the bytes if the code is not the best.
@@ -148,22 +148,22 @@ impl PluginFile {
     }
 
     /// Adds the data in the file other than its code, and the bytes if the code is not the best.
-    fn complete(self, obtained: Obtained, effort: Effort) -> Obtained {
+    fn complete(self, obtained: Obtained, effort: CompileEffort) -> Obtained {
         if let (Some(artefacts), Some(script)) = (&self.shared.artefacts, &self.script) {
             artefacts.keep_script(&self.digests, script, self.size);
         }
         let Self { bytes, script, size, digests, .. } = self;
-        let unimproved = (effort == Effort::Quick).then_some(Unimproved { bytes, digests });
+        let unimproved = (effort == CompileEffort::Quick).then_some(Unimproved { bytes, digests });
         Obtained { script, size, unimproved, ..obtained }
     }
 
     /// The cache's content for this file: its code with the effort, or nothing.
-    fn found(&self) -> Result<Option<(Obtained, Effort)>, LoadProblem> {
+    fn found(&self) -> Result<Option<(Obtained, CompileEffort)>, LoadProblem> {
         let Self { shared, digests, .. } = self;
         let artefacts = shared.artefacts.as_deref();
         let find = |effort| Some((artefacts?.find(&shared.engine, digests, effort)?, effort));
-        let quick = || if self.effort() == Effort::Quick { find(Effort::Quick) } else { None };
-        if let Some((found, effort)) = find(Effort::Full).or_else(quick) {
+        let quick = || if self.effort() == CompileEffort::Quick { find(CompileEffort::Quick) } else { None };
+        if let Some((found, effort)) = find(CompileEffort::Full).or_else(quick) {
             return Ok(Some((obtained(found, digests.file.clone(), true), effort)));
         }
         shared.refusals.of(&digests.code, self.effort(), artefacts).map_or(Ok(None), Err)
@@ -190,7 +190,7 @@ fn compiled(
     limits: &Limits,
     bytes: &[u8],
     digests: &Digests,
-    (effort, haste): (Effort, Haste),
+    (effort, haste): (CompileEffort, Haste),
     cancelled: &UnixStream,
 ) -> Result<Obtained, LoadProblem> {
     let code = compile(&shared.compiler, limits, (effort, haste), bytes, cancelled).map_err(|error| match error {
@@ -227,18 +227,18 @@ pub(crate) async fn improve(
     // Other work has precedence for the processors, and processor time has its own limit.
     let time = shared.limits.compile_deadline.saturating_mul(BETTER_CODE_DEADLINE_FACTOR);
     let (task, limits) = (shared.clone(), Limits { compile_deadline: time, ..(*shared.limits).clone() });
-    let how = (Effort::Full, Haste::Unhurried);
+    let how = (CompileEffort::Full, Haste::Unhurried);
     let work = move || {
         let artefacts = task.artefacts.as_deref();
         // Another task may have compiled it while this one waited, or may have found that it cannot be compiled.
-        if let Some(found) = artefacts.and_then(|them| them.find(&task.engine, &digests, Effort::Full)) {
+        if let Some(found) = artefacts.and_then(|them| them.find(&task.engine, &digests, CompileEffort::Full)) {
             return Ok(obtained(found, digests.file, true));
         }
-        if let Some(problem) = task.refusals.of(&digests.code, Effort::Full, artefacts) {
+        if let Some(problem) = task.refusals.of(&digests.code, CompileEffort::Full, artefacts) {
             return Err(problem);
         }
         compiled(&task, &limits, &bytes, &digests, how, &cancelled)
-            .inspect_err(|problem| task.refusals.keep((&digests.code, Effort::Full), problem, artefacts))
+            .inspect_err(|problem| task.refusals.keep((&digests.code, CompileEffort::Full), problem, artefacts))
     };
     let late = || Err(CompileFailure::Deadline { limit: time }.into());
     shared.run_blocking(time.saturating_add(BESIDE_COMPILING_TIMEOUT), work).await?.unwrap_or_else(late)

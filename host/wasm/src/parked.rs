@@ -16,7 +16,7 @@ use windlass_core::rights::grants::Grants;
 use windlass_core::secret::confidential::Confidential;
 
 use crate::abi::v0_2_0::{Instance, LinkedPlugin};
-use crate::counters::Counters;
+use crate::counters::PluginCounters;
 use crate::memory::IdleMemory;
 use crate::state::CallState;
 
@@ -24,20 +24,20 @@ use crate::state::CallState;
 /// of a call under its terms, so it serves no call under others. (Usually the terms are the same allocation, which is
 /// compared first.) The code is part of the terms so that no call goes back to slower code.
 #[derive(Clone)]
-pub(crate) struct Terms {
+pub(crate) struct ReuseTerms {
     config: Confidential,
     grants: Arc<Grants>,
     code: Arc<LinkedPlugin>,
 }
 
-impl Terms {
+impl ReuseTerms {
     /// The current terms of `call`, with this `code`.
     pub(crate) fn of(call: &CallContext, code: &Arc<LinkedPlugin>) -> Self {
         Self { config: call.config.clone(), grants: call.principal.grants(), code: code.clone() }
     }
 }
 
-impl PartialEq for Terms {
+impl PartialEq for ReuseTerms {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.code, &other.code) && self.config == other.config && self.grants == other.grants
     }
@@ -65,11 +65,11 @@ impl Service {
 /// An instance that may serve the next call.
 pub(crate) struct Parked {
     /// The counters of the plugin generation that it belongs to.
-    pub(crate) owner: Arc<Counters>,
+    pub(crate) owner: Arc<PluginCounters>,
     pub(crate) store: Store<CallState>,
     pub(crate) instance: Instance,
     /// The terms of its first call.
-    pub(crate) terms: Terms,
+    pub(crate) terms: ReuseTerms,
     pub(crate) served: Service,
     pub(crate) since: Instant,
 }
@@ -98,7 +98,7 @@ impl ParkingLot {
     }
 
     /// The instance of `owner` that was used last, because its memory is the warmest. Drops those with other terms.
-    pub(crate) fn take(&self, owner: &Arc<Counters>, terms: &Terms) -> Option<Parked> {
+    pub(crate) fn take(&self, owner: &Arc<PluginCounters>, terms: &ReuseTerms) -> Option<Parked> {
         let mut outdated = Vec::new();
         let mut parked = self.parked();
         let found = loop {
@@ -145,7 +145,7 @@ impl ParkingLot {
     }
 
     /// Drops all instances of `owner`.
-    pub(crate) fn forget(&self, owner: &Arc<Counters>) {
+    pub(crate) fn forget(&self, owner: &Arc<PluginCounters>) {
         let mut parked = self.parked();
         if parked.is_empty() {
             return;

@@ -17,7 +17,7 @@ use windlass_manifest::{EntryPoint, Manifest};
 use crate::abi::{AbiVersion, v0_2_0};
 use crate::artefacts::Pinned;
 use crate::call::{self, Callee};
-use crate::counters::{Counters, PluginStats};
+use crate::counters::{PluginCounters, PluginStats};
 use crate::cpu::CpuTime;
 use crate::load_error::LoadProblem;
 use crate::memory::Held;
@@ -100,7 +100,7 @@ pub struct Plugin {
     pub(crate) imports: Vec<String>,
     pub(crate) functions: Vec<String>,
     pub(crate) manifest: Manifest,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<PluginCounters>,
     pub(crate) code: RwLock<Code>,
     pub(crate) was_cached: bool,
     /// The task that compiles better code, if necessary. It ends with the plugin.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::artefacts::Artefacts;
 use crate::compile::{CompileFailure, terms};
 use crate::component::ComponentError;
-use crate::engine::Effort;
+use crate::engine::CompileEffort;
 use crate::limits::Limits;
 use crate::load_error::LoadProblem;
 
@@ -27,8 +27,8 @@ const REMEMBERED_REFUSALS_MAX: usize = 1_000;
 #[derive(Debug)]
 pub(crate) struct Refusals {
     /// The terms for each effort.
-    terms: [(Effort, String); 2],
-    known: Mutex<HashMap<(String, Effort), (Refused, Instant)>>,
+    terms: [(CompileEffort, String); 2],
+    known: Mutex<HashMap<(String, CompileEffort), (Refused, Instant)>>,
 }
 
 /// The reason for a refusal.
@@ -68,17 +68,22 @@ impl From<Refused> for LoadProblem {
 
 impl Refusals {
     pub(crate) fn new(limits: &Limits) -> Self {
-        let terms = [Effort::Full, Effort::Quick].map(|effort| (effort, terms(limits, effort)));
+        let terms = [CompileEffort::Full, CompileEffort::Quick].map(|effort| (effort, terms(limits, effort)));
         Self { terms, known: Mutex::default() }
     }
 
     /// The reason why the component with `digest` is refused if it is compiled with `effort`, if this host, or one with
     /// the same cache, found that recently.
-    pub(crate) fn of(&self, digest: &str, effort: Effort, artefacts: Option<&Artefacts>) -> Option<LoadProblem> {
+    pub(crate) fn of(&self, digest: &str, effort: CompileEffort, artefacts: Option<&Artefacts>) -> Option<LoadProblem> {
         self.at(Instant::now(), (digest, effort), artefacts)
     }
 
-    fn at(&self, now: Instant, (digest, effort): (&str, Effort), artefacts: Option<&Artefacts>) -> Option<LoadProblem> {
+    fn at(
+        &self,
+        now: Instant,
+        (digest, effort): (&str, CompileEffort),
+        artefacts: Option<&Artefacts>,
+    ) -> Option<LoadProblem> {
         let name = (digest.to_owned(), effort);
         let here = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
         let here = here.map(|(refused, since)| (refused, now.saturating_duration_since(since)));
@@ -94,7 +99,12 @@ impl Refusals {
     }
 
     /// Remembers that the component with `digest` has this `problem`, if the bytes are its cause.
-    pub(crate) fn keep(&self, (digest, effort): (&str, Effort), problem: &LoadProblem, artefacts: Option<&Artefacts>) {
+    pub(crate) fn keep(
+        &self,
+        (digest, effort): (&str, CompileEffort),
+        problem: &LoadProblem,
+        artefacts: Option<&Artefacts>,
+    ) {
         let Some(refused) = Refused::of(problem) else { return };
         if let (Some(artefacts), Ok(text)) = (artefacts, serde_json::to_vec(&refused)) {
             artefacts.keep_refusal(digest, self.terms(effort), &text);
@@ -106,7 +116,7 @@ impl Refusals {
         known.insert((digest.to_owned(), effort), (refused, Instant::now()));
     }
 
-    fn terms(&self, effort: Effort) -> &str {
+    fn terms(&self, effort: CompileEffort) -> &str {
         self.terms.iter().find(|(of, _)| *of == effort).map_or("", |(_, terms)| terms)
     }
 }
@@ -125,11 +135,14 @@ mod tests {
         let of_the_bytes = [LoadProblem::Compile("no".to_owned()), LoadProblem::NoRoom("no".to_owned()), memory];
         for problem in of_the_bytes {
             let refusals = refusals();
-            assert!(refusals.of("a", Effort::Full, None).is_none());
-            refusals.keep(("a", Effort::Full), &problem, None);
-            assert_eq!(refusals.of("a", Effort::Full, None).expect("it is known").to_string(), problem.to_string());
-            assert!(refusals.of("b", Effort::Full, None).is_none());
-            assert!(refusals.of("a", Effort::Quick, None).is_none(), "compiled otherwise it may fare otherwise");
+            assert!(refusals.of("a", CompileEffort::Full, None).is_none());
+            refusals.keep(("a", CompileEffort::Full), &problem, None);
+            assert_eq!(
+                refusals.of("a", CompileEffort::Full, None).expect("it is known").to_string(),
+                problem.to_string()
+            );
+            assert!(refusals.of("b", CompileEffort::Full, None).is_none());
+            assert!(refusals.of("a", CompileEffort::Quick, None).is_none(), "compiled otherwise it may fare otherwise");
         }
     }
 
@@ -139,26 +152,26 @@ mod tests {
         let killed = LoadProblem::Stopped(CompileFailure::Killed);
         for problem in [late, killed, LoadProblem::Host("no".to_owned()), LoadProblem::NotAFile] {
             let refusals = refusals();
-            refusals.keep(("a", Effort::Full), &problem, None);
-            assert!(refusals.of("a", Effort::Full, None).is_none(), "{problem}");
+            refusals.keep(("a", CompileEffort::Full), &problem, None);
+            assert!(refusals.of("a", CompileEffort::Full, None).is_none(), "{problem}");
         }
     }
 
     #[test]
     fn an_old_refusal_is_tried_again() {
         let refusals = refusals();
-        refusals.keep(("a", Effort::Full), &LoadProblem::Compile("no".to_owned()), None);
+        refusals.keep(("a", CompileEffort::Full), &LoadProblem::Compile("no".to_owned()), None);
         let later = Instant::now() + REFUSAL_REMEMBERED_FOR;
-        assert!(refusals.at(later, ("a", Effort::Full), None).is_none());
+        assert!(refusals.at(later, ("a", CompileEffort::Full), None).is_none());
     }
 
     #[test]
     fn remembered_refusals_are_bounded() {
         let refusals = refusals();
         for number in 0..3 * REMEMBERED_REFUSALS_MAX {
-            refusals.keep((&number.to_string(), Effort::Full), &LoadProblem::Compile("no".to_owned()), None);
+            refusals.keep((&number.to_string(), CompileEffort::Full), &LoadProblem::Compile("no".to_owned()), None);
         }
         assert!(refusals.known.lock().expect("not poisoned").len() <= REMEMBERED_REFUSALS_MAX);
-        assert!(refusals.of(&(3 * REMEMBERED_REFUSALS_MAX - 1).to_string(), Effort::Full, None).is_some());
+        assert!(refusals.of(&(3 * REMEMBERED_REFUSALS_MAX - 1).to_string(), CompileEffort::Full, None).is_some());
     }
 }

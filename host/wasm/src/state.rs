@@ -9,7 +9,7 @@ use rand::{Rng as _, SeedableRng as _};
 use wasmtime::Engine;
 use windlass_core::call::ports::{CallContext, Ports, Surroundings};
 
-use crate::counters::Counters;
+use crate::counters::PluginCounters;
 use crate::limits::{Limit, Overrun};
 use crate::meter::Meter;
 use crate::request::Replay;
@@ -95,7 +95,7 @@ impl World {
     }
 
     /// The counters of the plugin.
-    pub(crate) fn counters(&self) -> Option<&Counters> {
+    pub(crate) fn counters(&self) -> Option<&PluginCounters> {
         match self {
             Self::Describe(_) | Self::Parked => None,
             Self::Reconcile(world) => Some(&world.counters),
@@ -108,7 +108,7 @@ impl World {
 pub(crate) struct AnswerWorld {
     pub(crate) export: &'static str,
     pub(crate) call: Arc<CallContext>,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<PluginCounters>,
     pub(crate) now: Duration,
     pub(crate) random: StdRng,
 }
@@ -123,7 +123,7 @@ pub(crate) struct DescribeWorld {
 pub(crate) struct ReconcileWorld {
     pub(crate) ports: Ports,
     pub(crate) call: Arc<CallContext>,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<PluginCounters>,
     /// The fixed data of a call that must repeat another one. `None` if time and random data are real.
     replayed: Option<Box<Replayed>>,
 }
@@ -135,7 +135,12 @@ struct Replayed {
 }
 
 impl ReconcileWorld {
-    pub(crate) fn new(ports: Ports, call: Arc<CallContext>, counters: Arc<Counters>, replay: Option<Replay>) -> Self {
+    pub(crate) fn new(
+        ports: Ports,
+        call: Arc<CallContext>,
+        counters: Arc<PluginCounters>,
+        replay: Option<Replay>,
+    ) -> Self {
         let replayed = replay.map(|Replay { now, seed }| Replayed { now, random: StdRng::from_seed(seed) });
         Self { ports, call, counters, replayed: replayed.map(Box::new) }
     }

@@ -20,10 +20,10 @@ const EPOCH_GRACE: Duration = Duration::from_millis(50);
 
 /// The wall time of one call. Clones are the same clock.
 #[derive(Clone, Debug)]
-pub(crate) struct CallTime(Arc<Clock>);
+pub(crate) struct CallTime(Arc<CallClock>);
 
 #[derive(Debug)]
-struct Clock {
+struct CallClock {
     /// The limit and its value.
     allowed: (Limit, Duration),
     began: Instant,
@@ -43,7 +43,12 @@ struct Waits {
 impl CallTime {
     /// The clock of a call that begins now with this `cpu_permit`.
     pub(crate) fn of(limit: Limit, allowed: Duration, cpu_permit: CpuPermit) -> Self {
-        Self(Arc::new(Clock { allowed: (limit, allowed), began: Instant::now(), waits: Mutex::default(), cpu_permit }))
+        Self(Arc::new(CallClock {
+            allowed: (limit, allowed),
+            began: Instant::now(),
+            waits: Mutex::default(),
+            cpu_permit,
+        }))
     }
 
     /// When the call must have ended, as far as is known now.

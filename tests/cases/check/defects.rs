@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
-use windlass_check::Rule;
+use windlass_check::RunRule;
 use windlass_core::defect::Defect;
 use windlass_tests::{marker, paths};
 
@@ -24,25 +24,25 @@ enum Guest {
 
 /// A defect; the plugin, the scenario and the faults that show it; the seed that begins near them, within so many runs;
 /// and the rule by which it is found.
-type Case = (Defect, Guest, &'static str, &'static [&'static str], u64, usize, Rule);
+type Case = (Defect, Guest, &'static str, &'static [&'static str], u64, usize, RunRule);
 
 /// Without faults there is no class, and no run is left for one.
 const CASES: [Case; 15] = [
-    (Defect::AddWhileRunningIsLost, WebApp, "webapp", &["delay"], 1, 5, Rule::Converges),
-    (Defect::FailureIsForgotten, WebApp, "webapp", &["error-500"], 1, 8, Rule::Fails),
-    (Defect::ConflictIsForgotten, WebApp, "webapp", &["error-409"], 1, 8, Rule::Converges),
-    (Defect::UnseenDeletionIsKept, WebApp, "webapp", &["hidden-events"], 1, 28, Rule::Steps),
-    (Defect::StartQueuesNothing, WebApp, "webapp", &["crash"], 1, 8, Rule::Converges),
-    (Defect::RequeueAfterIsIgnored, WebApp, "webapp-by-hand", &[], 1, 2, Rule::Steps),
-    (Defect::FormerOwnerIsNotTold, WebApp, "webapp-by-hand", &[], 1, 2, Rule::Steps),
-    (Defect::GateHoldsNothing, ReplicaSet, "replicaset", &["hidden-events"], 2, 14, Rule::NotNeeded),
-    (Defect::FirstWriteIsEnough, ReplicaSet, "replicaset", &["hidden-events"], 2, 14, Rule::NotNeeded),
-    (Defect::IndexKeepsFirstState, ReplicaSet, "replicaset", &[], 1, 2, Rule::Expectation),
-    (Defect::RemovedFieldIsKept, Composer, "composer", &[], 1, 4, Rule::History),
-    (Defect::NothingIsPruned, Composer, "composer", &[], 1, 6, Rule::History),
-    (Defect::AdoptedIsPruned, Composer, "composer", &[], 1, 2, Rule::Expectation),
-    (Defect::FinalizerGoesFirst, Composer, "composer", &[], 1, 2, Rule::Steps),
-    (Defect::FinalizerIsLeftOn, Composer, "composer", &["error-500"], 2, 12, Rule::Stuck),
+    (Defect::AddWhileRunningIsLost, WebApp, "webapp", &["delay"], 1, 5, RunRule::Converges),
+    (Defect::FailureIsForgotten, WebApp, "webapp", &["error-500"], 1, 8, RunRule::Fails),
+    (Defect::ConflictIsForgotten, WebApp, "webapp", &["error-409"], 1, 8, RunRule::Converges),
+    (Defect::UnseenDeletionIsKept, WebApp, "webapp", &["hidden-events"], 1, 28, RunRule::Steps),
+    (Defect::StartQueuesNothing, WebApp, "webapp", &["crash"], 1, 8, RunRule::Converges),
+    (Defect::RequeueAfterIsIgnored, WebApp, "webapp-by-hand", &[], 1, 2, RunRule::Steps),
+    (Defect::FormerOwnerIsNotTold, WebApp, "webapp-by-hand", &[], 1, 2, RunRule::Steps),
+    (Defect::GateHoldsNothing, ReplicaSet, "replicaset", &["hidden-events"], 2, 14, RunRule::NotNeeded),
+    (Defect::FirstWriteIsEnough, ReplicaSet, "replicaset", &["hidden-events"], 2, 14, RunRule::NotNeeded),
+    (Defect::IndexKeepsFirstState, ReplicaSet, "replicaset", &[], 1, 2, RunRule::Expectation),
+    (Defect::RemovedFieldIsKept, Composer, "composer", &[], 1, 4, RunRule::History),
+    (Defect::NothingIsPruned, Composer, "composer", &[], 1, 6, RunRule::History),
+    (Defect::AdoptedIsPruned, Composer, "composer", &[], 1, 2, RunRule::Expectation),
+    (Defect::FinalizerGoesFirst, Composer, "composer", &[], 1, 2, RunRule::Steps),
+    (Defect::FinalizerIsLeftOn, Composer, "composer", &["error-500"], 2, 12, RunRule::Stuck),
 ];
 
 impl Guest {

@@ -51,7 +51,7 @@ pub enum Predicate {
 pub fn passes(predicates: &[Predicate], old: &Object, new: &Object) -> bool {
     old.header.uid != new.header.uid
         || old.header.deleting != new.header.deleting
-        || ObjectChange::of(old, new).passes(predicates)
+        || BeforeAndAfter::of(old, new).passes(predicates)
 }
 
 /// As [`passes`], for the primary itself. Two changes always pass: the beginning or end of a pause, because the host
@@ -69,14 +69,14 @@ pub fn passes_but_deletion(predicates: &[Predicate], old: &Object, new: &Object)
         return true;
     }
     if old.header.deleting || !new.header.deleting {
-        return ObjectChange::of(old, new).passes(predicates);
+        return BeforeAndAfter::of(old, new).passes(predicates);
     }
-    let change = ObjectChange::beside_deletion(old, new);
+    let change = BeforeAndAfter::beside_deletion(old, new);
     change.is_any() && change.passes(predicates)
 }
 
 /// The states before and after a change.
-struct ObjectChange<'o> {
+struct BeforeAndAfter<'o> {
     old: &'o Object,
     new: &'o Object,
     /// The generation of `new`, without the increment for the deletion.
@@ -85,7 +85,7 @@ struct ObjectChange<'o> {
     bodies: OnceCell<Option<(Value, Value)>>,
 }
 
-impl<'o> ObjectChange<'o> {
+impl<'o> BeforeAndAfter<'o> {
     fn of(old: &'o Object, new: &'o Object) -> Self {
         Self { old, new, generation: new.header.generation, bodies: OnceCell::new() }
     }
@@ -131,7 +131,7 @@ impl Predicate {
         }
     }
 
-    fn lets_pass(&self, change: &ObjectChange<'_>) -> bool {
+    fn lets_pass(&self, change: &BeforeAndAfter<'_>) -> bool {
         match self {
             Self::Generation => change.old.header.generation != change.generation,
             Self::Labels => change.old.header.labels != change.new.header.labels,

@@ -1,8 +1,7 @@
-//! A cache that a test fills, and a clock.
+//! A cache that a test fills.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
 
 use windlass_core::object::compact::{Uid, Version};
 use windlass_core::object::labels::Labels;
@@ -151,24 +150,5 @@ impl Progress for FakeCache {
 
     fn observe(&self, token: usize, observer: Weak<dyn Observer>) {
         self.observers.lock().expect("not poisoned").push((token, observer));
-    }
-}
-
-/// Tokio's clock, which tests pause.
-pub(crate) struct TokioClock(tokio::time::Instant);
-
-impl TokioClock {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(tokio::time::Instant::now()))
-    }
-}
-
-impl windlass_core::clock::Clock for TokioClock {
-    fn now(&self) -> windlass_core::clock::Moment {
-        windlass_core::clock::Moment(self.0.elapsed())
-    }
-
-    fn sleep_until(&self, moment: windlass_core::clock::Moment) -> futures::future::BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep_until(self.0 + moment.0.min(Duration::from_hours(24))))
     }
 }

@@ -16,14 +16,14 @@ use crate::client::request::RequestError;
 
 /// The subject of a request, for its errors.
 #[derive(Clone, Debug)]
-pub(crate) struct Subject {
+pub(crate) struct RequestSubject {
     pub(crate) verb: &'static str,
     /// As `grants::resource_name` writes it.
     pub(crate) resource: String,
     pub(crate) object: Option<ObjectRef>,
 }
 
-impl Subject {
+impl RequestSubject {
     /// An error for a request that the host refuses itself.
     pub(crate) fn refuse(&self, reason: ApiReason, message: impl Into<String>) -> ApiError {
         ApiError::refused(reason, self.verb, self.resource.clone(), self.object.clone(), message)
@@ -269,7 +269,7 @@ mod tests {
     fn a_server_error_leaves_the_outcome_unknown_unless_before_storage() {
         let answered = |json: &str| {
             let error = RequestError::Refused { status: Box::new(status(json)), retry_after: None };
-            let subject = Subject { verb: "create", resource: "pods".into(), object: None };
+            let subject = RequestSubject { verb: "create", resource: "pods".into(), object: None };
             let (dry, real) = (subject.mutation_failed(&error, true), subject.mutation_failed(&error, false));
             assert_eq!(dry.1, Fate::Refused, "{json}");
             assert_ne!(dry.0.reason, ApiReason::UnknownOutcome, "{json}");
@@ -308,7 +308,7 @@ mod tests {
         let key = ObjectKey::namespaced("prod", "shop");
         let object = ObjectRef { kind: ObjectKind::new("apps.kubedojo.io/v1beta1", "WebApp"), key, uid: None };
         let subject =
-            Subject { verb: "patch", resource: "webapps.apps.kubedojo.io/status".into(), object: Some(object) };
+            RequestSubject { verb: "patch", resource: "webapps.apps.kubedojo.io/status".into(), object: Some(object) };
         let answered = |json: &str| {
             let error = RequestError::Refused { status: Box::new(status(json)), retry_after: None };
             let error = subject.read_failed(&error);

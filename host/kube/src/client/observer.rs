@@ -16,11 +16,11 @@ pub struct EndedRequest<'a> {
 }
 
 /// Called for each request.
-type Observer = Box<dyn Fn(&EndedRequest<'_>) + Send + Sync>;
+type RequestCallback = Box<dyn Fn(&EndedRequest<'_>) + Send + Sync>;
 
 /// Where requests are reported. Clones share the observer.
 #[derive(Clone, Default)]
-pub struct RequestObserver(Arc<OnceLock<Observer>>);
+pub struct RequestObserver(Arc<OnceLock<RequestCallback>>);
 
 impl RequestObserver {
     /// Reports each request to `observer` from now on, once it is answered or fails. Requests that are cancelled before

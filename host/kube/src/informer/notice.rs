@@ -33,7 +33,7 @@ pub(crate) enum NextNotice {
 }
 
 #[derive(Deserialize)]
-struct Event<'a> {
+struct WireEvent<'a> {
     r#type: &'a str,
     #[serde(borrow)]
     object: &'a RawValue,
@@ -97,7 +97,7 @@ impl Notice {
     /// Parses an event in any layout.
     fn read_any(line: &[u8], parser: &mut ObjectParser) -> Result<Self, InformerError> {
         let malformed = |source: ParseError| InformerError::Malformed { what: "watch event", source };
-        let event: Event<'_> = serde_json::from_slice(line).map_err(|error| malformed(error.into()))?;
+        let event: WireEvent<'_> = serde_json::from_slice(line).map_err(|error| malformed(error.into()))?;
         let object = event.object.get();
         match event.r#type {
             "ADDED" | "MODIFIED" => parser.object(object).map(Self::Applied).map_err(malformed),

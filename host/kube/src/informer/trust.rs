@@ -19,11 +19,11 @@ use crate::informer::store::Store;
 pub struct CacheTrust {
     reachability: Reachability,
     restores: Restores,
-    caches: Vec<Cache>,
+    caches: Vec<TrustedCache>,
 }
 
 #[derive(Clone, Debug)]
-struct Cache {
+struct TrustedCache {
     /// The name, for people.
     watch: String,
     store: Store,
@@ -43,7 +43,7 @@ impl CacheTrust {
     }
 
     pub(super) fn add(&mut self, watch: String, store: Store, status: watch::Receiver<InformerStatus>) {
-        self.caches.push(Cache { watch, store, status });
+        self.caches.push(TrustedCache { watch, store, status });
     }
 
     /// Whether all caches show the server's current history, as far as is known. After an outage, nothing is known

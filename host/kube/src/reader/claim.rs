@@ -19,7 +19,7 @@ use windlass_core::object::selector::{Selector, SelectorError};
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind, ObjectRef};
 use windlass_core::write::{Operation, PatchType, WriteOptions};
 
-use crate::client::api_error::Subject;
+use crate::client::api_error::RequestSubject;
 use crate::discovery::Resource;
 use crate::informer::parse::ObjectParser;
 use crate::informer::store::StoreScope;
@@ -37,7 +37,7 @@ pub(crate) async fn carry_out(
     claim: OwnerClaim,
 ) -> Result<Claimed, Vec<ApiError>> {
     let OwnerClaim { kind, label_selector } = claim;
-    let subject = Subject { verb: "claim", resource: String::new(), object: None };
+    let subject = RequestSubject { verb: "claim", resource: String::new(), object: None };
     let mut claim = Claim { call, kind, subject, errors: Vec::new() };
     let steps = claim.steps(reader, &label_selector).map_err(|error| vec![error])?;
     let claimed = claim.carry_out(port, steps).await;
@@ -47,7 +47,7 @@ pub(crate) async fn carry_out(
 struct Claim {
     call: Arc<CallContext>,
     kind: ObjectKind,
-    subject: Subject,
+    subject: RequestSubject,
     errors: Vec<ApiError>,
 }
 
@@ -133,7 +133,7 @@ impl Claim {
         resource: &Resource,
         namespace: Option<&str>,
     ) -> Result<(), ApiError> {
-        let subject = Subject { verb: "list", ..self.subject.clone() };
+        let subject = RequestSubject { verb: "list", ..self.subject.clone() };
         if let Some(namespace) = namespace {
             let collection = whole_namespace(namespace.into());
             return subject.check_grant(&self.call.principal, &resource.access(subject.verb, "", Some(&collection)));
@@ -147,7 +147,7 @@ impl Claim {
     /// The writer would refuse the patch as well, but a refusal here costs no request.
     fn check_adoption(&self, resource: &Resource, object: &Object) -> Result<(), ApiError> {
         let target = Some(self.reference(object));
-        let subject = Subject { verb: "patch", object: target, ..self.subject.clone() };
+        let subject = RequestSubject { verb: "patch", object: target, ..self.subject.clone() };
         let deletion = resource.access("delete", "", Some(&object.header.key));
         subject.check_new_owner(&self.call.principal, &deletion, &"the primary")
     }
@@ -244,7 +244,7 @@ impl Claim {
             return Err(self.primary_gone("its name belongs to another one now"));
         }
         if latest.header.deleting {
-            let subject = Subject { object: Some(primary), ..self.subject.clone() };
+            let subject = RequestSubject { object: Some(primary), ..self.subject.clone() };
             let message = "the primary is being deleted, so it adopts nothing; the cache does not show it yet";
             return Err(subject.refuse(ApiReason::Conflict, message));
         }
@@ -256,7 +256,7 @@ impl Claim {
     fn patch(&self, step: &ClaimAction) -> Result<Operation, ApiError> {
         let header = &step.object.header;
         let target = self.reference(&step.object);
-        let subject = Subject { verb: "patch", object: Some(target.clone()), ..self.subject.clone() };
+        let subject = RequestSubject { verb: "patch", object: Some(target.clone()), ..self.subject.clone() };
         let owned: Owned = serde_json::from_str(&step.object.glance())
             .map_err(|error| subject.refuse(ApiReason::ServerError, format!("a cached object: {error}")))?;
         let owners = owned.metadata.owner_references.unwrap_or_default();
@@ -286,7 +286,7 @@ impl Claim {
 
     /// An error which says that the primary is gone, so that the key is forgotten.
     fn primary_gone(&self, why: &str) -> ApiError {
-        let subject = Subject { object: Some(self.call.primary_ref()), ..self.subject.clone() };
+        let subject = RequestSubject { object: Some(self.call.primary_ref()), ..self.subject.clone() };
         subject.refuse(ApiReason::NotFound, format!("the primary is gone, so it can adopt nothing: {why}"))
     }
 

@@ -22,7 +22,7 @@ use windlass_core::object::selector::{FieldSelector, FieldSelectorError, Selecto
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::queue::TokenBucket;
 
-use crate::client::api_error::Subject;
+use crate::client::api_error::RequestSubject;
 use crate::client::headers;
 use crate::client::request::{self, MUTATION_ANSWER_BYTES_MAX, Query, READ_TIMEOUT, RequestError};
 use crate::discovery::{Discovery, DiscoveryError, Resource};
@@ -30,7 +30,7 @@ use crate::informer::listing;
 use crate::informer::parse::{ObjectParser, ParseError};
 use crate::offload::Offload;
 use crate::reader::live::view::Cut;
-use crate::target::{Resolver, Target, judged};
+use crate::target::{ResolvedTarget, Resolver, judged};
 
 /// The maximum number of objects per page. The server is asked for at most as many, whatever the plugin requests.
 const LIVE_PAGE_OBJECTS_MAX: u32 = 500;
@@ -102,13 +102,13 @@ impl Port for LiveReader {
 impl LiveReaderInner {
     async fn get(&self, call: &CallContext, asked: LiveGet) -> Written {
         let LiveGet { target, subresource, view } = asked;
-        let mut subject = Subject { verb: "get", resource: String::new(), object: Some(target.clone()) };
+        let mut subject = RequestSubject { verb: "get", resource: String::new(), object: Some(target.clone()) };
         let (cut, subresource) = (cut(&subject, &view)?, subresource.unwrap_or_default());
         view::check_subresource(&subject, &subresource)?;
         self.pay(&subject)?;
         let uid = target.uid.clone();
         let resolver = Resolver { discovery: &self.discovery, call, subject: &mut subject };
-        let Target { resource, key } = resolver.object(target, &subresource).await?;
+        let ResolvedTarget { resource, key } = resolver.object(target, &subresource).await?;
         let accept = if subresource.is_empty() { cut.form_of_object() } else { listing::JSON };
         let uri = resource.object(&key, &subresource);
         let text = match self.ask(call, &subject, &uri, accept, MUTATION_ANSWER_BYTES_MAX).await? {
@@ -127,7 +127,7 @@ impl LiveReaderInner {
     }
 
     async fn list(&self, call: &CallContext, query: &LiveQuery) -> Result<ListPage, ApiError> {
-        let mut subject = Subject { verb: "list", resource: String::new(), object: None };
+        let mut subject = RequestSubject { verb: "list", resource: String::new(), object: None };
         let (name, cut) = (check(&subject, query)?, cut(&subject, &query.view)?);
         self.pay(&subject)?;
         let resolver = Resolver { discovery: &self.discovery, call, subject: &mut subject };
@@ -158,7 +158,7 @@ impl LiveReaderInner {
     /// Needs no grant, because every user of a cluster may ask which kinds it serves. A plugin that invents kinds uses
     /// up its budget.
     async fn served(&self, kind: &ObjectKind) -> Result<Option<ServedKind>, ApiError> {
-        let subject = Subject { verb: "served", resource: String::new(), object: None };
+        let subject = RequestSubject { verb: "served", resource: String::new(), object: None };
         self.pay(&subject)?;
         match self.discovery.resolve(kind).await {
             Ok(resource) => Ok(Some(ServedKind {
@@ -173,7 +173,7 @@ impl LiveReaderInner {
     }
 
     /// Takes one request from the budget.
-    fn pay(&self, subject: &Subject) -> Result<(), ApiError> {
+    fn pay(&self, subject: &RequestSubject) -> Result<(), ApiError> {
         let now = Moment(self.origin.elapsed());
         let taken = self.bucket.lock().unwrap_or_else(PoisonError::into_inner).try_take(now);
         taken.map_err(|wait| {
@@ -190,7 +190,7 @@ impl LiveReaderInner {
     async fn ask(
         &self,
         call: &CallContext,
-        subject: &Subject,
+        subject: &RequestSubject,
         uri: &str,
         accept: &'static str,
         most: usize,
@@ -202,7 +202,7 @@ impl LiveReaderInner {
 
     async fn failed(
         &self,
-        subject: &Subject,
+        subject: &RequestSubject,
         resource: &Resource,
         subresource: &str,
         error: &RequestError,
@@ -213,7 +213,7 @@ impl LiveReaderInner {
 
 /// Checks everything about a query that can be checked without the server. Returns the name of the only object that it
 /// can match, if there is one.
-fn check(subject: &Subject, query: &LiveQuery) -> Result<Option<String>, ApiError> {
+fn check(subject: &RequestSubject, query: &LiveQuery) -> Result<Option<String>, ApiError> {
     let invalid = |message: String| subject.refuse(ApiReason::Invalid, message);
     if query.limit == 0 {
         return Err(invalid("a page must hold at least one object: limit is 0".to_owned()));
@@ -242,11 +242,11 @@ fn page(
     Ok(ListPage { items, next_token: page.metadata.r#continue.filter(|token| !token.is_empty()) })
 }
 
-fn cut(subject: &Subject, view: &View) -> Result<Cut, ApiError> {
+fn cut(subject: &RequestSubject, view: &View) -> Result<Cut, ApiError> {
     Cut::new(view).map_err(|error| subject.refuse(ApiReason::Invalid, error.to_string()))
 }
 
-fn malformed(subject: &Subject, error: &ParseError) -> ApiError {
+fn malformed(subject: &RequestSubject, error: &ParseError) -> ApiError {
     subject.refuse(ApiReason::ServerError, format!("the answer of the API server is {error}"))
 }
 

@@ -10,7 +10,7 @@ use windlass_core::call::ports::CallContext;
 use windlass_core::object::withheld::WithheldWrite;
 use windlass_core::write::settle::Settlement;
 
-use crate::client::api_error::{Fate, Subject};
+use crate::client::api_error::{Fate, RequestSubject};
 use crate::client::request::{MutationAnswer, RequestError};
 
 /// The outcome of a mutation.
@@ -96,7 +96,7 @@ macro_rules! line {
 /// The subject of a line.
 pub(crate) struct Audit<'a> {
     pub(crate) call: &'a CallContext,
-    pub(crate) subject: &'a Subject,
+    pub(crate) subject: &'a RequestSubject,
     pub(crate) dry_run: bool,
     pub(crate) counts: &'a Counts,
 }

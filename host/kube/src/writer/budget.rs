@@ -64,16 +64,16 @@ struct Tokens {
 }
 
 /// A waiter, counted while it exists.
-struct BudgetWaiter<'a>(&'a WriteBudgetInner);
+struct CountedWaiter<'a>(&'a WriteBudgetInner);
 
-impl<'a> BudgetWaiter<'a> {
+impl<'a> CountedWaiter<'a> {
     fn of(shared: &'a WriteBudgetInner) -> Self {
         shared.tokens().waiting += 1;
         Self(shared)
     }
 }
 
-impl Drop for BudgetWaiter<'_> {
+impl Drop for CountedWaiter<'_> {
     fn drop(&mut self) {
         self.0.tokens().waiting -= 1;
     }
@@ -151,7 +151,7 @@ impl WriteBudget {
 
     /// Waits until a write can be paid for, and pays. Cancelling the wait pays nothing.
     async fn pay(&self, plugin: &str) {
-        let _waiting = BudgetWaiter::of(&self.0);
+        let _waiting = CountedWaiter::of(&self.0);
         self.0.waited.fetch_add(1, Ordering::Relaxed);
         self.tell(plugin);
         let _first = self.0.queue.lock().await;

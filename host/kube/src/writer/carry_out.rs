@@ -15,7 +15,7 @@ use windlass_core::write::settle::{Ending, Settlement};
 
 use super::Writer;
 use super::refusal::unreadable;
-use crate::client::api_error::{Fate, Subject};
+use crate::client::api_error::{Fate, RequestSubject};
 use crate::client::request::{self, MUTATION_LIFETIME_MAX, MutationAnswer};
 use crate::offload::READ_IN_PLACE_BYTES_MAX;
 use crate::target::judged;
@@ -48,7 +48,7 @@ impl From<ApiError> for Ended {
 /// The progress of a write.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each answers a question of its own, in any combination")]
-pub(super) struct Progress {
+pub(super) struct WriteProgress {
     /// It runs on a separate thread.
     pub(super) offloaded: bool,
     /// It has left the thread on which it began. That thread is the guest's, and nothing may be sent from it.
@@ -62,7 +62,7 @@ pub(super) struct Progress {
     pub(super) withheld: bool,
 }
 
-impl Progress {
+impl WriteProgress {
     /// The progress of an `operation` that begins.
     pub(super) fn of(operation: &Operation, withheld: bool) -> Self {
         let offloaded = operation.body_bytes() > READ_IN_PLACE_BYTES_MAX;
@@ -82,9 +82,9 @@ impl Progress {
 pub(super) enum Stage {
     Ended(Ended),
     /// It must be compared with a large text, which has to happen on a separate thread.
-    TakesLong(Progress),
+    TakesLong(WriteProgress),
     /// It should be sent, but must wait for the budget.
-    Unpaid(Subject, Progress),
+    Unpaid(RequestSubject, WriteProgress),
 }
 
 impl<T: Into<Ended>> From<T> for Stage {
@@ -95,7 +95,12 @@ impl<T: Into<Ended>> From<T> for Stage {
 
 impl Writer {
     /// Carries out `operation` from this progress on.
-    pub(super) async fn carry_out(&self, call: &CallContext, operation: &Operation, mut progress: Progress) -> Stage {
+    pub(super) async fn carry_out(
+        &self,
+        call: &CallContext,
+        operation: &Operation,
+        mut progress: WriteProgress,
+    ) -> Stage {
         let mut conflict: Option<(Lock, Ended)> = None;
         loop {
             let mut plan = match plan(&self.discovery, call, operation).await {
@@ -106,7 +111,7 @@ impl Writer {
             if !progress.offloaded
                 && candidate.as_ref().is_some_and(|(_, object)| object.whole_footprint() > READ_IN_PLACE_BYTES_MAX)
             {
-                return Stage::TakesLong(Progress { offloaded: true, away: true, ..progress });
+                return Stage::TakesLong(WriteProgress { offloaded: true, away: true, ..progress });
             }
             if let Some((skips, object)) = &candidate
                 && !self.always_sent.contains(&plan.resource.kind)
@@ -324,7 +329,7 @@ fn end(interest: Option<Interest>, effect: &Effect) {
     }
 }
 
-pub(super) fn warn(call: &CallContext, subject: &Subject, warnings: &[String]) {
+pub(super) fn warn(call: &CallContext, subject: &RequestSubject, warnings: &[String]) {
     for warning in warnings {
         tracing::warn!(
             plugin = %call.principal.plugin, verb = subject.verb, resource = subject.resource,

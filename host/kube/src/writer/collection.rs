@@ -31,12 +31,12 @@ use super::Writer;
 use super::budget;
 use super::carry_out::warn;
 use super::refusal;
-use crate::client::api_error::{Fate, Subject};
+use crate::client::api_error::{Fate, RequestSubject};
 use crate::client::headers;
 use crate::client::request::{self, Mutation, MutationAnswer, Query, RequestError, SERVER_TIMEOUT_QUERY};
 use crate::discovery::Resource;
 use crate::informer::parse::ParseError;
-use crate::target::{Resolver, Target, judged};
+use crate::target::{ResolvedTarget, Resolver, judged};
 use crate::writer::answer;
 use crate::writer::audit::{self, Audit, WriteOutcome};
 use crate::writer::expecting::CollectionInterest;
@@ -47,7 +47,7 @@ const VERB: &str = "deletecollection";
 
 /// A deletion that may be sent.
 struct Deletion {
-    subject: Subject,
+    subject: RequestSubject,
     mutation: Mutation,
     resource: Arc<Resource>,
     namespace: Option<Arc<str>>,
@@ -109,7 +109,7 @@ impl Writer {
         drop(self.runtime.spawn(task.in_current_span()));
         Box::pin(async move {
             answered.await.unwrap_or_else(|_| {
-                let subject = Subject { verb: VERB, resource: String::new(), object: None };
+                let subject = RequestSubject { verb: VERB, resource: String::new(), object: None };
                 let message = "the host's task for this deletion ended early; its outcome is not known";
                 Err(subject.refuse(ApiReason::UnknownOutcome, message))
             })
@@ -146,10 +146,11 @@ impl Writer {
         options: &DeleteOptions,
     ) -> Result<Deletion, ApiError> {
         let Collection { kind, namespace, label_selector, field_selector, .. } = collection;
-        let mut subject = Subject { verb: VERB, resource: String::new(), object: None };
+        let mut subject = RequestSubject { verb: VERB, resource: String::new(), object: None };
         let (labels, name) = check(&subject, collection, options)?;
         let resolver = Resolver { discovery: &self.discovery, call, subject: &mut subject };
-        let Target { resource, key } = resolver.collection_beside(kind, namespace.clone(), name.as_deref()).await?;
+        let ResolvedTarget { resource, key } =
+            resolver.collection_beside(kind, namespace.clone(), name.as_deref()).await?;
         let mut query = Query::default();
         query.add_some("labelSelector", label_selector.as_deref());
         query.add_some("fieldSelector", field_selector.as_deref());
@@ -313,7 +314,7 @@ impl Deletion {
 /// Checks everything that can be checked without the server. Returns the label selector, and the name of the only
 /// object that can match, if there is one.
 fn check(
-    subject: &Subject,
+    subject: &RequestSubject,
     collection: &Collection,
     options: &DeleteOptions,
 ) -> Result<(Selector, Option<String>), ApiError> {

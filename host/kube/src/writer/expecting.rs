@@ -27,12 +27,12 @@ pub(crate) use self::collection::CollectionInterest;
 pub struct Expecting {
     gate: Arc<Gate>,
     /// In the gate's order.
-    watches: Arc<[Watch]>,
+    watches: Arc<[WatchedStore]>,
 }
 
 /// The selection of a watch.
 #[derive(Debug)]
-struct Watch {
+struct WatchedStore {
     spec: WatchSpec,
     store: Store,
 }
@@ -57,7 +57,7 @@ impl Expecting {
     /// Reports to `gate`, which has the caches of `readable`.
     #[must_use]
     pub fn new(gate: Arc<Gate>, readable: &[Readable]) -> Self {
-        let watch = |Readable { spec, store, .. }: &Readable| Watch { spec: spec.clone(), store: store.clone() };
+        let watch = |Readable { spec, store, .. }: &Readable| WatchedStore { spec: spec.clone(), store: store.clone() };
         Self { gate, watches: readable.iter().map(watch).collect() }
     }
 
@@ -124,7 +124,7 @@ impl Expecting {
     }
 }
 
-impl Watch {
+impl WatchedStore {
     /// Whether the watch may show an object of this name. The version of its kind does not matter, because it is the
     /// same object.
     fn may_show(&self, kind: &ObjectKind, key: &ObjectKey) -> bool {

@@ -12,11 +12,11 @@ use windlass_core::object::owner::{self, OwnerError};
 use windlass_core::object::{ObjectKey, ObjectRef};
 use windlass_core::write::{DeleteOptions, FieldValidation, Operation, PatchType, Propagation, WriteOptions};
 
-use crate::client::api_error::Subject;
+use crate::client::api_error::RequestSubject;
 use crate::client::headers;
 use crate::client::request::{Mutation, Query, SERVER_TIMEOUT_QUERY};
 use crate::discovery::{Discovery, Resource};
-use crate::target::{Resolver, Target};
+use crate::target::{ResolvedTarget, Resolver};
 use crate::writer::body::{Body, BodyError, JsonPatch};
 
 pub(super) const JSON: &str = "application/json";
@@ -35,7 +35,7 @@ const NAME_PREFIX_KEPT_BYTES_MAX: usize = 63 - RANDOM_LENGTH;
 /// A mutation that may be sent.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) subject: Subject,
+    pub(crate) subject: RequestSubject,
     pub(crate) mutation: Mutation,
     pub(crate) how: How,
     pub(crate) resource: Arc<Resource>,
@@ -54,7 +54,7 @@ pub(crate) struct Plan {
 
 /// Plans `operation` for `call`. Uses discovery only.
 pub(crate) async fn plan(discovery: &Discovery, call: &CallContext, operation: &Operation) -> Result<Plan, ApiError> {
-    let subject = Subject { verb: operation.verb(), resource: String::new(), object: None };
+    let subject = RequestSubject { verb: operation.verb(), resource: String::new(), object: None };
     let planner = Planner { discovery, call, subject };
     match operation {
         Operation::Create { object, options } => planner.object(How::Create, object, options).await,
@@ -99,7 +99,7 @@ impl Plan {
 struct Planner<'a> {
     discovery: &'a Discovery,
     call: &'a CallContext,
-    subject: Subject,
+    subject: RequestSubject,
 }
 
 impl Planner<'_> {
@@ -207,7 +207,7 @@ impl Planner<'_> {
         Ok(Plan { dry_run: options.dry_run, ..plan })
     }
 
-    fn finish(self, how: How, target: Target, subresource: &str, wire: Wire) -> Result<Plan, ApiError> {
+    fn finish(self, how: How, target: ResolvedTarget, subresource: &str, wire: Wire) -> Result<Plan, ApiError> {
         let headers = headers::of_call(self.call).map_err(|error| self.invalid(error.to_string()))?;
         let Wire { method, uri, content_type, body } = wire;
         Ok(Plan {
@@ -225,13 +225,13 @@ impl Planner<'_> {
     }
 
     /// Finds the resource, determines the namespace and checks the grants.
-    async fn target(&mut self, reference: ObjectRef, options: &WriteOptions) -> Result<Target, ApiError> {
+    async fn target(&mut self, reference: ObjectRef, options: &WriteOptions) -> Result<ResolvedTarget, ApiError> {
         let resolver = Resolver { discovery: self.discovery, call: self.call, subject: &mut self.subject };
         resolver.object(reference, name_of(options)).await
     }
 
     /// As [`Self::target`], for an object without a name, which only kinds that are not stored may lack.
-    async fn unnamed(&mut self, body: &Body) -> Result<Target, ApiError> {
+    async fn unnamed(&mut self, body: &Body) -> Result<ResolvedTarget, ApiError> {
         let (kind, namespace) = (self.sound(body.kind())?, body.namespace().map(Arc::from));
         let resolver = Resolver { discovery: self.discovery, call: self.call, subject: &mut self.subject };
         let target = resolver.collection_beside(&kind, namespace, None).await?;
@@ -286,7 +286,7 @@ impl Planner<'_> {
         let reference = owner::controller_reference(&primary, key).map_err(|error| match error {
             // The missing object is the primary, so there is nothing left to do for its key.
             OwnerError::Gone(_) => {
-                let subject = Subject { object: Some(primary.clone()), ..self.subject.clone() };
+                let subject = RequestSubject { object: Some(primary.clone()), ..self.subject.clone() };
                 subject.refuse(ApiReason::NotFound, error.to_string())
             }
             OwnerError::ClusterScopedChild { .. } | OwnerError::OtherNamespace { .. } => {

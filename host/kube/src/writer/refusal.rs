@@ -4,7 +4,7 @@ use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::withheld::WithheldWrite;
 use windlass_core::write::Operation;
 
-use crate::client::api_error::Subject;
+use crate::client::api_error::RequestSubject;
 use crate::informer::parse::ParseError;
 
 /// The error for an `operation` of a batch that was not sent because `last`, which was sent, failed. It has the same
@@ -36,13 +36,13 @@ pub(super) fn unsent_after(operation: &Operation, last: &ApiError) -> ApiError {
     ApiError { code, reason, status_reason, message, retry_after: last.retry_after, verb, resource, object }
 }
 
-pub(super) fn abandoned(subject: &Subject) -> ApiError {
+pub(super) fn abandoned(subject: &RequestSubject) -> ApiError {
     let message = "not sent: the call ended while the write waited, as the plugin writes more often than it may";
     subject.refuse(ApiReason::TooManyRequests, message)
 }
 
 /// `withheld` was not tried as a dry run either, because of `why`.
-pub(super) fn read_only(subject: &Subject, withheld: &WithheldWrite, why: &str) -> ApiError {
+pub(super) fn read_only(subject: &RequestSubject, withheld: &WithheldWrite, why: &str) -> ApiError {
     let WithheldWrite { effect, difference, .. } = withheld;
     let colon = if difference.is_empty() { "" } else { ": " };
     let message = format!(
@@ -53,7 +53,7 @@ pub(super) fn read_only(subject: &Subject, withheld: &WithheldWrite, why: &str) 
     subject.refuse(ApiReason::ReadOnly, message)
 }
 
-pub(super) fn unreadable(subject: &Subject, code: u16, error: &ParseError) -> ApiError {
+pub(super) fn unreadable(subject: &RequestSubject, code: u16, error: &ParseError) -> ApiError {
     let message = format!("the API server committed it (HTTP {code}), but its answer is {error}");
     subject.refuse(ApiReason::UnknownOutcome, message)
 }

@@ -8,7 +8,6 @@ use windlass_core::call::ports::{CallContext, Claimed, LiveGet, OwnerClaim, ask}
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
 use windlass_core::rights::grants::Rule;
-use windlass_core::write::settle::Hold;
 use windlass_core::write::{Operation, PatchType, WriteOptions};
 use windlass_kube::{ApiPort, Discovery, Informers, LiveBudget, LiveReader, Readable, Reader, Subscription, Writer};
 
@@ -246,10 +245,6 @@ impl Cluster {
                 primary_kind: config_maps(),
                 primary_key: claimant.primary.header.key.clone(),
                 primary: Some(claimant.primary.clone()),
-                hold: Hold::detached(),
-                overlay: windlass_core::cache::overlay::Overlay::default(),
-                lines: <_>::default(),
-                cpu_permit: windlass_core::budget::fair::CpuPermit::default(),
                 ..self.call()
             };
             let claim = OwnerClaim { kind: config_maps(), label_selector: selector.to_owned() };

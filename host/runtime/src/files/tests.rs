@@ -65,20 +65,6 @@ async fn a_file_over_the_limit_is_reported_as_too_large_until_it_shrinks() {
 }
 
 #[tokio::test]
-async fn a_change_survives_a_dropped_future_that_had_heard_of_it() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut files = text_files(directory.path());
-    assert_eq!(told(&mut files).await, []);
-    write(&directory.path().join("a.txt"), "1");
-    // All notifications of it were heard, but for one.
-    files.hint.notified().await;
-    files.quiet().await;
-    files.hint.notify_one();
-    assert!(timeout(Duration::ZERO, files.changes()).await.is_err(), "it waits until nothing more happens");
-    assert_eq!(told(&mut files).await, told_of("a.txt", true));
-}
-
-#[tokio::test]
 async fn the_same_bytes_again_are_no_change() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name);

@@ -109,7 +109,7 @@ impl Admin {
             Some(_) => Connections::with_grace(ADMIN_CONNECTIONS_MAX, HANDSHAKE_GRACE),
             None => Connections::new(ADMIN_CONNECTIONS_MAX),
         };
-        let asked = Arc::new(Asked::new(self, security.clone()));
+        let asked = Arc::new(AdminEndpoint::new(self, security.clone()));
         let accepting = async {
             loop {
                 match listener.accept().await {
@@ -202,7 +202,7 @@ impl Admin {
 }
 
 /// The endpoint at work.
-struct Asked {
+struct AdminEndpoint {
     admin: Admin,
     security: Arc<AdminSecurity>,
     streams: PluginStreams,
@@ -211,7 +211,7 @@ struct Asked {
     turn: Mutex<()>,
 }
 
-impl Asked {
+impl AdminEndpoint {
     fn new(admin: Admin, security: Arc<AdminSecurity>) -> Self {
         Self { admin, security, streams: PluginStreams::new(), turn: Mutex::new(()) }
     }

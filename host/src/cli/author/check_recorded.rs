@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{anyhow, bail};
 use serde_json::Value;
 use windlass_check::scenario::{self, RecordedHistories, RecordedScenario};
-use windlass_check::{Report, Rule};
+use windlass_check::{Report, RunRule};
 use windlass_record::TornRecording;
 
 /// Makes the scenarios, and says on standard error what they are of. `load` are the definitions, and what else is to be
@@ -37,7 +37,7 @@ pub(crate) fn scenarios(path: &Path, plugin: &str, load: &[Value]) -> anyhow::Re
 /// Whether the scenario of a recording can be done at all. What was done in production can be done here, so that is no
 /// finding.
 pub(crate) fn usable(report: &Report, redacted: &[String]) -> anyhow::Result<()> {
-    match report.findings.iter().find(|finding| finding.rule == Rule::Steps && finding.faults.is_empty()) {
+    match report.findings.iter().find(|finding| finding.rule == RunRule::Steps && finding.faults.is_empty()) {
         Some(finding) => Err(refused(&finding.details.join("; "), redacted)),
         None => Ok(()),
     }

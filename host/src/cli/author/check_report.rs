@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use windlass_check::{AcceptedFinding, Finding, Report, Rule, Tried, told};
+use windlass_check::{AcceptedFinding, Finding, Report, RunRule, Tried, told};
 
 /// The details of a finding, beyond which they are counted.
 const FINDING_DETAILS_SHOWN_MAX: usize = 8;
@@ -99,15 +99,15 @@ pub(crate) fn finding(finding: &Finding, file: Option<&PathBuf>, most: usize) ->
 /// The reports as `JUnit` has them, in XML: a case for each rule.
 pub(crate) fn junit(reports: &[Report]) -> String {
     let failures: usize = reports.iter().map(|report| report.findings.len()).sum();
-    let tests = reports.len() * Rule::ALL.len();
+    let tests = reports.len() * RunRule::ALL.len();
     let mut text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"windlass check\" tests=\"{tests}\" failures=\"{failures}\">\n"
     );
     for report in reports {
         let name = escaped(&report.scenario);
         let count = report.findings.len();
-        let _ = writeln!(text, "  <testsuite name=\"{name}\" tests=\"{}\" failures=\"{count}\">", Rule::ALL.len());
-        for rule in Rule::ALL {
+        let _ = writeln!(text, "  <testsuite name=\"{name}\" tests=\"{}\" failures=\"{count}\">", RunRule::ALL.len());
+        for rule in RunRule::ALL {
             let _ = write!(text, "    <testcase classname=\"{name}\" name=\"{}\"", rule.name());
             let of_rule: Vec<_> = report.findings.iter().filter(|finding| finding.rule == rule).collect();
             if of_rule.is_empty() {

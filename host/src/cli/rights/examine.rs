@@ -17,7 +17,7 @@ use crate::cli::flags::limits::LimitArgs;
 use crate::cli::flags::settings::cache_dir;
 use windlass_author::documents;
 use windlass_policy::asks::{self, Ask, ClusterNames, ResourceName};
-use windlass_policy::unserved::{self, Unserved};
+use windlass_policy::unserved::{self, UnservedSubresource};
 use windlass_runtime::POLICY_SUFFIX;
 
 /// The time to answer for a cluster that no flag names.
@@ -120,7 +120,7 @@ async fn served_names(manifest: &Manifest, cluster: &Discovery) -> Result<Cluste
 }
 
 /// The subresources that `plugin` may write, and that neither its own definitions declare nor `definitions`.
-pub(crate) fn unserved(plugin: &Plugin, definitions: &[Value]) -> Vec<Unserved> {
+pub(crate) fn unserved(plugin: &Plugin, definitions: &[Value]) -> Vec<UnservedSubresource> {
     if plugin.writes() { unserved::of_manifest(plugin.manifest(), definitions) } else { vec![] }
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use windlass_core::error::explained;
 use windlass_core::rights::grants::{Allowance, HttpRule, Rule, resource_name};
 use windlass_manifest::EntryPoint;
-use windlass_wasm::{Contents, Need, Plugin};
+use windlass_wasm::{FileContents, Need, Plugin};
 
 use crate::cli::OutputFormat;
 use crate::cli::flags::limits::LimitArgs;
@@ -21,7 +21,7 @@ use crate::cli::rights::examine::{self, CacheArgs, ClusterArgs};
 use windlass_author::documents;
 use windlass_policy::Policy;
 use windlass_policy::review::{PolicyReview, Reviewed, review};
-use windlass_policy::unserved::Unserved;
+use windlass_policy::unserved::UnservedSubresource;
 use windlass_runtime::{POLICY_SUFFIX, read_ceiling, read_policy};
 
 /// Exit code: the plugin lacks something.
@@ -69,10 +69,10 @@ pub(crate) struct InspectArgs {
 
 /// The file's contents, and what it needs of each limit.
 struct InspectedFile {
-    contents: Contents,
+    contents: FileContents,
     needs: Vec<Need>,
     /// Subresources that it may write and the definitions beside it lack.
-    unserved: Vec<Unserved>,
+    unserved: Vec<UnservedSubresource>,
 }
 
 /// The operator's side.
@@ -106,7 +106,7 @@ impl InspectArgs {
     /// True if the plugin lacks nothing, or nothing but what was narrowed.
     async fn inspect(self) -> anyhow::Result<bool> {
         let limits = self.limits.limits()?;
-        let contents = Contents::read(&self.plugin, &limits)?;
+        let contents = FileContents::read(&self.plugin, &limits)?;
         let mut made = InspectedFile { needs: contents.needs(&limits), contents, unserved: vec![] };
         let plugin = match examine::load(&self.plugin, &self.limits, self.cache.clone()).await {
             Ok(plugin) => plugin,

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::bounds::CachedFile;
-use super::seal::{KEY_BYTES, Key};
+use super::seal::{KEY_BYTES, SealKey};
 use crate::digest;
 
 /// The name of the key's file, which no other program uses.
@@ -44,7 +44,7 @@ pub enum CacheError {
     },
     /// The key cannot be read or created.
     #[error("cannot read or make the key of {}: {source}", .path.display())]
-    Key { path: PathBuf, source: io::Error },
+    SealKey { path: PathBuf, source: io::Error },
 }
 
 /// An open directory that only this user may write to.
@@ -77,11 +77,11 @@ impl Directory {
     }
 
     /// The directory's key. The first host that opens the directory creates it.
-    pub(super) fn key(&self) -> Result<Key, CacheError> {
-        self.read_or_make_key().map_err(|source| CacheError::Key { path: self.path.clone(), source })
+    pub(super) fn key(&self) -> Result<SealKey, CacheError> {
+        self.read_or_make_key().map_err(|source| CacheError::SealKey { path: self.path.clone(), source })
     }
 
-    fn read_or_make_key(&self) -> io::Result<Key> {
+    fn read_or_make_key(&self) -> io::Result<SealKey> {
         if let Some(key) = self.read_key()? {
             return Ok(key);
         }
@@ -101,14 +101,14 @@ impl Directory {
 
     /// The key, if there is a valid one. A key that other users may read is removed. A file that never was a key
     /// belongs to another program, because a key is written atomically.
-    fn read_key(&self) -> io::Result<Option<Key>> {
+    fn read_key(&self) -> io::Result<Option<SealKey>> {
         let Some(mut file) = self.open_file(KEY)? else { return Ok(None) };
         let metadata = file.metadata()?;
         let private = metadata.uid() == geteuid().as_raw() && metadata.mode() & OTHERS_MAY_ANYTHING == 0;
         let mut bytes = [0; KEY_BYTES];
         if metadata.is_file() && private && metadata.len() == KEY_BYTES as u64 {
             file.read_exact(&mut bytes)?;
-            return Ok(Some(Key::new(bytes)));
+            return Ok(Some(SealKey::new(bytes)));
         }
         if !metadata.is_file() || metadata.len() != KEY_BYTES as u64 {
             let problem = format!("{KEY} is not a key of this program; remove it, or use another directory");

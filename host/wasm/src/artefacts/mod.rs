@@ -19,11 +19,11 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use crate::digest::{self, Digests};
-use crate::engine::Effort;
+use crate::engine::CompileEffort;
 
 use bounds::{Bounds, Cleaning};
 use directory::Directory;
-use seal::{Key, Unsealed};
+use seal::{SealKey, Unsealed};
 
 pub use directory::CacheError;
 pub(crate) use native::from_compiler;
@@ -35,7 +35,7 @@ const FORMAT: u32 = 1;
 #[derive(Debug)]
 pub(crate) struct Artefacts {
     directory: Directory,
-    key: Key,
+    key: SealKey,
     /// Identifies what the code was compiled for.
     engine: String,
     pinned: Mutex<Vec<Weak<Pinned>>>,
@@ -93,7 +93,7 @@ impl Artefacts {
     }
 
     /// Finds the component with these `digests`, if its code of this `effort` is in the cache.
-    pub(crate) fn find(&self, engine: &Engine, digests: &Digests, effort: Effort) -> Option<Found> {
+    pub(crate) fn find(&self, engine: &Engine, digests: &Digests, effort: CompileEffort) -> Option<Found> {
         let name = self.code_name(&digests.code, effort);
         let unsealed = self.unsealed(&name)?;
         let component = match native::from_cache(engine, &unsealed) {
@@ -117,14 +117,14 @@ impl Artefacts {
     pub(crate) fn keep(
         &self,
         engine: &Engine,
-        (digests, effort): (&Digests, Effort),
+        (digests, effort): (&Digests, CompileEffort),
         code: &[u8],
         size: u64,
     ) -> Option<Found> {
         self.write(&self.code_name(&digests.code, effort), code, size)?;
-        if effort == Effort::Full {
+        if effort == CompileEffort::Full {
             // This fails if there is no such file.
-            let _ = self.directory.remove(&self.code_name(&digests.code, Effort::Quick));
+            let _ = self.directory.remove(&self.code_name(&digests.code, CompileEffort::Quick));
         }
         self.find(engine, digests, effort)
     }
@@ -221,10 +221,10 @@ impl Artefacts {
         }
     }
 
-    fn code_name(&self, digest: &str, effort: Effort) -> String {
+    fn code_name(&self, digest: &str, effort: CompileEffort) -> String {
         let effort = match effort {
-            Effort::Full => "",
-            Effort::Quick => "quick.",
+            CompileEffort::Full => "",
+            CompileEffort::Quick => "quick.",
         };
         format!("{digest}.{}.{effort}code", self.engine)
     }

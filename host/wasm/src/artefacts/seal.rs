@@ -21,11 +21,11 @@ pub(super) const KEY_BYTES: usize = 32;
 
 /// The key of a directory.
 #[derive(Clone)]
-pub(super) struct Key([u8; KEY_BYTES]);
+pub(super) struct SealKey([u8; KEY_BYTES]);
 
-impl fmt::Debug for Key {
+impl fmt::Debug for SealKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Key")
+        f.write_str("SealKey")
     }
 }
 
@@ -40,17 +40,17 @@ pub(super) enum SealError {
     Broken,
 }
 
-/// A file whose seal matches its content. Only [`Key::unseal`] creates one.
+/// A file whose seal matches its content. Only [`SealKey::unseal`] creates one.
 #[derive(Debug)]
 pub(super) struct Unsealed {
     file: File,
     name: String,
-    key: Key,
+    key: SealKey,
     length: u64,
     note: u64,
 }
 
-impl Key {
+impl SealKey {
     pub(super) fn new(bytes: [u8; KEY_BYTES]) -> Self {
         Self(bytes)
     }
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_sealed_file_is_read_back_with_its_note() {
-        let key = Key::new([7; KEY_BYTES]);
+        let key = SealKey::new([7; KEY_BYTES]);
         let content = vec![3; 200_000];
         let end = key.seal("a", &content, 42);
         let unsealed = key.unseal("a", file(&[&content, &end])).expect("ours");
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_changed_byte_length_name_or_key_breaks_the_seal() {
-        let key = Key::new([7; KEY_BYTES]);
+        let key = SealKey::new([7; KEY_BYTES]);
         let whole = [b"content".as_slice(), &key.seal("a", b"content", 1)].concat();
         assert!(key.unseal("a", file(&[&whole])).is_ok());
         for at in 0..whole.len() {
@@ -160,6 +160,6 @@ mod tests {
             assert!(key.unseal("a", file(&[&whole[at..=at], &whole])).is_err(), "one byte more");
         }
         assert!(key.unseal("b", file(&[&whole])).is_err());
-        assert!(Key::new([8; KEY_BYTES]).unseal("a", file(&[&whole])).is_err());
+        assert!(SealKey::new([8; KEY_BYTES]).unseal("a", file(&[&whole])).is_err());
     }
 }

@@ -17,7 +17,7 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        let engine = engine::for_compiling(&Limits::default(), Effort::Full).expect("an engine");
+        let engine = engine::for_compiling(&Limits::default(), CompileEffort::Full).expect("an engine");
         let bytes = wat::parse_str("(component)").expect("well-formed");
         let code = engine.precompile_component(&bytes).expect("compiled");
         Self { directory: tempfile::tempdir().expect("a directory"), engine, code }
@@ -34,16 +34,16 @@ impl Fixture {
     /// A cache with the component of [`digest`] 1.
     fn filled(&self) -> Artefacts {
         let artefacts = self.open();
-        artefacts.keep(&self.engine, (&whole(1), Effort::Full), &self.code, SIZE).expect("kept");
+        artefacts.keep(&self.engine, (&whole(1), CompileEffort::Full), &self.code, SIZE).expect("kept");
         artefacts
     }
 
     fn code_file(&self, artefacts: &Artefacts) -> PathBuf {
-        self.path().join(artefacts.code_name(&digest(1), Effort::Full))
+        self.path().join(artefacts.code_name(&digest(1), CompileEffort::Full))
     }
 
     fn finds(&self, artefacts: &Artefacts) -> bool {
-        artefacts.find(&self.engine, &whole(1), Effort::Full).is_some()
+        artefacts.find(&self.engine, &whole(1), CompileEffort::Full).is_some()
     }
 }
 
@@ -69,9 +69,9 @@ fn a_kept_artefact_is_found_by_this_host_and_the_next() {
     let first = fixture.filled();
     first.keep_manifest(&digest(1), "{}");
     for artefacts in [first, fixture.open()] {
-        let found = artefacts.find(&fixture.engine, &whole(1), Effort::Full).expect("it is there");
+        let found = artefacts.find(&fixture.engine, &whole(1), CompileEffort::Full).expect("it is there");
         assert_eq!((found.size, found.manifest.as_deref()), (SIZE, Some("{}")));
-        assert!(artefacts.find(&fixture.engine, &whole(2), Effort::Full).is_none());
+        assert!(artefacts.find(&fixture.engine, &whole(2), CompileEffort::Full).is_none());
     }
 }
 
@@ -87,7 +87,8 @@ fn two_scripts_of_one_interpreter_share_its_code_but_not_their_manifest() {
     for (number, script) in [(2, "one"), (3, "two")] {
         let kept = artefacts.script(&digest(number)).expect("it is there");
         assert_eq!((&*kept.script, kept.size, &kept.digests.code), (script, SIZE + 3, &digest(1)));
-        let found = artefacts.find(&fixture.engine, &kept.digests, Effort::Full).expect("its interpreter is there");
+        let found =
+            artefacts.find(&fixture.engine, &kept.digests, CompileEffort::Full).expect("its interpreter is there");
         assert_eq!(found.manifest.as_deref(), Some(script));
     }
     assert!(artefacts.script(&digest(1)).is_none());
@@ -132,7 +133,7 @@ fn code_that_was_changed_cut_or_put_there_is_removed_and_not_run() {
     };
     let mut flipped = whole.clone();
     flipped[whole.len() / 2] ^= 1;
-    let other_key = Key::new([9; seal::KEY_BYTES]).seal("x", &fixture.code, SIZE);
+    let other_key = SealKey::new([9; seal::KEY_BYTES]).seal("x", &fixture.code, SIZE);
     let foreign = [fixture.code.as_slice(), &other_key].concat();
     let cases: [(&str, &[u8]); 6] = [
         ("flipped", &flipped),
@@ -158,9 +159,9 @@ fn code_that_was_changed_cut_or_put_there_is_removed_and_not_run() {
 fn the_code_of_another_component_is_not_used() {
     let fixture = Fixture::new();
     let artefacts = fixture.filled();
-    let other = fixture.path().join(artefacts.code_name(&digest(2), Effort::Full));
+    let other = fixture.path().join(artefacts.code_name(&digest(2), CompileEffort::Full));
     std::fs::rename(fixture.code_file(&artefacts), &other).expect("renamed");
-    assert!(artefacts.find(&fixture.engine, &whole(2), Effort::Full).is_none());
+    assert!(artefacts.find(&fixture.engine, &whole(2), CompileEffort::Full).is_none());
 }
 
 #[test]
@@ -187,7 +188,7 @@ fn another_engine_has_other_files() {
     let other = Engine::new(&config).expect("an engine");
     let ours = fixture.filled();
     let theirs = Artefacts::open(&fixture.path(), &other).expect("a cache");
-    assert!(theirs.find(&other, &whole(1), Effort::Full).is_none());
+    assert!(theirs.find(&other, &whole(1), CompileEffort::Full).is_none());
     assert!(fixture.finds(&ours), "and they stay");
 }
 
@@ -243,7 +244,7 @@ fn another_versions_artefacts_are_kept_unread_until_unused_for_a_month() {
 fn the_pool_does_not_affect_the_code() {
     let limits = Limits { memory_bytes: 1 << 20, table_elements: 7, ..Limits::default() };
     let pooling = engine::new(&limits, 3, 2).expect("an engine");
-    let compiling = engine::for_compiling(&Limits::default(), Effort::Full).expect("an engine");
+    let compiling = engine::for_compiling(&Limits::default(), CompileEffort::Full).expect("an engine");
     assert_eq!(engine_name(&pooling), engine_name(&compiling));
 }
 
@@ -270,7 +271,7 @@ fn files_of_another_program_in_the_directory_are_not_touched() {
     std::fs::write(&theirs, "theirs").expect("written");
     let bounds = Bounds { age: Duration::ZERO, interval: Duration::ZERO, bytes: 0 };
     let artefacts = Artefacts::bounded(&fixture.path(), &fixture.engine, bounds).expect("a cache");
-    drop(artefacts.keep(&fixture.engine, (&whole(3), Effort::Full), &fixture.code, SIZE));
+    drop(artefacts.keep(&fixture.engine, (&whole(3), CompileEffort::Full), &fixture.code, SIZE));
     assert!(theirs.exists());
     // Especially not a key.
     let key = fixture.path().join("windlass-cache.key");
@@ -298,16 +299,16 @@ fn an_artefact_in_use_outlives_an_unused_one() {
     let fixture = Fixture::new();
     let bounds = Bounds { age: Duration::from_hours(1), interval: Duration::ZERO, ..Bounds::default() };
     let artefacts = Artefacts::bounded(&fixture.path(), &fixture.engine, bounds).expect("a cache");
-    let in_use = artefacts.keep(&fixture.engine, (&whole(1), Effort::Full), &fixture.code, SIZE).expect("kept");
-    drop(artefacts.keep(&fixture.engine, (&whole(2), Effort::Full), &fixture.code, SIZE).expect("kept"));
+    let in_use = artefacts.keep(&fixture.engine, (&whole(1), CompileEffort::Full), &fixture.code, SIZE).expect("kept");
+    drop(artefacts.keep(&fixture.engine, (&whole(2), CompileEffort::Full), &fixture.code, SIZE).expect("kept"));
     for number in [1, 2] {
-        let file = std::fs::File::open(fixture.path().join(artefacts.code_name(&digest(number), Effort::Full)))
+        let file = std::fs::File::open(fixture.path().join(artefacts.code_name(&digest(number), CompileEffort::Full)))
             .expect("there");
         file.set_modified(SystemTime::now() - Duration::from_hours(3)).expect("set");
     }
-    artefacts.keep(&fixture.engine, (&whole(3), Effort::Full), &fixture.code, SIZE).expect("kept");
+    artefacts.keep(&fixture.engine, (&whole(3), CompileEffort::Full), &fixture.code, SIZE).expect("kept");
     let there =
-        [1, 2, 3].map(|number| fixture.path().join(artefacts.code_name(&digest(number), Effort::Full)).exists());
+        [1, 2, 3].map(|number| fixture.path().join(artefacts.code_name(&digest(number), CompileEffort::Full)).exists());
     assert_eq!(there, [true, false, true]);
     drop(in_use);
 }
@@ -316,9 +317,9 @@ fn an_artefact_in_use_outlives_an_unused_one() {
 fn running_code_survives_the_removal_of_its_file() {
     let fixture = Fixture::new();
     let artefacts = fixture.filled();
-    let found = artefacts.find(&fixture.engine, &whole(1), Effort::Full).expect("there");
+    let found = artefacts.find(&fixture.engine, &whole(1), CompileEffort::Full).expect("there");
     std::fs::remove_dir_all(fixture.path()).expect("removed");
     assert_eq!(found.component.component_type().exports(&fixture.engine).count(), 0);
     // Storing more fails, which is logged once and has no further consequences.
-    assert!(artefacts.keep(&fixture.engine, (&whole(2), Effort::Full), &fixture.code, SIZE).is_none());
+    assert!(artefacts.keep(&fixture.engine, (&whole(2), CompileEffort::Full), &fixture.code, SIZE).is_none());
 }

@@ -16,7 +16,7 @@ use windlass_core::queue::outcome::CallResult;
 
 use super::{Callee, Question, check_size};
 use crate::abi::v0_2_0::Instance;
-use crate::counters::Counters;
+use crate::counters::PluginCounters;
 use crate::entry::Export;
 use crate::memory::Held;
 use crate::request::{ChangeBatch, CompositionRequest, Replay, Request};
@@ -104,7 +104,7 @@ pub(crate) fn world(
     export: &'static str,
     seed: [u8; 32],
     call: Arc<CallContext>,
-    counters: Arc<Counters>,
+    counters: Arc<PluginCounters>,
     replay: Option<Replay>,
 ) -> AnswerWorld {
     let now = replay.map_or_else(windlass_world::now, |replay| replay.now);

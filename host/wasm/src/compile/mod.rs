@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 
 use crate::digest;
-use crate::engine::{Effort, for_compiling};
+use crate::engine::{CompileEffort, for_compiling};
 use crate::limits::{Limits, Value};
 use crate::text::single_line;
 
@@ -126,7 +126,7 @@ impl fmt::Display for Bytes {
 
 /// Identifies the limits within which a component is compiled and run, and the effort. With other terms, the same bytes
 /// may have another result.
-pub(crate) fn terms(limits: &Limits, effort: Effort) -> String {
+pub(crate) fn terms(limits: &Limits, effort: CompileEffort) -> String {
     // Another version of this program may refuse other components.
     let terms = format!("{} {}", env!("CARGO_PKG_VERSION"), Order::new(limits, (effort, Haste::Awaited), 0).line());
     let mut name = digest::sha256(terms.as_bytes());
@@ -149,7 +149,7 @@ pub(crate) enum CompileError {
 pub(crate) fn compile(
     compiler: &Compiler,
     limits: &Limits,
-    (effort, haste): (Effort, Haste),
+    (effort, haste): (CompileEffort, Haste),
     bytes: &[u8],
     cancelled: &UnixStream,
 ) -> Result<Vec<u8>, CompileError> {

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Read as _, Write};
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Effort, TABLE_ELEMENTS_MAX};
+use crate::engine::{CompileEffort, TABLE_ELEMENTS_MAX};
 use crate::limits::{Limits, Metering};
 
 use super::size::TooMuch;
@@ -22,7 +22,7 @@ const HEADER_BYTES: usize = 9;
 pub(super) struct Order {
     pub(super) memory_bytes: u64,
     pub(super) cpu_seconds: u64,
-    pub(super) effort: Effort,
+    pub(super) effort: CompileEffort,
     pub(super) haste: Haste,
     /// The stack of calls, which is part of the engine's configuration.
     pub(super) stack_bytes: usize,
@@ -54,7 +54,7 @@ pub(crate) enum Haste {
 }
 
 impl Order {
-    pub(super) fn new(limits: &Limits, (effort, haste): (Effort, Haste), bytes: usize) -> Self {
+    pub(super) fn new(limits: &Limits, (effort, haste): (CompileEffort, Haste), bytes: usize) -> Self {
         Self {
             memory_bytes: limits.compile_memory_bytes,
             cpu_seconds: limits.compile_cpu.as_secs().max(1),
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_written_order_is_read_back_with_the_component_after_it() {
-        let order = Order::new(&Limits::default(), (Effort::Quick, Haste::Awaited), 3);
+        let order = Order::new(&Limits::default(), (CompileEffort::Quick, Haste::Awaited), 3);
         let said = [order.line().as_bytes(), b"abc"].concat();
         let mut from = said.as_slice();
         assert_eq!(Order::read(&mut from).expect("an order"), order);
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_truncated_component_is_refused() {
-        let order = Order::new(&Limits::default(), (Effort::Quick, Haste::Awaited), 3);
+        let order = Order::new(&Limits::default(), (CompileEffort::Quick, Haste::Awaited), 3);
         assert!(order.read_component(&mut b"ab".as_slice()).is_err());
     }
 

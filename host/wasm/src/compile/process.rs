@@ -264,14 +264,14 @@ fn failure(status: ExitStatus, said: &str, order: &Order) -> CompileFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Effort;
+    use crate::engine::CompileEffort;
     use crate::limits::Limits;
 
     fn failed(wait_status: i32, said: &str) -> &'static str {
         failure(
             ExitStatus::from_raw(wait_status),
             said,
-            &Order::new(&Limits::default(), (Effort::Full, Haste::Awaited), 0),
+            &Order::new(&Limits::default(), (CompileEffort::Full, Haste::Awaited), 0),
         )
         .reason()
     }
@@ -289,7 +289,7 @@ mod tests {
     /// The result of compiling with `script` within `deadline`.
     fn ordered(script: &str, bytes: &[u8], deadline: Duration, cancelled: &UnixStream) -> Result<Vec<u8>, Ended> {
         let arguments = ["-c".into(), script.into()];
-        let order = Order::new(&Limits::default(), (Effort::Full, Haste::Awaited), bytes.len());
+        let order = Order::new(&Limits::default(), (CompileEffort::Full, Haste::Awaited), bytes.len());
         run(Path::new("/bin/sh"), &arguments, &order, bytes, deadline, cancelled)
     }
 

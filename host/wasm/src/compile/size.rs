@@ -185,11 +185,14 @@ fn defined(payload: &Payload<'_>) -> u32 {
 mod tests {
     use super::*;
     use crate::compile::order::Haste;
-    use crate::engine::Effort;
+    use crate::engine::CompileEffort;
     use crate::limits::{Limits, Setting};
 
     fn checked(text: &str, limits: &Limits) -> Result<(), TooMuch> {
-        check(&wat::parse_str(text).expect("well-formed"), &Order::new(limits, (Effort::Full, Haste::Awaited), 0))
+        check(
+            &wat::parse_str(text).expect("well-formed"),
+            &Order::new(limits, (CompileEffort::Full, Haste::Awaited), 0),
+        )
     }
 
     #[test]
@@ -258,7 +261,10 @@ mod tests {
     #[test]
     fn an_unreadable_component_is_left_to_the_compiler_to_refuse() {
         assert_eq!(
-            check(b"\0asm\x0d\0\x01\0garbage", &Order::new(&Limits::default(), (Effort::Full, Haste::Awaited), 0)),
+            check(
+                b"\0asm\x0d\0\x01\0garbage",
+                &Order::new(&Limits::default(), (CompileEffort::Full, Haste::Awaited), 0)
+            ),
             Ok(())
         );
     }

@@ -18,7 +18,7 @@ use windlass_core::call::http::{REQUEST_HEADER_BYTES_MAX, REQUEST_HEADERS_MAX};
 use windlass_core::rights::egress::is_hosts_header;
 
 pub(crate) use self::body::OutgoingBody;
-pub(crate) use self::requests::{FutureResponse, RequestStage, RequestSummary, Requests, Seen, SentRequest};
+pub(crate) use self::requests::{FutureResponse, RequestErrorContext, RequestStage, Requests, Seen, SentRequest};
 use crate::wasi_state::WasiError;
 
 /// The maximum number of requests of a call whose answers the guest has not seen; a `Promise.all` of a few dozen fits.

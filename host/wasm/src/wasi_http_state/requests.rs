@@ -99,8 +99,8 @@ pub(crate) enum RequestStage {
     Body(Box<HttpRequest>, BoxFuture<'static, Result<Bytes, Error>>),
     /// Its body is complete, and it has not been sent to the port yet.
     Ready(Box<HttpRequest>),
-    Asked(Box<RequestSummary>, Work),
-    Answered(Box<RequestSummary>, Box<Answer>),
+    Asked(Box<RequestErrorContext>, Work),
+    Answered(Box<RequestErrorContext>, Box<Answer>),
     Panicked(Box<dyn Any + Send>),
     /// It was never sent to the port.
     Failed(ErrorCode),
@@ -108,7 +108,7 @@ pub(crate) enum RequestStage {
 
 /// Describes a request that was sent to the port, for errors.
 #[derive(Clone)]
-pub(crate) struct RequestSummary {
+pub(crate) struct RequestErrorContext {
     /// Method and server, for people.
     pub(crate) text: String,
     /// The code if the port says that the request is malformed.
@@ -151,7 +151,7 @@ impl SentRequest {
     }
 
     /// The port works on it. `begins` is false if the work begins only when its answer is awaited.
-    pub(crate) fn asked(&mut self, summary: RequestSummary, work: Work, begins: bool) {
+    pub(crate) fn asked(&mut self, summary: RequestErrorContext, work: Work, begins: bool) {
         self.stage = RequestStage::Asked(Box::new(summary), work);
         if begins {
             self.poll(&mut Context::from_waker(std::task::Waker::noop()));

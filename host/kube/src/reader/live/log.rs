@@ -4,21 +4,21 @@ use windlass_core::call::ports::{CallContext, LogQuery};
 use windlass_core::error::{ApiError, ApiReason};
 
 use super::LiveReaderInner;
-use crate::client::api_error::Subject;
+use crate::client::api_error::RequestSubject;
 use crate::client::headers;
 use crate::client::request::{self, Query, READ_TIMEOUT};
-use crate::target::{Resolver, Target};
+use crate::target::{ResolvedTarget, Resolver};
 
 impl LiveReaderInner {
     pub(super) async fn log(&self, call: &CallContext, query: LogQuery) -> Result<String, ApiError> {
-        let mut subject = Subject { verb: "get", resource: String::new(), object: Some(query.target.clone()) };
+        let mut subject = RequestSubject { verb: "get", resource: String::new(), object: Some(query.target.clone()) };
         if query.target.uid.is_some() {
             let message = "the server tests no uid where it reads a log: leave it out";
             return Err(subject.refuse(ApiReason::Invalid, message));
         }
         self.pay(&subject)?;
         let resolver = Resolver { discovery: &self.discovery, call, subject: &mut subject };
-        let Target { resource, key } = resolver.object(query.target.clone(), "log").await?;
+        let ResolvedTarget { resource, key } = resolver.object(query.target.clone(), "log").await?;
         let uri = parameters(&query).onto(&resource.object(&key, "log"));
         let headers = headers::of_call(call);
         let headers = headers.map_err(|error| subject.refuse(ApiReason::Invalid, error.to_string()))?;

@@ -10,7 +10,7 @@ use windlass_core::call::ports::View;
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::ObjectKind;
 
-use crate::client::api_error::Subject;
+use crate::client::api_error::RequestSubject;
 use crate::informer::listing::{JSON, PARTIAL, PARTIAL_LIST};
 use crate::informer::parse::{self, ObjectParser, ParseError};
 use crate::informer::pointer::{PointerError, PointerTree};
@@ -27,7 +27,7 @@ pub(super) enum Cut {
 }
 
 /// Refuses a subresource that cannot be read as a part of an object.
-pub(super) fn check_subresource(subject: &Subject, subresource: &str) -> Result<(), ApiError> {
+pub(super) fn check_subresource(subject: &RequestSubject, subresource: &str) -> Result<(), ApiError> {
     if !NO_STATE.contains(&subresource) {
         return Ok(());
     }

@@ -14,7 +14,7 @@ use windlass_core::object::{Object, ObjectKey, ObjectKind};
 use windlass_core::write::expectations::{Effect, Shown};
 use windlass_core::write::gate::Interest;
 
-use super::{Expecting, Watch};
+use super::{Expecting, WatchedStore};
 use crate::informer::store::StoreScope;
 
 /// With more objects than this, none is followed individually, because a proof costs less.
@@ -58,14 +58,14 @@ impl Expecting {
         Some(CollectionInterest { expecting: self.clone(), kind: kind.clone(), followed, rest })
     }
 
-    fn caches_of(&self, may_show: impl Fn(&Watch) -> bool) -> Vec<usize> {
+    fn caches_of(&self, may_show: impl Fn(&WatchedStore) -> bool) -> Vec<usize> {
         let watches = self.watches.iter().enumerate();
         watches.filter(|(_, watch)| may_show(watch)).map(|(token, _)| token).collect()
     }
 }
 
 /// Adds the objects of the collection that a watch shows to `keys`, but not many more than can be followed.
-fn shown_by(watch: &Watch, namespace: Option<&Arc<str>>, labels: &Selector, keys: &mut BTreeSet<ObjectKey>) {
+fn shown_by(watch: &WatchedStore, namespace: Option<&Arc<str>>, labels: &Selector, keys: &mut BTreeSet<ObjectKey>) {
     let scope = namespace.map_or(StoreScope::All, |namespace| StoreScope::Namespace(namespace));
     watch.store.scan(scope, None, |object| {
         if labels.matches(&object.header.labels) {

@@ -90,7 +90,7 @@ async fn a_probe_is_answered_whatever_number_of_connections_is_silent() {
 #[tokio::test]
 async fn answers_are_made_one_at_a_time_except_for_probes() {
     let admin = Admin { status: Status::new(CancellationToken::new()), metrics: HostMetrics::new() };
-    let endpoint = Asked::new(admin, Arc::default());
+    let endpoint = AdminEndpoint::new(admin, Arc::default());
     let status = |path: &str| {
         let request = Request::get(path).body(()).expect("a request");
         endpoint.answer(&request, true, Instant::now()).now_or_never().map(|answer| answer.status().as_u16())
@@ -105,7 +105,7 @@ async fn answers_are_made_one_at_a_time_except_for_probes() {
 async fn without_tokens_nothing_is_changed_from_another_machine() {
     let admin = Admin { status: Status::new(CancellationToken::new()), metrics: HostMetrics::new() };
     admin.status.plugin("webapp");
-    let endpoint = Asked::new(admin, Arc::default());
+    let endpoint = AdminEndpoint::new(admin, Arc::default());
     let status = async |request: http::request::Builder, is_local| {
         let request = request.header("host", "windlass").body(()).expect("a request");
         endpoint.answer(&request, is_local, Instant::now()).await.status().as_u16()

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use windlass_wasm::{Contents, FileKind, MadeWith, Need, Unit, wasi_met_at};
+use windlass_wasm::{FileContents, FileKind, MadeWith, Need, Unit, wasi_met_at};
 
 use crate::cli::flags::limits::shown;
 
@@ -12,7 +12,7 @@ use crate::cli::flags::limits::shown;
 const INTERFACES: &str = "windlass:plugin/";
 
 /// The lines for language and tools.
-pub(super) fn origin(contents: &Contents) -> String {
+pub(super) fn origin(contents: &FileContents) -> String {
     let language = contents.language().unwrap_or_else(|| "unknown: nothing in the file tells it".to_owned());
     format!("  language {language}\n  tools    {}\n", listed(&tools(contents)))
 }
@@ -59,7 +59,7 @@ pub(super) fn needs(needs: &[Need]) -> String {
 }
 
 /// Describes a file that this host cannot load. The caller says why it cannot.
-pub(super) fn unloaded(file: &Path, contents: &Contents, of_limits: &[Need]) -> String {
+pub(super) fn unloaded(file: &Path, contents: &FileContents, of_limits: &[Need]) -> String {
     format!(
         "{}: no plugin for this host\n  kind     {}\n  sha256   {}\n  bytes    {}\n  abi      {}\n{}  imports  {}\n{}  exports  {}\n{}",
         file.display(),
@@ -76,7 +76,7 @@ pub(super) fn unloaded(file: &Path, contents: &Contents, of_limits: &[Need]) -> 
 }
 
 /// `unloaded` as JSON, with the `problem`.
-pub(super) fn unloaded_json(file: &Path, contents: &Contents, of_limits: &[Need], problem: &str) -> Value {
+pub(super) fn unloaded_json(file: &Path, contents: &FileContents, of_limits: &[Need], problem: &str) -> Value {
     let mut json = json!({
         "file": file,
         "problem": problem,
@@ -93,7 +93,7 @@ pub(super) fn unloaded_json(file: &Path, contents: &Contents, of_limits: &[Need]
 }
 
 /// Adds the fields that every file has.
-pub(super) fn add(json: &mut Value, contents: &Contents, of_limits: &[Need]) {
+pub(super) fn add(json: &mut Value, contents: &FileContents, of_limits: &[Need]) {
     let named = |all: &[MadeWith]| -> Value {
         all.iter().map(|it| json!({"name": it.name, "version": it.version})).collect::<Vec<_>>().into()
     };
@@ -106,12 +106,12 @@ pub(super) fn add(json: &mut Value, contents: &Contents, of_limits: &[Need]) {
     json["needs"] = needs.collect::<Vec<_>>().into();
 }
 
-fn tools(contents: &Contents) -> Vec<String> {
+fn tools(contents: &FileContents) -> Vec<String> {
     contents.tools.iter().map(|tool| format!("{} {}", tool.name, tool.version).trim_end().to_owned()).collect()
 }
 
 /// The versions of the plugin interfaces that the file imports or exports.
-fn versions(contents: &Contents) -> Vec<&str> {
+fn versions(contents: &FileContents) -> Vec<&str> {
     let names = contents.imports.iter().chain(&contents.exports).filter(|name| name.starts_with(INTERFACES));
     // In a core module's names the function follows the version.
     let mut versions: Vec<&str> = names.filter_map(|name| name.rsplit_once('@')?.1.split('#').next()).collect();

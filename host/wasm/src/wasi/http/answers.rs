@@ -16,7 +16,7 @@ use super::error::code;
 use crate::lines;
 use crate::state::{CallState, HostFailed};
 use crate::text::single_line;
-use crate::wasi_http_state::{RequestStage, RequestSummary, Seen, SentRequest};
+use crate::wasi_http_state::{RequestErrorContext, RequestStage, Seen, SentRequest};
 
 impl CallState {
     /// Shows the guest which of `requests` have been answered. Waits for the first one, but no longer than `patience`;
@@ -111,7 +111,7 @@ impl CallState {
     }
 
     /// The guest's part of `answer`. The error types of `wasi:http` have no message, so it is logged.
-    fn seen(&mut self, summary: &RequestSummary, answer: Answer) -> Seen {
+    fn seen(&mut self, summary: &RequestErrorContext, answer: Answer) -> Seen {
         let bytes = answer.bytes();
         let response = windlass_core::call::http::HttpRequest::answer(answer);
         match response.and_then(|response| self.meter.response(response, bytes)) {

@@ -6,13 +6,13 @@ use windlass_core::call::http::{
 };
 use windlass_core::rights::egress::{HttpTarget, TargetError, is_method};
 
-use crate::wasi_http_state::RequestSummary;
+use crate::wasi_http_state::RequestErrorContext;
 
 /// Describes `request` for errors, without path, query and headers, which may hold secrets.
-pub(super) fn summary(request: &HttpRequest) -> RequestSummary {
+pub(super) fn summary(request: &HttpRequest) -> RequestErrorContext {
     let method = if is_method(&request.method) { &*request.method } else { "a request" };
     let target = HttpTarget::parse(&request.url).map_or_else(|_| "a malformed URL".to_owned(), |it| it.to_string());
-    RequestSummary { text: format!("{method} {target}"), if_invalid: if_invalid(request) }
+    RequestErrorContext { text: format!("{method} {target}"), if_invalid: if_invalid(request) }
 }
 
 /// The code for `request` if the port says that it is malformed.
@@ -37,7 +37,7 @@ fn if_invalid(request: &HttpRequest) -> ErrorCode {
 }
 
 /// The nearest code to `error`, the result of the request of `summary`.
-pub(super) fn code(error: &HttpError, summary: &RequestSummary) -> ErrorCode {
+pub(super) fn code(error: &HttpError, summary: &RequestErrorContext) -> ErrorCode {
     let message = || Some(error.message.clone());
     match error.reason {
         HttpReason::NotGranted => ErrorCode::HttpRequestDenied,
