@@ -184,7 +184,7 @@ typedef struct windlass_mapped_watch {
 
 // How a controller's loop runs. 0 is the host's default.
 typedef struct windlass_options {
-    // How many objects are reconciled at once. Default: 4.
+    // How many objects are reconciled at once, at most 64. Default: 16.
     uint32_t workers;
     // How many counted retries an object gets before the slow lane; WINDLASS_NO_RETRIES: none. Default: 15.
     int32_t max_retries;

@@ -269,7 +269,7 @@ const (
 
 // Options say how a loop runs. A zero field has the host's default.
 type Options struct {
-	// Workers is how many objects are reconciled at once.
+	// Workers is how many objects are reconciled at once, at most 64; zero: 16.
 	Workers int
 	// MaxRetries is how many counted retries an object gets before it is left to the slow lane; nil: 15, new(0): none.
 	MaxRetries *int

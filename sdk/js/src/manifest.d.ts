@@ -169,7 +169,7 @@ export type Predicate =
 
 /** How a loop runs. All durations are in milliseconds. */
 export interface Options {
-  /** How many objects are reconciled at once, at most 64. Default: 4. */
+  /** How many objects are reconciled at once, at most 64. Default: 16. */
   workers?: number;
   /** How many counted retries an object gets before it is left to the slow lane. Default: 15. */
   maxRetries?: number;

@@ -116,7 +116,7 @@ class Backoff(_Part):
 class Options(_Part):
     """How a controller's loop runs."""
 
-    #: How many objects are reconciled at once, at most 64. 4 unless said otherwise.
+    #: How many objects are reconciled at once, at most 64. 16 unless said otherwise.
     workers: int | None = None
     #: How many counted retries an object gets before the slow lane. 15 unless said otherwise.
     max_retries: int | None = None

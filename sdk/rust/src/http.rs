@@ -293,7 +293,7 @@ impl HttpError {
     }
 }
 
-/// What a call fails with whose request its plugin's grants do not cover.
+/// The failure of a call whose HTTP request the plugin's grants do not cover.
 pub(crate) fn not_granted(message: String) -> Failures {
     let error = ApiError {
         code: 403,

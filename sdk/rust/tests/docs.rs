@@ -54,3 +54,24 @@ fn the_manifests_fit_the_schema() {
         assert_eq!(misfits(&schema, &schema, &manifest, ""), [""; 0], "line {line}");
     }
 }
+
+/// Each SDK documents the option in its own words, and the host's default has changed before.
+#[test]
+fn every_sdk_documents_the_default_of_workers() {
+    let schema = schema();
+    let default = &schema["$defs"]["options"]["properties"]["workers"]["default"];
+    for (path, text) in [
+        ("rust", include_str!("../src/manifest/mod.rs")),
+        ("go", include_str!("../../go/manifest/manifest.go")),
+        ("python", include_str!("../../python/windlass/manifest.py")),
+        ("js", include_str!("../../js/src/manifest.d.ts")),
+        ("c", include_str!("../../c/windlass_manifest.h")),
+    ] {
+        let line = text.lines().find(|line| line.contains("objects are reconciled at once"));
+        let line = line.unwrap_or_else(|| panic!("{path} does not document `workers`"));
+        assert!(
+            default.is_u64() && line.contains(&default.to_string()),
+            "{path}: {line}, and the default is {default}"
+        );
+    }
+}

@@ -173,7 +173,7 @@ impl Controller {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Options {
-    /// How many objects are reconciled at once, at least 1. Default: 4.
+    /// How many objects are reconciled at once, at least 1 and at most 64. Default: 16.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
     /// How many counted retries an object gets before the slow lane. Default: 15.
