@@ -86,12 +86,11 @@ impl Notice {
 
     /// Reads a line that is an event, or says what is wrong with it.
     fn read_whole(line: &[u8], parser: &mut ObjectParser) -> Result<Self, InformerError> {
-        if let Some((deleted, object)) = usual(line)
-            && let Ok(object) = parser.object(object)
-        {
-            return Ok(if deleted { Self::Deleted(object) } else { Self::Applied(object) });
+        match parser.event(line) {
+            Some(("ADDED" | "MODIFIED", object)) => Ok(Self::Applied(object)),
+            Some(("DELETED", object)) => Ok(Self::Deleted(object)),
+            _ => Self::read_any(line, parser),
         }
-        Self::read_any(line, parser)
     }
 
     /// Reads an event however it is written, or says what is wrong with it.
@@ -117,19 +116,6 @@ impl Notice {
             }
         }
     }
-}
-
-/// Whether a line is about a deletion, and its object, if it is written as API servers write events of objects. Then
-/// nobody has to look for the end of the object: its parser sees whether it is one, and nothing more.
-fn usual(line: &[u8]) -> Option<(bool, &str)> {
-    let line = std::str::from_utf8(line).ok()?.strip_prefix(r#"{"type":""#)?;
-    let (kind, rest) = line.split_once('"')?;
-    let deleted = match kind {
-        "ADDED" | "MODIFIED" => false,
-        "DELETED" => true,
-        _ => return None,
-    };
-    Some((deleted, rest.strip_prefix(r#","object":"#)?.trim_end().strip_suffix('}')?))
 }
 
 #[cfg(test)]
