@@ -157,7 +157,7 @@ impl<'de> Visitor<'de> for PairsVisitor {
 
 /// Reads `text`, what a write returned, as the watch `spec` would have kept it.
 pub fn object_of(spec: &WatchSpec, text: &str) -> Result<Object, ParseError> {
-    ObjectParser::new(spec)?.object(text)
+    ObjectParser { interner: Interner::for_one(), ..ObjectParser::new(spec)? }.object(text)
 }
 
 /// Reads the objects of one watch.
@@ -180,6 +180,11 @@ impl ObjectParser {
             Projection::Fields(pointers) => Some(PointerTree::of_watch(pointers.iter().map(|pointer| &**pointer))?),
         };
         Ok(Self { kind: spec.kind.clone(), kept, interner: Interner::default(), buffer: String::new() })
+    }
+
+    /// A parser of one whole object of `kind`.
+    pub(crate) fn for_one(kind: &ObjectKind) -> Self {
+        Self { kind: kind.clone(), kept: None, interner: Interner::for_one(), buffer: String::new() }
     }
 
     /// Reads an object. It gets the watch's `apiVersion` and `kind` where it lacks them, as the items of a list do, or
