@@ -9,6 +9,7 @@
 //!
 //! Not for what the host itself writes in a system role.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,8 +79,8 @@ enum Live {
 }
 
 /// The part of a body in which the write is locked to a version.
-enum Lockable {
-    Object(Body),
+enum Lockable<'a> {
+    Object(Body<'a>),
     Operations(JsonPatch),
 }
 
@@ -136,8 +137,8 @@ impl Touched {
     }
 }
 
-impl Lockable {
-    fn read(form: MutationForm, body: &str) -> Result<Self, BodyError> {
+impl<'a> Lockable<'a> {
+    fn read(form: MutationForm, body: &'a str) -> Result<Self, BodyError> {
         Ok(match form {
             MutationForm::Json => Self::Operations(JsonPatch::read(body)?),
             _ => Self::Object(Body::read(body)?),
@@ -147,7 +148,7 @@ impl Lockable {
     /// The version to which the plugin has locked the write.
     fn version(&self) -> Option<String> {
         match self {
-            Self::Object(body) => body.version(),
+            Self::Object(body) => body.version().map(Cow::into_owned),
             Self::Operations(patch) => patch.version(),
         }
     }
@@ -176,13 +177,16 @@ impl MetadataGuard<'_> {
         if call.principal.role != Role::Plugin {
             return Ok(Lock::Unchanged);
         }
-        let body = String::from_utf8_lossy(&plan.mutation.body).into_owned();
-        let Some(form) = form(plan, &body) else { return Ok(Lock::Unchanged) };
-        let touched = Touched::of(call, plan, form, &body);
+        let body = plan.mutation.body.clone();
+        let Ok(body) = std::str::from_utf8(&body) else {
+            return Err(plan.subject.refuse(ApiReason::Invalid, "the body is not UTF-8"));
+        };
+        let Some(form) = form(plan, body) else { return Ok(Lock::Unchanged) };
+        let touched = Touched::of(call, plan, form, body);
         if !touched.depends_on_before() {
             return touched.check(call, plan, None).map(|()| Lock::Unchanged);
         }
-        let parsed = Lockable::read(form, &body).map_err(|error| unsound(plan, &error))?;
+        let parsed = Lockable::read(form, body).map_err(|error| unsound(plan, &error))?;
         match parsed.version() {
             Some(version) => self.judge_version(call, plan, &touched, parsed, &version).await,
             None => self.judge_newest(call, plan, &touched, parsed, may_be_late).await,
@@ -195,7 +199,7 @@ impl MetadataGuard<'_> {
         call: &CallContext,
         plan: &mut Plan,
         touched: &Touched,
-        parsed: Lockable,
+        parsed: Lockable<'_>,
         version: &str,
     ) -> Result<Lock, ApiError> {
         if !is_plain(version) {
@@ -224,7 +228,7 @@ impl MetadataGuard<'_> {
         call: &CallContext,
         plan: &mut Plan,
         touched: &Touched,
-        parsed: Lockable,
+        parsed: Lockable<'_>,
         may_be_late: bool,
     ) -> Result<Lock, ApiError> {
         let known = if may_be_late { self.newest(call, plan) } else { None };
@@ -302,7 +306,7 @@ fn own_state(call: &CallContext, plan: &Plan) -> Option<Object> {
     }
 }
 
-fn lock(plan: &mut Plan, parsed: Lockable, version: &str) -> Result<Lock, ApiError> {
+fn lock(plan: &mut Plan, parsed: Lockable<'_>, version: &str) -> Result<Lock, ApiError> {
     let text = parsed.locked_to(version).map_err(|error| unsound(plan, &error))?;
     plan.mutation.body = Bytes::from(text);
     Ok(Lock::Judged(version.to_owned()))
