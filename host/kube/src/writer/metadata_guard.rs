@@ -94,10 +94,11 @@ impl Before {
 }
 
 impl Touched {
+    /// Of a body that was planned, and so is an object or a list of operations.
     fn of(call: &CallContext, plan: &Plan, form: MutationForm, body: &str) -> Self {
         let may_delete = call.principal.grants().allows(&deletion(plan));
         let owners = if may_delete { AddedOwners::none() } else { owner::added(form, body) };
-        Self { finalizers: finalizer::touch(form, body), owners }
+        Self { finalizers: finalizer::touch_by_object(form, body), owners }
     }
 
     fn depends_on_before(&self) -> bool {
