@@ -9,6 +9,9 @@ const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user")
 const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
+/// For how many headers a request has room from the beginning: those from here, and what is sent beside them.
+const REQUEST_HEADERS: usize = 8;
+
 /// The User-Agent of what the host asks in its own name: discovery, lists and watches.
 pub(crate) const HOST_AGENT: &str = concat!("windlass/", env!("CARGO_PKG_VERSION"));
 
@@ -65,7 +68,7 @@ fn of_span(call: &CallContext, span: u64) -> Result<HeaderMap, HeaderError> {
 
 /// The headers of a request that `principal` makes outside of any call.
 pub(crate) fn of_principal(principal: &Principal) -> Result<HeaderMap, HeaderError> {
-    let mut headers = HeaderMap::new();
+    let mut headers = HeaderMap::with_capacity(REQUEST_HEADERS);
     headers.insert(USER_AGENT, value("the User-Agent", &principal.user_agent())?);
     if let Some(account) = &principal.impersonate {
         impersonate(&mut headers, account)?;
