@@ -282,7 +282,8 @@ watch: [\"src/**\"]
             let empty = b"\0asm\x0d\0\x01\0".to_vec();
             let built = windlass_componentize::labelled(empty, language.title().expect("a title"));
             std::fs::write(&path, built).expect("it is written");
-            let contents = windlass_wasm::FileContents::read(&path, &windlass_wasm::Limits::default()).expect("it is read");
+            let contents =
+                windlass_wasm::FileContents::read(&path, &windlass_wasm::Limits::default()).expect("it is read");
             assert_eq!(contents.language().as_deref().and_then(Language::titled), Some(language), "{name}");
         }
     }

@@ -20,6 +20,7 @@ mod offload;
 mod port;
 mod reader;
 mod review;
+mod scan;
 mod secret;
 pub mod sweep;
 mod target;

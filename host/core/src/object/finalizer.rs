@@ -8,7 +8,7 @@ mod touch;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-pub use touch::{MutationForm, Touch, touch};
+pub use touch::{MutationForm, Touch, touch, touch_by_object};
 pub(crate) use touch::{PatchOperation, below_metadata, metadata_of};
 
 use crate::object::Object;

@@ -61,6 +61,11 @@ impl FromStr for Labels {
 /// If a key occurs twice, the last value wins, as in JSON.
 impl FromIterator<(Arc<str>, Arc<str>)> for Labels {
     fn from_iter<I: IntoIterator<Item = (Arc<str>, Arc<str>)>>(labels: I) -> Self {
+        let labels: Vec<_> = labels.into_iter().collect();
+        // Servers send them sorted.
+        if labels.is_sorted_by(|one, next| one.0 < next.0) {
+            return Self(labels.into());
+        }
         let sorted: std::collections::BTreeMap<_, _> = labels.into_iter().collect();
         Self(sorted.into_iter().collect())
     }

@@ -9,7 +9,10 @@ const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user")
 const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// The User-Agent of the host's own requests: discovery, lists and watches.
+/// For how many headers a request has room from the beginning: those from here, and what is sent beside them.
+const REQUEST_HEADERS: usize = 8;
+
+/// The User-Agent of what the host asks in its own name: discovery, lists and watches.
 pub(crate) const HOST_AGENT: &str = concat!("windlass/", env!("CARGO_PKG_VERSION"));
 
 /// A name that is not valid in a header. The request must not be sent without it, because it would be sent in another
@@ -66,7 +69,7 @@ fn of_span(call: &CallContext, span: u64) -> Result<HeaderMap, HeaderError> {
 
 /// The headers of a request by `principal` outside of any call.
 pub(crate) fn of_principal(principal: &Principal) -> Result<HeaderMap, HeaderError> {
-    let mut headers = HeaderMap::new();
+    let mut headers = HeaderMap::with_capacity(REQUEST_HEADERS);
     headers.insert(USER_AGENT, value("the User-Agent", &principal.user_agent())?);
     if let Some(account) = &principal.impersonate {
         impersonate(&mut headers, account)?;

@@ -45,7 +45,8 @@ pub(crate) const MUTATION_LIFETIME_MAX: Duration =
 /// The maximum size of the answer to a mutation. It is one object, for which etcd allows 1.5 MiB, and `managedFields`
 /// may double it.
 pub(crate) const MUTATION_ANSWER_BYTES_MAX: usize = 8 << 20;
-/// The maximum size of a refusal, which has some lines of text.
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// A refusal is some lines of text.
 const REFUSAL_BYTES_MAX: usize = 256 << 10;
 
 /// The reason why a request has no usable answer.
@@ -217,8 +218,9 @@ pub(crate) async fn mutate(
 ) -> Result<MutationAnswer, RequestError> {
     let mut span = span::begin(&mutation.headers, &mutation.method, &mutation.uri);
     let request = Request::builder().method(mutation.method).uri(mutation.uri);
-    let request =
-        with(request, mutation.headers).header(ACCEPT, "application/json").header(CONTENT_TYPE, mutation.content_type);
+    let request = with(request, mutation.headers)
+        .header(ACCEPT, JSON)
+        .header(CONTENT_TYPE, HeaderValue::from_static(mutation.content_type));
     let exchange = async {
         let response = send(client, request, mutation.body).await?;
         let code = response.status().as_u16();
@@ -232,7 +234,8 @@ pub(crate) async fn mutate(
 
 fn with(mut request: http::request::Builder, headers: RequestHeaders) -> http::request::Builder {
     if let Some(all) = request.headers_mut() {
-        all.extend(headers.map);
+        // Nothing else has set any.
+        *all = headers.map;
     }
     request
 }

@@ -36,13 +36,12 @@ struct ParsedCondition<'a> {
     status: Cow<'a, str>,
 }
 
-/// The conditions of `status`. Anything that does not have the format of Kubernetes conditions is ignored and is not an
-/// error, because a kind may have any status. If a type appears twice, the last one counts.
-pub(crate) fn read(status: &RawValue) -> ReadConditions<'_> {
-    // Of an array, serde would take the items for fields. Many kinds have no conditions, and a search is faster than
-    // parsing.
+/// The conditions of `status`. What is written in another way than Kubernetes' conditions is no condition, and no
+/// error: a kind may have any status. Of a type that comes twice, the last one counts.
+pub(crate) fn read(status: &str) -> ReadConditions<'_> {
+    // Of an array serde would take the items for the fields. Many kinds have none, and looking is quicker than reading.
     let may_have = |text: &&str| text.starts_with('{') && text.contains("\"conditions\"");
-    let Some(text) = Some(status.get()).filter(may_have) else { return (vec![], 0) };
+    let Some(text) = Some(status).filter(may_have) else { return (vec![], 0) };
     let listed = serde_json::from_str::<ParsedStatus<'_>>(text).ok().and_then(|status| status.conditions);
     let Some(all) = listed.and_then(|list| serde_json::from_str::<Vec<ParsedCondition<'_>>>(list.get()).ok()) else {
         return (vec![], 0);

@@ -26,6 +26,8 @@ pub(crate) struct Interner {
     conditions: HashTable<Conditions>,
     /// The number of entries at which the next sweep is due.
     sweep_at: usize,
+    /// It is for one object, which has nothing in common with another: nothing is looked up or noted.
+    is_for_one: bool,
 }
 
 /// An owner, borrowed from a text.
@@ -48,7 +50,15 @@ impl BorrowedOwner<'_> {
 }
 
 impl Interner {
+    /// An interner for one object, which makes everything anew.
+    pub(crate) fn for_one() -> Self {
+        Self { is_for_one: true, ..Self::default() }
+    }
+
     pub(crate) fn string(&mut self, text: &str) -> Arc<str> {
+        if self.is_for_one {
+            return text.into();
+        }
         let hash = self.hasher.hash_one(text);
         if let Some(found) = self.strings.find(hash, |known| **known == *text) {
             return Arc::clone(found);
@@ -64,6 +74,9 @@ impl Interner {
         if labels.is_empty() {
             return Labels::default();
         }
+        if self.is_for_one {
+            return self.new_labels(labels);
+        }
         let hash = hash_pairs(&self.hasher, labels.iter().map(|(key, value)| (&**key, &**value)));
         let is_same = |known: &Labels| {
             let known = known.iter();
@@ -72,7 +85,7 @@ impl Interner {
         if let Some(found) = self.labels.find(hash, is_same) {
             return found.clone();
         }
-        let new: Labels = labels.iter().map(|(key, value)| (self.string(key), self.string(value))).collect();
+        let new = self.new_labels(labels);
         self.sweep_when_due();
         self.labels.insert_unique(hash, new.clone(), |known| hash_pairs(&self.hasher, known.iter()));
         new
@@ -82,6 +95,9 @@ impl Interner {
         if owners.is_empty() {
             return Arc::default();
         }
+        if self.is_for_one {
+            return self.new_owners(owners);
+        }
         let hash = hash_uids(&self.hasher, owners.iter().map(|owner| &*owner.uid));
         let same = |known: &Arc<[OwnerReference]>| {
             known.len() == owners.len() && owners.iter().zip(&**known).all(|(borrowed, owner)| borrowed.is(owner))
@@ -89,7 +105,7 @@ impl Interner {
         if let Some(found) = self.owners.find(hash, same) {
             return Arc::clone(found);
         }
-        let new: Arc<[_]> = owners.iter().map(|owner| self.owner(owner)).collect();
+        let new = self.new_owners(owners);
         self.sweep_when_due();
         self.owners.insert_unique(hash, Arc::clone(&new), |known| {
             hash_uids(&self.hasher, known.iter().map(|owner| &*owner.uid))
@@ -97,28 +113,43 @@ impl Interner {
         new
     }
 
-    /// `read` has the form that `conditions::read` returns.
-    pub(crate) fn conditions(&mut self, (read, left_out): &ReadConditions<'_>) -> Conditions {
-        if read.is_empty() && *left_out == 0 {
+    /// `read` is as `conditions::read` answers.
+    pub(crate) fn conditions(&mut self, read: &ReadConditions<'_>) -> Conditions {
+        if read.0.is_empty() && read.1 == 0 {
             return Conditions::default();
         }
-        let hash = hash_pairs(&self.hasher, read.iter().map(|(name, status)| (&**name, status.as_str())));
+        if self.is_for_one {
+            return self.new_conditions(read);
+        }
+        let (conditions, left_out) = read;
+        let hash = hash_pairs(&self.hasher, conditions.iter().map(|(name, status)| (&**name, status.as_str())));
         let is_same = |known: &Conditions| {
             let pairs = known.iter().map(|(name, status)| (&**name, *status));
             known.left_out() == *left_out
-                && known.iter().len() == read.len()
-                && pairs.eq(read.iter().map(|(name, status)| (&**name, *status)))
+                && known.iter().len() == conditions.len()
+                && pairs.eq(conditions.iter().map(|(name, status)| (&**name, *status)))
         };
         if let Some(found) = self.conditions.find(hash, is_same) {
             return found.clone();
         }
-        let kept = read.iter().map(|(name, status)| (self.string(name), *status)).collect();
-        let new = Conditions::new(kept, *left_out);
+        let new = self.new_conditions(read);
         self.sweep_when_due();
         self.conditions.insert_unique(hash, new.clone(), |known| {
             hash_pairs(&self.hasher, known.iter().map(|(name, status)| (&**name, status.as_str())))
         });
         new
+    }
+
+    fn new_labels(&mut self, labels: &[(Cow<'_, str>, Cow<'_, str>)]) -> Labels {
+        labels.iter().map(|(key, value)| (self.string(key), self.string(value))).collect()
+    }
+
+    fn new_owners(&mut self, owners: &[BorrowedOwner<'_>]) -> Arc<[OwnerReference]> {
+        owners.iter().map(|owner| self.owner(owner)).collect()
+    }
+
+    fn new_conditions(&mut self, (read, left_out): &ReadConditions<'_>) -> Conditions {
+        Conditions::new(read.iter().map(|(name, status)| (self.string(name), *status)).collect(), *left_out)
     }
 
     fn owner(&mut self, owner: &BorrowedOwner<'_>) -> OwnerReference {

@@ -86,12 +86,11 @@ impl Notice {
 
     /// Parses a line that consists of one event.
     fn read_whole(line: &[u8], parser: &mut ObjectParser) -> Result<Self, InformerError> {
-        if let Some((deleted, object)) = usual(line)
-            && let Ok(object) = parser.object(object)
-        {
-            return Ok(if deleted { Self::Deleted(object) } else { Self::Applied(object) });
+        match parser.event(line) {
+            Some(("ADDED" | "MODIFIED", object)) => Ok(Self::Applied(object)),
+            Some(("DELETED", object)) => Ok(Self::Deleted(object)),
+            _ => Self::read_any(line, parser),
         }
-        Self::read_any(line, parser)
     }
 
     /// Parses an event in any layout.
@@ -117,19 +116,6 @@ impl Notice {
             }
         }
     }
-}
-
-/// Whether a line is about a deletion, and the text of its object, if the line has the usual layout of API servers.
-/// Then the end of the object need not be searched for: its parser checks that there is one object and nothing else.
-fn usual(line: &[u8]) -> Option<(bool, &str)> {
-    let line = std::str::from_utf8(line).ok()?.strip_prefix(r#"{"type":""#)?;
-    let (kind, rest) = line.split_once('"')?;
-    let deleted = match kind {
-        "ADDED" | "MODIFIED" => false,
-        "DELETED" => true,
-        _ => return None,
-    };
-    Some((deleted, rest.strip_prefix(r#","object":"#)?.trim_end().strip_suffix('}')?))
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! Parses the server's JSON text into an [`Object`]: its header, and the text without `managedFields`.
 //!
-//! This is the hot path of every list and watch. It reads the header through borrowed fields, shares equal parts of
-//! objects, builds no tree, and keeps every byte outside of `managedFields` as the server sent it.
+//! This is the hot path of every list and watch. It reads the header through borrowed fields, shares what objects have
+//! in common, builds no tree, and keeps every byte outside `managedFields` as the server sent it. What is written as API
+//! servers write it is read by `head`, everything else by serde.
+
+mod head;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,12 +18,17 @@ use windlass_core::cache::watch::{Projection, WatchSpec};
 use windlass_core::object::compact::{Uid, Version};
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
 
+use self::head::Event;
 use crate::informer::conditions;
 use crate::informer::intern::{BorrowedOwner, Interner};
 use crate::informer::pointer::{PointerError, PointerTree};
 
 /// The prefix of the field managers of this host's plugins.
 const OWN_MANAGERS: &str = "windlass/";
+/// The white space of JSON.
+const JSON_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
+/// A buffer that is larger was needed for a large object. It is not kept.
+const IDLE_BUFFER_BYTES: usize = 64 << 10;
 
 /// The reason why a text is not a Kubernetes object.
 #[derive(Debug, thiserror::Error)]
@@ -42,19 +50,29 @@ pub enum ParseError {
     NoVersion,
 }
 
-#[derive(Deserialize)]
+/// A value as it is written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Raw<'a>(&'a str);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Raw<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <&RawValue>::deserialize(deserializer).map(|raw| Self(raw.get()))
+    }
+}
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
 struct ParsedObject<'a> {
     #[serde(borrow, rename = "apiVersion")]
-    api_version: Option<&'a RawValue>,
+    api_version: Option<Raw<'a>>,
     #[serde(borrow)]
-    kind: Option<&'a RawValue>,
+    kind: Option<Raw<'a>>,
     #[serde(borrow)]
     metadata: Option<ParsedMetadata<'a>>,
     #[serde(borrow)]
-    status: Option<&'a RawValue>,
+    status: Option<Raw<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ParsedMetadata<'a> {
     #[serde(borrow, default)]
@@ -71,12 +89,12 @@ struct ParsedMetadata<'a> {
     #[serde(borrow)]
     owner_references: Option<Vec<ParsedOwner<'a>>>,
     #[serde(borrow)]
-    deletion_timestamp: Option<&'a RawValue>,
+    deletion_timestamp: Option<Raw<'a>>,
     #[serde(borrow)]
-    managed_fields: Option<&'a RawValue>,
+    managed_fields: Option<Raw<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ParsedOwner<'a> {
     #[serde(borrow)]
@@ -94,8 +112,24 @@ struct ParsedOwner<'a> {
 #[derive(Deserialize)]
 struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// A map of strings, sorted by key. For a duplicate key, the last value counts.
+/// A map of strings, sorted by key; of a key that comes twice, the last value counts.
+#[derive(Debug, Default, PartialEq)]
 struct Pairs<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'a> Pairs<'a> {
+    fn set(&mut self, key: Cow<'a, str>, value: Cow<'a, str>) {
+        let Self(pairs) = self;
+        // Servers send them sorted.
+        if pairs.last().is_none_or(|(last, _)| *last < key) {
+            pairs.push((key, value));
+            return;
+        }
+        match pairs.binary_search_by(|(other, _)| other.cmp(&key)) {
+            Ok(at) => pairs[at].1 = value,
+            Err(at) => pairs.insert(at, (key, value)),
+        }
+    }
+}
 
 impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -113,21 +147,17 @@ impl<'de> Visitor<'de> for PairsVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs<'de>, A::Error> {
-        let mut pairs: Vec<(Cow<'de, str>, Cow<'de, str>)> = Vec::new();
+        let mut pairs = Pairs::default();
         while let Some((Borrowed(key), Borrowed(value))) = map.next_entry()? {
-            // Servers send them sorted.
-            match pairs.binary_search_by(|(other, _)| other.cmp(&key)) {
-                Ok(at) => pairs[at].1 = value,
-                Err(at) => pairs.insert(at, (key, value)),
-            }
+            pairs.set(key, value);
         }
-        Ok(Pairs(pairs))
+        Ok(pairs)
     }
 }
 
 /// Parses `text`, the answer to a write, in the form in which the watch `spec` would keep it.
 pub fn object_of(spec: &WatchSpec, text: &str) -> Result<Object, ParseError> {
-    ObjectParser::new(spec)?.object(text)
+    ObjectParser { interner: Interner::for_one(), ..ObjectParser::new(spec)? }.object(text)
 }
 
 /// Parses the objects of one watch.
@@ -136,6 +166,8 @@ pub(crate) struct ObjectParser {
     /// `None` to keep everything.
     kept: Option<PointerTree>,
     interner: Interner,
+    /// Texts are put together in it.
+    buffer: String,
 }
 
 impl ObjectParser {
@@ -147,7 +179,12 @@ impl ObjectParser {
             Projection::Metadata => Some(PointerTree::of_watch([])?),
             Projection::Fields(pointers) => Some(PointerTree::of_watch(pointers.iter().map(|pointer| &**pointer))?),
         };
-        Ok(Self { kind: spec.kind.clone(), kept, interner: Interner::default() })
+        Ok(Self { kind: spec.kind.clone(), kept, interner: Interner::default(), buffer: String::new() })
+    }
+
+    /// A parser of one whole object of `kind`.
+    pub(crate) fn for_one(kind: &ObjectKind) -> Self {
+        Self { kind: kind.clone(), kept: None, interner: Interner::for_one(), buffer: String::new() }
     }
 
     /// Parses an object. It gets the watch's `apiVersion` and `kind` if it lacks them, as items of a list do, or has
@@ -157,8 +194,15 @@ impl ObjectParser {
         self.object_from(text, top(text)?)
     }
 
-    /// As [`Self::object`], for an object that has this kind and this `name` and is not being deleted. `None` for any
-    /// other.
+    /// Reads an event of a watch, if that is written as API servers write events of objects: its type and its object.
+    /// None: it may be one all the same.
+    pub(crate) fn event<'a>(&mut self, line: &'a [u8]) -> Option<(&'a str, Object)> {
+        let Event { name, object, text } = head::event(std::str::from_utf8(line).ok()?.trim_end_matches(JSON_SPACE))?;
+        self.object_from(text, object).ok().map(|object| (name, object))
+    }
+
+    /// The same as [`Self::object`] of an object that says that it is of this kind, has this `name`, and is not being deleted. None: it is
+    /// another.
     pub(crate) fn living(&mut self, text: &str, name: &str) -> Result<Option<Object>, ParseError> {
         let text = text.trim();
         let top = top(text)?;
@@ -169,7 +213,10 @@ impl ObjectParser {
     }
 
     fn object_from(&mut self, text: &str, top: ParsedObject<'_>) -> Result<Object, ParseError> {
-        let mut kept: Arc<str> = rewrite(text, &top, &self.kind);
+        let mut kept = rewrite(text, &top, &self.kind, &mut self.buffer);
+        if self.buffer.capacity() > IDLE_BUFFER_BYTES {
+            self.buffer = String::new();
+        }
         let metadata = top.metadata.ok_or(ParseError::NoName)?;
         if metadata.name.is_empty() {
             return Err(ParseError::NoName);
@@ -180,7 +227,7 @@ impl ObjectParser {
         Ok(Object::new(self.header(metadata, top.status)?, kept))
     }
 
-    fn header(&mut self, metadata: ParsedMetadata<'_>, status: Option<&RawValue>) -> Result<Header, ParseError> {
+    fn header(&mut self, metadata: ParsedMetadata<'_>, status: Option<Raw<'_>>) -> Result<Header, ParseError> {
         let namespace = (!metadata.namespace.is_empty()).then(|| self.interner.string(&metadata.namespace));
         let owners: Vec<_> =
             metadata.owner_references.unwrap_or_default().into_iter().map(ParsedOwner::borrowed).collect();
@@ -192,7 +239,7 @@ impl ObjectParser {
             labels: metadata.labels.map(|Pairs(pairs)| self.interner.labels(&pairs)).unwrap_or_default(),
             owners: self.interner.owners(&owners),
             own_fields: own_fields(metadata.managed_fields)?,
-            conditions: status.map(|status| self.interner.conditions(&conditions::read(status))).unwrap_or_default(),
+            conditions: status.map(|status| self.interner.conditions(&conditions::read(status.0))).unwrap_or_default(),
             deleting: metadata.deletion_timestamp.is_some(),
         })
     }
@@ -210,12 +257,12 @@ impl<'a> ParsedOwner<'a> {
 pub(crate) fn clean(text: &str, kind: &ObjectKind) -> Result<Arc<str>, ParseError> {
     let text = text.trim();
     let top = top(text)?;
-    let own = |raw: Option<&RawValue>| raw.and_then(|raw| serde_json::from_str::<Arc<str>>(raw.get()).ok());
+    let own = |raw: Option<Raw<'_>>| raw.and_then(|raw| serde_json::from_str::<Arc<str>>(raw.0).ok());
     let kind = ObjectKind {
         api_version: own(top.api_version).unwrap_or_else(|| Arc::clone(&kind.api_version)),
         kind: own(top.kind).unwrap_or_else(|| Arc::clone(&kind.kind)),
     };
-    Ok(rewrite(text, &top, &kind))
+    Ok(rewrite(text, &top, &kind, &mut String::new()))
 }
 
 fn top(text: &str) -> Result<ParsedObject<'_>, ParseError> {
@@ -223,25 +270,28 @@ fn top(text: &str) -> Result<ParsedObject<'_>, ParseError> {
     if !text.is_empty() && !text.starts_with('{') {
         return Err(ParseError::NoObject);
     }
-    Ok(serde_json::from_str(text)?)
+    match head::object(text) {
+        Some(object) => Ok(object),
+        None => Ok(serde_json::from_str(text)?),
+    }
 }
 
-/// Whether the string `given` equals `wanted` and has no escapes.
-fn says(given: Option<&RawValue>, wanted: &str) -> bool {
-    given.is_some_and(|raw| raw.get().strip_prefix('"').and_then(|raw| raw.strip_suffix('"')) == Some(wanted))
+/// Whether the string `given` is `wanted`, without escapes.
+fn says(given: Option<Raw<'_>>, wanted: &str) -> bool {
+    given.is_some_and(|raw| raw.0.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')) == Some(wanted))
 }
 
-/// The entries of `managedFields` that belong to this host's plugins.
-fn own_fields(managed_fields: Option<&RawValue>) -> Result<Option<Arc<String>>, ParseError> {
+/// The entries of `managedFields` that are of this host's plugins.
+fn own_fields(managed_fields: Option<Raw<'_>>) -> Result<Option<Arc<String>>, ParseError> {
     #[derive(Deserialize)]
     struct ManagerEntry<'a> {
         #[serde(borrow, default)]
         manager: Cow<'a, str>,
     }
-    // Nearly no objects have such entries, and this search is faster than parsing.
-    let Some(all) = managed_fields.filter(|all| all.get().contains(OWN_MANAGERS)) else { return Ok(None) };
+    // Nearly all objects are nobody's here, and looking for that is quicker than reading them.
+    let Some(all) = managed_fields.filter(|all| all.0.contains(OWN_MANAGERS)) else { return Ok(None) };
     let mut own = Vec::new();
-    for raw in serde_json::from_str::<Vec<&RawValue>>(all.get())? {
+    for raw in serde_json::from_str::<Vec<&RawValue>>(all.0)? {
         let entry: ManagerEntry<'_> = serde_json::from_str(raw.get())?;
         if entry.manager.starts_with(OWN_MANAGERS) {
             own.push(raw.get());
@@ -250,47 +300,58 @@ fn own_fields(managed_fields: Option<&RawValue>) -> Result<Option<Arc<String>>, 
     Ok((!own.is_empty()).then(|| Arc::new(format!("[{}]", own.join(",")))))
 }
 
-/// `text` without its `managedFields`, with the `apiVersion` and `kind` of `kind`. `top` was parsed from `text` and
-/// borrows from it.
-fn rewrite(text: &str, top: &ParsedObject<'_>, kind: &ObjectKind) -> Arc<str> {
+/// A part of a text, and what comes in its place.
+type Edit = (Range<usize>, String);
+
+/// `text` without its `managedFields`, with the `apiVersion` and `kind` of `kind`. `top` was read from `text` and
+/// borrows from it. `buffer` is scratch space.
+fn rewrite(text: &str, top: &ParsedObject<'_>, kind: &ObjectKind, buffer: &mut String) -> Arc<str> {
     let mut missing = String::new();
-    let mut edits: Vec<(Range<usize>, String)> = Vec::new();
-    for (name, given, wanted) in [("apiVersion", top.api_version, &kind.api_version), ("kind", top.kind, &kind.kind)] {
+    let mut edit = |name, given: Option<Raw<'_>>, wanted: &str| -> Option<Edit> {
         match given {
-            Some(_) if says(given, wanted) => {}
-            Some(raw) => edits.push((place(text, raw), serde_json::Value::from(&**wanted).to_string())),
-            None => missing.extend(["\"", name, "\":", &serde_json::Value::from(&**wanted).to_string(), ","]),
+            Some(_) if says(given, wanted) => return None,
+            Some(raw) => return Some((place(text, raw), serde_json::Value::from(wanted).to_string())),
+            None => missing.extend(["\"", name, "\":", &serde_json::Value::from(wanted).to_string(), ","]),
         }
-    }
-    if let Some(value) = top.metadata.as_ref().and_then(|metadata| metadata.managed_fields) {
-        edits.push((field(text, value), String::new()));
-    }
-    edited(text, &missing, edits)
+        None
+    };
+    let api_version = edit("apiVersion", top.api_version, &kind.api_version);
+    let of_kind = edit("kind", top.kind, &kind.kind);
+    let managed_fields = top.metadata.as_ref().and_then(|metadata| metadata.managed_fields);
+    let cut = managed_fields.map(|value| (field(text, value), String::new()));
+    edited(text, &missing, [api_version, of_kind, cut], buffer)
 }
 
-/// The object `text`, with `first` inserted as its first fields and each range replaced.
-fn edited(text: &str, first: &str, mut edits: Vec<(Range<usize>, String)>) -> Arc<str> {
-    edits.sort_by_key(|(range, _)| range.start);
+/// `text`, an object, with `first` as its first fields and with each range replaced.
+fn edited(text: &str, first: &str, mut edits: [Option<Edit>; 3], buffer: &mut String) -> Arc<str> {
+    if first.is_empty() && edits.iter().all(Option::is_none) {
+        return text.into();
+    }
+    edits.sort_by_key(|edit| edit.as_ref().map(|(range, _)| range.start));
     let is_empty = || text[1..].trim_start().starts_with('}');
     let first = if is_empty() { first.trim_end_matches(',') } else { first };
-    let mut pieces = vec!["{", first];
+    buffer.clear();
+    buffer.reserve(text.len() + first.len());
+    buffer.push('{');
+    buffer.push_str(first);
     let mut from = 1;
-    for (range, replacement) in &edits {
-        pieces.extend([&text[from..range.start], replacement]);
+    for (range, replacement) in edits.iter().flatten() {
+        buffer.push_str(&text[from..range.start]);
+        buffer.push_str(replacement);
         from = range.end;
     }
-    pieces.push(&text[from..]);
-    pieces.concat().into()
+    buffer.push_str(&text[from..]);
+    buffer.as_str().into()
 }
 
-/// The range of `value`, a slice of `text`.
-fn place(text: &str, value: &RawValue) -> Range<usize> {
-    let start = value.get().as_ptr() as usize - text.as_ptr() as usize;
-    start..start + value.get().len()
+/// Where `value`, a slice of `text`, stands in it.
+fn place(text: &str, value: Raw<'_>) -> Range<usize> {
+    let start = value.0.as_ptr() as usize - text.as_ptr() as usize;
+    start..start + value.0.len()
 }
 
-/// The range of the object field with this `value`, a slice of `text`, including its name and one comma.
-fn field(text: &str, value: &RawValue) -> Range<usize> {
+/// Where the object field with this `value`, a slice of `text`, stands, its name and one comma included.
+fn field(text: &str, value: Raw<'_>) -> Range<usize> {
     let value = place(text, value);
     let colon = text[..value.start].trim_end().len() - 1;
     let name_end = text[..colon].trim_end().len() - 1;

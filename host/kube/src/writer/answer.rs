@@ -6,7 +6,6 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use windlass_core::cache::overlay::Overlay;
-use windlass_core::cache::watch::WatchSpec;
 use windlass_core::object::{Object, ObjectKind};
 
 use crate::informer::parse::{self, ObjectParser, ParseError};
@@ -91,7 +90,7 @@ pub(crate) fn read(plan: &Plan, text: &str) -> Result<Answered, ParseError> {
     }
     // Nearly every answer is a whole object, and is parsed only once.
     if plan.how != How::Delete
-        && let Some(object) = parser(&plan.resource.kind).living(text, &plan.key.name)?
+        && let Some(object) = ObjectParser::for_one(&plan.resource.kind).living(text, &plan.key.name)?
     {
         return Ok(Answered::Whole(object));
     }
@@ -118,11 +117,7 @@ pub(crate) fn read(plan: &Plan, text: &str) -> Result<Answered, ParseError> {
 
 /// An object as a full watch of its kind would have it.
 pub(crate) fn whole(kind: &ObjectKind, text: &str) -> Result<Object, ParseError> {
-    parser(kind).object(text)
-}
-
-fn parser(kind: &ObjectKind) -> ObjectParser {
-    ObjectParser::new(&WatchSpec::all(kind.clone())).expect("a full watch has no pointers")
+    ObjectParser::for_one(kind).object(text)
 }
 
 /// The answer of a subresource is the whole object only if it says so.

@@ -1,7 +1,7 @@
 //! The body of a write. Only its metadata, or the operations of a JSON patch, are parsed. Everything else is sent to
 //! the server byte for byte.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Error as _, MapAccess, Visitor};
@@ -10,7 +10,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use windlass_core::object::ObjectKind;
 
-/// The reason why a body cannot be sent.
+use crate::scan::Scan;
+
+/// Why a body cannot be sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
     #[error("the body is not a JSON object: {0}")]
@@ -25,61 +27,131 @@ pub(crate) enum BodyError {
     OtherController(String),
 }
 
-/// The fields of a JSON object with unparsed values. Refuses duplicates, which the server would refuse too, but which
-/// would be lost here.
+/// The fields of a JSON object, their values unread, in the order of names. Refuses duplicates, which the server would,
+/// too, had they not been lost here.
 #[derive(Debug, Default)]
-struct Fields(BTreeMap<String, Box<RawValue>>);
+struct Fields<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
-impl<'de> Deserialize<'de> for Fields {
+impl<'de> Deserialize<'de> for Fields<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
         struct Fielded;
         impl<'de> Visitor<'de> for Fielded {
-            type Value = Fields;
+            type Value = Fields<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
-                let mut fields = BTreeMap::new();
-                while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
-                    if fields.contains_key(&name) {
-                        return Err(A::Error::custom(format!("the field {name:?} appears twice")));
-                    }
-                    fields.insert(name, value);
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+                let mut fields = Fields::default();
+                while let Some((Name(name), value)) = map.next_entry::<Name<'de>, &'de RawValue>()? {
+                    fields
+                        .add(name, value.get())
+                        .map_err(|name| A::Error::custom(format!("the field {name:?} stands twice")))?;
                 }
-                Ok(Fields(fields))
+                Ok(fields)
             }
         }
         deserializer.deserialize_map(Fielded)
     }
 }
 
-impl Fields {
-    /// A field that is a non-empty string.
-    fn text(&self, name: &str) -> Option<String> {
-        let text: String = serde_json::from_str(self.0.get(name)?.get()).ok()?;
+impl<'a> Fields<'a> {
+    fn read(text: &'a str) -> Result<Self, BodyError> {
+        match Self::scanned(text) {
+            Some(fields) => Ok(fields),
+            None => Ok(serde_json::from_str(text)?),
+        }
+    }
+
+    /// None: it is not written as usual, if it is an object.
+    fn scanned(text: &'a str) -> Option<Self> {
+        let mut fields = Self(Vec::with_capacity(8));
+        let mut scan = Scan::new(text);
+        scan.fields(|scan, name| {
+            let start = scan.at();
+            scan.pass()?;
+            fields.add(Cow::Borrowed(name), scan.since(start)?).ok()
+        })?;
+        scan.end().map(|()| fields)
+    }
+
+    /// Adds a field of this name. An error: there is one.
+    fn add(&mut self, name: Cow<'a, str>, value: &'a str) -> Result<(), Cow<'a, str>> {
+        match self.place(&name) {
+            Ok(_) => Err(name),
+            Err(at) => {
+                self.0.insert(at, (name, Cow::Borrowed(value)));
+                Ok(())
+            }
+        }
+    }
+
+    fn place(&self, name: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(other, _)| (**other).cmp(name))
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.place(name).ok().map(|at| &*self.0[at].1)
+    }
+
+    /// A field that is a string and not empty.
+    fn text(&self, name: &str) -> Option<Cow<'_, str>> {
+        let value = self.get(name)?;
+        let plain = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+        let text = match plain.filter(|text| !text.contains('\\')) {
+            Some(text) => Cow::Borrowed(text),
+            None => Cow::Owned(serde_json::from_str(value).ok()?),
+        };
         (!text.is_empty()).then_some(text)
     }
 
-    fn set(&mut self, name: &str, value: &Value) -> Result<(), BodyError> {
-        self.0.insert(name.to_owned(), serde_json::value::to_raw_value(value)?);
+    /// Sets a field to a value, which is JSON.
+    fn set(&mut self, name: &'static str, value: String) {
+        match self.place(name) {
+            Ok(at) => self.0[at].1 = value.into(),
+            Err(at) => self.0.insert(at, (name.into(), value.into())),
+        }
+    }
+
+    fn set_text(&mut self, name: &'static str, text: &str) -> Result<(), BodyError> {
+        self.set(name, serde_json::to_string(text)?);
         Ok(())
+    }
+
+    fn to_text(&self) -> Result<String, BodyError> {
+        let bytes: usize = self.0.iter().map(|(name, value)| name.len() + value.len() + r#""":,"#.len()).sum();
+        let mut text = String::with_capacity(bytes + "{}".len());
+        for (name, value) in &self.0 {
+            text.push(if text.is_empty() { '{' } else { ',' });
+            if name.bytes().any(|byte| matches!(byte, b'"' | b'\\' | ..0x20)) {
+                text.push_str(&serde_json::to_string(name)?);
+            } else {
+                text.extend(["\"", name, "\""]);
+            }
+            text.push(':');
+            text.push_str(value);
+        }
+        text.push_str(if text.is_empty() { "{}" } else { "}" });
+        Ok(text)
     }
 }
 
 /// An object, or a patch in the form of an object.
 #[derive(Debug)]
-pub(crate) struct Body {
-    top: Fields,
-    metadata: Fields,
+pub(crate) struct Body<'a> {
+    top: Fields<'a>,
+    metadata: Fields<'a>,
 }
 
-impl Body {
-    pub(crate) fn read(text: &str) -> Result<Self, BodyError> {
-        let mut top: Fields = serde_json::from_str(text)?;
-        let metadata = match top.0.remove("metadata") {
-            Some(metadata) if metadata.get() != "null" => serde_json::from_str(metadata.get())?,
+impl<'a> Body<'a> {
+    pub(crate) fn read(text: &'a str) -> Result<Self, BodyError> {
+        let mut top = Fields::read(text)?;
+        let metadata = match top.place("metadata").map(|at| top.0.remove(at).1) {
+            Ok(Cow::Borrowed(metadata)) if metadata != "null" => Fields::read(metadata)?,
             _ => Fields::default(),
         };
         Ok(Self { top, metadata })
@@ -87,57 +159,59 @@ impl Body {
 
     pub(crate) fn kind(&self) -> Result<ObjectKind, BodyError> {
         let field = |field| self.top.text(field).ok_or(BodyError::Missing { field });
-        Ok(ObjectKind::new(field("apiVersion")?, field("kind")?))
+        Ok(ObjectKind::new(&*field("apiVersion")?, &*field("kind")?))
     }
 
-    pub(crate) fn name(&self) -> Option<String> {
+    pub(crate) fn name(&self) -> Option<Cow<'_, str>> {
         self.metadata.text("name")
     }
 
-    pub(crate) fn namespace(&self) -> Option<String> {
+    pub(crate) fn namespace(&self) -> Option<Cow<'_, str>> {
         self.metadata.text("namespace")
     }
 
-    pub(crate) fn generate_name(&self) -> Option<String> {
+    pub(crate) fn generate_name(&self) -> Option<Cow<'_, str>> {
         self.metadata.text("generateName")
     }
 
-    pub(crate) fn uid(&self) -> Option<String> {
+    pub(crate) fn uid(&self) -> Option<Cow<'_, str>> {
         self.metadata.text("uid")
     }
 
-    pub(crate) fn version(&self) -> Option<String> {
+    pub(crate) fn version(&self) -> Option<Cow<'_, str>> {
         self.metadata.text("resourceVersion")
     }
 
     pub(crate) fn set_name(&mut self, name: &str) -> Result<(), BodyError> {
-        self.metadata.set("name", &name.into())
+        self.metadata.set_text("name", name)
     }
 
     pub(crate) fn set_namespace(&mut self, namespace: &str) -> Result<(), BodyError> {
-        self.metadata.set("namespace", &namespace.into())
+        self.metadata.set_text("namespace", namespace)
     }
 
     /// Locks the write to a version.
     pub(crate) fn lock_version(&mut self, version: &str) -> Result<(), BodyError> {
-        match self.metadata.text("resourceVersion") {
-            Some(body) if body != version => Err(BodyError::TwoVersions { body, option: version.to_owned() }),
-            _ => self.metadata.set("resourceVersion", &version.into()),
+        match self.version() {
+            Some(body) if body != version => {
+                Err(BodyError::TwoVersions { body: body.into_owned(), option: version.to_owned() })
+            }
+            _ => self.metadata.set_text("resourceVersion", version),
         }
     }
 
     /// Makes the server refuse the write if the name belongs to an object with another UID.
     pub(crate) fn lock_uid(&mut self, uid: &str) -> Result<(), BodyError> {
-        match self.metadata.text("uid") {
-            Some(body) if body != uid => Err(BodyError::TwoUids { body, option: uid.to_owned() }),
-            _ => self.metadata.set("uid", &uid.into()),
+        match self.uid() {
+            Some(body) if body != uid => Err(BodyError::TwoUids { body: body.into_owned(), option: uid.to_owned() }),
+            _ => self.metadata.set_text("uid", uid),
         }
     }
 
     /// Makes the owner in `reference` the controller, in addition to the owners that the body names.
     pub(crate) fn set_controller(&mut self, reference: Value) -> Result<(), BodyError> {
-        let mut owners: Vec<Value> = match self.metadata.0.get("ownerReferences") {
-            Some(owners) => serde_json::from_str::<Option<_>>(owners.get())?.unwrap_or_default(),
+        let mut owners: Vec<Value> = match self.metadata.get("ownerReferences") {
+            Some(owners) => serde_json::from_str::<Option<_>>(owners)?.unwrap_or_default(),
             None => Vec::new(),
         };
         owners.retain(|owner| owner["uid"] != reference["uid"]);
@@ -146,15 +220,16 @@ impl Body {
             return Err(BodyError::OtherController(format!("{} {}", text("kind"), text("name"))));
         }
         owners.push(reference);
-        self.metadata.set("ownerReferences", &Value::Array(owners))
+        self.metadata.set("ownerReferences", serde_json::to_string(&owners)?);
+        Ok(())
     }
 
     pub(crate) fn into_text(mut self) -> Result<String, BodyError> {
         if !self.metadata.0.is_empty() {
-            let metadata = serde_json::value::to_raw_value(&self.metadata.0)?;
-            self.top.0.insert("metadata".to_owned(), metadata);
+            let metadata = self.metadata.to_text()?;
+            self.top.set("metadata", metadata);
         }
-        Ok(serde_json::to_string(&self.top.0)?)
+        self.top.to_text()
     }
 }
 
@@ -231,7 +306,7 @@ mod tests {
 
     #[test]
     fn the_controller_joins_the_other_owners() {
-        let owners = |body: Body| {
+        let owners = |body: Body<'_>| {
             serde_json::from_str::<Value>(&body.into_text().expect("text")).expect("JSON")["metadata"]["ownerReferences"].clone()
         };
         let ours = json!({"uid": "u", "controller": true});

@@ -9,6 +9,7 @@
 //!
 //! Not used for the host's own writes in a system role.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,9 +78,9 @@ enum Live {
     Missing(ApiError),
 }
 
-/// The part of a body that locks the write to a version.
-enum Lockable {
-    Object(Body),
+/// The part of a body in which the write is locked to a version.
+enum Lockable<'a> {
+    Object(Body<'a>),
     Operations(JsonPatch),
 }
 
@@ -93,10 +94,11 @@ impl Before {
 }
 
 impl Touched {
+    /// Of a body that was planned, and so is an object or a list of operations.
     fn of(call: &CallContext, plan: &Plan, form: MutationForm, body: &str) -> Self {
         let may_delete = call.principal.grants().allows(&deletion(plan));
         let owners = if may_delete { AddedOwners::none() } else { owner::added(form, body) };
-        Self { finalizers: finalizer::touch(form, body), owners }
+        Self { finalizers: finalizer::touch_by_object(form, body), owners }
     }
 
     fn depends_on_before(&self) -> bool {
@@ -137,8 +139,8 @@ impl Touched {
     }
 }
 
-impl Lockable {
-    fn read(form: MutationForm, body: &str) -> Result<Self, BodyError> {
+impl<'a> Lockable<'a> {
+    fn read(form: MutationForm, body: &'a str) -> Result<Self, BodyError> {
         Ok(match form {
             MutationForm::Json => Self::Operations(JsonPatch::read(body)?),
             _ => Self::Object(Body::read(body)?),
@@ -148,7 +150,7 @@ impl Lockable {
     /// The version to which the plugin has locked the write.
     fn version(&self) -> Option<String> {
         match self {
-            Self::Object(body) => body.version(),
+            Self::Object(body) => body.version().map(Cow::into_owned),
             Self::Operations(patch) => patch.version(),
         }
     }
@@ -177,13 +179,16 @@ impl MetadataGuard<'_> {
         if call.principal.role != Role::Plugin {
             return Ok(Lock::Unchanged);
         }
-        let body = String::from_utf8_lossy(&plan.mutation.body).into_owned();
-        let Some(form) = form(plan, &body) else { return Ok(Lock::Unchanged) };
-        let touched = Touched::of(call, plan, form, &body);
+        let body = plan.mutation.body.clone();
+        let Ok(body) = std::str::from_utf8(&body) else {
+            return Err(plan.subject.refuse(ApiReason::Invalid, "the body is not UTF-8"));
+        };
+        let Some(form) = form(plan, body) else { return Ok(Lock::Unchanged) };
+        let touched = Touched::of(call, plan, form, body);
         if !touched.depends_on_before() {
             return touched.check(call, plan, None).map(|()| Lock::Unchanged);
         }
-        let parsed = Lockable::read(form, &body).map_err(|error| unsound(plan, &error))?;
+        let parsed = Lockable::read(form, body).map_err(|error| unsound(plan, &error))?;
         match parsed.version() {
             Some(version) => self.judge_version(call, plan, &touched, parsed, &version).await,
             None => self.judge_newest(call, plan, &touched, parsed, may_be_late).await,
@@ -196,7 +201,7 @@ impl MetadataGuard<'_> {
         call: &CallContext,
         plan: &mut Plan,
         touched: &Touched,
-        parsed: Lockable,
+        parsed: Lockable<'_>,
         version: &str,
     ) -> Result<Lock, ApiError> {
         if !is_plain(version) {
@@ -225,7 +230,7 @@ impl MetadataGuard<'_> {
         call: &CallContext,
         plan: &mut Plan,
         touched: &Touched,
-        parsed: Lockable,
+        parsed: Lockable<'_>,
         may_be_late: bool,
     ) -> Result<Lock, ApiError> {
         let known = if may_be_late { self.newest(call, plan) } else { None };
@@ -303,7 +308,7 @@ fn own_state(call: &CallContext, plan: &Plan) -> Option<Object> {
     }
 }
 
-fn lock(plan: &mut Plan, parsed: Lockable, version: &str) -> Result<Lock, ApiError> {
+fn lock(plan: &mut Plan, parsed: Lockable<'_>, version: &str) -> Result<Lock, ApiError> {
     let text = parsed.locked_to(version).map_err(|error| unsound(plan, &error))?;
     plan.mutation.body = Bytes::from(text);
     Ok(Lock::Judged(version.to_owned()))

@@ -141,27 +141,27 @@ impl Planner<'_> {
             How::Update => (Method::PUT, JSON),
             _ => (Method::POST, JSON),
         };
-        let mut query = self.query(options);
+        let manager = self.manager(options);
+        let mut query = Self::query(&manager, options);
         if how == How::Apply && options.force {
             query.add("force", "true");
         }
         let text = self.sound(body.into_text())?;
         let wire = Wire { method, uri: query.onto(&path), content_type, body: text };
-        let manager = self.manager(options);
-        let plan = self.finish(how, target, subresource, wire)?;
-        Ok(Plan { generated, manager, dry_run: options.dry_run, ..plan })
+        let plan = self.finish(how, target, subresource, manager, wire)?;
+        Ok(Plan { generated, dry_run: options.dry_run, ..plan })
     }
 
-    /// The object that `body` is about: the one that it names, or the parent of the subresource.
-    fn written(&self, body: &mut Body, options: &WriteOptions) -> Result<ObjectRef, ApiError> {
+    /// Which object `body` is about: that which it names, or the parent of the subresource.
+    fn written(&self, body: &mut Body<'_>, options: &WriteOptions) -> Result<ObjectRef, ApiError> {
         let kind = self.sound(body.kind())?;
         if let Some(parent) = parent_of(options) {
             self.agree_with_parent(body, parent, options)?;
             return Ok(parent.clone());
         }
         let name = self.sound(body.name().ok_or(BodyError::Missing { field: "metadata.name" }))?;
-        let key = ObjectKey { namespace: body.namespace().map(Arc::from), name: name.into() };
-        Ok(ObjectRef { kind, key, uid: body.uid().map(Arc::from) })
+        let key = ObjectKey { namespace: body.namespace().map(|it| Arc::from(&*it)), name: Arc::from(&*name) };
+        Ok(ObjectRef { kind, key, uid: body.uid().map(|it| Arc::from(&*it)) })
     }
 
     async fn patch(
@@ -184,11 +184,12 @@ impl Planner<'_> {
             PatchType::Merge => (self.lock_patch(patch, reference, &resolved.key, options)?, MERGE),
             PatchType::Strategic => (self.lock_patch(patch, reference, &resolved.key, options)?, STRATEGIC),
         };
-        let uri = self.query(options).onto(&resolved.resource.object(&resolved.key, name_of(options)));
-        let wire = Wire { method: Method::PATCH, uri, content_type, body: text };
         let manager = self.manager(options);
-        let plan = self.finish(How::Patch(patch_type), resolved, name_of(options), wire)?;
-        Ok(Plan { manager, dry_run: options.dry_run, ..plan })
+        let path = resolved.resource.object(&resolved.key, name_of(options));
+        let uri = Self::query(&manager, options).onto(&path);
+        let wire = Wire { method: Method::PATCH, uri, content_type, body: text };
+        let plan = self.finish(How::Patch(patch_type), resolved, name_of(options), manager, wire)?;
+        Ok(Plan { dry_run: options.dry_run, ..plan })
     }
 
     async fn delete(mut self, target: &ObjectRef, options: &DeleteOptions) -> Result<Plan, ApiError> {
@@ -203,11 +204,19 @@ impl Planner<'_> {
         query.add("timeout", SERVER_TIMEOUT_QUERY);
         let uri = query.onto(&resolved.resource.object(&resolved.key, ""));
         let wire = Wire { method: Method::DELETE, uri, content_type: JSON, body: body.to_string() };
-        let plan = self.finish(How::Delete, resolved, "", wire)?;
+        let manager = self.call.principal.field_manager();
+        let plan = self.finish(How::Delete, resolved, "", manager, wire)?;
         Ok(Plan { dry_run: options.dry_run, ..plan })
     }
 
-    fn finish(self, how: How, target: ResolvedTarget, subresource: &str, wire: Wire) -> Result<Plan, ApiError> {
+    fn finish(
+        self,
+        how: How,
+        target: ResolvedTarget,
+        subresource: &str,
+        manager: String,
+        wire: Wire,
+    ) -> Result<Plan, ApiError> {
         let headers = headers::of_call(self.call).map_err(|error| self.invalid(error.to_string()))?;
         let Wire { method, uri, content_type, body } = wire;
         Ok(Plan {
@@ -217,7 +226,7 @@ impl Planner<'_> {
             resource: target.resource,
             key: target.key,
             subresource: subresource.into(),
-            manager: self.call.principal.field_manager(),
+            manager,
             generated: false,
             dry_run: false,
             withheld: false,
@@ -230,9 +239,9 @@ impl Planner<'_> {
         resolver.object(reference, name_of(options)).await
     }
 
-    /// As [`Self::target`], for an object without a name, which only kinds that are not stored may lack.
-    async fn unnamed(&mut self, body: &Body) -> Result<ResolvedTarget, ApiError> {
-        let (kind, namespace) = (self.sound(body.kind())?, body.namespace().map(Arc::from));
+    /// The same for an object that has no name, which only what is not stored may lack.
+    async fn unnamed(&mut self, body: &Body<'_>) -> Result<ResolvedTarget, ApiError> {
+        let (kind, namespace) = (self.sound(body.kind())?, body.namespace().map(|it| Arc::from(&*it)));
         let resolver = Resolver { discovery: self.discovery, call: self.call, subject: &mut self.subject };
         let target = resolver.collection_beside(&kind, namespace, None).await?;
         if target.resource.is_stored() {
@@ -245,9 +254,9 @@ impl Planner<'_> {
         self.call.principal.field_manager_with(options.manager_suffix.as_deref())
     }
 
-    /// Replaces `generateName` by a name, if there is none. The host generates it so that it can look up the object of
-    /// a create whose answer is lost.
-    fn generate_name(&self, body: &mut Body) -> Result<bool, ApiError> {
+    /// Replaces `generateName` by a name, where there is none. The host does so itself because a create whose answer is
+    /// lost can then be looked up.
+    fn generate_name(&self, body: &mut Body<'_>) -> Result<bool, ApiError> {
         let (None, Some(prefix)) = (body.name(), body.generate_name()) else { return Ok(false) };
         let kept: String = prefix.chars().take(NAME_PREFIX_KEPT_BYTES_MAX).collect();
         let random =
@@ -257,8 +266,13 @@ impl Planner<'_> {
         Ok(true)
     }
 
-    /// The body of a subresource must agree with the parent, whatever its kind is.
-    fn agree_with_parent(&self, body: &mut Body, parent: &ObjectRef, options: &WriteOptions) -> Result<(), ApiError> {
+    /// The body of a subresource is about the parent, whatever kind it is of.
+    fn agree_with_parent(
+        &self,
+        body: &mut Body<'_>,
+        parent: &ObjectRef,
+        options: &WriteOptions,
+    ) -> Result<(), ApiError> {
         match body.name() {
             Some(name) if *name != *parent.key.name => {
                 return Err(self.invalid(format!("the body is named {name}, its parent {}", parent.key.name)));
@@ -275,7 +289,7 @@ impl Planner<'_> {
         }
     }
 
-    fn own(&self, body: &mut Body, key: &ObjectKey, options: &WriteOptions) -> Result<(), ApiError> {
+    fn own(&self, body: &mut Body<'_>, key: &ObjectKey, options: &WriteOptions) -> Result<(), ApiError> {
         if options.subresource.is_some() {
             return Err(self.invalid("a subresource cannot be owned; own the object"));
         }
@@ -330,9 +344,9 @@ impl Planner<'_> {
         self.sound(patch.into_text())
     }
 
-    fn query(&self, options: &WriteOptions) -> Query {
+    fn query(manager: &str, options: &WriteOptions) -> Query {
         let mut query = Query::default();
-        query.add("fieldManager", &self.manager(options));
+        query.add("fieldManager", manager);
         let validation = match options.field_validation {
             FieldValidation::Strict => "Strict",
             FieldValidation::Warn => "Warn",

@@ -13,7 +13,7 @@ use windlass_files::replace;
 use windlass_policy::draft::draft;
 use windlass_policy::review::review;
 use windlass_runtime::read_policy;
-use windlass_wasm::Contents;
+use windlass_wasm::FileContents;
 
 /// Write the policy that a plugin asks for, for review.
 ///
@@ -52,7 +52,7 @@ impl GrantArgs {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         let plugin = examine::load(&self.plugin, &self.limits, self.cache).await?;
         let asks = self.cluster.asks(&plugin).await?;
-        let language = Contents::read(&self.plugin, &self.limits.limits()?)?.language();
+        let language = FileContents::read(&self.plugin, &self.limits.limits()?)?.language();
         let instances = language.as_deref().and_then(Language::titled).map(Language::instances).unwrap_or_default();
         let text = draft(plugin.manifest(), plugin.short_digest(), &asks, self.in_force, instances);
         let output = self.output.unwrap_or_else(|| examine::beside(&plugin));

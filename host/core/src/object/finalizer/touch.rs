@@ -52,6 +52,22 @@ pub fn touch(form: MutationForm, body: &str) -> Touch {
     touched.unwrap_or(Touch::Any)
 }
 
+/// The same of a body that is known to be a JSON object, whose metadata are one too or null, or a JSON patch. Few name
+/// anything that matters here, and looking for the words is several times quicker than reading.
+#[must_use]
+pub fn touch_by_object(form: MutationForm, body: &str) -> Touch {
+    let says = |word: &str| body.contains(word);
+    // Letters may be written as numbers. Directives, as `$patch`, have a meaning in strategic patches alone.
+    let may_matter = says("finalizers") || says("managedFields") || says("\\u");
+    match form {
+        MutationForm::Json => touch(form, body),
+        _ if may_matter => touch(form, body),
+        MutationForm::Strategic if says("$") => touch(form, body),
+        MutationForm::Replacement => Touch::Only(BTreeSet::new()),
+        _ => Touch::Nothing,
+    }
+}
+
 pub(crate) type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
 /// `None` if the body is not understood.
@@ -163,7 +179,47 @@ mod tests {
     }
 
     #[test]
-    fn a_body_adds_to_replaces_or_joins_the_finalizers() {
+    fn an_object_touches_what_any_body_like_it_would() {
+        let metadata = [
+            r#"{"name":"x"}"#,
+            r#"{"finalizers":["a/1"]}"#,
+            r#"{"finalizers":null}"#,
+            r#"{"\u0066inalizers":["a/1"]}"#,
+            r#"{"\u0024patch":"replace"}"#,
+            r#"{"managedFields":[{}]}"#,
+            r#"{"managed\u0046ields":[{}]}"#,
+            r#"{"$patch":"replace"}"#,
+            r#"{"$retainKeys":["name"]}"#,
+            r#"{"$deleteFromPrimitiveList/finalizers":["a/1"]}"#,
+            "null",
+        ];
+        let forms = [
+            MutationForm::New,
+            MutationForm::Replacement,
+            MutationForm::Applied,
+            MutationForm::Merge,
+            MutationForm::Strategic,
+        ];
+        for metadata in metadata {
+            for body in [
+                format!(r#"{{"metadata":{metadata},"spec":{{"text":"$HOME\n"}}}}"#),
+                format!(r#"{{"$patch":"replace","metadata":{metadata}}}"#),
+            ] {
+                for form in forms {
+                    assert_eq!(touch_by_object(form, &body), touch(form, &body), "{form:?} {body}");
+                }
+            }
+        }
+        let patch = r#"[{"op":"add","path":"/metadata/finalizers/-","value":"a/1"}]"#;
+        assert_eq!(touch_by_object(MutationForm::Json, patch), names(&["a/1"]));
+        assert_eq!(
+            touch_by_object(MutationForm::Json, r#"[{"op":"replace","path":"/metadata","value":{}}]"#),
+            Touch::Any
+        );
+    }
+
+    #[test]
+    fn what_a_body_names_is_added_replaces_the_list_or_joins_it() {
         let body = r#"{"metadata":{"finalizers":["a/1","b/2"]}}"#;
         for form in [MutationForm::New, MutationForm::Applied, MutationForm::Strategic] {
             assert_eq!(touch(form, body), names(&["a/1", "b/2"]), "{form:?}");

@@ -1,0 +1,275 @@
+//! Reads JSON in one pass, where it is written as API servers and SDKs write it: without white space between tokens.
+//!
+//! Whatever else is met, the answer is `None`, and the caller reads the text from its beginning with serde, which alone
+//! says what an unusual text means and what is wrong with a bad one. So nothing here may accept what serde refuses, nor
+//! read it differently. This pays for itself because most of an object is passed over only to see that it is JSON, which
+//! takes serde three times as long.
+
+/// Values may be nested as deep as this where they are passed over: there is a bit for each level, and one is needed
+/// for the end. Kubernetes' own objects have some twenty levels.
+const DEPTH_MAX: u32 = u64::BITS - 1;
+
+/// A place in a JSON text.
+pub(crate) struct Scan<'a> {
+    text: &'a str,
+    /// What has not been passed over.
+    rest: &'a [u8],
+}
+
+impl<'a> Scan<'a> {
+    /// The beginning of `text`.
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self { text, rest: text.as_bytes() }
+    }
+
+    /// How many bytes have been passed over.
+    pub(crate) fn at(&self) -> usize {
+        self.text.len() - self.rest.len()
+    }
+
+    /// What has been passed over since `start`.
+    pub(crate) fn since(&self, start: usize) -> Option<&'a str> {
+        self.text.get(start..self.at())
+    }
+
+    /// Some, if nothing follows.
+    pub(crate) fn end(&self) -> Option<()> {
+        self.rest.is_empty().then_some(())
+    }
+
+    /// Reads the fields of an object, to its end. `read` gets the name of each and reads its value.
+    pub(crate) fn fields(&mut self, mut read: impl FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
+        self.expect(b'{')?;
+        if self.follows(b'}') {
+            return Some(());
+        }
+        loop {
+            let name = self.string()?;
+            self.expect(b':')?;
+            read(self, name)?;
+            if !self.follows(b',') {
+                return self.expect(b'}');
+            }
+        }
+    }
+
+    /// A string without escapes.
+    pub(crate) fn string(&mut self) -> Option<&'a str> {
+        self.expect(b'"')?;
+        let start = self.at();
+        self.rest = from_special(self.rest);
+        let string = self.since(start)?;
+        self.expect(b'"')?;
+        Some(string)
+    }
+
+    /// A value that is not null, as it is written.
+    pub(crate) fn raw(&mut self) -> Option<&'a str> {
+        let start = self.at();
+        self.pass()?;
+        self.since(start).filter(|raw| *raw != "null")
+    }
+
+    pub(crate) fn boolean(&mut self) -> Option<bool> {
+        match self.raw()? {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// An integer that is not negative: to serde `-0` is none.
+    pub(crate) fn integer(&mut self) -> Option<i64> {
+        self.raw().filter(|raw| !raw.starts_with('-'))?.parse().ok()
+    }
+
+    /// Passes over a value of any type.
+    pub(crate) fn pass(&mut self) -> Option<()> {
+        self.rest = after_value(self.rest)?;
+        Some(())
+    }
+
+    pub(crate) fn expect(&mut self, byte: u8) -> Option<()> {
+        self.rest = after(self.rest, byte)?;
+        Some(())
+    }
+
+    /// Passes over `byte` if it is what comes next.
+    pub(crate) fn follows(&mut self, byte: u8) -> bool {
+        let after = after(self.rest, byte);
+        self.rest = after.unwrap_or(self.rest);
+        after.is_some()
+    }
+}
+
+/// Notes a field that must come once only.
+pub(crate) fn once<T>(field: &mut Option<T>, value: T) -> Option<()> {
+    field.replace(value).is_none().then_some(())
+}
+
+/// `rest` after the value with which it begins. Most of an object goes through this loop: what is in it is inlined, and
+/// its state is in registers.
+fn after_value(mut rest: &[u8]) -> Option<&[u8]> {
+    // A 1, and behind it a bit for each bracket that is open, the innermost last: 1 for that of an object.
+    let mut open = 1_u64;
+    let mut is_name = false;
+    loop {
+        let byte;
+        (byte, rest) = next(rest)?;
+        if byte == b'"' {
+            rest = after_string(rest)?;
+            if is_name {
+                rest = after(rest, b':')?;
+                is_name = false;
+                continue;
+            }
+        } else if is_name {
+            return None;
+        } else if matches!(byte, b'{' | b'[') {
+            // In ASCII the bracket that closes is two places behind the one that opens.
+            if let Some(after) = after(rest, byte + 2) {
+                rest = after;
+            } else if open >> DEPTH_MAX == 0 {
+                is_name = byte == b'{';
+                open = (open << 1) | u64::from(is_name);
+                continue;
+            } else {
+                return None;
+            }
+        } else {
+            rest = after_scalar(byte, rest)?;
+        }
+        // A value has ended, and with it perhaps some of those that it is in.
+        loop {
+            if open == 1 {
+                return Some(rest);
+            }
+            let byte;
+            (byte, rest) = next(rest)?;
+            if byte == b',' {
+                is_name = open & 1 == 1;
+                break;
+            }
+            if byte != if open & 1 == 1 { b'}' } else { b']' } {
+                return None;
+            }
+            open >>= 1;
+        }
+    }
+}
+
+/// The first byte of `rest`, and what is behind it.
+#[inline]
+fn next(rest: &[u8]) -> Option<(u8, &[u8])> {
+    rest.split_first().map(|(byte, rest)| (*byte, rest))
+}
+
+/// `rest` after `byte`, if it begins with that.
+#[inline]
+fn after(rest: &[u8], byte: u8) -> Option<&[u8]> {
+    rest.split_first().filter(|(first, _)| **first == byte).map(|(_, rest)| rest)
+}
+
+/// `rest` after the string in which it begins.
+#[inline]
+fn after_string(rest: &[u8]) -> Option<&[u8]> {
+    match next(from_special(rest))? {
+        (b'"', rest) => Some(rest),
+        (b'\\', rest) => after_escapes(rest),
+        _ => None,
+    }
+}
+
+/// The same behind a backslash.
+#[cold]
+fn after_escapes(mut rest: &[u8]) -> Option<&[u8]> {
+    loop {
+        let byte;
+        (byte, rest) = next(rest)?;
+        match byte {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
+            b'u' => {
+                let (digits, after) = rest.split_first_chunk::<4>()?;
+                if !digits.iter().all(u8::is_ascii_hexdigit) {
+                    return None;
+                }
+                rest = after;
+            }
+            _ => return None,
+        }
+        rest = match next(from_special(rest))? {
+            (b'"', rest) => return Some(rest),
+            (b'\\', rest) => rest,
+            _ => return None,
+        };
+    }
+}
+
+/// `rest` after the word or number whose first byte is `first`.
+fn after_scalar(first: u8, rest: &[u8]) -> Option<&[u8]> {
+    match first {
+        b't' => rest.strip_prefix(b"rue"),
+        b'f' => rest.strip_prefix(b"alse"),
+        b'n' => rest.strip_prefix(b"ull"),
+        b'-' => next(rest).and_then(|(digit, rest)| after_number(digit, rest)),
+        digit => after_number(digit, rest),
+    }
+}
+
+/// `rest` after the number whose first digit is `first`.
+fn after_number(first: u8, mut rest: &[u8]) -> Option<&[u8]> {
+    match first {
+        // A digit behind it is refused by whoever looks for the end of the value.
+        b'0' => {}
+        b'1'..=b'9' => rest = after_digits(rest),
+        _ => return None,
+    }
+    if let Some(fraction) = after(rest, b'.') {
+        rest = after_digit(fraction)?;
+    }
+    if let [b'e' | b'E', exponent @ ..] = rest {
+        rest = after_digit(exponent.strip_prefix(b"+").or(exponent.strip_prefix(b"-")).unwrap_or(exponent))?;
+    }
+    Some(rest)
+}
+
+/// `rest` after one digit or more.
+fn after_digit(rest: &[u8]) -> Option<&[u8]> {
+    next(rest).filter(|(byte, _)| byte.is_ascii_digit()).map(|(_, rest)| after_digits(rest))
+}
+
+fn after_digits(mut rest: &[u8]) -> &[u8] {
+    while let [b'0'..=b'9', after @ ..] = rest {
+        rest = after;
+    }
+    rest
+}
+
+/// `bytes` from the first one that a string does not have as it stands: a quote, a backslash or a control character.
+#[inline]
+fn from_special(mut bytes: &[u8]) -> &[u8] {
+    // Eight bytes at a time (Mycroft's test for a zero byte, as serde_json has it): the top bit of each byte says whether it
+    // is less than 0x20, or equals the one that it was compared with. What a byte borrows makes only later ones wrong.
+    const ONES: u64 = u64::MAX / 0xFF;
+    const QUOTES: u64 = ONES * b'"' as u64;
+    const BACKSLASHES: u64 = ONES * b'\\' as u64;
+    while let Some((chunk, rest)) = bytes.split_first_chunk::<8>() {
+        let chunk = u64::from_le_bytes(*chunk);
+        let control = chunk.wrapping_sub(ONES * 0x20);
+        let quote = (chunk ^ QUOTES).wrapping_sub(ONES);
+        let backslash = (chunk ^ BACKSLASHES).wrapping_sub(ONES);
+        let found = (control | quote | backslash) & !chunk & (ONES << 7);
+        if found != 0 {
+            return &bytes[(found.trailing_zeros() / 8) as usize..];
+        }
+        bytes = rest;
+    }
+    from_special_byte(bytes)
+}
+
+/// The same at the end of a text.
+#[cold]
+fn from_special_byte(bytes: &[u8]) -> &[u8] {
+    let is_special = |byte: &u8| matches!(*byte, b'"' | b'\\' | ..0x20);
+    &bytes[bytes.iter().position(is_special).unwrap_or(bytes.len())..]
+}
