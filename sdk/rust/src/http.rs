@@ -293,7 +293,7 @@ impl HttpError {
     }
 }
 
-/// What a call fails with whose request its plugin's grants do not cover.
+/// The error of a call whose request is not covered by the grants of its plugin.
 pub(crate) fn not_granted(message: String) -> Failures {
     let error = ApiError {
         code: 403,
