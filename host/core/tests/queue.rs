@@ -4,7 +4,6 @@ mod support;
 mod tokio_clock;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 

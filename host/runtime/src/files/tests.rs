@@ -1,5 +1,7 @@
 use std::os::unix::fs::symlink;
 
+use tokio::time::timeout;
+
 use super::*;
 
 const TEST_FILE_BYTES_MAX: u64 = 1 << 20;
