@@ -139,7 +139,8 @@ impl Writer {
                 Some((_, object)) => StateBefore::State(object),
                 None => self.skips.as_ref().map_or(StateBefore::Unknown, |skips| skips.before(call, &plan)),
             };
-            let ended = self.send(call, plan, before).await;
+            // Boxed: a write is moved into its task when it begins, and needs most of its room only from here on.
+            let ended = Box::pin(self.send(call, plan, before)).await;
             progress.paid = false;
             let (left, expected) = match &lock {
                 Lock::Judged(_) => (&mut progress.judgements, ApiReason::Conflict),
@@ -191,7 +192,7 @@ impl Writer {
 
     async fn send(&self, call: &CallContext, mut plan: Plan, before: StateBefore) -> Ended {
         if plan.withheld {
-            return self.withhold(call, plan, before).await;
+            return Box::pin(self.withhold(call, plan, before)).await;
         }
         // Before it is sent: its event may come before its answer.
         let interest = self.expecting.as_ref().and_then(|expecting| expecting.open(call, &plan));
@@ -254,7 +255,7 @@ impl Writer {
 
     /// The server's refusal of `plan`, once it is clear what does not exist, if anything does not.
     pub(super) async fn judged(&self, plan: &Plan, failure: ApiError) -> ApiError {
-        judged(failure, &self.discovery, &plan.subject, &plan.resource, &plan.subresource).await
+        Box::pin(judged(failure, &self.discovery, &plan.subject, &plan.resource, &plan.subresource)).await
     }
 
     /// Has the key wait for what the server has carried out.

@@ -212,7 +212,7 @@ impl MetadataGuard<'_> {
         }
         let before = match self.known(call, plan, version) {
             Some(known) => Live::Found(known),
-            None => self.live(call, plan).await?,
+            None => Box::pin(self.live(call, plan)).await?,
         };
         match before {
             // The server will refuse it: it is about a state that is no more.
@@ -235,7 +235,7 @@ impl MetadataGuard<'_> {
         let known = if may_be_late { self.newest(call, plan) } else { None };
         let before = match known.filter(|known| touched.keeps_owners(known)) {
             Some(known) => Live::Found(known),
-            None => self.live(call, plan).await?,
+            None => Box::pin(self.live(call, plan)).await?,
         };
         match before {
             Live::Found(before) => {
