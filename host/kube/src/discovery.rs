@@ -160,9 +160,19 @@ impl Discovery {
             return Err(DiscoveryError::NotServed { kind: kind.clone() });
         }
         let group_version = self.group_version(kind);
-        if let Some(resource) = group_version.get(&kind.kind) {
-            return Ok(resource);
+        match group_version.get(&kind.kind) {
+            Some(resource) => Ok(resource),
+            // Boxed: the room of a request is not for those who find the resource here, which are nearly all.
+            None => Box::pin(self.resolve_anew(kind, &group_version)).await,
         }
+    }
+
+    /// The same if it is not known yet.
+    async fn resolve_anew(
+        &self,
+        kind: &ObjectKind,
+        group_version: &GroupVersion,
+    ) -> Result<Arc<Resource>, DiscoveryError> {
         let _asking = group_version.asking.lock().await;
         if !group_version.is_fresh() {
             let mut resources = self.fetch(kind).await?;

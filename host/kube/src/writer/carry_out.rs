@@ -144,7 +144,8 @@ impl Writer {
                 Some((_, object)) => StateBefore::State(object),
                 None => self.skips.as_ref().map_or(StateBefore::Unknown, |skips| skips.before(call, &plan)),
             };
-            let ended = self.send(call, plan, before).await;
+            // Boxed: a write is moved into its task when it begins, and needs most of its room only from here on.
+            let ended = Box::pin(self.send(call, plan, before)).await;
             progress.paid = false;
             let (left, expected) = match &lock {
                 Lock::Judged(_) => (&mut progress.judgements, ApiReason::Conflict),
@@ -195,7 +196,7 @@ impl Writer {
 
     async fn send(&self, call: &CallContext, mut plan: Plan, before: StateBefore) -> Ended {
         if plan.withheld {
-            return self.withhold(call, plan, before).await;
+            return Box::pin(self.withhold(call, plan, before)).await;
         }
         // Before the request is sent, because its event may come before its answer.
         let interest = self.expecting.as_ref().and_then(|expecting| expecting.open(call, &plan));
@@ -258,7 +259,7 @@ impl Writer {
 
     /// The server's refusal of `plan`, after determining what does not exist, if anything.
     pub(super) async fn judged(&self, plan: &Plan, failure: ApiError) -> ApiError {
-        judged(failure, &self.discovery, &plan.subject, &plan.resource, &plan.subresource).await
+        Box::pin(judged(failure, &self.discovery, &plan.subject, &plan.resource, &plan.subresource)).await
     }
 
     /// Makes the key wait for the effect of a committed write.

@@ -213,7 +213,7 @@ impl MetadataGuard<'_> {
         }
         let before = match self.known(call, plan, version) {
             Some(known) => Live::Found(known),
-            None => self.live(call, plan).await?,
+            None => Box::pin(self.live(call, plan)).await?,
         };
         match before {
             // The server will refuse the write, because it is for an outdated state.
@@ -236,7 +236,7 @@ impl MetadataGuard<'_> {
         let known = if may_be_late { self.newest(call, plan) } else { None };
         let before = match known.filter(|known| touched.keeps_owners(known)) {
             Some(known) => Live::Found(known),
-            None => self.live(call, plan).await?,
+            None => Box::pin(self.live(call, plan)).await?,
         };
         match before {
             Live::Found(before) => {

@@ -185,8 +185,7 @@ impl Planner<'_> {
             PatchType::Strategic => (self.lock_patch(patch, reference, &resolved.key, options)?, STRATEGIC),
         };
         let manager = self.manager(options);
-        let path = resolved.resource.object(&resolved.key, name_of(options));
-        let uri = Self::query(&manager, options).onto(&path);
+        let uri = Self::query(&manager, options).onto(&resolved.resource.object(&resolved.key, name_of(options)));
         let wire = Wire { method: Method::PATCH, uri, content_type, body: text };
         let plan = self.finish(How::Patch(patch_type), resolved, name_of(options), manager, wire)?;
         Ok(Plan { dry_run: options.dry_run, ..plan })
