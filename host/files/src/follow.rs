@@ -157,7 +157,7 @@ mod tests {
         watcher.quiet().await;
         watcher.hint.notify_one();
         assert!(timeout(Duration::ZERO, watcher.due()).await.is_err(), "it waits until nothing more happens");
-        timeout(Duration::from_secs(60), watcher.due()).await.expect("still due");
+        timeout(Duration::from_mins(1), watcher.due()).await.expect("still due");
         watcher.looked();
         assert!(!watcher.is_due);
     }
@@ -175,7 +175,7 @@ mod tests {
         watcher.due().await;
         watcher.looked();
         std::fs::write(here.join("a"), "1").expect("written");
-        timeout(Duration::from_secs(60), watcher.due()).await.expect("it is notified");
+        timeout(Duration::from_mins(1), watcher.due()).await.expect("it is notified");
         assert!(watcher.is_due, "not by the poll");
         assert!(!watcher.watch_only([]) && watcher.watched.is_empty());
     }
