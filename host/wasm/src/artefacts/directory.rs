@@ -44,7 +44,7 @@ pub enum CacheError {
     },
     /// The key cannot be read or created.
     #[error("cannot read or make the key of {}: {source}", .path.display())]
-    SealKey { path: PathBuf, source: io::Error },
+    Key { path: PathBuf, source: io::Error },
 }
 
 /// An open directory that only this user may write to.
@@ -78,7 +78,7 @@ impl Directory {
 
     /// The directory's key. The first host that opens the directory creates it.
     pub(super) fn key(&self) -> Result<SealKey, CacheError> {
-        self.read_or_make_key().map_err(|source| CacheError::SealKey { path: self.path.clone(), source })
+        self.read_or_make_key().map_err(|source| CacheError::Key { path: self.path.clone(), source })
     }
 
     fn read_or_make_key(&self) -> io::Result<SealKey> {
