@@ -5,14 +5,14 @@
 //! read it differently. This pays for itself because most of an object is passed over only to see that it is JSON, which
 //! takes serde three times as long.
 
-/// Values may be nested as deep as this where they are passed over: there is a bit for each level, and one is needed
+/// Brackets that may be open at a time in a value that is passed over: there is a bit for each, and one is needed
 /// for the end. Kubernetes' own objects have some twenty levels.
-const DEPTH_MAX: u32 = u64::BITS - 1;
+const OPEN_BRACKETS_MAX: u32 = u64::BITS - 1;
 
 /// A place in a JSON text.
 pub(crate) struct Scan<'a> {
     text: &'a str,
-    /// What has not been passed over.
+    /// The part that has not been passed over.
     rest: &'a [u8],
 }
 
@@ -27,7 +27,7 @@ impl<'a> Scan<'a> {
         self.text.len() - self.rest.len()
     }
 
-    /// What has been passed over since `start`.
+    /// The part that has been passed over since `start`.
     pub(crate) fn since(&self, start: usize) -> Option<&'a str> {
         self.text.get(start..self.at())
     }
@@ -129,7 +129,7 @@ fn after_value(mut rest: &[u8]) -> Option<&[u8]> {
             // In ASCII the bracket that closes is two places behind the one that opens.
             if let Some(after) = after(rest, byte + 2) {
                 rest = after;
-            } else if open >> DEPTH_MAX == 0 {
+            } else if open >> OPEN_BRACKETS_MAX == 0 {
                 is_name = byte == b'{';
                 open = (open << 1) | u64::from(is_name);
                 continue;

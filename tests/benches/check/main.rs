@@ -4,8 +4,8 @@
 //! Each path runs twice in a process of its own under callgrind, a few times and many times; the difference is that of
 //! so many operations, without all that leads there. `--record` writes the counts down, when a change of them is meant.
 //!
-//! `make test` counts what it has built anyway, without optimisation and without the call of a plugin, whose compiler
-//! would take minutes so; those counts are recorded beside the others.
+//! `make test` counts what it has built anyway, without optimisation; those counts are recorded beside the others. It
+//! leaves out the call of a plugin, whose compiler would take minutes, and requests, most of which are TLS and HTTP/2.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
 // Guests of a few lines.
@@ -13,6 +13,7 @@
 #[path = "../../../host/wasm/tests/support/guests.rs"]
 mod guests;
 mod paths;
+mod peer;
 mod server;
 #[allow(dead_code, reason = "other benchmarks need more of it")]
 #[path = "../support/mod.rs"]
@@ -36,6 +37,10 @@ fn main() -> anyhow::Result<ExitCode> {
     match &*arguments.iter().map(String::as_str).collect::<Vec<_>>() {
         ["run", name, count] => {
             Path::named(name)?.run(count.parse()?)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        ["peer", directory] => {
+            peer::serve(std::path::Path::new(directory))?;
             Ok(ExitCode::SUCCESS)
         }
         [] => check(),
@@ -95,7 +100,7 @@ fn recorded_file() -> PathBuf {
 }
 
 fn counted() -> impl Iterator<Item = Path> {
-    Path::ALL.into_iter().filter(|path| IS_OPTIMISED || *path != Path::Call)
+    Path::ALL.into_iter().filter(|path| IS_OPTIMISED || !matches!(path, Path::Call | Path::Request))
 }
 
 /// The instructions of one operation.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use kube::Client;
 use serde_json::json;
 use windlass_core::cache::watch::WatchSpec;
 use windlass_core::call::ports::{Absent, CallContext};
@@ -14,11 +15,14 @@ use windlass_core::clock::{Clock, Moment};
 use windlass_core::object::{ObjectKey, ObjectKind};
 use windlass_core::queue::outcome::CallResult;
 use windlass_core::queue::{ItemExponential, Queue};
+use windlass_core::rights::principal::Principal;
 use windlass_core::write::{Operation, WriteOptions};
+use windlass_kube::client::{self, ConnectOptions};
 use windlass_kube::{Discovery, Informers, Subscription, Writer, object_of};
 use windlass_wasm::{CallLimits, Request, Sandbox, SandboxOptions};
 
 use crate::guests::Core;
+use crate::peer::Peer;
 use crate::server;
 use crate::support;
 
@@ -37,10 +41,13 @@ pub(crate) enum Path {
     Call,
     /// A server-side apply, from its plan to its answer.
     Write,
+    /// The same over TLS and HTTP/2, to an API server in another process and back.
+    Request,
 }
 
 impl Path {
-    pub(crate) const ALL: [Self; 6] = [Self::Queue, Self::Parse, Self::Event, Self::Get, Self::Call, Self::Write];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Queue, Self::Parse, Self::Event, Self::Get, Self::Call, Self::Write, Self::Request];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -50,6 +57,7 @@ impl Path {
             Self::Get => "get",
             Self::Call => "call",
             Self::Write => "write",
+            Self::Request => "request",
         }
     }
 
@@ -62,7 +70,7 @@ impl Path {
         match self {
             Self::Queue | Self::Get => (1_000, 21_000),
             Self::Parse | Self::Event => (100, 2_100),
-            Self::Call | Self::Write => (100, 600),
+            Self::Call | Self::Write | Self::Request => (100, 600),
         }
     }
 
@@ -74,7 +82,8 @@ impl Path {
             Self::Event => runtime.block_on(events(count)).map(drop),
             Self::Get => get(&runtime.block_on(events(0))?.1, count),
             Self::Call => runtime.block_on(calls(count)),
-            Self::Write => runtime.block_on(writes(count)),
+            Self::Write => runtime.block_on(async { writes(server::client(0), count).await }),
+            Self::Request => runtime.block_on(requests(count)),
         }
     }
 }
@@ -143,10 +152,15 @@ fn get(subscription: &Subscription, count: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn call(kind: ObjectKind) -> Arc<CallContext> {
+/// Made once, as a plugin has one: only the context is each call's own.
+fn principal() -> Arc<Principal> {
+    Arc::new(support::principal("guest".into()))
+}
+
+fn call(principal: &Arc<Principal>, kind: ObjectKind) -> Arc<CallContext> {
     Arc::new(CallContext {
         trace_id: "0af7651916cd43dd8448eb211c80319c".into(),
-        ..CallContext::detached(support::principal("guest".into()), "guest", kind, shop())
+        ..CallContext::detached(principal.clone(), "guest", kind, shop())
     })
 }
 
@@ -161,9 +175,10 @@ async fn calls(count: u32) -> anyhow::Result<()> {
     let plugin = sandbox.load(&path).await?;
     let ports = Absent::ports();
     let called = plugin.clone();
+    let principal = principal();
     let calls = async move {
         for _ in 0..count {
-            let call = call(ObjectKind::new("v1", "ConfigMap"));
+            let call = call(&principal, ObjectKind::new("v1", "ConfigMap"));
             let request = Request {
                 controller: call.controller.clone(),
                 key: shop(),
@@ -181,18 +196,28 @@ async fn calls(count: u32) -> anyhow::Result<()> {
     tokio::spawn(calls).await?
 }
 
-async fn writes(count: u32) -> anyhow::Result<()> {
-    let client = server::client(0);
+async fn writes(client: Client, count: u32) -> anyhow::Result<()> {
     let writer = Writer::new(client.clone(), Discovery::new(client));
+    let principal = principal();
     let object = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "shop", "namespace": "prod", "labels": {"app": "shop"}},
         "spec": {"containers": [{"name": "web", "image": "nginx:1.27", "ports": [{"containerPort": 8080}]}]},
     });
+    // Made once, too: writing it is the plugin's work.
+    let object = object.to_string();
     for _ in 0..count {
-        let operation = Operation::Apply { object: object.to_string(), options: WriteOptions::default() };
-        let written = writer.write(call(ObjectKind::new("v1", "Pod")), operation).await;
+        let operation = Operation::Apply { object: object.clone(), options: WriteOptions::default() };
+        let written = writer.write(call(&principal, ObjectKind::new("v1", "Pod")), operation).await;
         ensure!(written.as_ref().is_ok_and(Option::is_some), "{written:?}");
     }
     Ok(())
+}
+
+async fn requests(count: u32) -> anyhow::Result<()> {
+    let peer = Peer::start()?;
+    let options = ConnectOptions { kubeconfig: Some(peer.kubeconfig()), ..ConnectOptions::default() };
+    let client = client::connect(&options).await?.client;
+    support::namespace(&client, "prod").await?;
+    writes(client, count).await
 }

@@ -18,7 +18,7 @@ use windlass_core::cache::watch::{Projection, WatchSpec};
 use windlass_core::object::compact::{Uid, Version};
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
 
-use self::head::Event;
+use self::head::UsualEvent;
 use crate::informer::conditions;
 use crate::informer::intern::{BorrowedOwner, Interner};
 use crate::informer::pointer::{PointerError, PointerTree};
@@ -197,7 +197,8 @@ impl ObjectParser {
     /// Reads an event of a watch, if that is written as API servers write events of objects: its type and its object.
     /// None: it may be one all the same.
     pub(crate) fn event<'a>(&mut self, line: &'a [u8]) -> Option<(&'a str, Object)> {
-        let Event { name, object, text } = head::event(std::str::from_utf8(line).ok()?.trim_end_matches(JSON_SPACE))?;
+        let UsualEvent { name, object, text } =
+            head::event(std::str::from_utf8(line).ok()?.trim_end_matches(JSON_SPACE))?;
         self.object_from(text, object).ok().map(|object| (name, object))
     }
 

@@ -14,14 +14,14 @@ pub(super) fn object(text: &str) -> Option<ParsedObject<'_>> {
 }
 
 /// An event of a watch.
-pub(super) struct Event<'a> {
+pub(super) struct UsualEvent<'a> {
     pub(super) name: &'a str,
     pub(super) object: ParsedObject<'a>,
     pub(super) text: &'a str,
 }
 
 /// The event in `text`, which has no white space around it, and the head of its object.
-pub(super) fn event(text: &str) -> Option<Event<'_>> {
+pub(super) fn event(text: &str) -> Option<UsualEvent<'_>> {
     let (mut name, mut object) = (None, None);
     let mut scan = Scan::new(text);
     scan.fields(|scan, field| match field {
@@ -34,7 +34,7 @@ pub(super) fn event(text: &str) -> Option<Event<'_>> {
         _ => scan.pass(),
     })?;
     scan.end()?;
-    object.zip(name).map(|((object, text), name)| Event { name, object, text })
+    object.zip(name).map(|((object, text), name)| UsualEvent { name, object, text })
 }
 
 fn object_at<'a>(scan: &mut Scan<'a>) -> Option<ParsedObject<'a>> {
