@@ -35,7 +35,7 @@ struct Fields<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 impl<'de> Deserialize<'de> for Fields<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+        struct FieldName<'a>(#[serde(borrow)] Cow<'a, str>);
 
         struct Fielded;
         impl<'de> Visitor<'de> for Fielded {
@@ -47,7 +47,7 @@ impl<'de> Deserialize<'de> for Fields<'de> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
                 let mut fields = Fields::default();
-                while let Some((Name(name), value)) = map.next_entry::<Name<'de>, &'de RawValue>()? {
+                while let Some((FieldName(name), value)) = map.next_entry::<FieldName<'de>, &'de RawValue>()? {
                     fields
                         .add(name, value.get())
                         .map_err(|name| A::Error::custom(format!("the field {name:?} stands twice")))?;
