@@ -172,8 +172,8 @@ mod tests {
         std::fs::rename(&here, at.path().join("old")).expect("renamed");
         std::fs::create_dir(&here).expect("made");
         assert!(watcher.watch_only([&*here]), "it is another one");
-        watcher.due().await;
-        watcher.looked();
+        // The renaming may have been notified, or not: the watch of the old directory has ended.
+        watcher.quiet().await;
         std::fs::write(here.join("a"), "1").expect("written");
         timeout(Duration::from_mins(1), watcher.due()).await.expect("it is notified");
         assert!(watcher.is_due, "not by the poll");

@@ -50,7 +50,7 @@ impl<'de> Deserialize<'de> for Fields<'de> {
                 while let Some((FieldName(name), value)) = map.next_entry::<FieldName<'de>, &'de RawValue>()? {
                     fields
                         .add(name, value.get())
-                        .map_err(|name| A::Error::custom(format!("the field {name:?} stands twice")))?;
+                        .map_err(|name| A::Error::custom(format!("the field {name:?} appears twice")))?;
                 }
                 Ok(fields)
             }

@@ -78,7 +78,7 @@ impl Wanted {
             let place = format!("children[{index}]");
             match Child::read(text, parent, owns) {
                 Ok(child) if !seen.insert((child.kind.clone(), child.key.clone())) => {
-                    flaws.push(Flaw { place, problem: format!("{} is there twice", child.reference()) });
+                    flaws.push(Flaw { place, problem: format!("{} appears twice", child.reference()) });
                 }
                 Ok(child) => children.push(child),
                 Err(problem) => flaws.push(Flaw { place, problem: short(problem) }),
