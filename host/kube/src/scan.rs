@@ -2,8 +2,8 @@
 //!
 //! Whatever else is met, the answer is `None`, and the caller reads the text from its beginning with serde, which alone
 //! says what an unusual text means and what is wrong with a bad one. So nothing here may accept what serde refuses, nor
-//! read it differently. This pays for itself because most of an object is passed over only to see that it is JSON, which
-//! takes serde three times as long.
+//! read it differently. This pays for itself because most of an object is passed over only to see that it is JSON,
+//! which takes serde three times as long.
 
 /// Brackets that may be open at a time in a value that is passed over: there is a bit for each, and one is needed
 /// for the end. Kubernetes' own objects have some twenty levels.
@@ -248,8 +248,9 @@ fn after_digits(mut rest: &[u8]) -> &[u8] {
 /// `bytes` from the first one that a string does not have as it stands: a quote, a backslash or a control character.
 #[inline]
 fn from_special(mut bytes: &[u8]) -> &[u8] {
-    // Eight bytes at a time (Mycroft's test for a zero byte, as serde_json has it): the top bit of each byte says whether it
-    // is less than 0x20, or equals the one that it was compared with. What a byte borrows makes only later ones wrong.
+    // Eight bytes at a time (Mycroft's test for a zero byte, as serde_json has it): the top bit of each byte says
+    // whether it is less than 0x20, or equals the one that it was compared with. What a byte borrows makes only later
+    // ones wrong.
     const ONES: u64 = u64::MAX / 0xFF;
     const QUOTES: u64 = ONES * b'"' as u64;
     const BACKSLASHES: u64 = ONES * b'\\' as u64;

@@ -1,8 +1,8 @@
 //! Parses the server's JSON text into an [`Object`]: its header, and the text without `managedFields`.
 //!
 //! This is the hot path of every list and watch. It reads the header through borrowed fields, shares what objects have
-//! in common, builds no tree, and keeps every byte outside `managedFields` as the server sent it. What is written as API
-//! servers write it is read by `head`, everything else by serde.
+//! in common, builds no tree, and keeps every byte outside `managedFields` as the server sent it. What is written as
+//! API servers write it is read by `head`, everything else by serde.
 
 mod head;
 
@@ -202,8 +202,8 @@ impl ObjectParser {
         self.object_from(text, object).ok().map(|object| (name, object))
     }
 
-    /// The same as [`Self::object`] of an object that says that it is of this kind, has this `name`, and is not being deleted. None: it is
-    /// another.
+    /// The same as [`Self::object`] of an object that says that it is of this kind, has this `name`, and is not being
+    /// deleted. None: it is another.
     pub(crate) fn living(&mut self, text: &str, name: &str) -> Result<Option<Object>, ParseError> {
         let text = text.trim();
         let top = top(text)?;

@@ -20,7 +20,7 @@ pub(crate) struct RightsCheck {
 }
 
 /// The rules that the user has in one namespace.
-struct HeldRules {
+struct AccountRules {
     rules: Vec<RoleRule>,
     incomplete: bool,
 }
@@ -36,7 +36,10 @@ pub(crate) async fn check(reviews: &OwnReviews, expected: &Rights, home: &str) -
     for namespace in namespaces {
         let rules = reviews.rules(&namespace).await?;
         let incomplete = rules.incomplete;
-        held.insert(namespace, HeldRules { rules: rules.resource_rules.into_iter().map(rule).collect(), incomplete });
+        held.insert(
+            namespace,
+            AccountRules { rules: rules.resource_rules.into_iter().map(rule).collect(), incomplete },
+        );
     }
     let mut missing = BTreeSet::new();
     for question in questions(expected) {
@@ -55,10 +58,10 @@ pub(crate) async fn check(reviews: &OwnReviews, expected: &Rights, home: &str) -
 /// all.
 async fn has(
     reviews: &OwnReviews,
-    held: &BTreeMap<String, HeldRules>,
+    held: &BTreeMap<String, AccountRules>,
     question: &RightsQuestion,
 ) -> Result<bool, ReviewError> {
-    let may_be = |held: &HeldRules| held.incomplete || question.is_allowed_by(&held.rules);
+    let may_be = |held: &AccountRules| held.incomplete || question.is_allowed_by(&held.rules);
     let namespace = match &question.scope {
         RightsScope::Namespace(namespace) => match held.get(namespace) {
             Some(held) if !may_be(held) => return Ok(false),
