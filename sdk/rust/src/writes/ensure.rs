@@ -33,7 +33,7 @@ impl Ensured {
 }
 
 /// Creates the object if the cache has none, or else sends the smallest merge patch that brings its fields about, or
-/// nothing if they are there. The kind must be watched.
+/// nothing if they are there. The kind must be watched, and whole: fields that a projection hides differ each time.
 ///
 /// Prefer [`apply`](super::apply): it also removes the fields that the plugin applied before and no longer wants, and
 /// two writers of one field find out about each other. `ensure` costs the server less, as a create is cheaper than an
@@ -42,9 +42,9 @@ impl Ensured {
 /// - A field that is left out of `object` stays as it is. Null removes a field.
 /// - A list is the plugin's as a whole. It is as desired if it has as many elements, and each has the desired fields.
 ///   An element that is written keeps its other fields if it has the same `name` as the one in its place.
-/// - Owners and finalizers are added to those of others. An object that another controller owns is an error with reason
-///   [`AlreadyExists`](ApiReason::AlreadyExists). To own the object, put an
-///   [`OwnerReference`](crate::OwnerReference) into it.
+/// - Owners and finalizers are added to those of others; null in their place removes all. To own the object, put an
+///   [`OwnerReference`](crate::OwnerReference) to the controller into it: then an object of another controller is an
+///   error with reason [`AlreadyExists`](ApiReason::AlreadyExists). Without one, the object is patched whoever owns it.
 /// - `status` is not compared: write it with [`apply_status`](super::apply_status).
 /// - Write values as the server stores them. A quantity of `0.5` is stored as `500m`, and differs each time.
 ///
