@@ -171,7 +171,7 @@ pub fn chained(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// As [`Self::chained`], with deceptive characters escaped: errors quote untrusted text.
+/// As [`chained`], with deceptive characters escaped: errors quote untrusted text.
 pub fn explained(error: &(dyn std::error::Error + 'static)) -> String {
     let text = chained(error);
     match deceptive::escape(&text) {

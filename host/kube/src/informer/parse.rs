@@ -117,17 +117,25 @@ struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 struct Pairs<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Pairs<'a> {
-    fn set(&mut self, key: Cow<'a, str>, value: Cow<'a, str>) {
-        let Self(pairs) = self;
+    fn add(&mut self, key: Cow<'a, str>, value: Cow<'a, str>) {
+        self.0.push((key, value));
+    }
+
+    /// The same, sorted. All at once: a lying server may send any number in the worst order.
+    fn sorted(mut self) -> Self {
+        let Self(pairs) = &mut self;
         // Servers send them sorted.
-        if pairs.last().is_none_or(|(last, _)| *last < key) {
-            pairs.push((key, value));
-            return;
+        if !pairs.is_sorted_by(|(one, _), (next, _)| one < next) {
+            pairs.sort_by(|(one, _), (other, _)| one.cmp(other));
+            pairs.dedup_by(|(key, value), (earlier, kept)| {
+                let is_same = key == earlier;
+                if is_same {
+                    *kept = std::mem::take(value);
+                }
+                is_same
+            });
         }
-        match pairs.binary_search_by(|(other, _)| other.cmp(&key)) {
-            Ok(at) => pairs[at].1 = value,
-            Err(at) => pairs.insert(at, (key, value)),
-        }
+        self
     }
 }
 
@@ -149,9 +157,9 @@ impl<'de> Visitor<'de> for PairsVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs<'de>, A::Error> {
         let mut pairs = Pairs::default();
         while let Some((Borrowed(key), Borrowed(value))) = map.next_entry()? {
-            pairs.set(key, value);
+            pairs.add(key, value);
         }
-        Ok(pairs)
+        Ok(pairs.sorted())
     }
 }
 

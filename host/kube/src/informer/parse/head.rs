@@ -76,10 +76,10 @@ fn labels<'a>(scan: &mut Scan<'a>) -> Option<Pairs<'a>> {
     let mut labels = Pairs::default();
     scan.fields(|scan, name| {
         let value = scan.string()?;
-        labels.set(Cow::Borrowed(name), Cow::Borrowed(value));
+        labels.add(Cow::Borrowed(name), Cow::Borrowed(value));
         Some(())
     })?;
-    Some(labels)
+    Some(labels.sorted())
 }
 
 fn owners<'a>(scan: &mut Scan<'a>) -> Option<Vec<ParsedOwner<'a>>> {
@@ -161,6 +161,17 @@ mod tests {
                 assert_eq!((event.name, event.text, Some(event.object)), ("ADDED", &*text, by_serde(&text)), "{line}");
             }
         }
+    }
+
+    /// By insertions into a sorted list these would take minutes.
+    #[test]
+    fn very_many_labels_in_the_worst_order_are_read_in_no_time() {
+        let labels: Vec<_> = (0..200_000).rev().map(|number| format!("\"{number:06}\":\"v\"")).collect();
+        let text = format!(r#"{{"metadata":{{"labels":{{{},"000007":"last"}}}}}}"#, labels.join(","));
+        let read = object(&text).expect("an object");
+        assert_eq!(Some(&read), by_serde(&text).as_ref());
+        let Pairs(pairs) = read.metadata.and_then(|metadata| metadata.labels).expect("labels");
+        assert_eq!((pairs.len(), &*pairs[7].1), (labels.len(), "last"));
     }
 
     #[test]
