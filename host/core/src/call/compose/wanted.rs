@@ -369,7 +369,7 @@ mod tests {
             Wanted::read(&answer, &parent(), &owns()).unwrap_or_else(|flaws| panic!("{name}: {flaws:?}"));
         }
         assert!(flaw(map(json!({"name": "x", "generateName": "x-"}))).contains("same name each time"));
-        assert!(flaw(map(json!({"name": "good"}))).contains("there twice"));
+        assert!(flaw(map(json!({"name": "good"}))).contains("appears twice"));
         let parent = flaw(json!({
             "apiVersion": "apps.kubedojo.io/v1beta1", "kind": "WebApp", "metadata": {"name": "shop"},
         }));
