@@ -4,4 +4,4 @@ pub(crate) mod played;
 pub(crate) mod played_events;
 pub(crate) mod stage;
 pub(crate) mod switch;
-mod told;
+pub(crate) mod told;

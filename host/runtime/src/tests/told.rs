@@ -66,7 +66,8 @@ impl Service<Request<Body>> for Noted {
     }
 }
 
-async fn plugin() -> Arc<Plugin> {
+/// The WebApp plugin.
+pub(crate) async fn plugin() -> Arc<Plugin> {
     let sandbox = Sandbox::new(SandboxOptions::in_one_thread()).expect("a sandbox");
     let plugins = std::env::var_os("WINDLASS_PLUGIN_DIR").map_or_else(|| root().join("target/plugins"), Into::into);
     sandbox.load(&plugins.join("webapp.wasm")).await.expect("`make plugins` has built it")

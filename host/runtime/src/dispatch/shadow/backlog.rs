@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use windlass_core::object::ObjectKey;
 
-use super::ledger::ShadowLedger;
 use super::noted::NotedCall;
 
 /// The most calls that wait. The current version is never kept waiting: what comes beyond that is not compared.
@@ -50,21 +49,14 @@ impl Backlog {
         true
     }
 
-    /// Waits for the next call that was noted for the version with `ledger`, and drops those of other versions: the
-    /// current version may go on noting for a version that has been replaced. Cancel-safe.
-    pub(crate) async fn next(&self, ledger: &Arc<ShadowLedger>) -> NotedCall {
+    /// Waits for the next call. Cancel-safe.
+    pub(crate) async fn next(&self) -> NotedCall {
         loop {
             match self.pop() {
-                Some(call) if Arc::ptr_eq(&call.ledger, ledger) => return call,
-                Some(_) => {}
+                Some(call) => return call,
                 None => self.added.notified().await,
             }
         }
-    }
-
-    /// Forgets all calls.
-    pub(crate) fn clear(&self) {
-        *self.lock() = WaitingCalls::default();
     }
 
     fn pop(&self) -> Option<NotedCall> {
@@ -88,6 +80,7 @@ mod tests {
     use windlass_core::queue::outcome::CallResult;
     use windlass_wasm::{CallLimits, Called};
 
+    use super::super::ledger::ShadowLedger;
     use super::super::noted::CallNotes;
     use super::*;
     use crate::tests::played;
@@ -106,8 +99,8 @@ mod tests {
         )
     }
 
-    fn next(backlog: &Backlog, ledger: &Arc<ShadowLedger>) -> Option<(String, u32)> {
-        let call = backlog.next(ledger).now_or_never()?;
+    fn next(backlog: &Backlog) -> Option<(String, u32)> {
+        let call = backlog.next().now_or_never()?;
         Some((call.request.key.to_string(), call.request.attempt))
     }
 
@@ -117,20 +110,9 @@ mod tests {
         for (name, attempt) in [("a", 1), ("b", 1), ("a", 2)] {
             assert!(backlog.offer(call(&version, name, attempt)));
         }
-        assert_eq!(next(&backlog, &version), Some(("prod/a".to_owned(), 2)));
-        assert_eq!(next(&backlog, &version), Some(("prod/b".to_owned(), 1)));
-        assert_eq!(next(&backlog, &version), None);
-    }
-
-    #[test]
-    fn calls_noted_for_a_replaced_version_are_dropped_and_no_others() {
-        let (backlog, replaced, version) = (Backlog::default(), Arc::default(), Arc::default());
-        for (of, name) in [(&replaced, "a"), (&version, "b"), (&replaced, "c"), (&version, "d")] {
-            assert!(backlog.offer(call(of, name, 1)));
-        }
-        assert_eq!(next(&backlog, &version), Some(("prod/b".to_owned(), 1)));
-        assert_eq!(next(&backlog, &version), Some(("prod/d".to_owned(), 1)));
-        assert_eq!(next(&backlog, &replaced), None);
+        assert_eq!(next(&backlog), Some(("prod/a".to_owned(), 2)));
+        assert_eq!(next(&backlog), Some(("prod/b".to_owned(), 1)));
+        assert_eq!(next(&backlog), None);
     }
 
     #[test]
@@ -141,9 +123,7 @@ mod tests {
         }
         assert!(!backlog.offer(call(&version, "one-more", 1)));
         assert!(backlog.offer(call(&version, "7", 2)), "it takes the place of its own");
-        assert_eq!(next(&backlog, &version), Some(("prod/0".to_owned(), 1)));
+        assert_eq!(next(&backlog), Some(("prod/0".to_owned(), 1)));
         assert!(backlog.offer(call(&version, "one-more", 1)));
-        backlog.clear();
-        assert_eq!(next(&backlog, &version), None);
     }
 }

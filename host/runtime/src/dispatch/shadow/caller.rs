@@ -36,36 +36,21 @@ pub(crate) struct ShadowCaller {
 }
 
 impl ShadowCaller {
-    /// Makes the calls of whichever version is the next one, for ever.
+    /// Makes the calls that were noted for the version that is the next one at the time, for ever.
     pub(crate) async fn run(&self) {
         let mut next = self.next.clone();
         loop {
+            let call = self.backlog.next().await;
+            // Read after the call was taken: a version that a call was noted for is this one, or has been replaced.
             let version = next.borrow_and_update().clone();
-            let work = async {
-                if let Some(version) = version {
-                    return self.work(&version).await;
-                }
-                self.backlog.clear();
-                std::future::pending::<()>().await;
-            };
+            let Some(version) = version.filter(|version| Arc::ptr_eq(&version.ledger, &call.ledger)) else { continue };
+            let callee = (self.callee)(version.plugin.clone());
             tokio::select! {
                 biased;
-                changed = next.changed() => {
-                    if changed.is_err() {
-                        // There will never be another.
-                        return std::future::pending().await;
-                    }
-                }
-                () = work => {}
+                // Nobody reads what a replaced version's ledger says.
+                _ = next.changed() => {}
+                () = self.shadow(&version, &*callee, call) => {}
             }
-        }
-    }
-
-    async fn work(&self, next: &NextVersion) {
-        let callee = (self.callee)(next.plugin.clone());
-        loop {
-            let call = self.backlog.next(&next.ledger).await;
-            self.shadow(next, &*callee, call).await;
         }
     }
 
@@ -166,4 +151,95 @@ fn unlike<'a>(
     let is_alike = current.len() == next.len() && next.iter().all(|ask| times(ask, &current) == times(ask, &next));
     let text = || format!("{} → {}, which are not the same", current.len(), next.len());
     (!is_alike).then(|| IntentDifference { about: what.to_owned(), text: text() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+    use std::time::Duration;
+
+    use tokio::sync::{mpsc, oneshot, watch};
+    use tokio_util::sync::CancellationToken;
+    use windlass_core::budget::fair::Fair;
+    use windlass_core::call::ports::{Absent, ReadingPort};
+    use windlass_core::object::ObjectKey;
+    use windlass_core::secret::confidential::Confidential;
+    use windlass_wasm::CallLimits;
+
+    use super::super::noted::CallNotes;
+    use super::super::{ShadowLedger, Shadows};
+    use super::*;
+    use crate::observe::metrics::HostMetrics;
+    use crate::tests::{played, told};
+
+    /// A plugin that reports each call, and answers when the test lets it.
+    struct Held(mpsc::UnboundedSender<(ObjectKey, oneshot::Sender<()>)>);
+
+    impl Reconcile for Held {
+        fn reconcile<'a>(&'a self, call: Call<'a>) -> futures::future::BoxFuture<'a, Called> {
+            Box::pin(async move {
+                let (answer, answered) = oneshot::channel();
+                self.0.send((call.request.key, answer)).expect("the test listens");
+                answered.await.expect("the test answers");
+                Called::made(CallResult::Done, Duration::ZERO)
+            })
+        }
+    }
+
+    fn version(plugin: &Arc<Plugin>) -> NextVersion {
+        let configured = watch::channel(Some(Confidential::from("{}"))).1;
+        let share = Fair::new(1, 8).share(NonZeroU32::MIN);
+        let live = ReadingPort::new(Arc::new(Absent));
+        let following = CancellationToken::new().drop_guard();
+        NextVersion::new(plugin.clone(), configured, share, live, Arc::default(), following)
+    }
+
+    fn noted(ledger: &Arc<ShadowLedger>, name: &str) -> NotedCall {
+        let (mut request, context) = played::call(None);
+        request.key = ObjectKey::namespaced("prod", name);
+        let context = Arc::into_inner(context).expect("nobody else has it");
+        let ended = Called::made(CallResult::Done, Duration::ZERO);
+        NotedCall::new(ledger.clone(), request, context, CallLimits::default(), CallNotes::default(), ended)
+    }
+
+    #[tokio::test]
+    async fn a_replaced_versions_calls_are_dropped_and_its_successors_are_made() {
+        let (plugin, name, shadows) = (told::plugin().await, Arc::from("a"), Shadows::default());
+        let (calls, mut called) = mpsc::unbounded_channel();
+        let caller = ShadowCaller {
+            backlog: Arc::default(),
+            next: shadows.of(&name),
+            reads: Arc::new(Absent),
+            callee: Box::new(move |_| Box::new(Held(calls.clone()))),
+            status: ControllerStatus::unlisted(&name, "a", 1, HostMetrics::new().controller("a", "a")),
+        };
+        let [replaced, current, last] = [(); 3].map(|()| version(&plugin));
+        let [old, new, newest] = [&replaced, &current, &last].map(|version| version.ledger.clone());
+        let backlog = caller.backlog.clone();
+        let test = async {
+            shadows.set(&name, Some(replaced));
+            assert!(backlog.offer(noted(&old, "begun")) && backlog.offer(noted(&old, "waiting")));
+            let (key, unanswered) = called.recv().await.expect("a call");
+            assert_eq!(key.name, "begun".into());
+            // Both before the caller sees that there is another version.
+            shadows.set(&name, Some(current));
+            assert!(backlog.offer(noted(&new, "first")));
+            let (key, answer) = called.recv().await.expect("a call");
+            assert_eq!(key.name, "first".into());
+            assert!(unanswered.is_closed(), "the call of the replaced version has ended");
+            answer.send(()).expect("it waits");
+            new.agrees(1, Duration::ZERO).await;
+            shadows.set(&name, None);
+            assert!(backlog.offer(noted(&new, "late")));
+            shadows.set(&name, Some(last));
+            assert!(backlog.offer(noted(&newest, "last")));
+            assert_eq!(called.recv().await.expect("a call").0.name, "last".into());
+        };
+        tokio::select! {
+            () = caller.run() => unreachable!("it runs for ever"),
+            () = test => {}
+        }
+        let compared = [old, new].map(|ledger| ledger.to_json()["calls"]["agreeing"].clone());
+        assert_eq!(compared, [0, 1].map(serde_json::Value::from));
+    }
 }
