@@ -50,7 +50,7 @@ use windlass_core::queue::outcome::Retry;
 use windlass_core::queue::trigger::Triggers;
 use windlass_core::rights::principal::Principal;
 use windlass_core::write::settle::{self, Hold};
-use windlass_wasm::{CallLimits, CpuTime, Request};
+use windlass_wasm::{CallLimits, Request};
 
 use crate::dispatch::call_gate::CallGate;
 use crate::dispatch::call_record::CallRecord;
@@ -284,9 +284,6 @@ impl Dispatch {
         tracing::trace!(target: LOG, triggers = %context.triggers, "begins");
         let started = Instant::now();
         let _active = self.status.call(key);
-        // What the host does for the call on this thread is the plugin's to pay for, too: what a composing one
-        // observes.
-        let work = CpuTime::default();
         let call = self.callee.plugin.reconcile(Call {
             request,
             ports: &self.callee.ports,
@@ -294,10 +291,9 @@ impl Dispatch {
             limits: self.callee.limits.clone(),
             round: pass.round(),
         });
-        let called = work.metered(call).await;
-        let cpu = called.cpu.max(work.used());
-        self.status.used(cpu);
-        self.permits.finish(permit, cpu, started.elapsed());
+        let called = call.await;
+        self.status.used(called.cpu);
+        self.permits.finish(permit, called.cpu, started.elapsed());
         if called.made {
             self.status.called(started.elapsed(), &context.trace_id);
         }

@@ -19,7 +19,7 @@ use windlass_core::call::ports::{CallContext, EventType, Ports};
 use windlass_core::object::Object;
 use windlass_core::object::finalizer;
 use windlass_core::queue::outcome::{CallResult, Failure};
-use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Customized, Plugin, Request};
+use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, CpuTime, Customized, Plugin, Request};
 
 use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::dispatch::spans::{self, RUN};
@@ -77,7 +77,13 @@ pub(crate) struct Composite<P> {
 impl<P: Compose> Reconcile for Composite<P> {
     fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called> {
         let Call { request, ports, context, limits, .. } = call;
-        self.run(request, ports, context, limits).boxed()
+        async move {
+            // The host's work for the parent on this thread is part of what the plugin pays for.
+            let work = CpuTime::default();
+            let called = work.metered(self.run(request, ports, context, limits)).await;
+            Called { cpu: called.cpu.max(work.used()), ..called }
+        }
+        .boxed()
     }
 }
 
@@ -284,5 +290,48 @@ fn result(applied: Vec<Applied>, mut failures: Vec<Failure>, requeue_after: Opti
     match requeue_after.into_iter().chain(unseen).min() {
         Some(after) => CallResult::RequeueAfter(after),
         None => CallResult::Done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use windlass_core::call::ports::Absent;
+    use windlass_core::queue::breaker::BreakerRound;
+
+    use super::*;
+    use crate::dispatch::route::Stores;
+    use crate::tests::played;
+
+    /// Its caller works for a while, and reports no processor time of the guest.
+    struct BusyHost;
+
+    impl Compose for BusyHost {
+        fn compose(&self, _: CompositionRequest, _: Arc<CallContext>, _: CallLimits) -> BoxFuture<'_, Composed> {
+            async {
+                let began = Instant::now();
+                while began.elapsed() < Duration::from_millis(5) {
+                    std::hint::spin_loop();
+                }
+                let answer = Err(CallResult::Failed(vec![Failure::Terminal("no answer".to_owned())]));
+                Composed { answer, cpu: Duration::ZERO, left: Duration::ZERO, held: None }
+            }
+            .boxed()
+        }
+
+        fn customize(&self, _: Request, _: Arc<CallContext>, _: CallLimits) -> BoxFuture<'_, Customized> {
+            unreachable!("no watch is customized")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_composer_pays_for_the_hosts_work_for_its_parent() {
+        let observed_state = ObservedState { primaries: Stores::default(), owned: vec![], related: vec![] };
+        let composite = Composite { plugin: BusyHost, observed_state, finalizes: false };
+        let (request, context) = played::call(Some(played::object("1", "{}", false)));
+        let (ports, round) = (Absent::ports(), BreakerRound::default());
+        let call = Call { request, ports: &ports, context, limits: CallLimits::default(), round };
+        assert!(composite.reconcile(call).await.cpu > Duration::ZERO);
     }
 }
