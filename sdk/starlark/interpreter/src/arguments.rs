@@ -8,6 +8,7 @@ use starlark::values::tuple::TupleRef;
 use starlark::values::{Heap, Value};
 use windlass_sdk::bindings::windlass::plugin::types::{ObjectKind, ObjectRef};
 
+use crate::options;
 use crate::values::to_json;
 
 /// A mistake of the script's, which gets the place where it was made.
@@ -198,6 +199,8 @@ impl<'v> Options<'v> {
 
     /// Refuses what no one has taken.
     pub(crate) fn end(self) -> starlark::Result<()> {
+        // What is found wrong while the script is read must be what is refused here.
+        debug_assert!(options::of(self.function).is_none_or(|known| known == self.known), "{}", self.function);
         match self.given.first() {
             None => Ok(()),
             Some((name, _)) if self.known.is_empty() => {

@@ -1,18 +1,24 @@
-//! Finds what a script takes of the host's interfaces that they do not have, such as `writes.aply`. Starlark itself
-//! finds that only when the line runs, which may be in a cluster, on the day that something fails.
+//! Finds what a script takes of the host's interfaces that they do not have, such as `writes.aply`, and arguments that
+//! its functions do not have, such as `forse = True`. Starlark itself finds that only when the line runs, which may be
+//! in a cluster, on the day that something fails.
 
 use std::collections::BTreeSet;
 
 use starlark::codemap::Span;
+use starlark::docs::{DocItem, DocMember};
 use starlark::environment::Globals;
 use starlark::syntax::AstModule;
-use starlark::syntax::ast::{AssignTarget, AssignTargetP, AstExpr, AstParameter, AstStmt, ClauseP, ExprP, StmtP};
+use starlark::syntax::ast::{
+    ArgumentP, AssignTarget, AssignTargetP, AstArgument, AstExpr, AstParameter, AstStmt, ClauseP, ExprP, StmtP,
+};
 use starlark::values::Heap;
 
 use crate::arguments::wrong;
+use crate::options;
 use crate::script::FILE;
 
-/// Refuses the first attribute that the interface of its name does not have.
+/// Refuses the first attribute that the interface of its name does not have, and the first argument that its function
+/// does not have.
 pub(crate) fn check(script: &AstModule, globals: &Globals, heap: Heap<'_>) -> starlark::Result<()> {
     let mut seen = Seen::default();
     seen.statement(script.statement());
@@ -32,7 +38,58 @@ pub(crate) fn check(script: &AstModule, globals: &Globals, heap: Heap<'_>) -> st
         let has = value.dir_attr().join("`, `");
         return Err(wrong(format!("{FILE}:{line}:{column}: `{name}` has no `{attribute}`. It has `{has}`")));
     }
+    for call in &seen.calls {
+        if seen.own.contains(call.root()) {
+            continue;
+        }
+        let Some(known) = call.arguments_of(globals, heap) else { continue };
+        let Some((name, span)) = call.named.iter().find(|(name, _)| !known.contains(name)) else { continue };
+        let place = script.file_span(*span).resolve_span().begin;
+        let (line, column, function) = (place.line + 1, place.column + 1, call.function());
+        let has = if known.is_empty() { "it has none".to_owned() } else { format!("there are: {}", known.join(", ")) };
+        return Err(wrong(format!("{FILE}:{line}:{column}: {function} has no option `{name}`; {has}")));
+    }
     Ok(())
+}
+
+/// A call with arguments by name.
+struct Call {
+    /// The interface that the function is of. `None`: of none.
+    interface: Option<String>,
+    name: String,
+    named: Vec<(String, Span)>,
+}
+
+impl Call {
+    /// The name that the script may give to something of its own.
+    fn root(&self) -> &str {
+        self.interface.as_ref().unwrap_or(&self.name)
+    }
+
+    fn function(&self) -> String {
+        match &self.interface {
+            Some(interface) => format!("{interface}.{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    /// The arguments that can be given by name. `None`: any can, or it is no function that a script finds.
+    fn arguments_of(&self, globals: &Globals, heap: Heap<'_>) -> Option<Vec<String>> {
+        if let Some(known) = options::of(&self.function()) {
+            return Some(known.iter().map(|&name| name.to_owned()).collect());
+        }
+        let (_, root) = globals.iter().find(|(known, _)| *known == self.root())?;
+        let function = match &self.interface {
+            Some(_) => root.to_value().get_attr(&self.name, heap).ok()??,
+            None => root.to_value(),
+        };
+        let DocItem::Member(DocMember::Function(function)) = function.documentation() else { return None };
+        let parameters = function.params;
+        if parameters.kwargs.is_some() {
+            return None;
+        }
+        Some(parameters.pos_or_named.into_iter().chain(parameters.named_only).map(|it| it.name).collect())
+    }
 }
 
 /// The names in a script.
@@ -40,6 +97,7 @@ pub(crate) fn check(script: &AstModule, globals: &Globals, heap: Heap<'_>) -> st
 struct Seen {
     /// A name, the attribute that is read of it, and where.
     attributes: Vec<(String, String, Span)>,
+    calls: Vec<Call>,
     /// The names that the script gives to something of its own, anywhere.
     own: BTreeSet<String>,
 }
@@ -68,6 +126,7 @@ impl Seen {
                     self.attributes.push((name.node.ident.clone(), attribute.node.clone(), attribute.span));
                 }
             }
+            ExprP::Call(of, arguments) => self.call(of, &arguments.args),
             ExprP::Lambda(lambda) => self.parameters(&lambda.params),
             ExprP::ListComprehension(_, first, more) | ExprP::DictComprehension(_, first, more) => {
                 self.target(&first.var.node);
@@ -80,6 +139,22 @@ impl Seen {
             _ => {}
         }
         expression.node.visit_expr(|inner| self.expression(inner));
+    }
+
+    fn call(&mut self, of: &AstExpr, arguments: &[AstArgument]) {
+        let (interface, name) = match &of.node {
+            ExprP::Identifier(name) => (None, &name.node.ident),
+            ExprP::Dot(of, name) => match &of.node {
+                ExprP::Identifier(interface) => (Some(interface.node.ident.clone()), &name.node),
+                _ => return,
+            },
+            _ => return,
+        };
+        let named = arguments.iter().filter_map(|argument| match &argument.node {
+            ArgumentP::Named(name, _) => Some((name.node.clone(), name.span)),
+            _ => None,
+        });
+        self.calls.push(Call { interface, name: name.clone(), named: named.collect() });
     }
 
     fn parameters(&mut self, parameters: &[AstParameter]) {

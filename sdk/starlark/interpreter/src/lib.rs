@@ -20,6 +20,7 @@ mod entry;
 mod failures;
 mod kind;
 mod nesting;
+mod options;
 mod relations;
 mod script;
 mod stack;

@@ -44,7 +44,7 @@ fn an_unreadable_script_is_reported_with_its_place() {
         ("load(\"lib.star\", \"helper\")\n", "plugin.star:3:1: `load` is not allowed"),
         ("x = 1 + \"1\"\n", "plugin.star:3:5: Operation `+` not supported"),
         ("x = clock.now()\n", "plugin.star:3:5: clock.now answers within a call only"),
-        ("x = writes.apply({}, forse = True)\n", "plugin.star:3:5: writes.apply answers within a call only"),
+        ("x = writes.apply({}, force = True)\n", "plugin.star:3:5: writes.apply answers within a call only"),
         ("fail(\"on purpose\")\n", "plugin.star:3:1: on purpose"),
         (
             "def turn(n):\n    return turn(n + 1)\n\nturn(0)\n",
@@ -59,7 +59,7 @@ fn an_unreadable_script_is_reported_with_its_place() {
 }
 
 #[test]
-fn what_an_interface_does_not_have_is_refused_with_its_place() {
+fn functions_and_options_that_do_not_exist_are_refused_with_their_place() {
     for (text, says) in [
         ("def reconcile(request):\n    writes.aply({})\n", "plugin.star:4:12: `writes` has no `aply`. It has `apply`"),
         ("x = [lambda: log.inform(\"a\")]\n", "plugin.star:3:18: `log` has no `inform`. It has"),
@@ -69,7 +69,27 @@ fn what_an_interface_does_not_have_is_refused_with_its_place() {
         let said = refused(&with(&format!("{text}{RECONCILE}")));
         assert!(said.starts_with(says), "{text}: {said}");
     }
+    for (text, says) in [
+        (
+            "def f():\n    writes.apply({}, force = True, forse = True)\n",
+            "plugin.star:4:36: writes.apply has no option `forse`; there are: subresource, parent,",
+        ),
+        (
+            "def f():\n    return [event(\"a\", reasn = \"b\")]\n",
+            "plugin.star:4:24: event has no option `reasn`; there",
+        ),
+        (
+            "def f():\n    errors.transient(\"a\", after = 1)\n",
+            "plugin.star:4:27: errors.transient has no option `after`",
+        ),
+    ] {
+        let said = refused(&with(&format!("{text}{RECONCILE}")));
+        assert!(said.starts_with(says), "{text}: {said}");
+    }
     for own in [
+        "def f():\n    log.info(\"a\", whatever = 1)\n",
+        "def event(reasn):\n    return reasn\n\nx = event(reasn = 1)\n",
+        "def f():\n    return struct(b = sorted([1], reverse = True), c = dict(a = 1))\n",
         "def f(log):\n    return log.lines\n",
         "def f(request):\n    for cache in request.caches:\n        cache.drop()\n",
         "x = [live.name for live in []]\n",
