@@ -1,6 +1,6 @@
 // What brings the fields of an object about. Pure.
 
-import { controllerOf } from './objects.js';
+import { areEqual, controllerOf } from './objects.js';
 
 /** The fields of `metadata` that the server sets. */
 const SET_BY_SERVER = ['uid', 'resourceVersion', 'generation', 'creationTimestamp', 'managedFields'];
@@ -73,7 +73,7 @@ function shows(has, wanted) {
   if (Array.isArray(wanted)) {
     return Array.isArray(has) && has.length === wanted.length && wanted.every((element, place) => shows(has[place], element));
   }
-  return has === wanted;
+  return areEqual(has, wanted);
 }
 
 function areNamedAlike(has, wanted) {

@@ -4,9 +4,10 @@ import { test } from 'node:test';
 import { ownerReference, writes } from 'windlass';
 import { TestHost } from 'windlass/testing';
 import { otherController, patchOf, versionOf } from '../src/ensure.js';
+import { parse } from '../src/json.js';
 
 /** The same for the tests of all SDKs. */
-const CASES = JSON.parse(readFileSync(new URL('../../cases/ensure.json', import.meta.url), 'utf8'));
+const CASES = parse(readFileSync(new URL('../../cases/ensure.json', import.meta.url), 'utf8'));
 
 const map = (data) => ({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'm', namespace: 'prod' }, data });
 const target = { apiVersion: 'v1', kind: 'ConfigMap', namespace: 'prod', name: 'm' };

@@ -8,7 +8,7 @@ use super::{Written, create, merge};
 use crate::error::{ApiError, ApiReason, Error, JsonError};
 use crate::json;
 use crate::native::cache as host;
-use crate::object::ObjectRef;
+use crate::object::{ObjectRef, are_equal};
 
 /// The fields of `metadata` that the server sets.
 const SET_BY_SERVER: [&str; 5] = ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"];
@@ -181,7 +181,7 @@ fn shows(has: &Value, wanted: &Value) -> bool {
         (Value::Array(has), Value::Array(wanted)) => {
             has.len() == wanted.len() && has.iter().zip(wanted).all(|(has, wanted)| shows(has, wanted))
         }
-        _ => has == wanted,
+        _ => are_equal(has, wanted),
     }
 }
 
