@@ -163,10 +163,21 @@ windlass_json *windlass_ensure_patch(const windlass_json *cached, const windlass
     return patch->count > 0 ? patch : NULL;
 }
 
+// Whether a merge patch may undo what others have written since: it replaces lists whole, and a null removes all that is in its place.
+static bool may_undo(const windlass_json *patch) {
+    if (!windlass_json_is(patch, WINDLASS_JSON_OBJECT)) {
+        return windlass_json_is(patch, WINDLASS_JSON_ARRAY) || windlass_json_is(patch, WINDLASS_JSON_NULL);
+    }
+    windlass_json_each(member, patch) {
+        if (may_undo(member)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 windlass_text windlass_ensure_version(const windlass_json *cached, const windlass_json *patch) {
-    bool is_shared = !windlass_json_is_null(windlass_json_at(patch, "/metadata/ownerReferences"))
-                     || !windlass_json_is_null(windlass_json_at(patch, "/metadata/finalizers"));
-    return is_shared ? windlass_json_text_at(cached, "/metadata/resourceVersion") : WINDLASS_NONE;
+    return may_undo(patch) ? windlass_json_text_at(cached, "/metadata/resourceVersion") : WINDLASS_NONE;
 }
 
 static const windlass_json *controller_of(const windlass_json *object) {
@@ -242,6 +253,8 @@ const windlass_error *windlass_writes_ensure(const windlass_json *object, windla
         return NULL;
     }
     ensured->effect = WINDLASS_PATCHED;
+    // The patch must not reach a later object of this name, which may have another controller.
+    target.uid = windlass_json_text_at(cached, "/metadata/uid");
     windlass_write_options options = {.resource_version = windlass_ensure_version(cached, patch)};
     return windlass_writes_patch(&target, WINDLASS_PATCH_MERGE, patch, &options, now);
 }

@@ -58,6 +58,7 @@ WINDLASS_TEST(ensure_creates_patches_and_leaves_alone_what_the_cache_shows) {
     WINDLASS_CHECK(windlass_test_write_count() == 3);
     WINDLASS_CHECK_TEXT(windlass_test_write_at(0)->verb, "create");
     WINDLASS_CHECK_TEXT(text_of(windlass_test_write_at(2)->body), "{\"data\":{\"k\":\"w\"}}");
+    WINDLASS_CHECK(windlass_text_equal(windlass_test_write_at(2)->target.uid, windlass_json_text_at(stored(), "/metadata/uid")));
 }
 
 static windlass_json *owned_by(const char *name) {

@@ -78,6 +78,8 @@ func Ensure(object any) (Ensured, error) {
 	if patch == nil {
 		return Ensured{Effect: Unchanged, Object: json.RawMessage(read.Object)}, nil
 	}
+	// The patch must not reach a later object of this name, which may have another controller.
+	target.UID = textAt(objectAt(*cached, "metadata"), "uid")
 	change := patched(target, host.Merge, patch, []Option{IfVersion(versionOf(*cached, patch))})
 	return ensured(Patched, send(change, guest.Imports.Patch))
 }
@@ -142,17 +144,35 @@ func taken(target windlass.Ref, controller string) error {
 	}
 }
 
-// versionOf is the version that the patch is about, if it replaces a list that others write, too; empty: it does not.
+// versionOf is the version that was compared, if the patch must not reach a later one; empty if it may.
 func versionOf(cached, patch windlass.Object) string {
-	metadata := objectAt(patch, "metadata")
-	if metadata["ownerReferences"] == nil && metadata["finalizers"] == nil {
+	if patch == nil || !mayUndo(patch) {
 		return ""
 	}
 	return textAt(objectAt(cached, "metadata"), "resourceVersion")
 }
 
-// setByServer are the fields of metadata that the server sets.
-var setByServer = []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"}
+// mayUndo says whether a merge patch may undo what others have written since: it replaces lists whole, and a null removes all
+// that is in its place.
+func mayUndo(patch any) bool {
+	switch patch := patch.(type) {
+	case windlass.Object:
+		for _, value := range patch {
+			if mayUndo(value) {
+				return true
+			}
+		}
+	case []any, nil:
+		return true
+	}
+	return false
+}
+
+// setByServer are the fields of metadata that only the server sets.
+var setByServer = []string{
+	"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields",
+	"selfLink",
+}
 
 // patchOf is the merge patch that brings the fields of desired about. Nil: they are there.
 func patchOf(cached, desired windlass.Object) windlass.Object {

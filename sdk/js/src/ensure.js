@@ -11,10 +11,17 @@ export function otherController(cached, desired) {
   return has !== undefined && wants !== undefined && has.uid !== wants.uid ? `${has.kind} ${has.name}` : undefined;
 }
 
-/** The version that the patch is about, if it replaces a list that others write, too. */
+/** The version that was compared, if the patch must not reach a later one. */
 export function versionOf(cached, patch) {
-  const isShared = patch.metadata?.ownerReferences !== undefined || patch.metadata?.finalizers !== undefined;
-  return isShared ? cached.metadata.resourceVersion : undefined;
+  return mayUndo(patch) ? cached.metadata?.resourceVersion : undefined;
+}
+
+/**
+ * Whether a merge patch may undo what others have written since: it replaces lists whole, and a null removes all that is in its
+ * place.
+ */
+function mayUndo(patch) {
+  return isObject(patch) ? Object.values(patch).some(mayUndo) : patch === null || Array.isArray(patch);
 }
 
 /** The merge patch that brings the fields of `desired` about. Undefined: they are there. */

@@ -35,6 +35,7 @@ test('ensure creates, patches, and leaves alone what the cache shows', () => {
   assert.equal(effectOf(map({ k: 'w' })), 'patched');
   assert.deepEqual(host.get(target).data, { k: 'w', theirs: 'v' });
   assert.deepEqual(host.writes.map(({ op }) => op), ['create', 'patch', 'patch']);
+  assert.equal(host.writes[2].target.uid, host.get(target).metadata.uid);
 });
 
 test('ensure refuses an object of another controller', () => {

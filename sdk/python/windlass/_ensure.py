@@ -22,12 +22,19 @@ def other_controller(cached: Object, desired: Object) -> str | None:
 
 
 def version_of(cached: Object, patch: Object) -> str | None:
-    """The version that the patch is about, if it replaces a list that others write, too."""
-    metadata = patch.get("metadata") or {}
-    if metadata.get("ownerReferences") is None and metadata.get("finalizers") is None:
+    """The version that was compared, if the patch must not reach a later one."""
+    if not _may_undo(patch):
         return None
-    version: str | None = cached["metadata"].get("resourceVersion")
+    version: str | None = (cached.get("metadata") or {}).get("resourceVersion")
     return version
+
+
+def _may_undo(patch: Any) -> bool:
+    """Whether a merge patch may undo what others have written since: it replaces lists whole, and a null removes all that is in its
+    place."""
+    if isinstance(patch, dict):
+        return any(_may_undo(value) for value in patch.values())
+    return patch is None or isinstance(patch, list)
 
 
 def patch_of(cached: Object, desired: Object) -> Object | None:

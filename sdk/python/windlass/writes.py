@@ -149,6 +149,8 @@ def ensure(obj: Mapping[str, Any]) -> Ensured:
     changes = patch_of(cached, desired)
     if changes is None:
         return Ensured(cached, "unchanged")
+    # The patch must not reach a later object of this name, which may have another controller.
+    target.uid = cached["metadata"].get("uid")
     return Ensured(patch(target, changes, resource_version=version_of(cached, changes)), "patched")
 
 

@@ -66,7 +66,9 @@ pub fn ensure<T: Serialize + ?Sized>(object: &T) -> Result<Ensured, Error> {
         return Err(taken(&target, &controller).into());
     }
     let Some(patch) = patch(&cached, &desired) else { return Ok(Ensured::Unchanged(Written(text))) };
-    let mut write = merge(target, &patch);
+    // The patch must not reach a later object of this name, which may have another controller.
+    let uid = cached["metadata"]["uid"].as_str().map(str::to_owned);
+    let mut write = merge(ObjectRef { uid, ..target }, &patch);
     if let Some(version) = version(&cached, &patch) {
         write = write.if_version(version);
     }
@@ -107,11 +109,19 @@ fn taken(target: &ObjectRef, controller: &str) -> ApiError {
     }
 }
 
-/// The version that the patch is about, if it replaces a list that others write, too.
+/// The version that was compared, if the patch must not reach a later one.
 fn version(cached: &Value, patch: &Value) -> Option<String> {
-    let metadata = patch.get("metadata")?;
-    let is_shared = metadata.get("ownerReferences").is_some() || metadata.get("finalizers").is_some();
-    cached.pointer("/metadata/resourceVersion").and_then(Value::as_str).filter(|_| is_shared).map(str::to_owned)
+    let version = cached.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+    version.filter(|_| may_undo(patch)).map(str::to_owned)
+}
+
+/// Whether a merge patch may undo what others have written since: it replaces lists whole, and a null removes all that
+/// is in its place.
+fn may_undo(patch: &Value) -> bool {
+    match patch {
+        Value::Object(fields) => fields.values().any(may_undo),
+        patch => patch.is_array() || patch.is_null(),
+    }
 }
 
 /// The merge patch that brings the fields of `desired` about. None: they are there.
