@@ -39,10 +39,10 @@ void windlass_test_define_text(const char *text) {
     windlass_memory_keep(before);
 }
 
-void windlass_test_define(const char *path) {
+const char *windlass_fake_file(const char *path) {
     FILE *file = fopen(path, "rb");
     if (file == NULL) {
-        windlass_trap(windlass_concat("the test defines kinds by a file that cannot be read from the folder it runs in: ", path));
+        windlass_trap(windlass_concat("the test needs a file that cannot be read from the folder it runs in: ", path));
     }
     windlass_buffer text = {0};
     char piece[4096];
@@ -51,7 +51,11 @@ void windlass_test_define(const char *path) {
         windlass_buffer_add(&text, piece, length);
     }
     fclose(file);
-    windlass_test_define_text(windlass_buffer_text(&text).data);
+    return windlass_buffer_text(&text).data;
+}
+
+void windlass_test_define(const char *path) {
+    windlass_test_define_text(windlass_fake_file(path));
 }
 
 windlass_json *windlass_fake_schema(windlass_text api_version, windlass_text kind) {

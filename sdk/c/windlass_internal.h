@@ -47,7 +47,7 @@ windlass_text windlass_manifest_text(const windlass_manifest *manifest);
 
 // The merge patch that brings the fields of `desired` about. NULL: they are there.
 windlass_json *windlass_ensure_patch(const windlass_json *cached, const windlass_json *desired);
-// The version that the patch is about, if it replaces a list that others write, too.
+// The version that was compared, if the patch must not reach a later one.
 windlass_text windlass_ensure_version(const windlass_json *cached, const windlass_json *patch);
 // Kind and name of the controller of `cached`, if `desired` names another one.
 const char *windlass_ensure_other_controller(const windlass_json *cached, const windlass_json *desired);

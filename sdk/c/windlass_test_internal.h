@@ -62,6 +62,8 @@ bool windlass_fake_is_released(const windlass_json *object);
 
 // --- test_definitions.c ---
 
+// The text of a file. One that cannot be read from the folder that the test runs in ends the call.
+const char *windlass_fake_file(const char *path);
 // The schema of a kind; NULL: the test has not defined it.
 windlass_json *windlass_fake_schema(windlass_text api_version, windlass_text kind);
 // Puts the defaults of its kind into an object.

@@ -138,10 +138,13 @@ func equal(one, other any) bool {
 	return one == other
 }
 
-// whole is an int64 if that is the same number.
+// whole is an int64 or a uint64 if that is the same number.
 func whole(number float64) any {
 	if number >= -1<<63 && number < 1<<63 && number == float64(int64(number)) {
 		return int64(number)
+	}
+	if number >= 1<<63 && number < 1<<64 {
+		return uint64(number)
 	}
 	return number
 }

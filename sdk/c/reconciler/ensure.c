@@ -23,7 +23,8 @@ static windlass_json *without_nulls(const windlass_json *value) {
     return copy;
 }
 
-// Whether a value has all that is wanted. Null is wanted where nothing is.
+// Whether a value, which may be NULL, has all that is wanted. Null, an empty array and an object of nothing but these want nothing. An
+// empty object is wanted for itself, as `emptyDir: {}` is.
 static bool shows(const windlass_json *value, const windlass_json *wanted) {
     if (wanted->type == WINDLASS_JSON_NULL) {
         return windlass_json_is_null(value);
@@ -32,10 +33,14 @@ static bool shows(const windlass_json *value, const windlass_json *wanted) {
         return windlass_json_equal(value, wanted);
     }
     bool is_array = wanted->type == WINDLASS_JSON_ARRAY;
-    if (!windlass_json_is(value, wanted->type) || (is_array && value->count != wanted->count)) {
+    bool is_there = !windlass_json_is_null(value);
+    if (is_there && (!windlass_json_is(value, wanted->type) || (is_array && value->count != wanted->count))) {
         return false;
     }
-    const windlass_json *element = value->first;
+    if (!is_there && (is_array || wanted->count == 0)) {
+        return is_array && wanted->count == 0;
+    }
+    const windlass_json *element = is_there ? value->first : NULL;
     windlass_json_each(part, wanted) {
         if (!shows(is_array ? element : windlass_json_get_text(value, part->key), part)) {
             return false;
@@ -51,7 +56,7 @@ static void overlay(windlass_json *object, const windlass_json *wanted) {
         windlass_json *known = windlass_json_get_text(object, member->key);
         if (member->type == WINDLASS_JSON_NULL) {
             windlass_json_remove(known);
-        } else if (known != NULL && shows(known, member)) {
+        } else if (shows(known, member)) {
             continue;
         } else if (windlass_json_is(known, WINDLASS_JSON_OBJECT) && member->type == WINDLASS_JSON_OBJECT) {
             overlay(known, member);
@@ -79,10 +84,7 @@ static windlass_json *list_of(const windlass_json *known, const windlass_json *w
 
 // What a merge patch must have to make what is wanted of a value, which may be NULL. NULL: nothing.
 static windlass_json *difference(const windlass_json *value, const windlass_json *wanted) {
-    if (value == NULL) {
-        return wanted->type == WINDLASS_JSON_NULL ? NULL : without_nulls(wanted);
-    }
-    if (value->type == WINDLASS_JSON_OBJECT && wanted->type == WINDLASS_JSON_OBJECT) {
+    if (windlass_json_is(value, WINDLASS_JSON_OBJECT) && wanted->type == WINDLASS_JSON_OBJECT) {
         windlass_json *differing = windlass_empty_object();
         windlass_json_each(member, wanted) {
             windlass_json *change = difference(windlass_json_get_text(value, member->key), member);
@@ -94,6 +96,9 @@ static windlass_json *difference(const windlass_json *value, const windlass_json
     }
     if (shows(value, wanted)) {
         return NULL;
+    }
+    if (windlass_json_is_null(value)) {
+        return without_nulls(wanted);
     }
     if (value->type == WINDLASS_JSON_ARRAY && wanted->type == WINDLASS_JSON_ARRAY) {
         return list_of(value, wanted);
@@ -130,11 +135,20 @@ static windlass_json *joined(const windlass_json *known, const windlass_json *wa
 
 // The metadata that are compared: without what the server sets, and with the owners and finalizers of others.
 static windlass_json *metadata_of(const windlass_json *cached, const windlass_json *desired) {
-    static const char *const set_by_server[] = {"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"};
+    static const char *const set_by_server[] = {"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+        "deletionGracePeriodSeconds", "managedFields", "selfLink"};
     static const char *const shared[] = {"ownerReferences", "finalizers"};
     windlass_json *wanted = windlass_json_copy(desired);
     for (size_t i = 0; i < sizeof set_by_server / sizeof *set_by_server; i++) {
         windlass_json_remove(windlass_json_get(wanted, set_by_server[i]));
+    }
+    // The server stores no empty map or list in metadata.
+    for (windlass_json *next, *field = wanted->first; field != NULL; field = next) {
+        next = field->next;
+        bool is_collection = field->type == WINDLASS_JSON_OBJECT || field->type == WINDLASS_JSON_ARRAY;
+        if (is_collection && field->count == 0) {
+            windlass_json_remove(field);
+        }
     }
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
         const windlass_json *known = windlass_json_get(cached, shared[i]);
@@ -163,10 +177,21 @@ windlass_json *windlass_ensure_patch(const windlass_json *cached, const windlass
     return patch->count > 0 ? patch : NULL;
 }
 
+// Whether a merge patch may undo what others have written since: it replaces lists whole, and a null removes all that is in its place.
+static bool may_undo(const windlass_json *patch) {
+    if (!windlass_json_is(patch, WINDLASS_JSON_OBJECT)) {
+        return windlass_json_is(patch, WINDLASS_JSON_ARRAY) || windlass_json_is(patch, WINDLASS_JSON_NULL);
+    }
+    windlass_json_each(member, patch) {
+        if (may_undo(member)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 windlass_text windlass_ensure_version(const windlass_json *cached, const windlass_json *patch) {
-    bool is_shared = !windlass_json_is_null(windlass_json_at(patch, "/metadata/ownerReferences"))
-                     || !windlass_json_is_null(windlass_json_at(patch, "/metadata/finalizers"));
-    return is_shared ? windlass_json_text_at(cached, "/metadata/resourceVersion") : WINDLASS_NONE;
+    return may_undo(patch) ? windlass_json_text_at(cached, "/metadata/resourceVersion") : WINDLASS_NONE;
 }
 
 static const windlass_json *controller_of(const windlass_json *object) {
@@ -242,6 +267,8 @@ const windlass_error *windlass_writes_ensure(const windlass_json *object, windla
         return NULL;
     }
     ensured->effect = WINDLASS_PATCHED;
+    // The patch must not reach a later object of this name, which may have another controller.
+    target.uid = windlass_json_text_at(cached, "/metadata/uid");
     windlass_write_options options = {.resource_version = windlass_ensure_version(cached, patch)};
     return windlass_writes_patch(&target, WINDLASS_PATCH_MERGE, patch, &options, now);
 }

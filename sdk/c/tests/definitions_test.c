@@ -1,25 +1,12 @@
 // Kinds that a test defines: what the host refuses, fills in and collects. Run in the SDK's folder.
 
-#include <stdio.h>
-
 #include <windlass_test.h>
 
 #include "../windlass_test_internal.h"
 
 // The same for the tests of all SDKs.
 static const char *const DEFINITION = "../cases/shop.crd.yaml";
-
-static windlass_json *shared(const char *path) {
-    FILE *file = fopen(path, "rb");
-    WINDLASS_CHECK(file != NULL);
-    windlass_buffer text = {0};
-    int byte;
-    while ((byte = fgetc(file)) != EOF) {
-        windlass_buffer_add_byte(&text, (char)byte);
-    }
-    fclose(file);
-    return windlass_test_json(windlass_buffer_text(&text).data);
-}
+static const char *const MISFITS = "../cases/misfits.json";
 
 static windlass_json *shop_with(windlass_json *spec) {
     windlass_json *shop = windlass_test_json(WINDLASS_JSON(
@@ -41,7 +28,7 @@ static windlass_json *shop(void) { return windlass_test_object("example.com/v1",
 WINDLASS_TEST(an_object_that_does_not_fit_its_definition_is_refused_with_the_paths) {
     windlass_test_define(DEFINITION);
     size_t count = 0;
-    windlass_json_each(misfit, shared("../cases/misfits.json")) {
+    windlass_json_each(misfit, windlass_test_json(windlass_fake_file(MISFITS))) {
         const windlass_error *error = windlass_writes_create(shop_with(windlass_json_get(misfit, "spec")), NULL, NULL);
         WINDLASS_CHECK(windlass_is(error, WINDLASS_INVALID) && error->api.code == 422);
         const char *told = windlass_json_text(windlass_json_get(misfit, "told")).data;

@@ -1,29 +1,17 @@
 // What `windlass_writes_ensure` sends. Run in the SDK's folder.
 
-#include <stdio.h>
-
 #include <windlass_test.h>
 
-#include "../windlass_internal.h"
+#include "../windlass_test_internal.h"
 
 // The same for the tests of all SDKs.
-static windlass_json *cases(void) {
-    FILE *file = fopen("../cases/ensure.json", "rb");
-    WINDLASS_CHECK(file != NULL);
-    windlass_buffer text = {0};
-    int byte;
-    while ((byte = fgetc(file)) != EOF) {
-        windlass_buffer_add_byte(&text, (char)byte);
-    }
-    fclose(file);
-    return windlass_test_json(windlass_buffer_text(&text).data);
-}
+static const char *const CASES = "../cases/ensure.json";
 
 static const char *text_of(const windlass_json *value) { return value ? windlass_json_print(value).data : "nothing"; }
 
 WINDLASS_TEST(ensure_sends_the_smallest_patch) {
     size_t count = 0;
-    windlass_json_each(test, cases()) {
+    windlass_json_each(test, windlass_test_json(windlass_fake_file(CASES))) {
         const char *name = windlass_json_text(windlass_json_get(test, "name")).data;
         const windlass_json *cached = windlass_json_get(test, "cached");
         const windlass_json *desired = windlass_json_get(test, "desired");
@@ -70,6 +58,7 @@ WINDLASS_TEST(ensure_creates_patches_and_leaves_alone_what_the_cache_shows) {
     WINDLASS_CHECK(windlass_test_write_count() == 3);
     WINDLASS_CHECK_TEXT(windlass_test_write_at(0)->verb, "create");
     WINDLASS_CHECK_TEXT(text_of(windlass_test_write_at(2)->body), "{\"data\":{\"k\":\"w\"}}");
+    WINDLASS_CHECK(windlass_text_equal(windlass_test_write_at(2)->target.uid, windlass_json_text_at(stored(), "/metadata/uid")));
 }
 
 static windlass_json *owned_by(const char *name) {

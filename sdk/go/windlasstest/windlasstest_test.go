@@ -142,6 +142,7 @@ func TestEnsureCreatesPatchesAndLeavesAloneWhatTheCacheShows(t *testing.T) {
 	}
 	equal(t, "the writes", verbs, []string{"create", "patch", "patch"})
 	equal(t, "the patch", host.Writes()[2].Body, object{"data": object{"k": "w"}})
+	equal(t, "the incarnation", host.Writes()[2].Target.UID, host.Object(named("a"))["metadata"].(object)["uid"])
 	host.Fail("get", "ConfigMap", windlass.NotWatched)
 	_, err = writes.Ensure(wanted("w"))
 	equal(t, "a kind that is not watched", windlass.Is(err, windlass.NotWatched), true)

@@ -45,11 +45,16 @@ func (ensured Ensured) Into(object any) error {
 //
 //   - A field that is left out of the object stays as it is. Null removes a field. A zero value is a field too, as in Apply.
 //   - A list is the plugin's as a whole. It is as desired if it has as many elements, and each has the desired fields. An element
-//     that is written keeps its other fields if it has the same "name" as the one in its place.
-//   - Owners and finalizers are added to those of others. An object that another controller owns is an error of the class
-//     windlass.AlreadyExists. To own the object, put an owner reference into it (owners.Reference).
-//   - The status is not compared: write it with ApplyStatus.
-//   - Write values as the server stores them. A quantity of "0.5" is stored as "500m", and differs each time.
+//     that is written keeps its other fields if it has the same "name" as the one in its place. An empty list is as good as none.
+//   - A patch that writes a list or removes a field fails as windlass.Conflict if the object has changed since the cache showed it.
+//     Return the error, and the host runs the key again on a newer cache.
+//   - Owners and finalizers are added to those of others; null in their place removes all. To own the object, put a reference to the
+//     controller into it (owners.Reference): then an object of another controller is an error of the class windlass.AlreadyExists.
+//     Without one, the object is patched whoever owns it.
+//   - The status is not compared: write it with ApplyStatus. Neither is what the server sets in metadata: a "resourceVersion" is no
+//     lock, and the server creates no object that has one.
+//   - Write values as the server stores them; others are sent at each call. It stores a quantity of "0.5" as "500m", drops empty maps
+//     such as "nodeSelector": {}, and may have webhooks that add elements to lists.
 func Ensure(object any) (Ensured, error) {
 	creation := operation(host.Create, object, nil)
 	if creation.err != nil {
@@ -78,6 +83,8 @@ func Ensure(object any) (Ensured, error) {
 	if patch == nil {
 		return Ensured{Effect: Unchanged, Object: json.RawMessage(read.Object)}, nil
 	}
+	// The patch must not reach a later object of this name, which may have another controller.
+	target.UID = textAt(objectAt(*cached, "metadata"), "uid")
 	change := patched(target, host.Merge, patch, []Option{IfVersion(versionOf(*cached, patch))})
 	return ensured(Patched, send(change, guest.Imports.Patch))
 }
@@ -142,17 +149,35 @@ func taken(target windlass.Ref, controller string) error {
 	}
 }
 
-// versionOf is the version that the patch is about, if it replaces a list that others write, too; empty: it does not.
+// versionOf is the version that was compared, if the patch must not reach a later one; empty if it may.
 func versionOf(cached, patch windlass.Object) string {
-	metadata := objectAt(patch, "metadata")
-	if metadata["ownerReferences"] == nil && metadata["finalizers"] == nil {
+	if patch == nil || !mayUndo(patch) {
 		return ""
 	}
 	return textAt(objectAt(cached, "metadata"), "resourceVersion")
 }
 
-// setByServer are the fields of metadata that the server sets.
-var setByServer = []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"}
+// mayUndo says whether a merge patch may undo what others have written since: it replaces lists whole, and a null removes all
+// that is in its place.
+func mayUndo(patch any) bool {
+	switch patch := patch.(type) {
+	case windlass.Object:
+		for _, value := range patch {
+			if mayUndo(value) {
+				return true
+			}
+		}
+	case []any, nil:
+		return true
+	}
+	return false
+}
+
+// setByServer are the fields of metadata that only the server sets.
+var setByServer = []string{
+	"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields",
+	"selfLink",
+}
 
 // patchOf is the merge patch that brings the fields of desired about. Nil: they are there.
 func patchOf(cached, desired windlass.Object) windlass.Object {
@@ -168,9 +193,8 @@ func patchOf(cached, desired windlass.Object) windlass.Object {
 
 func metadataOf(cached, desired windlass.Object) windlass.Object {
 	wanted := maps.Clone(desired)
-	for _, field := range setByServer {
-		delete(wanted, field)
-	}
+	// The server stores no empty map or list in metadata.
+	maps.DeleteFunc(wanted, func(field string, value any) bool { return slices.Contains(setByServer, field) || isEmpty(value) })
 	for _, list := range []string{"ownerReferences", "finalizers"} {
 		has, areThere := cached[list].([]any)
 		wants, areWanted := wanted[list].([]any)
@@ -179,6 +203,16 @@ func metadataOf(cached, desired windlass.Object) windlass.Object {
 		}
 	}
 	return wanted
+}
+
+func isEmpty(value any) bool {
+	switch value := value.(type) {
+	case windlass.Object:
+		return len(value) == 0
+	case []any:
+		return len(value) == 0
+	}
+	return false
 }
 
 // areSame says whether two owners are one, or two finalizers.
@@ -205,7 +239,7 @@ func joined(has, wanted []any) []any {
 	return all
 }
 
-// difference is what a merge patch must have to make wanted of has. False: nothing.
+// difference is what a merge patch must have to make wanted of has, which is nil if there is nothing. False: nothing.
 func difference(has, wanted any) (any, bool) {
 	fields, are := wanted.(windlass.Object)
 	if known, is := has.(windlass.Object); is && are {
@@ -214,6 +248,9 @@ func difference(has, wanted any) (any, bool) {
 	}
 	if shows(has, wanted) {
 		return nil, false
+	}
+	if has == nil {
+		return withoutNulls(wanted), true
 	}
 	wants, areWanted := wanted.([]any)
 	elements, areThere := has.([]any)
@@ -228,10 +265,7 @@ func difference(has, wanted any) (any, bool) {
 func differingFields(has, wanted windlass.Object) windlass.Object {
 	var differing windlass.Object
 	for field, wanted := range wanted {
-		change, differs := withoutNulls(wanted), wanted != nil
-		if held, is := has[field]; is {
-			change, differs = difference(held, wanted)
-		}
+		change, differs := difference(has[field], wanted)
 		if !differs {
 			continue
 		}
@@ -263,18 +297,20 @@ func areNamedAlike(has, wanted any) bool {
 	return is && other["name"] == name
 }
 
-// shows says whether has has all that is wanted. Null is wanted where nothing is.
+// shows says whether has, which is nil if there is nothing, has all that is wanted. Null, an empty list and an object of nothing but
+// these want nothing. An empty object is wanted for itself, as "emptyDir": {} is.
 func shows(has, wanted any) bool {
 	switch wanted := wanted.(type) {
 	case windlass.Object:
 		fields, is := has.(windlass.Object)
+		is = is || has == nil && len(wanted) > 0
 		for field, wanted := range wanted {
 			is = is && shows(fields[field], wanted)
 		}
 		return is
 	case []any:
 		elements, is := has.([]any)
-		is = is && len(elements) == len(wanted)
+		is = (is || has == nil) && len(elements) == len(wanted)
 		for place := range wanted {
 			is = is && shows(elements[place], wanted[place])
 		}
@@ -292,12 +328,11 @@ func overlaid(has, wanted any) any {
 	}
 	all := maps.Clone(known)
 	for field, wanted := range fields {
-		held, has := known[field]
 		switch {
 		case wanted == nil:
 			delete(all, field)
-		case !has || !shows(held, wanted):
-			all[field] = overlaid(held, wanted)
+		case !shows(known[field], wanted):
+			all[field] = overlaid(known[field], wanted)
 		}
 	}
 	return all

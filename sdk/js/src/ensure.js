@@ -1,9 +1,12 @@
 // What brings the fields of an object about. Pure.
 
-import { controllerOf } from './objects.js';
+import { areEqual, controllerOf } from './objects.js';
 
-/** The fields of `metadata` that the server sets. */
-const SET_BY_SERVER = ['uid', 'resourceVersion', 'generation', 'creationTimestamp', 'managedFields'];
+/** The fields of `metadata` that only the server sets. */
+const SET_BY_SERVER = [
+  'uid', 'resourceVersion', 'generation', 'creationTimestamp', 'deletionTimestamp', 'deletionGracePeriodSeconds', 'managedFields',
+  'selfLink',
+];
 
 /** The controller of `cached`, if `desired` names another one. */
 export function otherController(cached, desired) {
@@ -11,17 +14,26 @@ export function otherController(cached, desired) {
   return has !== undefined && wants !== undefined && has.uid !== wants.uid ? `${has.kind} ${has.name}` : undefined;
 }
 
-/** The version that the patch is about, if it replaces a list that others write, too. */
+/** The version that was compared, if the patch must not reach a later one. */
 export function versionOf(cached, patch) {
-  const isShared = patch.metadata?.ownerReferences !== undefined || patch.metadata?.finalizers !== undefined;
-  return isShared ? cached.metadata.resourceVersion : undefined;
+  return mayUndo(patch) ? cached.metadata?.resourceVersion : undefined;
+}
+
+/**
+ * Whether a merge patch may undo what others have written since: it replaces lists whole, and a null removes all that is in its
+ * place.
+ */
+function mayUndo(patch) {
+  return isObject(patch) ? Object.values(patch).some(mayUndo) : patch === null || Array.isArray(patch);
 }
 
 /** The merge patch that brings the fields of `desired` about. Undefined: they are there. */
 export function patchOf(cached, desired) {
   const wanted = without(desired, ['apiVersion', 'kind', 'status']);
   if (isObject(wanted.metadata)) {
-    wanted.metadata = without(wanted.metadata, SET_BY_SERVER);
+    // The server stores no empty map or list in metadata.
+    const empty = Object.keys(wanted.metadata).filter((field) => isEmpty(wanted.metadata[field]));
+    wanted.metadata = without(wanted.metadata, [...SET_BY_SERVER, ...empty]);
     for (const list of ['ownerReferences', 'finalizers']) {
       const [has, wants] = [cached.metadata?.[list], wanted.metadata[list]];
       if (Array.isArray(has) && Array.isArray(wants)) wanted.metadata[list] = joined(has, wants);
@@ -32,6 +44,10 @@ export function patchOf(cached, desired) {
 
 function without(object, fields) {
   return Object.fromEntries(Object.entries(object).filter(([field]) => !fields.includes(field)));
+}
+
+function isEmpty(value) {
+  return typeof value === 'object' && value !== null && Object.keys(value).length === 0;
 }
 
 /** `has`, in which the owners or finalizers of `wanted` replace those that are the same, or are added. */
@@ -45,17 +61,15 @@ function joined(has, wanted) {
   return all;
 }
 
-/** What a merge patch must have to make `wanted` of `has`. Undefined: nothing. */
+/** What a merge patch must have to make `wanted` of `has`, which is null if there is nothing. Undefined: nothing. */
 function difference(has, wanted) {
   if (isObject(has) && isObject(wanted)) {
-    const fields = Object.entries(wanted).map(([field, value]) => [
-      field,
-      Object.hasOwn(has, field) ? difference(has[field], value) : withoutNulls(value),
-    ]);
+    const fields = Object.entries(wanted).map(([field, value]) => [field, difference(fieldOf(has, field), value)]);
     const differing = fields.filter(([, value]) => value !== undefined);
     return differing.length > 0 ? Object.fromEntries(differing) : undefined;
   }
   if (shows(has, wanted)) return undefined;
+  if (has === null) return withoutNulls(wanted);
   if (Array.isArray(has) && Array.isArray(wanted)) {
     return wanted.map((element, place) =>
       areNamedAlike(has[place], element) ? overlaid(has[place], element) : (withoutNulls(element) ?? null),
@@ -65,15 +79,25 @@ function difference(has, wanted) {
   return wanted;
 }
 
-/** Whether `has` has all that is `wanted`. Null is wanted where nothing is. */
+/**
+ * Whether `has`, which is null if there is nothing, has all that is `wanted`. Null, an empty list and an object of nothing but
+ * these want nothing. An empty object is wanted for itself, as `emptyDir: {}` is.
+ */
 function shows(has, wanted) {
   if (isObject(wanted)) {
-    return isObject(has) && Object.entries(wanted).every(([field, value]) => shows(Object.hasOwn(has, field) ? has[field] : null, value));
+    const fields = Object.entries(wanted);
+    if (has === null) return fields.length > 0 && fields.every(([, value]) => shows(null, value));
+    return isObject(has) && fields.every(([field, value]) => shows(fieldOf(has, field), value));
   }
   if (Array.isArray(wanted)) {
+    if (has === null) return wanted.length === 0;
     return Array.isArray(has) && has.length === wanted.length && wanted.every((element, place) => shows(has[place], element));
   }
-  return has === wanted;
+  return areEqual(has, wanted);
+}
+
+function fieldOf(object, field) {
+  return Object.hasOwn(object, field) ? object[field] : null;
 }
 
 function areNamedAlike(has, wanted) {
@@ -85,8 +109,9 @@ function overlaid(has, wanted) {
   if (!isObject(has) || !isObject(wanted)) return withoutNulls(wanted) ?? null;
   const all = new Map(Object.entries(has));
   for (const [field, value] of Object.entries(wanted)) {
+    const known = fieldOf(has, field);
     if (value === null) all.delete(field);
-    else if (!all.has(field) || !shows(all.get(field), value)) all.set(field, overlaid(all.get(field), value));
+    else if (!shows(known, value)) all.set(field, overlaid(known, value));
   }
   return Object.fromEntries(all);
 }

@@ -61,14 +61,24 @@ export function hasFields(object, wanted) {
       Object.keys(wanted).every((key) => wanted[key] === undefined || (Object.hasOwn(object, key) && hasFields(object[key], wanted[key])))
     );
   }
-  return object === wanted;
+  return areEqual(object, wanted);
+}
+
+/** Whether two values that are neither objects nor lists are equal. A BigInt equals the number of the same value. */
+export function areEqual(one, other) {
+  // Of these two types, `==` compares exact values.
+  return one === other || (isNumber(one) && isNumber(other) && one == other);
+}
+
+function isNumber(value) {
+  return typeof value === 'number' || typeof value === 'bigint';
 }
 
 export function deepEqual(a, b) {
   if (Array.isArray(a) || Array.isArray(b)) {
     return Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((part, place) => deepEqual(part, b[place]));
   }
-  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b;
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return areEqual(a, b);
   const keys = new Set([...Object.keys(a), ...Object.keys(b)]);
   return [...keys].every((key) => deepEqual(a[key], b[key]));
 }

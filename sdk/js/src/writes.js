@@ -56,7 +56,9 @@ export function ensure(object) {
   if (controller !== undefined) throw taken(target, controller);
   const changes = patchOf(cached, desired);
   if (changes === undefined) return ensured('unchanged', { object: cached });
-  return ensured('patched', patch(target, 'merge', changes, { resourceVersion: versionOf(cached, changes) }));
+  // The patch must not reach a later object of this name, which may have another controller.
+  const compared = { ...target, uid: cached.metadata.uid };
+  return ensured('patched', patch(compared, 'merge', changes, { resourceVersion: versionOf(cached, changes) }));
 }
 
 function ensured(effect, written) {

@@ -4,9 +4,10 @@ import { test } from 'node:test';
 import { ownerReference, writes } from 'windlass';
 import { TestHost } from 'windlass/testing';
 import { otherController, patchOf, versionOf } from '../src/ensure.js';
+import { parse } from '../src/json.js';
 
 /** The same for the tests of all SDKs. */
-const CASES = JSON.parse(readFileSync(new URL('../../cases/ensure.json', import.meta.url), 'utf8'));
+const CASES = parse(readFileSync(new URL('../../cases/ensure.json', import.meta.url), 'utf8'));
 
 const map = (data) => ({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'm', namespace: 'prod' }, data });
 const target = { apiVersion: 'v1', kind: 'ConfigMap', namespace: 'prod', name: 'm' };
@@ -34,6 +35,7 @@ test('ensure creates, patches, and leaves alone what the cache shows', () => {
   assert.equal(effectOf(map({ k: 'w' })), 'patched');
   assert.deepEqual(host.get(target).data, { k: 'w', theirs: 'v' });
   assert.deepEqual(host.writes.map(({ op }) => op), ['create', 'patch', 'patch']);
+  assert.equal(host.writes[2].target.uid, host.get(target).metadata.uid);
 });
 
 test('ensure refuses an object of another controller', () => {

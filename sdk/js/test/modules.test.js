@@ -289,6 +289,8 @@ test('an object has the wanted fields whatever others added', () => {
   assert.ok(hasFields(object, { spec: { ports: [{ name: 'http' }], none: undefined } }));
   assert.ok(!hasFields(object, { spec: { ports: [{ name: 'http', port: 81 }] } }));
   assert.ok(!hasFields(object, { spec: { selector: {} } }));
+  // Integers beyond 2^53 arrive as BigInt.
+  assert.ok(hasFields({ n: 2n ** 53n }, { n: 2 ** 53 }) && !hasFields({ n: 2n ** 53n + 1n }, { n: 2 ** 53 }));
 });
 
 test('what is the primary\'s needs one, and says where there is one', () => {

@@ -86,7 +86,9 @@ class HostTest(unittest.TestCase):
         self.assertEqual([effect_of(wanted), effect_of(wanted)], ["created", "unchanged"])
         writes.patch(ref("a"), {"metadata": {"labels": {"theirs": "v"}}})
         self.assertEqual(effect_of(pod("a", app="y")), "patched")
-        self.assertEqual(self.host.get("v1", "Pod", "a", "prod")["metadata"]["labels"], {"app": "y", "theirs": "v"})
+        metadata = self.host.get("v1", "Pod", "a", "prod")["metadata"]
+        self.assertEqual(metadata["labels"], {"app": "y", "theirs": "v"})
+        self.assertEqual(self.host.writes[2].target, ref("a").with_uid(metadata["uid"]))
         self.assertEqual([write.verb for write in self.host.writes], ["create", "patch", "patch"])
 
     def test_ensure_refuses_an_object_of_another_controller(self) -> None:

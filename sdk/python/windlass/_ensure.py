@@ -6,8 +6,11 @@ from typing import Any
 
 from ._objects import Object, controller_of
 
-#: The fields of `metadata` that the server sets.
-_SET_BY_SERVER = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")
+#: The fields of `metadata` that only the server sets.
+_SET_BY_SERVER = (
+    "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields",
+    "selfLink",
+)  # fmt: skip
 
 #: There is nothing, where None would be a null.
 _NOTHING: Any = object()
@@ -22,12 +25,19 @@ def other_controller(cached: Object, desired: Object) -> str | None:
 
 
 def version_of(cached: Object, patch: Object) -> str | None:
-    """The version that the patch is about, if it replaces a list that others write, too."""
-    metadata = patch.get("metadata") or {}
-    if metadata.get("ownerReferences") is None and metadata.get("finalizers") is None:
+    """The version that was compared, if the patch must not reach a later one."""
+    if not _may_undo(patch):
         return None
-    version: str | None = cached["metadata"].get("resourceVersion")
+    version: str | None = (cached.get("metadata") or {}).get("resourceVersion")
     return version
+
+
+def _may_undo(patch: Any) -> bool:
+    """Whether a merge patch may undo what others have written since: it replaces lists whole, and a null removes all that is in its
+    place."""
+    if isinstance(patch, dict):
+        return any(_may_undo(value) for value in patch.values())
+    return patch is None or isinstance(patch, list)
 
 
 def patch_of(cached: Object, desired: Object) -> Object | None:
@@ -35,7 +45,8 @@ def patch_of(cached: Object, desired: Object) -> Object | None:
     wanted = {field: value for field, value in desired.items() if field not in ("apiVersion", "kind", "status")}
     metadata = wanted.get("metadata")
     if isinstance(metadata, dict):
-        metadata = {field: value for field, value in metadata.items() if field not in _SET_BY_SERVER}
+        # The server stores no empty map or list in metadata.
+        metadata = {field: value for field, value in metadata.items() if field not in _SET_BY_SERVER and value not in ({}, [])}
         for name in ("ownerReferences", "finalizers"):
             has, wants = (cached.get("metadata") or {}).get(name), metadata.get(name)
             if isinstance(has, list) and isinstance(wants, list):
@@ -65,16 +76,18 @@ def _is_same(known: Any, wanted: Any) -> bool:
 
 
 def _difference(has: Any, wanted: Any) -> Any:
-    """What a merge patch must have to make `wanted` of `has`."""
+    """What a merge patch must have to make `wanted` of `has`, which is None if there is nothing."""
     if isinstance(has, dict) and isinstance(wanted, dict):
         differing = {}
         for field, value in wanted.items():
-            change = _difference(has[field], value) if field in has else _without_nulls(value)
+            change = _difference(has.get(field), value)
             if change is not _NOTHING:
                 differing[field] = change
         return differing or _NOTHING
     if _shows(has, wanted):
         return _NOTHING
+    if has is None:
+        return _without_nulls(wanted)
     if isinstance(has, list) and isinstance(wanted, list):
         return [
             _overlaid(has[place], element) if place < len(has) and _are_named_alike(has[place], element) else _element(element)
@@ -85,9 +98,12 @@ def _difference(has: Any, wanted: Any) -> Any:
 
 
 def _shows(has: Any, wanted: Any) -> bool:
-    """Whether `has` has all that is `wanted`. Null is wanted where nothing is."""
+    """Whether `has`, which is None if there is nothing, has all that is `wanted`. None, an empty list and a dict of nothing but these
+    want nothing. An empty dict is wanted for itself, as `emptyDir: {}` is."""
     # Plain loops: `all` and generators cost three times as much, and this runs at each reconcile.
     if isinstance(wanted, dict):
+        if has is None and wanted:
+            has = {}
         if not isinstance(has, dict):
             return False
         for field, value in wanted.items():
@@ -95,6 +111,8 @@ def _shows(has: Any, wanted: Any) -> bool:
                 return False
         return True
     if isinstance(wanted, list):
+        if has is None:
+            return not wanted
         if not isinstance(has, list) or len(has) != len(wanted):
             return False
         for known, value in zip(has, wanted):
@@ -118,7 +136,7 @@ def _overlaid(has: Any, wanted: Any) -> Any:
     for field, value in wanted.items():
         if value is None:
             overlaid.pop(field, None)
-        elif field not in has or not _shows(has[field], value):
+        elif not _shows(has.get(field), value):
             overlaid[field] = _overlaid(has.get(field), value)
     return overlaid
 

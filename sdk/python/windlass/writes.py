@@ -130,11 +130,16 @@ def ensure(obj: Mapping[str, Any]) -> Ensured:
 
     - A field that is left out of `obj` stays as it is. None removes a field.
     - A list is the plugin's as a whole. It is as desired if it has as many elements, and each has the desired fields. An element that is
-      written keeps its other fields if it has the same `name` as the one in its place.
-    - Owners and finalizers are added to those of others. An object that another controller owns is an error with
-      `Reason.ALREADY_EXISTS`. To own the object, put an `owner_reference` into it.
-    - `status` is not compared: write it with `apply_status`.
-    - Write values as the server stores them. A quantity of `0.5` is stored as `500m`, and differs each time.
+      written keeps its other fields if it has the same `name` as the one in its place. An empty list is as good as none.
+    - A patch that writes a list or removes a field fails with `Reason.CONFLICT` if the object has changed since the cache showed it. Let
+      the error go, and the host runs the key again on a newer cache.
+    - Owners and finalizers are added to those of others; None in their place removes all. To own the object, put an `owner_reference` to
+      the controller into it: then an object of another controller is an error with `Reason.ALREADY_EXISTS`. Without one, the object is
+      patched whoever owns it.
+    - `status` is not compared: write it with `apply_status`. Neither is what the server sets in `metadata`: a `resourceVersion` is no
+      lock, and the server creates no object that has one.
+    - Write values as the server stores them; others are sent at each call. It stores a quantity of `0.5` as `500m`, drops empty maps
+      such as `nodeSelector: {}`, and may have webhooks that add elements to lists.
     """
     # As the server would read it: tuples are lists.
     desired = decode(encode(obj))
@@ -149,6 +154,8 @@ def ensure(obj: Mapping[str, Any]) -> Ensured:
     changes = patch_of(cached, desired)
     if changes is None:
         return Ensured(cached, "unchanged")
+    # The patch must not reach a later object of this name, which may have another controller.
+    target.uid = cached["metadata"].get("uid")
     return Ensured(patch(target, changes, resource_version=version_of(cached, changes)), "patched")
 
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 pub use crate::bindings::windlass::plugin::types::{ObjectKind, ObjectRef};
 
@@ -140,8 +140,31 @@ pub fn has_fields(object: &Value, wanted: &Value) -> bool {
         (Value::Array(elements), Value::Array(wanted)) => {
             wanted.iter().all(|wanted| elements.iter().any(|element| has_fields(element, wanted)))
         }
-        _ => object == wanted,
+        _ => are_equal(object, wanted),
     }
+}
+
+/// Whether two values that are neither objects nor lists are equal. Numbers are compared by value and exactly: `1`
+/// equals `1.0`, and two integers above 2^53 are equal only if all their digits are.
+pub(crate) fn are_equal(one: &Value, other: &Value) -> bool {
+    let (Value::Number(a), Value::Number(b)) = (one, other) else { return one == other };
+    // serde_json compares by type, or by text if some crate asks it for arbitrary precision, as Starlark does.
+    one == other
+        || match (whole(a), whole(b)) {
+            (None, None) => a.as_f64() == b.as_f64(),
+            (a, b) => a == b,
+        }
+}
+
+/// The number as an integer, if it is one of at most 64 bits, signed or not.
+fn whole(number: &Number) -> Option<i128> {
+    const TWO_POW_64: f64 = 18_446_744_073_709_551_616.0;
+    let integer = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+    integer.or_else(|| {
+        let float = number.as_f64().filter(|float| float.abs() < TWO_POW_64 && float.fract() == 0.0)?;
+        #[allow(clippy::cast_possible_truncation, reason = "it has no fraction, and fits")]
+        Some(float as i128)
+    })
 }
 
 #[cfg(test)]
@@ -183,6 +206,7 @@ mod tests {
         assert!(has_fields(&object, &json!({"spec": {"ports": [{"name": "http"}]}})));
         assert!(!has_fields(&object, &json!({"spec": {"ports": [{"name": "http", "port": 81}]}})));
         assert!(!has_fields(&object, &json!({"spec": {"selector": {}}})));
+        assert!(has_fields(&object, &json!({"spec": {"ports": [{"port": 80.0}]}})));
     }
 
     #[test]

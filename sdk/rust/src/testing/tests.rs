@@ -65,7 +65,9 @@ fn ensure_creates_patches_and_leaves_alone_what_the_cache_shows() {
     let mut changed = map("m");
     changed["data"]["k"] = json!("w");
     assert!(matches!(writes::ensure(&changed).unwrap(), writes::Ensured::Patched(_)));
-    assert_eq!(host.object(&target("m")).unwrap()["data"], json!({"k": "w", "theirs": "v"}));
+    let now = host.object(&target("m")).unwrap();
+    assert_eq!(now["data"], json!({"k": "w", "theirs": "v"}));
+    assert_eq!(host.writes()[2].target.uid.as_deref(), now["metadata"]["uid"].as_str());
     let verbs: Vec<_> = host.writes().iter().map(|write| write.verb).collect();
     assert_eq!(verbs, ["create", "patch", "patch"]);
 }

@@ -8,10 +8,19 @@ use super::{Written, create, merge};
 use crate::error::{ApiError, ApiReason, Error, JsonError};
 use crate::json;
 use crate::native::cache as host;
-use crate::object::ObjectRef;
+use crate::object::{ObjectRef, are_equal};
 
-/// The fields of `metadata` that the server sets.
-const SET_BY_SERVER: [&str; 5] = ["uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"];
+/// The fields of `metadata` that only the server sets.
+const SET_BY_SERVER: [&str; 8] = [
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+    "selfLink",
+];
 
 /// The effect of [`ensure`], with the object as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,12 +50,17 @@ impl Ensured {
 ///
 /// - A field that is left out of `object` stays as it is. Null removes a field.
 /// - A list is the plugin's as a whole. It is as desired if it has as many elements, and each has the desired fields.
-///   An element that is written keeps its other fields if it has the same `name` as the one in its place.
+///   An element that is written keeps its other fields if it has the same `name` as the one in its place. An empty list
+///   is as good as none.
+/// - A patch that writes a list or removes a field fails with reason [`Conflict`](ApiReason::Conflict) if the object
+///   has changed since the cache showed it. Return the error, and the host runs the key again on a newer cache.
 /// - Owners and finalizers are added to those of others; null in their place removes all. To own the object, put an
 ///   [`OwnerReference`](crate::OwnerReference) to the controller into it: then an object of another controller is an
 ///   error with reason [`AlreadyExists`](ApiReason::AlreadyExists). Without one, the object is patched whoever owns it.
-/// - `status` is not compared: write it with [`apply_status`](super::apply_status).
-/// - Write values as the server stores them. A quantity of `0.5` is stored as `500m`, and differs each time.
+/// - `status` is not compared: write it with [`apply_status`](super::apply_status). Neither is what the server sets in
+///   `metadata`: a `resourceVersion` is no lock, and the server creates no object that has one.
+/// - Write values as the server stores them; others are sent at each call. It stores a quantity of `0.5` as `500m`,
+///   drops empty maps such as `nodeSelector: {}`, and may have webhooks that add elements to lists.
 ///
 /// ```no_run
 /// # use windlass_sdk::{Error, writes};
@@ -66,7 +80,9 @@ pub fn ensure<T: Serialize + ?Sized>(object: &T) -> Result<Ensured, Error> {
         return Err(taken(&target, &controller).into());
     }
     let Some(patch) = patch(&cached, &desired) else { return Ok(Ensured::Unchanged(Written(text))) };
-    let mut write = merge(target, &patch);
+    // The patch must not reach a later object of this name, which may have another controller.
+    let uid = cached["metadata"]["uid"].as_str().map(str::to_owned);
+    let mut write = merge(ObjectRef { uid, ..target }, &patch);
     if let Some(version) = version(&cached, &patch) {
         write = write.if_version(version);
     }
@@ -107,11 +123,19 @@ fn taken(target: &ObjectRef, controller: &str) -> ApiError {
     }
 }
 
-/// The version that the patch is about, if it replaces a list that others write, too.
+/// The version that was compared, if the patch must not reach a later one.
 fn version(cached: &Value, patch: &Value) -> Option<String> {
-    let metadata = patch.get("metadata")?;
-    let is_shared = metadata.get("ownerReferences").is_some() || metadata.get("finalizers").is_some();
-    cached.pointer("/metadata/resourceVersion").and_then(Value::as_str).filter(|_| is_shared).map(str::to_owned)
+    let version = cached.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+    version.filter(|_| may_undo(patch)).map(str::to_owned)
+}
+
+/// Whether a merge patch may undo what others have written since: it replaces lists whole, and a null removes all that
+/// is in its place.
+fn may_undo(patch: &Value) -> bool {
+    match patch {
+        Value::Object(fields) => fields.values().any(may_undo),
+        patch => patch.is_array() || patch.is_null(),
+    }
 }
 
 /// The merge patch that brings the fields of `desired` about. None: they are there.
@@ -121,7 +145,8 @@ fn patch(cached: &Value, desired: &Value) -> Option<Value> {
         desired.remove(field);
     }
     if let Some(Value::Object(metadata)) = desired.get_mut("metadata") {
-        metadata.retain(|field, _| !SET_BY_SERVER.contains(&&**field));
+        // The server stores no empty map or list in metadata.
+        metadata.retain(|field, value| !SET_BY_SERVER.contains(&&**field) && !is_empty(value));
         for (list, id) in [("ownerReferences", "uid"), ("finalizers", "")] {
             let cached = &cached["metadata"][list];
             if let (Some(Value::Array(wanted)), Value::Array(has)) = (metadata.get_mut(list), cached) {
@@ -130,6 +155,10 @@ fn patch(cached: &Value, desired: &Value) -> Option<Value> {
         }
     }
     difference(cached, &Value::Object(desired))
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
 }
 
 /// `has`, in which the elements of `wanted` replace those with the same `id`, or are added. Without an `id`, an element
@@ -145,20 +174,18 @@ fn joined(has: &[Value], wanted: &[Value], id: &str) -> Vec<Value> {
     all
 }
 
+/// The part of a merge patch that makes `wanted` of `has`, which is null if there is nothing. None: no part is needed.
 fn difference(has: &Value, wanted: &Value) -> Option<Value> {
     match (has, wanted) {
         (Value::Object(has), Value::Object(wanted)) => {
             let differing = wanted.iter().filter_map(|(field, wanted)| {
-                let found = match has.get(field) {
-                    Some(has) => difference(has, wanted),
-                    None => without_nulls(wanted),
-                };
-                Some((field.clone(), found?))
+                Some((field.clone(), difference(has.get(field).unwrap_or(&Value::Null), wanted)?))
             });
             let differing: Map<_, _> = differing.collect();
             (!differing.is_empty()).then_some(Value::Object(differing))
         }
         _ if shows(has, wanted) => None,
+        (Value::Null, _) => without_nulls(wanted),
         (Value::Array(has), Value::Array(wanted)) => {
             let old = has.iter().map(Some).chain(std::iter::repeat(None));
             let elements = old.zip(wanted).map(|(has, wanted)| match has {
@@ -172,16 +199,19 @@ fn difference(has: &Value, wanted: &Value) -> Option<Value> {
     }
 }
 
-/// Whether `has` has all that is `wanted`. Null is wanted where nothing is.
+/// Whether `has`, which is null if there is nothing, has all that is `wanted`. Null, an empty list and an object of
+/// nothing but these want nothing. An empty object is wanted for itself, as `emptyDir: {}` is.
 fn shows(has: &Value, wanted: &Value) -> bool {
     match (has, wanted) {
+        (Value::Null, Value::Object(wanted)) => !wanted.is_empty() && wanted.values().all(|wanted| shows(has, wanted)),
+        (Value::Null, Value::Array(wanted)) => wanted.is_empty(),
         (Value::Object(has), Value::Object(wanted)) => {
             wanted.iter().all(|(field, wanted)| shows(has.get(field).unwrap_or(&Value::Null), wanted))
         }
         (Value::Array(has), Value::Array(wanted)) => {
             has.len() == wanted.len() && has.iter().zip(wanted).all(|(has, wanted)| shows(has, wanted))
         }
-        _ => has == wanted,
+        _ => are_equal(has, wanted),
     }
 }
 
@@ -196,10 +226,11 @@ fn overlaid(has: &Value, wanted: &Value) -> Value {
     };
     let mut all = has.clone();
     for (field, wanted) in wanted {
-        match has.get(field) {
-            _ if wanted.is_null() => drop(all.remove(field)),
-            Some(has) if shows(has, wanted) => {}
-            has => drop(all.insert(field.clone(), overlaid(has.unwrap_or(&Value::Null), wanted))),
+        let has = has.get(field).unwrap_or(&Value::Null);
+        if wanted.is_null() {
+            all.remove(field);
+        } else if !shows(has, wanted) {
+            all.insert(field.clone(), overlaid(has, wanted));
         }
     }
     Value::Object(all)

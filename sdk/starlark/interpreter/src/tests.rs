@@ -2,8 +2,8 @@
 
 use starlark::environment::FrozenModule;
 use starlark::values::Value;
-use windlass_sdk::ApiReason;
 use windlass_sdk::testing::Host;
+use windlass_sdk::{ApiReason, has_fields};
 
 use crate::arguments::wrong;
 use crate::failures::problems;
@@ -287,6 +287,36 @@ def run():
     assert!(said.contains("an object to write: metadata.name is missing"), "{said}");
     let verbs: Vec<_> = host.writes().iter().map(|write| write.verb).collect();
     assert_eq!(verbs, ["create", "patch", "patch"]);
+}
+
+/// The same cases as for the SDKs, each with the names that they leave out.
+#[test]
+fn ensure_sends_the_smallest_patch() {
+    let cases: Vec<serde_json::Value> = serde_json::from_str(include_str!("../../../cases/ensure.json")).expect("JSON");
+    let named = |object: &serde_json::Value| {
+        let mut object = object.clone();
+        (object["apiVersion"], object["kind"], object["metadata"]["name"]) = ("v1".into(), "A".into(), "a".into());
+        object
+    };
+    for case in &cases {
+        let mut host = Host::new();
+        host.put(&named(&case["cached"]));
+        let desired = serde_json::to_string(&named(&case["desired"]).to_string()).expect("a text");
+        let ended = run(&format!("def run():\n    return writes.ensure(json.decode({desired})).effect\n"));
+        let (effect, patch) = match (&case["controlledBy"], &case["patch"]) {
+            (serde_json::Value::String(_), _) => (Err("already-exists".to_owned()), None),
+            (_, serde_json::Value::Null) => (Ok("unchanged".into()), None),
+            (_, patch) => (Ok("patched".into()), Some(patch.clone())),
+        };
+        assert_eq!(ended, effect, "{}", case["name"]);
+        let sent = host.writes().into_iter().next().map(|write| write.body);
+        // By value: the interpreter writes numbers in its own form.
+        let are_same = match (&sent, &patch) {
+            (Some(sent), Some(patch)) => has_fields(sent, patch) && has_fields(patch, sent),
+            (sent, patch) => sent == patch,
+        };
+        assert!(are_same, "{}: {sent:?}", case["name"]);
+    }
 }
 
 #[test]
