@@ -14,7 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 use crate::rights::grants::{self, Cause, Cidr, Denial, HttpRule, Layer, LiveGrants};
 
 pub use self::address::{AddressClass, canonical};
-pub use self::target::{HttpTarget, TargetError, UrlHost, is_hosts_header, is_method};
+pub use self::target::{HttpTarget, TargetError, UrlHost, is_host_pattern, is_hosts_header, is_method};
 
 /// The non-public addresses that rules allow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
