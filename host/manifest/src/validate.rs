@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use windlass_core::deceptive::single_line;
+use windlass_core::rights::egress;
 
 use super::{Controller, HttpHost, Manifest, Metric, MetricType, Permission, Watch};
 
@@ -233,18 +234,14 @@ impl Metric {
 
 impl HttpHost {
     fn check(&self, path: &str, problems: &mut Problems) {
-        let is_label = |label: &str| label == "*" || is_dns_label(label);
-        let bare = self.host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-        let is_ipv6 = bare.is_some_and(|address| address.parse::<std::net::Ipv6Addr>().is_ok());
-        let fits = is_ipv6 || self.host.split('.').all(is_label);
-        if !fits || self.host.len() > 253 {
+        if !egress::is_host_pattern(&self.host) {
             problems.add(format_args!("{path}.host"), format!("{} is not a valid host name", quoted(&self.host)));
         }
         if self.methods.is_empty() {
             problems.add(format_args!("{path}.methods"), "is empty, so the rule allows no request");
         }
         problems.count(format_args!("{path}.methods"), self.methods.len());
-        let can_be = |method: &str| method == "*" || windlass_core::rights::egress::is_method(method);
+        let can_be = |method: &str| method == "*" || egress::is_method(method);
         for method in self.methods.iter().filter(|method| !can_be(method)) {
             let what = format!("{} is not an allowed HTTP method: use one like `GET`", quoted(method));
             problems.add(format_args!("{path}.methods"), what);

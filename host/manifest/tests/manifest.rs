@@ -535,7 +535,15 @@ fn an_http_rule_needs_a_host_or_an_address_and_methods() {
     for host in ["*.example.com", "10.0.0.1", "[fd00::1]"] {
         rule(host, "GET").expect("valid");
     }
-    for (host, method) in [("a/b", "GET"), ("[::", "GET"), ("a:80", "GET"), ("a", "CONNECT"), ("a", "get it")] {
+    for (host, method) in [
+        ("a/b", "GET"),
+        ("[::", "GET"),
+        ("a:80", "GET"),
+        ("127.1", "GET"),
+        ("1.2.3.4.5", "GET"),
+        ("a", "CONNECT"),
+        ("a", "get it"),
+    ] {
         assert!(rule(host, method).is_err(), "{host} {method}");
     }
 }

@@ -1,6 +1,6 @@
 //! The HTTP requests that a manifest asks for, as a policy has to grant them.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use windlass_core::rights::egress::{AddressReach, NetworkFacts, check_address};
 use windlass_core::rights::grants::HttpRule;
@@ -13,13 +13,17 @@ pub(crate) fn asked(manifest: &Manifest) -> Vec<HttpRule> {
     manifest.asked(vec![]).http.into_iter().map(with_addresses).collect()
 }
 
-fn needed_addresses(rule: &HttpRule) -> Vec<String> {
-    let bare = rule.host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(&rule.host);
-    let Ok(address) = bare.parse::<IpAddr>() else { return vec![] };
+/// The ranges that a rule for this host has to name, each a single address. An address may need several: itself, and
+/// an IPv4 address that is embedded in it.
+pub(crate) fn needed_addresses(rule: &HttpRule) -> Vec<String> {
+    let Some(address) = rule.address() else { return vec![] };
     let socket = SocketAddr::new(address, rule.port());
-    let denied = check_address(socket, &AddressReach::default(), NetworkFacts::default()).err();
-    let range = |address: IpAddr| format!("{address}/{}", if address.is_ipv4() { 32 } else { 128 });
-    denied.map(|denied| range(denied.address)).into_iter().collect()
+    let mut named = HttpRule { addresses: vec![], ..rule.clone() };
+    while let Err(denied) = check_address(socket, &AddressReach::of([&named]), NetworkFacts::default()) {
+        let bits = if denied.address.is_ipv4() { 32 } else { 128 };
+        named.addresses.push(format!("{}/{bits}", denied.address));
+    }
+    named.addresses
 }
 
 #[cfg(test)]
@@ -29,12 +33,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_address_that_is_not_public_has_to_be_named() {
+    fn only_addresses_that_are_not_public_have_to_be_named() {
         for (host, wanted) in [
             ("10.1.2.3", vec!["10.1.2.3/32"]),
             ("127.0.0.1", vec!["127.0.0.1/32"]),
             ("[fd00::1]", vec!["fd00::1/128"]),
             ("[::ffff:10.0.0.1]", vec!["10.0.0.1/32"]),
+            ("[64:ff9b::10.0.0.1]", vec!["10.0.0.1/32"]),
+            ("[::10.0.0.1]", vec!["::a00:1/128", "10.0.0.1/32"]),
             ("8.8.8.8", vec![]),
             ("api.example.com", vec![]),
         ] {

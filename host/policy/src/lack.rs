@@ -1,10 +1,11 @@
 //! Finds the requests of a plugin that a policy does not grant.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 
 use windlass_core::object::ObjectKey;
-use windlass_core::rights::egress::AddressClass;
-use windlass_core::rights::grants::{Access, Allowance, Cidr, HttpRule, Rule};
+use windlass_core::rights::egress::{AddressReach, NetworkFacts, check_address};
+use windlass_core::rights::grants::{Access, Allowance, HttpRule, Rule};
 
 /// The maximum number of combinations that are compared for one rule. Only a policy that splits the rule in very many
 /// ways has more.
@@ -192,47 +193,36 @@ pub(crate) fn of_names<'a>(asked: &'a [String], allowed: &[String]) -> Vec<&'a S
     asked.iter().filter(|name| !allowed.iter().any(|it| it == "*" || it == *name)).collect()
 }
 
-/// The part of `asked` that no rule of `allowed` covers, method by method. A method is covered only if the rules that
-/// cover it name the addresses, too.
+/// The part of `asked` that no rule of `allowed` covers, method by method. If its host is an address, the rules that
+/// cover a method must allow that address, too. The decisions are those of the host when a plugin sends the request.
 pub(crate) fn of_http(asked: &HttpRule, allowed: &[HttpRule]) -> Option<HttpRule> {
-    let covers = |rule: &&HttpRule| {
-        rule.scheme == asked.scheme && rule.port() == asked.port() && covers_host(&rule.host, &asked.host)
-    };
-    let covering: Vec<_> = allowed.iter().filter(covers).collect();
-    let has = |method: &String| {
-        let covering = covering.iter().filter(|rule| rule.methods.iter().any(|it| it == "*" || it == method));
-        let covering: Vec<_> = covering.collect();
-        let names = |address: &String| covering.iter().any(|rule| names_address(&rule.addresses, address));
-        !covering.is_empty() && asked.addresses.iter().all(names)
-    };
-    let methods: Vec<_> = asked.methods.iter().filter(|method| !has(method)).cloned().collect();
+    let lacks = |method: &&String| !allows_http(asked, method, allowed);
+    let methods: Vec<_> = asked.methods.iter().filter(lacks).cloned().collect();
     (!methods.is_empty()).then(|| HttpRule { methods, ..asked.clone() })
 }
 
-/// Whether one of `ranges` holds the single address `asked`, as the host sees it.
-fn names_address(ranges: &[String], asked: &str) -> bool {
-    let Some(address) = asked.split('/').next().and_then(|address| address.parse().ok()) else { return false };
-    let exact = AddressClass::of(address).is_some_and(AddressClass::needs_exact);
-    let mut ranges = ranges.iter().filter_map(|range| range.parse::<Cidr>().ok());
-    ranges.any(|range| range.contains(address) && (!exact || range.is_single()))
-}
-
-fn covers_host(pattern: &str, asked: &str) -> bool {
-    let (pattern, asked): (Vec<_>, Vec<_>) = (pattern.split('.').collect(), asked.split('.').collect());
-    pattern.len() == asked.len()
-        && pattern.iter().zip(asked).all(|(allowed, asked)| *allowed == "*" || *allowed == asked)
+fn allows_http(asked: &HttpRule, method: &str, allowed: &[HttpRule]) -> bool {
+    let covers = |rule: &&HttpRule| rule.covers(asked.scheme, &asked.host, asked.port(), method);
+    let covering: Vec<_> = allowed.iter().filter(covers).collect();
+    let Some(address) = asked.address() else { return !covering.is_empty() };
+    let socket = SocketAddr::new(address, asked.port());
+    !covering.is_empty() && check_address(socket, &AddressReach::of(covering), NetworkFacts::default()).is_ok()
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::Arc;
 
     use proptest::collection::vec;
     use proptest::prelude::*;
     use proptest::sample::subsequence;
+    use windlass_core::rights::egress::{self, HttpTarget, UrlHost};
+    use windlass_core::rights::grants::{Grants, Layer, LiveGrants, Scheme};
 
     use super::*;
     use crate::examples::{list, rule};
+    use crate::http::needed_addresses;
 
     fn lacking(asked: &Rule, allowed: Rule) -> Vec<Rule> {
         of_rule(asked, &Allowance { rules: vec![allowed], ..Allowance::default() })
@@ -347,7 +337,7 @@ mod tests {
     #[test]
     fn http_methods_are_checked_one_by_one() {
         let rule = |host: &str, methods: &[&str]| HttpRule {
-            scheme: windlass_core::rights::grants::Scheme::Https,
+            scheme: Scheme::Https,
             host: host.to_owned(),
             port: None,
             methods: list(methods),
@@ -359,10 +349,68 @@ mod tests {
         assert_eq!(of_http(&rule("*.example.com", &["GET"]), &[asked]).map(|lack| lack.methods), Some(list(&["GET"])));
     }
 
+    /// Whether the host would send a GET to `host` if `rule` was all that the operator granted.
+    fn is_sent(host: &str, rule: &HttpRule) -> bool {
+        let with = |addresses: &[String], host: &str| HttpRule {
+            host: host.to_owned(),
+            addresses: addresses.to_vec(),
+            ..rule.clone()
+        };
+        let of = |rule| Allowance { http: vec![rule], ..Allowance::default() };
+        let policy = Arc::new(of(rule.clone()));
+        let grants = LiveGrants::new(Grants::asked(of(with(&[], host))).bounded(Layer::Policy, policy));
+        let target = HttpTarget::parse(&format!("https://{host}/")).expect("a URL");
+        let reach = egress::allow(&grants, "GET", &target);
+        reach.is_ok_and(|reach| match target.host {
+            UrlHost::Address(address) => {
+                check_address(SocketAddr::new(address, target.port), &reach, NetworkFacts::default()).is_ok()
+            }
+            UrlHost::Name(_) => true,
+        })
+    }
+
+    #[test]
+    fn a_request_is_missing_exactly_if_the_host_would_deny_it() {
+        let hosts = [
+            "api.example.com",
+            "a.b.example.com",
+            "8.8.8.8",
+            "10.0.0.1",
+            "169.254.169.254",
+            "[fd00::1]",
+            "[2606:4700::1111]",
+            "[::ffff:10.0.0.1]",
+            "[64:ff9b::10.0.0.1]",
+            "[::10.0.0.1]",
+        ];
+        let patterns =
+            hosts.into_iter().chain(["*", "*.*", "*.*.*", "*.*.*.*", "10.*.*.*", "*.example.com", "fd00::1"]);
+        let ranges: [&[&str]; 5] =
+            [&[], &["0.0.0.0/0"], &["::/0"], &["0.0.0.0/0", "::/0"], &["169.254.169.254/32", "::a00:1/128"]];
+        let mut sent = 0;
+        for (pattern, addresses) in patterns.flat_map(|pattern| ranges.map(|addresses| (pattern, addresses))) {
+            let rule = |host: &str, addresses: &[&str]| HttpRule {
+                scheme: Scheme::Https,
+                host: host.to_owned(),
+                port: None,
+                methods: list(&["GET"]),
+                addresses: list(addresses),
+            };
+            for host in hosts {
+                let granted = rule(pattern, addresses);
+                let asked = HttpRule { addresses: needed_addresses(&rule(host, &[])), ..rule(host, &[]) };
+                let is_granted = of_http(&asked, std::slice::from_ref(&granted)).is_none();
+                assert_eq!(is_granted, is_sent(host, &granted), "{host} by {pattern} at {addresses:?}");
+                sent += usize::from(is_granted);
+            }
+        }
+        assert!(sent > hosts.len(), "each host is granted by some rule");
+    }
+
     #[test]
     fn of_http_to_an_address_the_policy_must_name_it() {
         let rule = |addresses: &[&str]| HttpRule {
-            scheme: windlass_core::rights::grants::Scheme::Http,
+            scheme: Scheme::Http,
             host: "10.0.0.1".to_owned(),
             port: None,
             methods: list(&["GET"]),

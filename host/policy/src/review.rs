@@ -1,6 +1,8 @@
 //! Compares a plugin's requests with its grants. `windlass inspect` shows the result.
 
-use windlass_core::rights::grants::{Allowance, HttpRule, Rule};
+use std::sync::Arc;
+
+use windlass_core::rights::grants::{Allowance, Grants, HttpRule, Layer, Rule};
 use windlass_manifest::Manifest;
 
 use super::asks::Ask;
@@ -57,14 +59,22 @@ pub fn review(manifest: &Manifest, asks: Vec<Ask>, layers: &[&Allowance]) -> Pol
     let lacks_name = |name: &String, of: fn(&Allowance) -> &[String]| {
         layers.iter().any(|layer| !lack::of_names(std::slice::from_ref(name), of(layer)).is_empty())
     };
-    let lacks_http = |asked: &HttpRule| layers.iter().find_map(|layer| lack::of_http(asked, &layer.http));
+    let granted = granted_http(&rest, layers);
     let others_finalizer = |name: &String| sensitive::of_finalizer(name, &own).into_iter().collect();
     PolicyReview {
         rules: each(asks, |ask| lacking_rules(&ask.rule, layers), |ask| sensitive::of_rule(&ask.rule)),
-        http: each(http::asked(manifest), lacks_http, sensitive::of_http),
+        http: each(http::asked(manifest), |asked| lack::of_http(asked, &granted), sensitive::of_http),
         crds: each(rest.crds, |name| lacks_name(name, |layer| &layer.crds), |_| vec![sensitive::CRDS]),
         finalizers: each(rest.finalizers, |name| lacks_name(name, |layer| &layer.finalizers), others_finalizer),
     }
+}
+
+/// The HTTP requests that the host would allow with these layers.
+fn granted_http(asked: &Allowance, layers: &[&Allowance]) -> Vec<HttpRule> {
+    let of_http = |layer: &Allowance| Allowance { http: layer.http.clone(), ..Allowance::default() };
+    // The name of a layer matters only in a denial.
+    let bounded = |grants: Grants, layer: &&Allowance| grants.bounded(Layer::Policy, Arc::new(of_http(layer)));
+    layers.iter().fold(Grants::asked(of_http(asked)), bounded).http().to_vec()
 }
 
 fn each<T, L>(
@@ -127,5 +137,71 @@ impl PolicyReview {
             section(name, lacking.fold(String::new(), |items, reviewed| items + &format!("- {:?}\n", reviewed.asked)));
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::rights::grants::Scheme;
+
+    use super::*;
+    use crate::examples::list;
+
+    fn manifest(http: &serde_json::Value) -> Manifest {
+        let manifest = serde_json::json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
+            "controllers": [{"name": "gadgets", "primary": {"apiVersion": "example.com/v1", "kind": "Gadget"}}],
+            "http": http,
+        });
+        Manifest::from_json(&manifest.to_string()).expect("valid")
+    }
+
+    fn layer(host: &str, methods: &[&str], addresses: &[&str]) -> Allowance {
+        let rule = HttpRule {
+            scheme: Scheme::Https,
+            host: host.to_owned(),
+            port: None,
+            methods: list(methods),
+            addresses: list(addresses),
+        };
+        Allowance { http: vec![rule], ..Allowance::default() }
+    }
+
+    #[test]
+    fn http_methods_that_any_layer_lacks_are_missing() {
+        let asked = serde_json::json!([
+            {"scheme": "https", "host": "api.example.com", "methods": ["GET", "POST", "PUT", "DELETE"]},
+        ]);
+        let policy = layer("api.example.com", &["GET", "POST", "DELETE"], &[]);
+        let ceiling = layer("*.example.com", &["GET", "PUT", "DELETE"], &[]);
+        let review = review(&manifest(&asked), vec![], &[&policy, &ceiling]);
+        let lacks = review.http[0].lacks.as_ref().map(|rule| rule.methods.clone());
+        assert_eq!(lacks, Some(list(&["POST", "PUT"])));
+        assert!(review.lacking().contains("methods: [\"POST\", \"PUT\"]"), "{}", review.lacking());
+    }
+
+    #[test]
+    fn a_star_in_a_policy_grants_no_address() {
+        let of = |host: &str| {
+            let asked = serde_json::json!([{"scheme": "https", "host": host, "methods": ["GET"]}]);
+            manifest(&asked)
+        };
+        let everything = ["0.0.0.0/0", "::/0"];
+        for (host, pattern) in [("8.8.8.8", "*.*.*.*"), ("10.0.0.1", "*.*.*.*"), ("[fd00::1]", "*")] {
+            let is_complete =
+                |pattern: &str| review(&of(host), vec![], &[&layer(pattern, &["GET"], &everything)]).is_complete();
+            assert!(!is_complete(pattern) && is_complete(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn an_address_has_to_be_named_in_each_layer() {
+        let manifest = manifest(&serde_json::json!([{"scheme": "https", "host": "10.0.0.1", "methods": ["GET"]}]));
+        let (named, bare) = (layer("10.0.0.1", &["*"], &["10.0.0.1/32"]), layer("10.0.0.1", &["*"], &[]));
+        for (layers, is_complete) in
+            [([&named, &named], true), ([&named, &bare], false), ([&bare, &named], false), ([&bare, &bare], false)]
+        {
+            assert_eq!(review(&manifest, vec![], &layers).is_complete(), is_complete);
+        }
     }
 }

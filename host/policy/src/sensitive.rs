@@ -24,46 +24,87 @@ const ADMISSION_RULES: &[&str] = &[
     "validatingadmissionpolicies",
     "validatingadmissionpolicybindings",
 ];
+const MUTATING_POLICIES: &[&str] = &["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"];
+const VALIDATING_POLICIES: &[&str] = &["validatingadmissionpolicies", "validatingadmissionpolicybindings"];
 
-const CERTIFICATES: &[&str] = &["certificatesigningrequests/approval", "certificatesigningrequests/status"];
+const GATEWAY: &str = "gateway.networking.k8s.io";
 const GATEWAYS: &[&str] = &["gateways", "httproutes", "grpcroutes", "tlsroutes", "tcproutes", "udproutes"];
+const QUOTAS: &[&str] = &["resourcequotas", "limitranges"];
 
 const RUNS_PODS: &str = "runs Pods: code of its choice, with any service account and secret of the namespace";
+const STOPS: &str = "deletes Pods or workloads: it can stop what others run";
 const REDIRECTS: &str = "writes endpoints: it can send the traffic of a Service elsewhere";
 const ROUTES: &str =
     "writes routes from outside: it can send their hosts' traffic elsewhere, and expose what is inside";
+const ADDRESSES: &str = "changes addresses of ingresses or gateways: where DNS follows them, it can send their traffic \
+                         elsewhere";
+const CUTS: &str = "deletes Services, endpoints or routes: it can cut the traffic of others";
 
-/// The harm that some verbs can do to some resources of a group: group, resources, verbs, harm. The worst comes first.
+/// The harm that some verbs can do to some resources of a group: group, resources, verbs, harm.
 ///
-/// Each has only verbs that can do what it says: a warning that is wrong teaches people to skip the others.
-const HARMS: &[(&str, &[&str], &[&str], &str)] = &[
-    (
-        RBAC,
-        ROLES,
-        &["create", "update", "patch", "escalate", "bind"],
-        "writes roles or bindings: it can give itself, or anyone, what the host may give",
-    ),
+/// Each of the verbs alone can do what the text says, and that harms others. A wrong warning teaches people to skip the
+/// rest.
+type Harm = (&'static str, &'static [&'static str], &'static [&'static str], &'static str);
+
+/// The worst comes first.
+const HARMS: &[Harm] = &[
+    (RBAC, ROLES, PUTS, "writes roles or bindings: it can give itself, or anyone, what the host may give"),
     ("", &["users", "groups", "serviceaccounts"], &["impersonate"], "includes impersonate: it can act as others"),
     ("", &["serviceaccounts/token"], &["create"], "makes tokens of service accounts: it can act as any of them"),
     (
         ADMISSION,
-        ADMISSION_RULES,
+        &["mutatingwebhookconfigurations"],
         PUTS,
-        "writes webhook configurations or admission policies: it can change and block every request to the API",
+        "writes mutating webhooks: it can read, change and refuse what others write to the API",
     ),
     (
-        "apiregistration.k8s.io",
-        &["apiservices"],
-        ALL_WRITES,
-        "writes APIServices: it can take over whole API groups, or remove them",
+        ADMISSION,
+        MUTATING_POLICIES,
+        PUTS,
+        "writes mutating admission policies or their bindings: it can change and refuse what others write to the API",
     ),
+    (
+        ADMISSION,
+        &["validatingwebhookconfigurations"],
+        PUTS,
+        "writes validating webhooks: it can read and refuse what others write to the API",
+    ),
+    (
+        ADMISSION,
+        VALIDATING_POLICIES,
+        PUTS,
+        "writes validating admission policies or their bindings: it can refuse what others write to the API",
+    ),
+    ("apiregistration.k8s.io", &["apiservices"], PUTS, "writes APIServices: it can take over whole API groups"),
     ("", &["secrets"], READS, "reads secrets: among them may be tokens that can do more than this policy"),
-    ("", &["secrets"], &["create"], "creates secrets: it can make itself the token of a service account"),
-    ("", &["secrets"], CHANGES, "changes secrets: it can replace others' passwords"),
-    ("", &["nodes/proxy"], PROXIES, "reaches the kubelets: it can run commands in every Pod of a node"),
+    (
+        "",
+        &["secrets"],
+        &["create"],
+        "creates secrets: if it may read them too, it can make itself the token of a service account",
+    ),
+    (
+        "",
+        &["secrets"],
+        CHANGES,
+        "changes secrets, and reads them in the answers: it can learn and replace others' passwords and tokens",
+    ),
+    ("", &["nodes/proxy"], CONNECTS, "reaches the kubelets: it can run commands in every Pod of a node"),
     ("", &["pods/exec", "pods/attach", "pods/portforward"], CONNECTS, "reaches into running Pods"),
     ("", &["pods/proxy", "services/proxy"], PROXIES, "reaches into running Pods"),
     ("", &["pods/ephemeralcontainers"], CHANGES, "adds containers to running Pods"),
+    (
+        "certificates.k8s.io",
+        &["certificatesigningrequests/approval"],
+        CHANGES,
+        "approves certificate requests: who made one gets the identity that it names",
+    ),
+    (
+        "certificates.k8s.io",
+        &["certificatesigningrequests/status"],
+        CHANGES,
+        "fills in issued certificates: who requested one uses what it puts there",
+    ),
     (
         "apiextensions.k8s.io",
         &["customresourcedefinitions"],
@@ -73,18 +114,31 @@ const HARMS: &[(&str, &[&str], &[&str], &str)] = &[
     (
         "apiextensions.k8s.io",
         &["customresourcedefinitions"],
-        PUTS,
-        "writes CustomResourceDefinitions: it can change what others' objects may hold",
+        CHANGES,
+        "changes CustomResourceDefinitions: it can change what others' objects may hold",
     ),
     ("", &["namespaces"], DELETES, "deletes namespaces: with each goes all that is in it"),
     ("", &["namespaces"], CHANGES, "changes namespaces: their labels say how much their Pods may do"),
-    ("certificates.k8s.io", CERTIFICATES, CHANGES, "has certificates signed: it can make itself an identity"),
     ("", &["nodes"], ALL_WRITES, "changes nodes: it can move or stop workloads"),
     ("", &["nodes/status"], CHANGES, "changes nodes: it can move or stop workloads"),
-    ("", &["persistentvolumes"], PUTS, "writes persistent volumes: it can reach files of nodes"),
-    ("", &["pods", "replicationcontrollers"], PUTS, RUNS_PODS),
+    (
+        "",
+        &["persistentvolumes"],
+        &["create"],
+        "creates persistent volumes: Pods that use them can reach files of nodes",
+    ),
+    (
+        "",
+        &["persistentvolumes"],
+        CHANGES,
+        "changes persistent volumes: it decides who gets their data, and whether it is deleted",
+    ),
+    ("", &["pods"], &["create"], RUNS_PODS),
+    ("", &["replicationcontrollers"], PUTS, RUNS_PODS),
     ("apps", &["deployments", "daemonsets", "statefulsets", "replicasets"], PUTS, RUNS_PODS),
-    ("batch", &["jobs", "cronjobs"], PUTS, RUNS_PODS),
+    ("batch", &["jobs"], &["create"], RUNS_PODS),
+    ("batch", &["cronjobs"], PUTS, RUNS_PODS),
+    ("", &["persistentvolumeclaims"], DELETES, "deletes volume claims: their data can go with them"),
     (
         "",
         &["pods/binding", "bindings"],
@@ -95,32 +149,85 @@ const HARMS: &[(&str, &[&str], &[&str], &str)] = &[
     (
         "coordination.k8s.io",
         &["leases"],
-        ALL_WRITES,
+        &["update", "patch", "delete", "deletecollection"],
         "writes Leases: it can stop other controllers, or have two of one kind lead at once",
     ),
     (
         "",
         &["services"],
         PUTS,
-        "writes Services: it can send their traffic elsewhere, and expose Pods outside of the cluster",
+        "writes Services: it can take traffic that is meant for others, and expose Pods outside of the cluster",
+    ),
+    (
+        "",
+        &["services/status"],
+        CHANGES,
+        "changes addresses of load balancers: it can take traffic that is meant for others",
+    ),
+    (
+        "",
+        &["pods/status"],
+        CHANGES,
+        "changes the status of Pods: it can send their Services' traffic elsewhere, and have them replaced",
     ),
     ("", &["endpoints"], PUTS, REDIRECTS),
     ("discovery.k8s.io", &["endpointslices"], PUTS, REDIRECTS),
     ("networking.k8s.io", &["ingresses"], PUTS, ROUTES),
-    ("gateway.networking.k8s.io", GATEWAYS, PUTS, ROUTES),
+    (GATEWAY, GATEWAYS, PUTS, ROUTES),
+    ("networking.k8s.io", &["ingresses/status"], CHANGES, ADDRESSES),
+    (GATEWAY, &["gateways/status"], CHANGES, ADDRESSES),
     (
         "networking.k8s.io",
         &["networkpolicies"],
         ALL_WRITES,
         "writes network policies: it can open or cut the connections of Pods",
     ),
+    ("", QUOTAS, PUTS, "writes quotas or limit ranges: it can keep a namespace's new Pods from starting"),
     (RBAC, ROLES, DELETES, "deletes roles or bindings: others lose their rights"),
     (
         ADMISSION,
         ADMISSION_RULES,
         DELETES,
-        "deletes webhook configurations or admission policies: they protect nothing then",
+        "deletes webhook configurations, admission policies or bindings: nothing enforces them then",
     ),
+];
+
+/// Harms that are left out if the rule has one of the verbs in front, with which it can do worse to the same resources.
+/// Most plugins have all verbs on the kinds that they own. Their policies would have twice as many warnings otherwise.
+const LESSER_HARMS: &[(&[&str], Harm)] = &[
+    (
+        PUTS,
+        (
+            "apiregistration.k8s.io",
+            &["apiservices"],
+            DELETES,
+            "deletes APIServices: it can remove API groups that others serve",
+        ),
+    ),
+    (CHANGES, ("", &["secrets"], DELETES, "deletes secrets: what only they hold is lost")),
+    (CHANGES, ("", &["persistentvolumes"], DELETES, "deletes persistent volumes: their data can go with them")),
+    (
+        &["create"],
+        ("", &["pods"], CHANGES, "changes Pods: it can have them run other images, with the rights that they have"),
+    ),
+    (&["create"], ("batch", &["jobs"], CHANGES, "changes Jobs: it can stop them")),
+    (PUTS, ("", &["pods", "replicationcontrollers"], DELETES, STOPS)),
+    (PUTS, ("apps", &["deployments", "daemonsets", "statefulsets", "replicasets"], DELETES, STOPS)),
+    (PUTS, ("batch", &["jobs", "cronjobs"], DELETES, STOPS)),
+    (
+        &["update", "patch", "delete", "deletecollection"],
+        (
+            "coordination.k8s.io",
+            &["leases"],
+            &["create"],
+            "creates Leases: it can keep controllers from leading whose Lease is not there yet",
+        ),
+    ),
+    (PUTS, ("", &["services", "endpoints"], DELETES, CUTS)),
+    (PUTS, ("discovery.k8s.io", &["endpointslices"], DELETES, CUTS)),
+    (PUTS, ("networking.k8s.io", &["ingresses"], DELETES, CUTS)),
+    (PUTS, (GATEWAY, GATEWAYS, DELETES, CUTS)),
+    (PUTS, ("", QUOTAS, DELETES, "deletes quotas or limit ranges: nothing bounds what their namespace uses then")),
 ];
 
 /// The most harms that are listed of a rule with `*` for resources, which has nearly all of them.
@@ -137,7 +244,8 @@ pub(crate) fn of_rule(rule: &Rule) -> Vec<&'static str> {
     let about =
         |group: &str, resources: &[&str]| names(&rule.groups, group) && resources.iter().any(|it| covers(rule, it));
     let mut harms: Vec<&'static str> = Vec::new();
-    for (group, resources, verbs, harm) in HARMS {
+    let lesser = LESSER_HARMS.iter().filter(|(worse, _)| !has(rule, worse)).map(|(_, harm)| harm);
+    for (group, resources, verbs, harm) in HARMS.iter().chain(lesser) {
         if about(group, resources) && has(rule, verbs) && !harms.contains(harm) {
             harms.push(harm);
         }
@@ -240,29 +348,94 @@ mod tests {
     }
 
     #[test]
+    fn each_verb_is_said_to_do_only_what_it_can_do() {
+        for (group, resource, verb, can, cannot) in [
+            (ADMISSION, "validatingwebhookconfigurations", "create", "read and refuse", "change"),
+            (ADMISSION, "mutatingwebhookconfigurations", "patch", "read, change and refuse", "validating"),
+            (ADMISSION, "validatingadmissionpolicies", "update", "refuse", "change"),
+            (ADMISSION, "mutatingadmissionpolicybindings", "patch", "change and refuse", "read"),
+            (ADMISSION, "validatingwebhookconfigurations", "delete", "nothing enforces", "refuse"),
+            ("", "secrets", "patch", "reads them", "creates"),
+            ("", "secrets", "create", "if it may read", "replace"),
+            ("", "secrets", "delete", "lost", "token"),
+            ("", "services/status", "patch", "meant for others", "expose"),
+            ("", "services", "delete", "cut the traffic", "expose"),
+            ("", "pods/status", "update", "elsewhere", "images"),
+            ("networking.k8s.io", "ingresses/status", "patch", "DNS", "expose"),
+            (GATEWAY, "gateways/status", "update", "DNS", "expose"),
+            ("", "pods", "patch", "other images", "any service account"),
+            ("", "pods", "delete", "stop", "runs Pods"),
+            ("apps", "statefulsets", "deletecollection", "stop", "runs Pods"),
+            ("batch", "jobs", "patch", "stop", "runs Pods"),
+            ("batch", "cronjobs", "patch", "runs Pods", "deletes"),
+            ("", "persistentvolumeclaims", "delete", "data", "files of nodes"),
+            ("", "persistentvolumes", "create", "files of nodes", "data"),
+            ("", "persistentvolumes", "patch", "who gets their data", "files"),
+            ("", "persistentvolumes", "delete", "data", "files"),
+            ("", "resourcequotas", "create", "keep", "deletes"),
+            ("", "limitranges", "delete", "nothing bounds", "keep"),
+            ("apiregistration.k8s.io", "apiservices", "delete", "remove", "take over"),
+            ("apiregistration.k8s.io", "apiservices", "create", "take over", "remove"),
+            ("certificates.k8s.io", "certificatesigningrequests/approval", "update", "identity", "itself"),
+            ("certificates.k8s.io", "certificatesigningrequests/status", "update", "requested", "identity"),
+            ("coordination.k8s.io", "leases", "create", "keep", "two of one kind"),
+        ] {
+            let said = of_rule(&rule(group, resource, verb));
+            let is_right = said.iter().any(|it| it.contains(can)) && !said.iter().any(|it| it.contains(cannot));
+            assert!(is_right, "{verb} {resource}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn an_owner_of_an_ordinary_kind_has_a_line_for_the_worst_that_it_can_do() {
+        let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"].map(str::to_owned).to_vec();
+        for (group, resource, lines) in [
+            ("", "configmaps", 0),
+            ("", "serviceaccounts", 0),
+            ("", "persistentvolumeclaims", 1),
+            ("", "pods", 1),
+            ("", "services", 1),
+            ("apps", "deployments", 1),
+            ("batch", "jobs", 1),
+            ("networking.k8s.io", "ingresses", 1),
+            ("coordination.k8s.io", "leases", 1),
+            ("", "secrets", 3),
+        ] {
+            let said = of_rule(&Rule { verbs: verbs.clone(), ..rule(group, resource, "get") });
+            assert_eq!(said.len(), lines, "{resource}: {said:?}");
+        }
+    }
+
+    #[test]
     fn nothing_is_said_of_verbs_that_cannot_do_the_harm() {
         for (group, resource, verb) in [
             ("", "configmaps", "patch"),
+            ("", "configmaps", "delete"),
             ("apps", "deployments", "get"),
             ("apps", "deployments/scale", "get"),
+            ("apps", "deployments/status", "patch"),
             ("", "services", "list"),
+            ("", "services/status", "get"),
+            ("", "pods/status", "get"),
+            ("", "resourcequotas", "get"),
+            ("", "persistentvolumeclaims", "create"),
             ("", "serviceaccounts/token", "list"),
             ("", "pods/exec", "list"),
             ("", "nodes/proxy", "watch"),
+            ("", "nodes/proxy", "delete"),
             ("", "namespaces", "create"),
-            ("", "secrets", "delete"),
+            ("apiextensions.k8s.io", "customresourcedefinitions", "create"),
             ("certificates.k8s.io", "certificatesigningrequests", "create"),
             ("coordination.k8s.io", "leases", "watch"),
         ] {
             let said = of_rule(&rule(group, resource, verb));
             assert!(said.is_empty(), "{group} {resource} {verb}: {said:?}");
         }
-        let created = of_rule(&rule("", "secrets", "create"));
-        assert!(created.len() == 1 && created[0].contains("token"), "{created:?}");
-        let changed = of_rule(&rule("", "secrets", "patch"));
-        assert!(changed.len() == 1 && !changed[0].contains("token"), "{changed:?}");
-        let deleted = of_rule(&rule(RBAC, "roles", "delete"));
-        assert!(deleted.len() == 1 && !deleted[0].contains("itself"), "{deleted:?}");
+        for (group, resource, verb) in [("", "secrets", "create"), ("", "secrets", "patch"), (RBAC, "roles", "delete")]
+        {
+            let said = of_rule(&rule(group, resource, verb));
+            assert_eq!(said.len(), 1, "{group} {resource} {verb}: {said:?}");
+        }
     }
 
     #[test]

@@ -11,10 +11,10 @@ mod target;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::rights::grants::{self, Cause, Cidr, Denial, HttpRule, Layer, LiveGrants};
+use crate::rights::grants::{Cause, Cidr, Denial, HttpRule, Layer, LiveGrants};
 
 pub use self::address::{AddressClass, canonical};
-pub use self::target::{HttpTarget, TargetError, UrlHost, is_hosts_header, is_method};
+pub use self::target::{HttpTarget, TargetError, UrlHost, is_host_pattern, is_hosts_header, is_method};
 
 /// The non-public addresses that rules allow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,10 +27,7 @@ pub fn allow(grants: &LiveGrants, method: &str, target: &HttpTarget) -> Result<A
     let current = grants.current();
     let mut covering = current.http().iter().filter(|rule| covers(rule, method, target)).peekable();
     if covering.peek().is_some() {
-        // A range that cannot be parsed contains no address.
-        return Ok(AddressReach {
-            ranges: covering.flat_map(|rule| &rule.addresses).filter_map(|it| it.parse().ok()).collect(),
-        });
+        return Ok(AddressReach::of(covering));
     }
     let lacking = current.lacking_http(|rule| covers(rule, method, target));
     let denial = Denial {
@@ -47,9 +44,7 @@ pub fn allow(grants: &LiveGrants, method: &str, target: &HttpTarget) -> Result<A
 pub fn deny(grants: &LiveGrants, method: &str, target: &HttpTarget, denied: &AddressDenied) -> Denial {
     let AddressDenied { address, class } = denied;
     let prefix = if address.is_ipv4() { 32 } else { 128 };
-    let reach =
-        |rule: &HttpRule| AddressReach { ranges: rule.addresses.iter().filter_map(|it| it.parse().ok()).collect() };
-    let names = |rule: &HttpRule| covers(rule, method, target) && reach(rule).names(*address, *class);
+    let names = |rule: &HttpRule| covers(rule, method, target) && AddressReach::of([rule]).names(*address, *class);
     // A manifest cannot ask for addresses; only the operator's layers list them.
     let mut lacking = grants.current().lacking_http(names);
     lacking.retain(|layer| *layer != Layer::Manifest);
@@ -71,20 +66,7 @@ fn missing_rule(method: &str, target: &HttpTarget, more: &str) -> String {
 
 /// Whether `rule` covers `method` on `target`, whatever address it resolves to.
 fn covers(rule: &HttpRule, method: &str, target: &HttpTarget) -> bool {
-    rule.scheme == target.scheme
-        && rule.port() == target.port
-        && rule.methods.iter().any(|allowed| allowed == "*" || allowed == method)
-        && host_matches(&rule.host, &target.host)
-}
-
-fn host_matches(pattern: &str, host: &UrlHost) -> bool {
-    match host {
-        UrlHost::Address(address) => grants::address(pattern) == Some(*address),
-        UrlHost::Name(name) => {
-            let same = |(pattern, label): (&str, &str)| pattern == "*" || pattern.eq_ignore_ascii_case(label);
-            pattern.split('.').count() == name.split('.').count() && pattern.split('.').zip(name.split('.')).all(same)
-        }
-    }
+    rule.covers(target.scheme, &target.host.to_string(), target.port, method)
 }
 
 /// The host's knowledge of the address that it is about to connect to.
@@ -135,6 +117,12 @@ pub fn check_address(socket: SocketAddr, reach: &AddressReach, around: NetworkFa
 }
 
 impl AddressReach {
+    /// The addresses that any of `rules` allows. A range that cannot be parsed contains no address.
+    pub fn of<'a>(rules: impl IntoIterator<Item = &'a HttpRule>) -> Self {
+        let ranges = rules.into_iter().flat_map(|rule| &rule.addresses).filter_map(|range| range.parse().ok());
+        Self { ranges: ranges.collect() }
+    }
+
     fn names(&self, address: IpAddr, class: AddressClass) -> bool {
         self.ranges.iter().any(|range| range.contains(address) && (!class.needs_exact() || range.is_single()))
     }

@@ -1,6 +1,7 @@
 //! Checks that a policy makes sense. Also reports rules that look as if they granted something but can never match.
 
 use windlass_core::object::path_segment;
+use windlass_core::rights::egress::is_host_pattern;
 use windlass_core::rights::grants::Cidr;
 use windlass_manifest::{is_dns_label, nearest};
 
@@ -74,9 +75,7 @@ fn resource_problem(resource: &str) -> Option<String> {
 
 pub(super) fn check_http(rule: &HttpDocument, problem: &mut impl FnMut(String)) {
     let host = &rule.host;
-    let labels_fit = host.split('.').all(|label| label == "*" || is_dns_label(&label.to_lowercase()));
-    let is_address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>().is_ok();
-    if !(labels_fit || is_address) || host.len() > 253 {
+    if !is_host_pattern(host) {
         problem(format!("{host:?} is not a host name: use a name like `api.example.com`, with `*` for one label"));
     }
     if rule.port == Some(0) {

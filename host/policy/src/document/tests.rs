@@ -93,6 +93,7 @@ fn invalid_values_are_refused_with_advice() {
         ("cluster: true", "cluster: true, namespaces: [prod]", "a separate rule"),
         ("10.0.0.0/8", "10.0.0.1/8", "not a range of addresses"),
         ("\"*.Example.com\"", "https://example.com", "not a host name"),
+        ("\"*.Example.com\"", "127.1", "not a host name"),
         ("webapps.apps.kubedojo.io", "webapps", "PLURAL.GROUP"),
         ("windlass.dev/webapp]", "webapp]", "not a finalizer"),
         ("paused: true", "paused: true\npaused: false", "duplicate"),

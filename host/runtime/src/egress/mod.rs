@@ -30,7 +30,7 @@ use windlass_core::call::http::{
     REQUEST_HEADERS_MAX,
 };
 use windlass_core::call::ports::{Answer, Ask, CallContext, Port, port_fn};
-use windlass_core::rights::egress::{self, AddressReach, HttpTarget};
+use windlass_core::rights::egress::{self, AddressReach, HttpTarget, UrlHost};
 use windlass_core::rights::grants::{LiveGrants, Scheme};
 
 use self::answer::exchange;
@@ -144,7 +144,7 @@ impl EgressInner {
         let reach = allowed(grants, &outgoing)?;
         let addresses = self.checked_addresses(&outgoing.target, &reach, permit).await?.map_err(|denied| {
             let denial = egress::deny(grants, outgoing.request.method().as_str(), &outgoing.target, &denied);
-            failed(HttpReason::NotGranted, denial.to_string())
+            failed(reason_of_denied_address(&outgoing.target.host), denial.to_string())
         })?;
         let stream = connect::to_one_of(&addresses, self.limits.connect).await?;
         let stream = BoundedStream::new(stream, self.limits.wire_bytes());
@@ -245,6 +245,17 @@ impl Egress {
 fn allowed(grants: &LiveGrants, Outgoing { target, request }: &Outgoing) -> Result<AddressReach, HttpError> {
     egress::allow(grants, request.method().as_str(), target)
         .map_err(|denial| failed(HttpReason::NotGranted, denial.to_string()))
+}
+
+/// The reason of a request to `host` that failed because an address may not be connected to.
+///
+/// The next answer of DNS may be another one, so a name counts as unreachable, and the key is retried. An address in
+/// the URL stays what it is, so only another policy helps.
+fn reason_of_denied_address(host: &UrlHost) -> HttpReason {
+    match host {
+        UrlHost::Name(_) => HttpReason::Connect,
+        UrlHost::Address(_) => HttpReason::NotGranted,
+    }
 }
 
 fn failed(reason: HttpReason, message: String) -> HttpError {

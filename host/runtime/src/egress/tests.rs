@@ -262,18 +262,31 @@ async fn a_request_revoked_while_it_waits_for_its_turn_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_name_resolving_to_loopback_is_refused_unless_the_address_is_granted() {
+async fn a_name_that_leads_to_loopback_is_reached_only_if_that_is_granted() {
     let (server, mut told) = serving(ok("inside")).await;
     let url = || format!("http://localhost:{}/", server.port());
     let rules = Rules::to(Scheme::Http, "localhost", server);
-    let call = rules.call();
-    let error = egress().fetch(call.clone(), get(url())).await.expect_err("loopback");
-    assert_eq!(error.reason, HttpReason::NotGranted);
-    assert!(error.message.contains("loopback"), "{error}");
-    assert_eq!(call.principal.grants.denials().snapshot().len(), 1, "it is counted");
+    let (call, egress) = (rules.call(), egress());
+    let error = egress.fetch(call.clone(), get(url())).await.expect_err("loopback");
+    assert_eq!(error.reason, HttpReason::Connect, "a later look-up may find another address");
+    assert!(error.message.contains("loopback") && error.message.contains("addresses: ["), "{error}");
+    let denials = call.principal.grants.denials().snapshot();
+    assert_eq!((denials.len(), denials[0].count), (1, 1), "it is counted");
+    assert_eq!(egress.0.totals.of("caller", "connect"), 1);
     assert!(told.try_recv().is_err(), "nothing was sent");
     let granted = rules.reaching("127.0.0.0/8").reaching("::1");
-    assert_eq!(fetched(&egress(), &granted, url()).await.expect("granted").status, 200);
+    assert_eq!(fetched(&egress, &granted, url()).await.expect("granted").status, 200);
+}
+
+#[tokio::test]
+async fn a_name_is_reached_as_soon_as_it_leads_to_an_allowed_address() {
+    let (server, _told) = serving(ok("")).await;
+    let names = Names::are(&[&["10.0.0.1:80".parse().expect("an address")], &[server]]);
+    let rules = Rules::to(Scheme::Http, "split.example.com", server).reaching("127.0.0.1/32");
+    let egress = with(HttpLimits::default(), Trust::default(), names);
+    let url = || format!("http://split.example.com:{}/", server.port());
+    assert_eq!(reason_of(fetched(&egress, &rules, url()).await), HttpReason::Connect);
+    assert_eq!(fetched(&egress, &rules, url()).await.expect("the second answer").status, 200);
 }
 
 #[tokio::test]
@@ -311,7 +324,8 @@ async fn a_redirect_is_returned_and_the_following_request_is_checked_again() {
     let location = response.headers.iter().find(|(name, _)| name == "location").expect("it says where").1.clone();
     let elsewhere = Names::are(&[&["10.0.0.1:80".parse().expect("an address")]]);
     let egress = with(HttpLimits::default(), Trust::default(), elsewhere);
-    assert_eq!(reason_of(fetched(&egress, &rules, location).await), HttpReason::NotGranted);
+    let denied = fetched(&egress, &rules, location).await.expect_err("a private address");
+    assert!(denied.reason == HttpReason::Connect && denied.message.contains("10.0.0.1/32"), "{denied}");
     assert!(told.try_recv().is_err(), "it was never asked");
 }
 
@@ -337,7 +351,8 @@ async fn one_denied_address_among_others_denies_the_name() {
     let rules = Rules::to(Scheme::Http, "both.example.com", server).reaching("127.0.0.1/32");
     let egress = with(HttpLimits::default(), Trust::default(), names);
     let error = fetched(&egress, &rules, format!("http://both.example.com:{}/", server.port())).await;
-    assert_eq!(reason_of(error), HttpReason::NotGranted);
+    let error = error.expect_err("a private address");
+    assert!(error.reason == HttpReason::Connect && error.message.contains("10.0.0.1/32"), "{error}");
     assert!(told.try_recv().is_err());
 }
 

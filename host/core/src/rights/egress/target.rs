@@ -7,7 +7,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::rights::grants::Scheme;
+use crate::rights::grants::{self, Scheme};
 
 const URL_BYTES_MAX: usize = 8 << 10;
 /// The longest host name (RFC 1035).
@@ -122,6 +122,13 @@ impl HttpTarget {
     }
 }
 
+/// Whether `host` can be the host of a rule: an address, or a name that a URL can have, where `*` stands for any label.
+#[must_use]
+pub fn is_host_pattern(host: &str) -> bool {
+    let is_name = host.len() <= HOST_NAME_BYTES_MAX && host.split('.').all(|label| label == "*" || is_label(label));
+    grants::address(host).is_some() || (is_name && !ends_in_number(host))
+}
+
 /// Whether a plugin may use `method`: an RFC 9110 token in upper case, and not a method that turns the connection into
 /// a tunnel or echoes headers that the host added.
 #[must_use]
@@ -173,7 +180,7 @@ fn name_or_ipv4(text: &str) -> Result<UrlHost, TargetError> {
         return Err(TargetError::Host);
     }
     // Resolvers accept `127.1`, `0x7f000001` and `0177.0.0.1` as addresses. Only the unambiguous form is accepted here.
-    if name.rsplit('.').next().is_some_and(is_number) {
+    if ends_in_number(name) {
         let address: Ipv4Addr = text.parse().map_err(|_| TargetError::Host)?;
         return Ok(UrlHost::Address(address.into()));
     }
@@ -187,6 +194,11 @@ fn is_label(label: &str) -> bool {
         && label.bytes().all(inner)
         && !label.starts_with('-')
         && !label.ends_with('-')
+}
+
+/// Whether parsers may take `name` for an address.
+fn ends_in_number(name: &str) -> bool {
+    name.rsplit('.').next().is_some_and(is_number)
 }
 
 fn is_number(label: &str) -> bool {

@@ -103,6 +103,23 @@ fn addresses_in_octal_hexadecimal_or_one_number_are_refused() {
 }
 
 #[test]
+fn a_rule_may_name_the_hosts_that_urls_can_have() {
+    for host in ["a", "api.example.com", "my_host", "1.a", "8.8.8.8", "[::1]", "[::ffff:7f00:1]"] {
+        assert!(is_host_pattern(host) && HttpTarget::parse(&format!("https://{host}/")).is_ok(), "{host}");
+    }
+    for host in
+        ["", "a..b", "-a", "a/b", "a:80", "127.1", "1.2.3.4.5", "0x7f.1", "a.1", "2130706433", "[::1", "[[::1]]"]
+    {
+        let is_url = HttpTarget::parse(&format!("https://{host}/")).is_ok_and(|it| it.host.to_string() == host);
+        assert!(!is_host_pattern(host) && !is_url, "{host}");
+    }
+    for pattern in ["*", "*.example.com", "*.*.*.*", "127.*", "::1"] {
+        assert!(is_host_pattern(pattern), "{pattern}");
+    }
+    assert!(!is_host_pattern("*.1") && !is_host_pattern("a*.example.com"));
+}
+
+#[test]
 fn methods_are_upper_case_tokens_without_connect_and_trace() {
     for good in ["GET", "POST", "M-SEARCH", "VERSION-CONTROL"] {
         assert!(is_method(good), "{good}");

@@ -63,6 +63,23 @@ impl HttpRule {
         self.port.unwrap_or_else(|| self.scheme.default_port())
     }
 
+    /// The address that is this rule's host. `None` if the host is a name or a pattern.
+    #[must_use]
+    pub fn address(&self) -> Option<IpAddr> {
+        address(&self.host)
+    }
+
+    /// Whether this rule covers `method` at `port` of `host`, whatever address the host resolves to. `host` is as in a
+    /// URL or in another rule. A `*` in it stands for any label, which only a `*` of this rule covers. Likewise, only
+    /// `*` covers the method `*`.
+    #[must_use]
+    pub fn covers(&self, scheme: Scheme, host: &str, port: u16, method: &str) -> bool {
+        self.scheme == scheme
+            && self.port() == port
+            && self.methods.iter().any(|allowed| allowed == "*" || allowed == method)
+            && covers_host(&self.host, host)
+    }
+
     /// The requests that both rules allow. `None` if there are none.
     pub(super) fn and(&self, other: &Self, addresses: Vec<String>) -> Option<Self> {
         if self.scheme != other.scheme || self.port() != other.port() {
@@ -89,6 +106,16 @@ fn narrower_host(a: &str, b: &str) -> Option<String> {
         return narrower_name(a, b);
     }
     (address(a) == address(b)).then(|| a.to_owned())
+}
+
+/// Whether `pattern` matches `host`, or every name that `host` matches. As in [`narrower_host`], an address is not a
+/// name.
+fn covers_host(pattern: &str, host: &str) -> bool {
+    if address(pattern).is_some() || address(host).is_some() {
+        return address(pattern) == address(host);
+    }
+    let covers = |(allowed, label): (&str, &str)| allowed == "*" || allowed == label;
+    pattern.split('.').count() == host.split('.').count() && pattern.split('.').zip(host.split('.')).all(covers)
 }
 
 /// The address that a rule has as its host, with or without the brackets that URLs use.
@@ -232,6 +259,33 @@ mod tests {
         assert_eq!(rule("8.8.8.8", &all).and(&rule("8.8.8.9", &all), vec![]), None);
         assert!(rule("8.8.8.8", &all).and(&rule("8.8.8.8", &all), vec![]).is_some());
         assert!(rule("[2001:DB8::0:1]", &all).and(&rule("2001:db8::1", &all), vec![]).is_some());
+    }
+
+    #[test]
+    fn a_star_covers_one_label_of_a_name_and_no_address() {
+        let covers = |pattern: &str, host: &str| rule(pattern, &["GET"]).covers(Scheme::Https, host, 443, "GET");
+        for (pattern, host) in [
+            ("*.example.com", "api.example.com"),
+            ("*.example.com", "*.example.com"),
+            ("*.*.com", "*.example.com"),
+            ("8.8.8.8", "8.8.8.8"),
+            ("[FD00:0::1]", "[fd00::1]"),
+            ("fd00::1", "[fd00::1]"),
+        ] {
+            assert!(covers(pattern, host), "{pattern} {host}");
+        }
+        for (pattern, host) in [
+            ("api.example.com", "*.example.com"),
+            ("*.example.com", "example.com"),
+            ("*.*.*.*", "8.8.8.8"),
+            ("8.8.8.*", "8.8.8.8"),
+            ("8.8.8.8", "*.8.8.8"),
+            ("*", "[fd00::1]"),
+            ("8.8.8.8", "[::ffff:8.8.8.8]"),
+        ] {
+            assert!(!covers(pattern, host), "{pattern} {host}");
+        }
+        assert!(!rule("a.b", &["GET"]).covers(Scheme::Https, "a.b", 443, "*"), "a request for all methods");
     }
 
     #[test]
