@@ -465,7 +465,7 @@ typedef struct windlass_ensured {
 //
 // - A field that is left out of the object stays as it is. Null removes a field.
 // - A list is the plugin's as a whole. It is as desired if it has as many elements, and each has the desired fields. An element that is
-//   written keeps its other fields if it has the same `name` as the one in its place. An empty list is as good as none.
+//   written keeps its other fields if it has the same `name` as the one in its place.
 // - A patch that writes a list or removes a field fails with reason WINDLASS_CONFLICT if the object has changed since the cache showed
 //   it. Return the error, and the host runs the key again on a newer cache.
 // - Owners and finalizers are added to those of others; null in their place removes all. To own the object, put a
@@ -473,8 +473,9 @@ typedef struct windlass_ensured {
 //   WINDLASS_ALREADY_EXISTS. Without one, the object is patched whoever owns it.
 // - `status` is not compared: write it with `windlass_writes_apply_status`. Neither is what the server sets in `metadata`: a
 //   `resourceVersion` is no lock, and the server creates no object that has one.
-// - Write values as the server stores them; others are sent at each call. It stores a quantity of `0.5` as `500m`, drops empty maps
-//   such as `nodeSelector: {}`, and may have webhooks that add elements to lists.
+// - Write values as the server stores them; others are sent at each call. It stores a quantity of `0.5` as `500m`, drops empty and zero
+//   values of built-in kinds such as `nodeSelector: {}`, `tolerations: []` and `paused: false`, and may have webhooks that add elements to
+//   lists.
 const windlass_error *windlass_writes_ensure(const windlass_json *object, windlass_ensured *ensured) WINDLASS_MUST_USE;
 // Applies the status of an object, by force: it has no other writer.
 const windlass_error *windlass_writes_apply_status(const windlass_ref *target, windlass_json *status) WINDLASS_MUST_USE;

@@ -23,8 +23,8 @@ static windlass_json *without_nulls(const windlass_json *value) {
     return copy;
 }
 
-// Whether a value, which may be NULL, has all that is wanted. Null, an empty array and an object of nothing but these want nothing. An
-// empty object is wanted for itself, as `emptyDir: {}` is.
+// Whether a value, which may be NULL, has all that is wanted. Null, and an object of nothing but nulls, want nothing. An empty object or
+// array is wanted for itself, as `emptyDir: {}` is.
 static bool shows(const windlass_json *value, const windlass_json *wanted) {
     if (wanted->type == WINDLASS_JSON_NULL) {
         return windlass_json_is_null(value);
@@ -38,7 +38,7 @@ static bool shows(const windlass_json *value, const windlass_json *wanted) {
         return false;
     }
     if (!is_there && (is_array || wanted->count == 0)) {
-        return is_array && wanted->count == 0;
+        return false;
     }
     const windlass_json *element = is_there ? value->first : NULL;
     windlass_json_each(part, wanted) {

@@ -45,7 +45,7 @@ func (ensured Ensured) Into(object any) error {
 //
 //   - A field that is left out of the object stays as it is. Null removes a field. A zero value is a field too, as in Apply.
 //   - A list is the plugin's as a whole. It is as desired if it has as many elements, and each has the desired fields. An element
-//     that is written keeps its other fields if it has the same "name" as the one in its place. An empty list is as good as none.
+//     that is written keeps its other fields if it has the same "name" as the one in its place.
 //   - A patch that writes a list or removes a field fails as windlass.Conflict if the object has changed since the cache showed it.
 //     Return the error, and the host runs the key again on a newer cache.
 //   - Owners and finalizers are added to those of others; null in their place removes all. To own the object, put a reference to the
@@ -53,8 +53,9 @@ func (ensured Ensured) Into(object any) error {
 //     Without one, the object is patched whoever owns it.
 //   - The status is not compared: write it with ApplyStatus. Neither is what the server sets in metadata: a "resourceVersion" is no
 //     lock, and the server creates no object that has one.
-//   - Write values as the server stores them; others are sent at each call. It stores a quantity of "0.5" as "500m", drops empty maps
-//     such as "nodeSelector": {}, and may have webhooks that add elements to lists.
+//   - Write values as the server stores them; others are sent at each call. It stores a quantity of "0.5" as "500m", drops empty and zero
+//     values of built-in kinds such as "nodeSelector": {}, "tolerations": [] and "paused": false, and may have webhooks that add elements
+//     to lists.
 func Ensure(object any) (Ensured, error) {
 	creation := operation(host.Create, object, nil)
 	if creation.err != nil {
@@ -297,8 +298,8 @@ func areNamedAlike(has, wanted any) bool {
 	return is && other["name"] == name
 }
 
-// shows says whether has, which is nil if there is nothing, has all that is wanted. Null, an empty list and an object of nothing but
-// these want nothing. An empty object is wanted for itself, as "emptyDir": {} is.
+// shows says whether has, which is nil if there is nothing, has all that is wanted. Null, and an object of nothing but nulls, want
+// nothing. An empty object or list is wanted for itself, as "emptyDir": {} is.
 func shows(has, wanted any) bool {
 	switch wanted := wanted.(type) {
 	case windlass.Object:
@@ -310,7 +311,7 @@ func shows(has, wanted any) bool {
 		return is
 	case []any:
 		elements, is := has.([]any)
-		is = (is || has == nil) && len(elements) == len(wanted)
+		is = is && len(elements) == len(wanted)
 		for place := range wanted {
 			is = is && shows(elements[place], wanted[place])
 		}

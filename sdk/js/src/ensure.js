@@ -80,8 +80,8 @@ function difference(has, wanted) {
 }
 
 /**
- * Whether `has`, which is null if there is nothing, has all that is `wanted`. Null, an empty list and an object of nothing but
- * these want nothing. An empty object is wanted for itself, as `emptyDir: {}` is.
+ * Whether `has`, which is null if there is nothing, has all that is `wanted`. Null, and an object of nothing but nulls, want
+ * nothing. An empty object or list is wanted for itself, as `emptyDir: {}` is.
  */
 function shows(has, wanted) {
   if (isObject(wanted)) {
@@ -90,7 +90,6 @@ function shows(has, wanted) {
     return isObject(has) && fields.every(([field, value]) => shows(fieldOf(has, field), value));
   }
   if (Array.isArray(wanted)) {
-    if (has === null) return wanted.length === 0;
     return Array.isArray(has) && has.length === wanted.length && wanted.every((element, place) => shows(has[place], element));
   }
   return areEqual(has, wanted);

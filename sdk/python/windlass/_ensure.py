@@ -98,8 +98,8 @@ def _difference(has: Any, wanted: Any) -> Any:
 
 
 def _shows(has: Any, wanted: Any) -> bool:
-    """Whether `has`, which is None if there is nothing, has all that is `wanted`. None, an empty list and a dict of nothing but these
-    want nothing. An empty dict is wanted for itself, as `emptyDir: {}` is."""
+    """Whether `has`, which is None if there is nothing, has all that is `wanted`. None, and a dict of nothing but None, want
+    nothing. An empty dict or list is wanted for itself, as `emptyDir: {}` is."""
     # Plain loops: `all` and generators cost three times as much, and this runs at each reconcile.
     if isinstance(wanted, dict):
         if has is None and wanted:
@@ -111,8 +111,6 @@ def _shows(has: Any, wanted: Any) -> bool:
                 return False
         return True
     if isinstance(wanted, list):
-        if has is None:
-            return not wanted
         if not isinstance(has, list) or len(has) != len(wanted):
             return False
         for known, value in zip(has, wanted):

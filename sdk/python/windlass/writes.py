@@ -130,7 +130,7 @@ def ensure(obj: Mapping[str, Any]) -> Ensured:
 
     - A field that is left out of `obj` stays as it is. None removes a field.
     - A list is the plugin's as a whole. It is as desired if it has as many elements, and each has the desired fields. An element that is
-      written keeps its other fields if it has the same `name` as the one in its place. An empty list is as good as none.
+      written keeps its other fields if it has the same `name` as the one in its place.
     - A patch that writes a list or removes a field fails with `Reason.CONFLICT` if the object has changed since the cache showed it. Let
       the error go, and the host runs the key again on a newer cache.
     - Owners and finalizers are added to those of others; None in their place removes all. To own the object, put an `owner_reference` to
@@ -138,8 +138,9 @@ def ensure(obj: Mapping[str, Any]) -> Ensured:
       patched whoever owns it.
     - `status` is not compared: write it with `apply_status`. Neither is what the server sets in `metadata`: a `resourceVersion` is no
       lock, and the server creates no object that has one.
-    - Write values as the server stores them; others are sent at each call. It stores a quantity of `0.5` as `500m`, drops empty maps
-      such as `nodeSelector: {}`, and may have webhooks that add elements to lists.
+    - Write values as the server stores them; others are sent at each call. It stores a quantity of `0.5` as `500m`, drops empty and zero
+      values of built-in kinds such as `nodeSelector: {}`, `tolerations: []` and `paused: false`, and may have webhooks that add elements to
+      lists.
     """
     # As the server would read it: tuples are lists.
     desired = decode(encode(obj))

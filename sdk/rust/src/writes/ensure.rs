@@ -50,8 +50,7 @@ impl Ensured {
 ///
 /// - A field that is left out of `object` stays as it is. Null removes a field.
 /// - A list is the plugin's as a whole. It is as desired if it has as many elements, and each has the desired fields.
-///   An element that is written keeps its other fields if it has the same `name` as the one in its place. An empty list
-///   is as good as none.
+///   An element that is written keeps its other fields if it has the same `name` as the one in its place.
 /// - A patch that writes a list or removes a field fails with reason [`Conflict`](ApiReason::Conflict) if the object
 ///   has changed since the cache showed it. Return the error, and the host runs the key again on a newer cache.
 /// - Owners and finalizers are added to those of others; null in their place removes all. To own the object, put an
@@ -60,7 +59,8 @@ impl Ensured {
 /// - `status` is not compared: write it with [`apply_status`](super::apply_status). Neither is what the server sets in
 ///   `metadata`: a `resourceVersion` is no lock, and the server creates no object that has one.
 /// - Write values as the server stores them; others are sent at each call. It stores a quantity of `0.5` as `500m`,
-///   drops empty maps such as `nodeSelector: {}`, and may have webhooks that add elements to lists.
+///   drops empty and zero values of built-in kinds such as `nodeSelector: {}`, `tolerations: []` and `paused: false`,
+///   and may have webhooks that add elements to lists.
 ///
 /// ```no_run
 /// # use windlass_sdk::{Error, writes};
@@ -199,12 +199,11 @@ fn difference(has: &Value, wanted: &Value) -> Option<Value> {
     }
 }
 
-/// Whether `has`, which is null if there is nothing, has all that is `wanted`. Null, an empty list and an object of
-/// nothing but these want nothing. An empty object is wanted for itself, as `emptyDir: {}` is.
+/// Whether `has`, which is null if there is nothing, has all that is `wanted`. Null, and an object of nothing but nulls,
+/// want nothing. An empty object or list is wanted for itself, as `emptyDir: {}` is.
 fn shows(has: &Value, wanted: &Value) -> bool {
     match (has, wanted) {
         (Value::Null, Value::Object(wanted)) => !wanted.is_empty() && wanted.values().all(|wanted| shows(has, wanted)),
-        (Value::Null, Value::Array(wanted)) => wanted.is_empty(),
         (Value::Object(has), Value::Object(wanted)) => {
             wanted.iter().all(|(field, wanted)| shows(has.get(field).unwrap_or(&Value::Null), wanted))
         }
