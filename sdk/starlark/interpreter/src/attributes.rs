@@ -39,7 +39,7 @@ pub(crate) fn check(script: &AstModule, globals: &Globals, heap: Heap<'_>) -> st
         return Err(wrong(format!("{FILE}:{line}:{column}: `{name}` has no `{attribute}`. It has `{has}`")));
     }
     for call in &seen.calls {
-        if seen.own.contains(call.root()) {
+        if call.named.is_empty() || seen.own.contains(call.root()) {
             continue;
         }
         let Some(known) = call.arguments_of(globals, heap) else { continue };
