@@ -86,8 +86,8 @@ const HARMS: &[Harm] = &[
     (
         "",
         &["secrets"],
-        CHANGES,
-        "changes secrets, and reads them in the answers: it can learn and replace others' passwords and tokens",
+        &["patch"],
+        "patches secrets, and reads them in the answers: it can learn and replace others' passwords and tokens",
     ),
     ("", &["nodes/proxy"], CONNECTS, "reaches the kubelets: it can run commands in every Pod of a node"),
     ("", &["pods/exec", "pods/attach", "pods/portforward"], CONNECTS, "reaches into running Pods"),
@@ -170,6 +170,20 @@ const HARMS: &[Harm] = &[
         CHANGES,
         "changes the status of Pods: it can send their Services' traffic elsewhere, and have them replaced",
     ),
+    ("", &["pods/resize"], CHANGES, "resizes running Pods: it can take their CPU and memory away"),
+    ("", &["pods/log"], &["get"], "reads the logs of Pods: passwords and others' data may stand in them"),
+    (
+        "",
+        &["namespaces/finalize"],
+        CHANGES,
+        "ends namespaces: what is in them may be left behind, where nobody sees it",
+    ),
+    (
+        "autoscaling",
+        &["horizontalpodautoscalers"],
+        PUTS,
+        "writes HorizontalPodAutoscalers: it can scale what others run up or down",
+    ),
     ("", &["endpoints"], PUTS, REDIRECTS),
     ("discovery.k8s.io", &["endpointslices"], PUTS, REDIRECTS),
     ("networking.k8s.io", &["ingresses"], PUTS, ROUTES),
@@ -196,7 +210,7 @@ const HARMS: &[Harm] = &[
 /// Most plugins have all verbs on the kinds that they own. Their policies would have twice as many warnings otherwise.
 const LESSER_HARMS: &[(&[&str], Harm)] = &[
     (
-        PUTS,
+        CHANGES,
         (
             "apiregistration.k8s.io",
             &["apiservices"],
@@ -204,6 +218,7 @@ const LESSER_HARMS: &[(&[&str], Harm)] = &[
             "deletes APIServices: it can remove API groups that others serve",
         ),
     ),
+    (&["patch"], ("", &["secrets"], &["update"], "updates secrets: it can replace others' passwords and tokens")),
     (CHANGES, ("", &["secrets"], DELETES, "deletes secrets: what only they hold is lost")),
     (CHANGES, ("", &["persistentvolumes"], DELETES, "deletes persistent volumes: their data can go with them")),
     (
@@ -211,9 +226,9 @@ const LESSER_HARMS: &[(&[&str], Harm)] = &[
         ("", &["pods"], CHANGES, "changes Pods: it can have them run other images, with the rights that they have"),
     ),
     (&["create"], ("batch", &["jobs"], CHANGES, "changes Jobs: it can stop them")),
-    (PUTS, ("", &["pods", "replicationcontrollers"], DELETES, STOPS)),
-    (PUTS, ("apps", &["deployments", "daemonsets", "statefulsets", "replicasets"], DELETES, STOPS)),
-    (PUTS, ("batch", &["jobs", "cronjobs"], DELETES, STOPS)),
+    (CHANGES, ("", &["pods", "replicationcontrollers"], DELETES, STOPS)),
+    (CHANGES, ("apps", &["deployments", "daemonsets", "statefulsets", "replicasets"], DELETES, STOPS)),
+    (CHANGES, ("batch", &["jobs", "cronjobs"], DELETES, STOPS)),
     (
         &["update", "patch", "delete", "deletecollection"],
         (
@@ -223,11 +238,11 @@ const LESSER_HARMS: &[(&[&str], Harm)] = &[
             "creates Leases: it can keep controllers from leading whose Lease is not there yet",
         ),
     ),
-    (PUTS, ("", &["services", "endpoints"], DELETES, CUTS)),
-    (PUTS, ("discovery.k8s.io", &["endpointslices"], DELETES, CUTS)),
-    (PUTS, ("networking.k8s.io", &["ingresses"], DELETES, CUTS)),
-    (PUTS, (GATEWAY, GATEWAYS, DELETES, CUTS)),
-    (PUTS, ("", QUOTAS, DELETES, "deletes quotas or limit ranges: nothing bounds what their namespace uses then")),
+    (CHANGES, ("", &["services", "endpoints"], DELETES, CUTS)),
+    (CHANGES, ("discovery.k8s.io", &["endpointslices"], DELETES, CUTS)),
+    (CHANGES, ("networking.k8s.io", &["ingresses"], DELETES, CUTS)),
+    (CHANGES, (GATEWAY, GATEWAYS, DELETES, CUTS)),
+    (CHANGES, ("", QUOTAS, DELETES, "deletes quotas or limit ranges: nothing bounds what their namespace uses then")),
 ];
 
 /// The most harms that are listed of a rule with `*` for resources, which has nearly all of them.
@@ -356,7 +371,12 @@ mod tests {
             (ADMISSION, "mutatingadmissionpolicybindings", "patch", "change and refuse", "read"),
             (ADMISSION, "validatingwebhookconfigurations", "delete", "nothing enforces", "refuse"),
             ("", "secrets", "patch", "reads them", "creates"),
+            ("", "secrets", "update", "replace", "reads"),
             ("", "secrets", "create", "if it may read", "replace"),
+            ("", "pods/resize", "patch", "resizes", "images"),
+            ("", "pods/log", "get", "logs", "resizes"),
+            ("", "namespaces/finalize", "update", "left behind", "deletes"),
+            ("autoscaling", "horizontalpodautoscalers", "create", "scale", "deletes"),
             ("", "secrets", "delete", "lost", "token"),
             ("", "services/status", "patch", "meant for others", "expose"),
             ("", "services", "delete", "cut the traffic", "expose"),
@@ -403,6 +423,16 @@ mod tests {
         ] {
             let said = of_rule(&Rule { verbs: verbs.clone(), ..rule(group, resource, "get") });
             assert_eq!(said.len(), lines, "{resource}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn a_creator_that_also_deletes_is_said_to_delete() {
+        for (group, resource) in [("apps", "deployments"), ("", "pods"), ("", "services"), ("", "resourcequotas")] {
+            let verbs = ["create", "delete"].map(str::to_owned).to_vec();
+            let said = of_rule(&Rule { verbs, ..rule(group, resource, "get") });
+            let deletes = of_rule(&rule(group, resource, "delete"));
+            assert!(said.contains(&deletes[0]), "{resource}: {said:?}");
         }
     }
 

@@ -107,9 +107,21 @@ fn a_rule_may_name_the_hosts_that_urls_can_have() {
     for host in ["a", "api.example.com", "my_host", "1.a", "8.8.8.8", "[::1]", "[::ffff:7f00:1]"] {
         assert!(is_host_pattern(host) && HttpTarget::parse(&format!("https://{host}/")).is_ok(), "{host}");
     }
-    for host in
-        ["", "a..b", "-a", "a/b", "a:80", "127.1", "1.2.3.4.5", "0x7f.1", "a.1", "2130706433", "[::1", "[[::1]]"]
-    {
+    for host in [
+        "",
+        "a..b",
+        "-a",
+        "a/b",
+        "a:80",
+        "127.1",
+        "1.2.3.4.5",
+        "0x7f.1",
+        "a.1",
+        "2130706433",
+        "[::1",
+        "[[::1]]",
+        "[10.0.0.1]",
+    ] {
         let is_url = HttpTarget::parse(&format!("https://{host}/")).is_ok_and(|it| it.host.to_string() == host);
         assert!(!is_host_pattern(host) && !is_url, "{host}");
     }

@@ -120,7 +120,10 @@ fn covers_host(pattern: &str, host: &str) -> bool {
 
 /// The address that a rule has as its host, with or without the brackets that URLs use.
 pub(crate) fn address(host: &str) -> Option<IpAddr> {
-    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host).parse().ok()
+    match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(within) => within.parse().ok().map(IpAddr::V6),
+        None => host.parse().ok(),
+    }
 }
 
 fn narrower_name(a: &str, b: &str) -> Option<String> {
