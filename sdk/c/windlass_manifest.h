@@ -66,6 +66,12 @@ typedef struct windlass_index {
     const char *selector;
     // The same by maps of labels, as a Service has one; an empty one selects nothing.
     const char *selected_labels;
+    // The same by texts, such as `app in (web,api)`; an empty one selects everything.
+    const char *selector_text;
+    // By an annotation.
+    const char *annotation;
+    // The character between the parts of an annotation that is a list, as a text: each part is a value. NULL: the whole is.
+    const char *split;
 } windlass_index;
 #define WINDLASS_INDEX_FIELD(index, json_pointer) {.name = index, .pointer = json_pointer}
 #define WINDLASS_INDEX_LABEL(index, key) {.name = index, .label = key}
@@ -73,6 +79,10 @@ typedef struct windlass_index {
     {.name = index, .reference = {base_pointer, namespace_pointer, name_pointer}}
 #define WINDLASS_INDEX_SELECTOR(index, json_pointer) {.name = index, .selector = json_pointer}
 #define WINDLASS_INDEX_SELECTED_LABELS(index, json_pointer) {.name = index, .selected_labels = json_pointer}
+#define WINDLASS_INDEX_SELECTOR_TEXT(index, json_pointer) {.name = index, .selector_text = json_pointer}
+#define WINDLASS_INDEX_ANNOTATION(index, key) {.name = index, .annotation = key}
+// By each part of an annotation such as `a, b`, without the space around it: the separator is ",".
+#define WINDLASS_INDEX_ANNOTATION_LIST(index, key, separator) {.name = index, .annotation = key, .split = separator}
 
 // Which updates of an object count; of several, any. Objects that appear or go, and the beginning of a deletion, always do.
 typedef struct windlass_predicate {

@@ -27,7 +27,9 @@ static const windlass_manifest manifest = {
                 .indexes = WINDLASS_INDEXES(
                     WINDLASS_INDEX_FIELD("by-secret", "/spec/secret"), WINDLASS_INDEX_LABEL("tier", "tier"),
                     WINDLASS_INDEX_REFERENCE("refs", "/spec/refs/*", "/namespace", "/name"),
-                    WINDLASS_INDEX_SELECTOR("selects", "/spec/selector"), WINDLASS_INDEX_SELECTED_LABELS("labels", "/spec/labels")),
+                    WINDLASS_INDEX_SELECTOR("selects", "/spec/selector"), WINDLASS_INDEX_SELECTED_LABELS("labels", "/spec/labels"),
+                    WINDLASS_INDEX_SELECTOR_TEXT("text", "/spec/text"), WINDLASS_INDEX_ANNOTATION("note", "k"),
+                    WINDLASS_INDEX_ANNOTATION_LIST("uses", "l", ",")),
                 .without_no_op_skip = true,
             },
         .owns = WINDLASS_WATCHES(
@@ -290,7 +292,10 @@ WINDLASS_TEST(a_manifest_is_what_it_says_and_no_more) {
                     {"name": "tier", "source": {"type": "label", "key": "tier"}},
                     {"name": "refs", "source": {"type": "reference", "base": "/spec/refs/*", "namespace": "/namespace", "name": "/name"}},
                     {"name": "selects", "source": {"type": "selector", "pointer": "/spec/selector"}},
-                    {"name": "labels", "source": {"type": "selector", "pointer": "/spec/labels", "form": "labels"}}
+                    {"name": "labels", "source": {"type": "selector", "pointer": "/spec/labels", "form": "labels"}},
+                    {"name": "text", "source": {"type": "selector", "pointer": "/spec/text", "form": "text"}},
+                    {"name": "note", "source": {"type": "annotation", "key": "k"}},
+                    {"name": "uses", "source": {"type": "annotation", "key": "l", "split": ","}}
                 ],
                 "predicates": [
                     {"type": "generation"}, {"type": "fields", "pointers": ["/data", "/spec"]},

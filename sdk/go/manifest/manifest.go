@@ -154,6 +154,17 @@ func ByLabel(name, key string) Index {
 	return Index{name, IndexSource{chosen("label", map[string]any{"key": key})}}
 }
 
+// ByAnnotation is an index over an annotation.
+func ByAnnotation(name, key string) Index {
+	return Index{name, IndexSource{chosen("annotation", map[string]any{"key": key})}}
+}
+
+// ByAnnotationList is an index over each part of an annotation, without the space around it: of "a, b", with the
+// separator ',', over "a" and "b".
+func ByAnnotationList(name, key string, separator rune) Index {
+	return Index{name, IndexSource{chosen("annotation", map[string]any{"key": key, "split": string(separator)})}}
+}
+
 // ByReference is an index over references that say namespace and name in two fields. It finds each as "namespace/name".
 func ByReference(name string, path ReferencePath) Index {
 	return Index{name, IndexSource{path.chosen()}}
@@ -168,6 +179,11 @@ func BySelector(name, pointer string) Index {
 // BySelectedLabels is the same over maps of labels, as a Service has one. An empty one selects nothing.
 func BySelectedLabels(name, pointer string) Index {
 	return Index{name, IndexSource{chosen("selector", map[string]any{"pointer": pointer, "form": "labels"})}}
+}
+
+// BySelectorText is the same over selectors as texts, such as "app in (web,api)". An empty one selects everything.
+func BySelectorText(name, pointer string) Index {
+	return Index{name, IndexSource{chosen("selector", map[string]any{"pointer": pointer, "form": "text"})}}
 }
 
 // ReferencePath is where references are that say namespace and name in two fields.

@@ -108,14 +108,17 @@ export type IndexSource =
   | { type: 'field'; pointer: string }
   /** A label. */
   | { type: 'label'; key: string }
+  /** An annotation. With `split`, the character between the parts of a list such as `a, b`: each part. */
+  | { type: 'annotation'; key: string; split?: string }
   /** References that say namespace and name in two fields: each as `namespace/name`. */
   | ({ type: 'reference' } & ReferencePath)
   /**
    * Label selectors, for `selectedBy`. `cache.list` finds an object by labels that it selects, such as `app=web,tier=front`.
    * `labelSelector`: with `matchLabels` and `matchExpressions`; an empty one selects everything. `labels`: a map of labels, as a
-   * Service has it; an empty one selects nothing. Default: `labelSelector`.
+   * Service has it; an empty one selects nothing. `text`: such as `app in (web,api)`; an empty one selects everything.
+   * Default: `labelSelector`.
    */
-  | { type: 'selector'; pointer: string; form?: 'labelSelector' | 'labels' };
+  | { type: 'selector'; pointer: string; form?: 'labelSelector' | 'labels' | 'text' };
 
 /** Where references are that say namespace and name in two fields. */
 export interface ReferencePath {

@@ -17,7 +17,7 @@ const PARTS = {
   watches: `${WATCH} deleted mapping`,
   projection: 'type pointers',
   indexes: 'name source',
-  source: `type pointer key form ${REFERENCE}`,
+  source: `type pointer key split form ${REFERENCE}`,
   predicates: PREDICATE,
   predicate: PREDICATE,
   mapping: `type key pointer index ${REFERENCE}`,

@@ -23,6 +23,8 @@ const manifest: Manifest = {
       indexes: [
         { name: 'refs', source: { type: 'reference', base: '/spec/refs/*', namespace: '/namespace', name: '/name' } },
         { name: 'selects', source: { type: 'selector', pointer: '/spec/selector', form: 'labels' } },
+        { name: 'texts', source: { type: 'selector', pointer: '/spec/selectorText', form: 'text' } },
+        { name: 'uses', source: { type: 'annotation', key: 'example.com/uses', split: ',' } },
       ],
     },
     owns: [{ apiVersion: 'v1', kind: 'ConfigMap', updateStrategy: 'recreate', noOpSkip: false }],

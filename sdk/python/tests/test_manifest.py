@@ -50,7 +50,8 @@ class ManifestTest(unittest.TestCase):
         primary = Watch(
             "v1", "A", ["n"], "a=b", "c=d", Projection.metadata(), [
                 Index.field("i", "/a"), Index.label("j", "k"), Index.reference("r", "/n", "/ns", base="/r/*"), Index.selector("s", "/s"),
-                Index.selector("t", "/t", "labels"),
+                Index.selector("t", "/t", "labels"), Index.selector("u", "/u", "text"), Index.annotation("l", "k", ","),
+                Index.annotation("n", "k"),
             ],
             [
                 Predicate.generation(), Predicate.labels(), Predicate.annotations(), Predicate.fields("/a"),
