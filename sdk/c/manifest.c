@@ -149,6 +149,7 @@ static windlass_json *mapping_of(const windlass_mapping *mapping) {
         {"selectedBy", "index"},
         {"mapper", NULL},
         {"customize", NULL},
+        {"anyOwner", NULL},
     };
     if (mapping->type == WINDLASS_MAPPING_UNSET) {
         return NULL;

@@ -159,13 +159,16 @@ typedef struct windlass_mapping {
         WINDLASS_MAPPING_REFERENCE,
         WINDLASS_MAPPING_SELECTED_BY,
         WINDLASS_MAPPING_MAPPER,
-        WINDLASS_MAPPING_CUSTOMIZE
+        WINDLASS_MAPPING_CUSTOMIZE,
+        WINDLASS_MAPPING_ANY_OWNER
     } type;
     const char *value;
     windlass_reference reference;
 } windlass_mapping;
 // The primary that controls the object.
 #define WINDLASS_MAP_OWNER {.type = WINDLASS_MAPPING_OWNER}
+// Each primary that owns the object, whether it is its controller or not.
+#define WINDLASS_MAP_ANY_OWNER {.type = WINDLASS_MAPPING_ANY_OWNER}
 // The primary that a label, an annotation or a field names; with a `*` in the field's pointer, each that it leads to.
 #define WINDLASS_MAP_LABEL(key) {.type = WINDLASS_MAPPING_LABEL, .value = key}
 #define WINDLASS_MAP_ANNOTATION(key) {.type = WINDLASS_MAPPING_ANNOTATION, .value = key}

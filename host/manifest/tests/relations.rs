@@ -1,6 +1,7 @@
 //! How manifests write indexes, mappings and options of controllers, and what follows from them.
 
 use serde_json::{Value, json};
+use windlass_core::cache::mapping::Mapping;
 use windlass_core::cache::watch::{Index, IndexSource, SelectorForm};
 use windlass_manifest::{Controller, Manifest, ManifestError};
 
@@ -69,4 +70,16 @@ fn a_selector_may_be_a_text() {
     let text = json!({"type": "selector", "pointer": "/metadata/annotations/e.com~1selector", "form": "text"});
     let pointer = "/metadata/annotations/e.com~1selector".into();
     assert_eq!(source(&text), Ok(IndexSource::Selector { pointer, form: SelectorForm::Text }));
+}
+
+#[test]
+fn a_watch_may_be_mapped_by_any_owner() {
+    let watches = |mapping: Value| {
+        let watch = json!({"apiVersion": "v1", "kind": "Pod", "projection": {"type": "metadata"}, "mapping": mapping});
+        controller(&json!({"watches": [watch]}))
+    };
+    let mapped = watches(json!({"type": "anyOwner"})).expect("valid");
+    assert_eq!(mapped.watches[0].mapping, Some(Mapping::AnyOwner));
+    let error = watches(json!({"type": "anyOwner", "key": "a"})).expect_err("it has no key").to_string();
+    assert!(error.contains("controllers[0].watches[0].mapping") && error.contains("unknown field `key`"), "{error}");
 }

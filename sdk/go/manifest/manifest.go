@@ -204,6 +204,9 @@ type Mapping struct{ choice }
 // ToOwner runs the primary that controls the object.
 func ToOwner() *Mapping { return &Mapping{choice{[]byte(`{"type":"owner"}`)}} }
 
+// ToAnyOwner runs each primary that owns the object, whether it is its controller or not.
+func ToAnyOwner() *Mapping { return &Mapping{choice{[]byte(`{"type":"anyOwner"}`)}} }
+
 // ToLabel runs the primary that a label names.
 func ToLabel(key string) *Mapping { return &Mapping{chosen("label", map[string]any{"key": key})} }
 

@@ -54,6 +54,7 @@ func TestEachPartIsWrittenAsTheSchemaHasIt(t *testing.T) {
 		{BySelectedLabels("a", "/s"), `{"name": "a", "source": {"type": "selector", "pointer": "/s", "form": "labels"}}`},
 		{BySelectorText("a", "/s"), `{"name": "a", "source": {"type": "selector", "pointer": "/s", "form": "text"}}`},
 		{ToOwner(), `{"type": "owner"}`},
+		{ToAnyOwner(), `{"type": "anyOwner"}`},
 		{ToLabel("k"), `{"type": "label", "key": "k"}`},
 		{ToAnnotation("k"), `{"type": "annotation", "key": "k"}`},
 		{ToField("/a"), `{"type": "field", "pointer": "/a"}`},

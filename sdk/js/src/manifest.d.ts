@@ -134,6 +134,8 @@ export interface ReferencePath {
 export type Mapping =
   /** The primary that controls the object. */
   | { type: 'owner' }
+  /** Each primary that owns the object, whether it is its controller or not. */
+  | { type: 'anyOwner' }
   /** The primary that a label names. */
   | { type: 'label'; key: string }
   /** The primary that an annotation names. */

@@ -60,8 +60,9 @@ class ManifestTest(unittest.TestCase):
             name="a", no_op_skip=False,
         )  # fmt: skip
         mappings = [
-            Mapping.owner(), Mapping.label("k"), Mapping.annotation("k"), Mapping.field("/a"), Mapping.referenced_by("i"),
-            Mapping.same_name(), Mapping.all(), Mapping.mapper(), Mapping.customize(), Mapping.reference("/n"), Mapping.selected_by("s"),
+            Mapping.owner(), Mapping.any_owner(), Mapping.label("k"), Mapping.annotation("k"), Mapping.field("/a"),
+            Mapping.referenced_by("i"), Mapping.same_name(), Mapping.all(), Mapping.mapper(), Mapping.customize(),
+            Mapping.reference("/n"), Mapping.selected_by("s"),
         ]  # fmt: skip
         controller = Controller(
             "c", primary, [OwnedWatch("v1", "B", deleted=False, update_strategy="onDelete", projection=Projection.fields("/a"))],

@@ -103,6 +103,11 @@ class Mapping(Tagged):
         return cls("owner")
 
     @classmethod
+    def any_owner(cls) -> Mapping:
+        """Each primary that owns the object, whether it is its controller or not."""
+        return cls("anyOwner")
+
+    @classmethod
     def label(cls, key: str) -> Mapping:
         """The primary that a label names."""
         return cls("label", key=key)

@@ -39,6 +39,7 @@ fn full_manifest() -> Manifest {
     let controller = Controller::new("things", primary)
         .owns(slim_pods.update_strategy(UpdateStrategy::OnDelete).ignore_deletions())
         .watches(secrets(), Mapping::Owner)
+        .watches(secrets(), Mapping::AnyOwner)
         .watches(secrets(), Mapping::Label { key: key() })
         .watches(secrets(), Mapping::Annotation { key: key() })
         .watches(secrets(), Mapping::Field { pointer: "/data/thing".into() })

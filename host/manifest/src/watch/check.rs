@@ -104,7 +104,13 @@ fn check_mapping(mapping: &Mapping, path: &str, primary_indexes: &[Index], probl
                 problems.add(format_args!("{path}.index"), what);
             }
         }
-        Mapping::Itself | Mapping::Owner | Mapping::SameName | Mapping::All | Mapping::Mapper | Mapping::Customize => {}
+        Mapping::Itself
+        | Mapping::Owner
+        | Mapping::AnyOwner
+        | Mapping::SameName
+        | Mapping::All
+        | Mapping::Mapper
+        | Mapping::Customize => {}
     }
 }
 

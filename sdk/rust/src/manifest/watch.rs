@@ -225,6 +225,8 @@ pub enum SelectorForm {
 pub enum Mapping {
     /// The primary that controls the object.
     Owner,
+    /// Each primary that owns the object, whether it is its controller or not.
+    AnyOwner,
     /// The primary that a label names.
     Label {
         /// The label's key.
