@@ -186,6 +186,7 @@ static void put_options(windlass_json *controller, const windlass_options *optio
     if (options->finalizer) {
         windlass_json_set(value, "finalizer", windlass_bool(true));
     }
+    put_switched_off(value, "status", options->without_status);
     put_text(value, "expectationTimeout", timeouts[options->expectation_timeout]);
     if (value->count > 0) {
         windlass_json_set(controller, "options", value);

@@ -222,6 +222,8 @@ typedef struct windlass_options {
     // Whether objects get the plugin's finalizer, so that the plugin can clean up before they go. It keeps an object that is being
     // deleted until a call with `deleting` has ended without failure and without asking for another.
     bool finalizer;
+    // The controller does not write the status of its primaries: the manifest asks for no right to.
+    bool without_status;
     // What happens to an object whose own writes do not appear in the caches for too long. Default: probe.
     enum { WINDLASS_EXPECTATION_DEFAULT, WINDLASS_EXPECTATION_PROBE, WINDLASS_EXPECTATION_RUN } expectation_timeout;
 } windlass_options;

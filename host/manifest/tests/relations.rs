@@ -83,3 +83,16 @@ fn a_watch_may_be_mapped_by_any_owner() {
     let error = watches(json!({"type": "anyOwner", "key": "a"})).expect_err("it has no key").to_string();
     assert!(error.contains("controllers[0].watches[0].mapping") && error.contains("unknown field `key`"), "{error}");
 }
+
+#[test]
+fn a_controller_that_writes_no_status_asks_for_no_right_to() {
+    let subresources = |options: &Value| {
+        let controller = controller(&json!({"options": options})).expect("valid");
+        controller.implied_access().into_iter().filter_map(|access| access.subresource).collect::<Vec<_>>()
+    };
+    assert_eq!(subresources(&json!({})), ["status"]);
+    assert_eq!(subresources(&json!({"status": true})), ["status"]);
+    assert!(subresources(&json!({"status": false})).is_empty());
+    let error = controller(&json!({"options": {"status": "no"}})).expect_err("a bool is wanted").to_string();
+    assert!(error.contains("controllers[0].options.status"), "{error}");
+}

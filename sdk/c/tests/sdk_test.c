@@ -42,7 +42,7 @@ static const windlass_manifest manifest = {
             {{.api_version = "apps/v1", .kind = "Deployment"}, WINDLASS_MAP_ANY_OWNER},
             {{.api_version = "v1", .kind = "Pod", .name = "pods"}, WINDLASS_MAP_MAPPER},
             {{.api_version = "v1", .kind = "Role", .name = "roles"}, WINDLASS_MAP_CUSTOMIZE}),
-        .options = {.max_retries = WINDLASS_NO_RETRIES, .finalizer = true, .backoff.base_ms = 7},
+        .options = {.max_retries = WINDLASS_NO_RETRIES, .finalizer = true, .without_status = true, .backoff.base_ms = 7},
     }),
     .metrics = WINDLASS_METRICS(&counted),
     .http = WINDLASS_HTTP_HOSTS({.host = "example.com", .methods = WINDLASS_TEXTS("GET")}),
@@ -316,7 +316,7 @@ WINDLASS_TEST(a_manifest_is_what_it_says_and_no_more) {
                 {"name": "pods", "apiVersion": "v1", "kind": "Pod", "mapping": {"type": "mapper"}},
                 {"name": "roles", "apiVersion": "v1", "kind": "Role", "mapping": {"type": "customize"}}
             ],
-            "options": {"maxRetries": 0, "backoff": {"baseMs": 7}, "finalizer": true}
+            "options": {"maxRetries": 0, "backoff": {"baseMs": 7}, "finalizer": true, "status": false}
         }],
         "crds": [{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}],
         "metrics": [{"name": "counted_total", "type": "counter", "help": "What was counted.", "labels": ["color", "size"]}],

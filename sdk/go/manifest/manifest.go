@@ -304,6 +304,8 @@ type Options struct {
 	Deadline time.Duration
 	// Finalizer gives objects the finalizer windlass.dev/NAME, so that the plugin can clean up before they go.
 	Finalizer bool
+	// WithoutStatus says that the controller does not write the status of its primaries: the manifest asks for no right to.
+	WithoutStatus bool
 	// RunUnseen runs an object even if its own writes do not appear in the caches for too long.
 	RunUnseen bool
 }
@@ -324,6 +326,7 @@ func (options Options) MarshalJSON() ([]byte, error) {
 		Resync             int64   `json:"resyncMs,omitempty"`
 		Deadline           int64   `json:"deadlineMs,omitempty"`
 		Finalizer          bool    `json:"finalizer,omitempty"`
+		Status             *bool   `json:"status,omitempty"`
 		ExpectationTimeout string  `json:"expectationTimeout,omitempty"`
 	}{
 		Workers: options.Workers, MaxRetries: options.MaxRetries, Resync: options.Resync.Milliseconds(),
@@ -332,6 +335,9 @@ func (options Options) MarshalJSON() ([]byte, error) {
 	document.Backoff = backoff{
 		Limiter: string(options.RetryLimiter), Base: options.BackoffBase.Milliseconds(), Max: options.BackoffMax.Milliseconds(),
 		PerSecond: options.RetriesPerSecond, Burst: options.RetriesBurst,
+	}
+	if options.WithoutStatus {
+		document.Status = new(false)
 	}
 	if options.RunUnseen {
 		document.ExpectationTimeout = "run"

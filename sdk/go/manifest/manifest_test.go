@@ -80,6 +80,7 @@ func TestEachPartIsWrittenAsTheSchemaHasIt(t *testing.T) {
 		{Metric{Name: "m", Type: Histogram, Help: "h", Buckets: []float64{1}}, `{"name": "m", "type": "histogram", "help": "h", "buckets": [1]}`},
 		{HTTPAccess{Scheme: HTTPS, Host: "a", Methods: []string{"GET"}}, `{"scheme": "https", "host": "a", "methods": ["GET"]}`},
 		{Options{}, `{}`},
+		{Options{WithoutStatus: true}, `{"status": false}`},
 		{
 			Options{MaxRetries: new(0), BackoffMax: time.Second, Resync: time.Hour, Deadline: time.Minute, Finalizer: true, RunUnseen: true, Workers: 2},
 			`{"workers": 2, "maxRetries": 0, "backoff": {"maxMs": 1000}, "resyncMs": 3600000, "deadlineMs": 60000, "finalizer": true, "expectationTimeout": "run"}`,

@@ -196,6 +196,8 @@ export interface Options {
   deadlineMs?: number;
   /** Whether objects get the finalizer `windlass.dev/NAME`, so that the plugin can clean up before they go. */
   finalizer?: boolean;
+  /** Whether the controller writes the status of its primaries. `false`: the manifest asks for no right to. Default: true. */
+  status?: boolean;
   /**
    * What happens to an object whose own writes do not appear in the caches for too long. `probe`: it is held until the
    * caches are known to be new enough. `run`: it runs all the same. Default: `probe`.

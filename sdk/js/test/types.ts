@@ -36,6 +36,7 @@ const manifest: Manifest = {
       { name: 'claims', apiVersion: 'v1', kind: 'PersistentVolumeClaim', mapping: { type: 'mapper' } },
       { name: 'settings', apiVersion: 'v1', kind: 'ConfigMap', mapping: { type: 'customize' } },
     ],
+    options: { status: false },
   }],
   metrics: [RUNS, DEPTH, { name: 'size', type: 'histogram', help: 'Size.', buckets: [1, 2] }],
 };

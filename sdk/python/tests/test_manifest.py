@@ -67,7 +67,7 @@ class ManifestTest(unittest.TestCase):
         controller = Controller(
             "c", primary, [OwnedWatch("v1", "B", deleted=False, update_strategy="onDelete", projection=Projection.fields("/a"))],
             [MappedWatch("v1", f"C{at}", name=f"c{at}", mapping=mapping) for at, mapping in enumerate(mappings)],
-            Options(1, 2, Backoff(3, 4, "maxOf", 10, 100), 5000, 6, True, "run"),
+            Options(1, 2, Backoff(3, 4, "maxOf", 10, 100), 5000, 6, True, "run", False),
         )  # fmt: skip
         whole = manifest(
             controllers=[controller],

@@ -63,6 +63,7 @@ fn full_manifest() -> Manifest {
             resync_ms: Some(36_000_000),
             deadline_ms: Some(30_000),
             finalizer: Some(true),
+            status: Some(false),
             expectation_timeout: Some(ExpectationTimeout::Probe),
         });
     Manifest::new("thing", "0.1.0")
