@@ -63,13 +63,16 @@ static windlass_json *source_of(const windlass_index *index) {
     if (index->reference.name_at != NULL) {
         return reference_of(&index->reference);
     }
-    bool is_selector = index->selector != NULL || index->selected_labels != NULL;
-    windlass_json *value = typed(is_selector ? "selector" : index->label ? "label" : "field");
-    put_text(value, "key", index->label);
+    bool is_selector = index->selector != NULL || index->selected_labels != NULL || index->selector_text != NULL;
+    const char *of_value = index->label ? "label" : index->annotation ? "annotation" : "field";
+    windlass_json *value = typed(is_selector ? "selector" : of_value);
+    put_text(value, "key", index->label ? index->label : index->annotation);
+    put_text(value, "split", index->split);
     put_text(value, "pointer", index->pointer);
     put_text(value, "pointer", index->selector);
     put_text(value, "pointer", index->selected_labels);
-    put_text(value, "form", index->selected_labels ? "labels" : NULL);
+    put_text(value, "pointer", index->selector_text);
+    put_text(value, "form", index->selected_labels ? "labels" : index->selector_text ? "text" : NULL);
     return value;
 }
 
@@ -146,6 +149,7 @@ static windlass_json *mapping_of(const windlass_mapping *mapping) {
         {"selectedBy", "index"},
         {"mapper", NULL},
         {"customize", NULL},
+        {"anyOwner", NULL},
     };
     if (mapping->type == WINDLASS_MAPPING_UNSET) {
         return NULL;
@@ -182,6 +186,7 @@ static void put_options(windlass_json *controller, const windlass_options *optio
     if (options->finalizer) {
         windlass_json_set(value, "finalizer", windlass_bool(true));
     }
+    put_switched_off(value, "status", options->without_status);
     put_text(value, "expectationTimeout", timeouts[options->expectation_timeout]);
     if (value->count > 0) {
         windlass_json_set(controller, "options", value);

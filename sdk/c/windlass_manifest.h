@@ -66,6 +66,12 @@ typedef struct windlass_index {
     const char *selector;
     // The same by maps of labels, as a Service has one; an empty one selects nothing.
     const char *selected_labels;
+    // The same by texts, such as `app in (web,api)`; an empty one selects everything.
+    const char *selector_text;
+    // By an annotation.
+    const char *annotation;
+    // The character between the parts of an annotation that is a list, as a text: each part is a value. NULL: the whole is.
+    const char *split;
 } windlass_index;
 #define WINDLASS_INDEX_FIELD(index, json_pointer) {.name = index, .pointer = json_pointer}
 #define WINDLASS_INDEX_LABEL(index, key) {.name = index, .label = key}
@@ -73,6 +79,10 @@ typedef struct windlass_index {
     {.name = index, .reference = {base_pointer, namespace_pointer, name_pointer}}
 #define WINDLASS_INDEX_SELECTOR(index, json_pointer) {.name = index, .selector = json_pointer}
 #define WINDLASS_INDEX_SELECTED_LABELS(index, json_pointer) {.name = index, .selected_labels = json_pointer}
+#define WINDLASS_INDEX_SELECTOR_TEXT(index, json_pointer) {.name = index, .selector_text = json_pointer}
+#define WINDLASS_INDEX_ANNOTATION(index, key) {.name = index, .annotation = key}
+// By each part of an annotation such as `a, b`, without the space around it: the separator is ",".
+#define WINDLASS_INDEX_ANNOTATION_LIST(index, key, separator) {.name = index, .annotation = key, .split = separator}
 
 // Which updates of an object count; of several, any. Objects that appear or go, and the beginning of a deletion, always do.
 typedef struct windlass_predicate {
@@ -149,13 +159,16 @@ typedef struct windlass_mapping {
         WINDLASS_MAPPING_REFERENCE,
         WINDLASS_MAPPING_SELECTED_BY,
         WINDLASS_MAPPING_MAPPER,
-        WINDLASS_MAPPING_CUSTOMIZE
+        WINDLASS_MAPPING_CUSTOMIZE,
+        WINDLASS_MAPPING_ANY_OWNER
     } type;
     const char *value;
     windlass_reference reference;
 } windlass_mapping;
 // The primary that controls the object.
 #define WINDLASS_MAP_OWNER {.type = WINDLASS_MAPPING_OWNER}
+// Each primary that owns the object, whether it is its controller or not.
+#define WINDLASS_MAP_ANY_OWNER {.type = WINDLASS_MAPPING_ANY_OWNER}
 // The primary that a label, an annotation or a field names; with a `*` in the field's pointer, each that it leads to.
 #define WINDLASS_MAP_LABEL(key) {.type = WINDLASS_MAPPING_LABEL, .value = key}
 #define WINDLASS_MAP_ANNOTATION(key) {.type = WINDLASS_MAPPING_ANNOTATION, .value = key}
@@ -209,6 +222,8 @@ typedef struct windlass_options {
     // Whether objects get the plugin's finalizer, so that the plugin can clean up before they go. It keeps an object that is being
     // deleted until a call with `deleting` has ended without failure and without asking for another.
     bool finalizer;
+    // The controller does not write the status of its primaries: the manifest asks for no right to.
+    bool without_status;
     // What happens to an object whose own writes do not appear in the caches for too long. Default: probe.
     enum { WINDLASS_EXPECTATION_DEFAULT, WINDLASS_EXPECTATION_PROBE, WINDLASS_EXPECTATION_RUN } expectation_timeout;
 } windlass_options;

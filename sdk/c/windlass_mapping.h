@@ -2,8 +2,8 @@
 // function more, named in a macro beside WINDLASS_RECONCILER or WINDLASS_COMPOSER. The host calls it for the watches that the manifest
 // maps by WINDLASS_MAP_MAPPER or WINDLASS_MAP_CUSTOMIZE, each of which needs a name. Part of windlass.h.
 //
-// Their answers must depend on nothing but the argument and the configuration. They have the log, the clock, random numbers and the
-// configuration. A plugin without them neither exports nor contains anything of this.
+// They have the log, the clock, random numbers and the configuration. A mapper may also read the cache: map the objects that it reads,
+// too, because each change is mapped only once. A plugin without them neither exports nor contains anything of this.
 #ifndef WINDLASS_MAPPING_H
 #define WINDLASS_MAPPING_H
 

@@ -44,7 +44,12 @@ impl Stage {
     }
 
     async fn web_runs_more_than(&self, before: usize) -> anyhow::Result<[usize; 2]> {
-        until("web ran again", || async { if self.ran()[0] > before { Ok(self.ran()) } else { Err(self.ran()) } }).await
+        self.runs_more_than(0, before).await
+    }
+
+    async fn runs_more_than(&self, which: usize, before: usize) -> anyhow::Result<[usize; 2]> {
+        until("it ran again", || async { if self.ran()[which] > before { Ok(self.ran()) } else { Err(self.ran()) } })
+            .await
     }
 
     async fn map(&self, name: &str, app: &str, data: Value) -> anyhow::Result<()> {
@@ -64,6 +69,12 @@ async fn a_life(kind: Kind) -> anyhow::Result<()> {
     // The one that it leaves, too.
     stage.map("moving", "api", json!({})).await?;
     let [web, api] = stage.run_more_than([web, api]).await?;
+    // By what another one says, which the mapper reads in the cache.
+    stage.map("told", "nobody", json!({"service": "api"})).await?;
+    let [web, api] = [web, stage.runs_more_than(1, api).await?[1]];
+    stage.map("telling", "nobody", json!({"via": "told"})).await?;
+    let [_, api] = stage.runs_more_than(1, api).await?;
+    assert_eq!(stage.ran()[0], web, "nobody has named it:\n{}", stage.host.log());
     // By name, and when it goes.
     stage.map("naming", "nobody", json!({"service": "web"})).await?;
     let [web, _] = stage.web_runs_more_than(web).await?;
@@ -90,7 +101,7 @@ async fn a_failing_mapper_runs_every_primary_and_the_reason_is_logged() -> anyho
     for (misbehave, words) in [
         ("fail", "chameleon: the mapper was told to fail"),
         ("trap", "chameleon: the mapper was told to trap"),
-        ("read", "`map` calls `cache.get`"),
+        ("live", "`map` calls `live.get`"),
         ("index", "the index `by-nothing`"),
     ] {
         stage.map(misbehave, "nobody", json!({"misbehave": misbehave})).await?;

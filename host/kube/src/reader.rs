@@ -21,6 +21,7 @@ use crate::informer::index;
 use crate::informer::pointer::PointerTree;
 use crate::informer::store::{Store, StoreScope};
 use crate::reader::overlaid::newer;
+use crate::target::no_namespace;
 
 /// The maximum number of objects per page of a cache's list. The size in bytes is limited too, because a guest has to
 /// hold a whole page.
@@ -111,7 +112,8 @@ impl Reads for Reader {
         let mut key = target.key.clone();
         if resource.namespaced && key.namespace.is_none() {
             // In the primary's namespace, as for writes.
-            key.namespace.clone_from(&call.primary_key.namespace);
+            let none = || subject.refuse(ApiReason::Invalid, no_namespace(&resource.kind));
+            key.namespace = Some(call.primary_key.namespace.clone().ok_or_else(none)?);
         }
         // Checked before the watches: if a policy has narrowed them to some namespaces, objects elsewhere are denied,
         // not missing.

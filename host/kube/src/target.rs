@@ -56,6 +56,11 @@ fn no_subresource(subresource: &str, kind: &ObjectKind) -> String {
     )
 }
 
+/// The message about an object of a namespaced kind without a namespace, in a call whose primary has none either.
+pub(crate) fn no_namespace(kind: &ObjectKind) -> String {
+    format!("{kind} is namespaced, but no namespace is given, and no primary in a namespace gives a default")
+}
+
 /// Resolves a plugin's request. Contains the principal and the subject for errors, which becomes more precise on the
 /// way.
 pub(crate) struct Resolver<'a> {
@@ -194,10 +199,7 @@ impl Resolver<'_> {
             (true, None) => match &self.call.primary_key.namespace {
                 Some(namespace) => reference.key.namespace = Some(Arc::clone(namespace)),
                 None => {
-                    return Err(self.invalid(format!(
-                        "{} is namespaced, but no namespace is given, and the primary is cluster-scoped, so there is no default",
-                        resource.kind
-                    )));
+                    return Err(self.invalid(no_namespace(&resource.kind)));
                 }
             },
             (false, Some(namespace)) => return Err(self.not_namespaced(resource, namespace)),

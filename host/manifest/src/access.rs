@@ -23,13 +23,13 @@ pub struct ImpliedAccess {
 }
 
 impl Controller {
-    /// The access that the watches imply: to read what is watched, to read and write what is owned, and to write the
-    /// status of primaries.
+    /// The access that the watches imply: to read what is watched, to read and write what is owned, and, unless the
+    /// options say `status: false`, to write the status of primaries.
     #[must_use]
     pub fn implied_access(&self) -> Vec<ImpliedAccess> {
         let primary = access("reconciles", &self.primary, None, READ);
         let status = access("writes the status of", &self.primary, Some("status"), STATUS);
-        let status = Some(status).filter(|status| !has_no_status(&status.kind));
+        let status = Some(status).filter(|status| self.options.status && !has_no_status(&status.kind));
         let owned = self.owns.iter().map(|watch| access("owns", watch, None, OWN));
         let watched = self.watches.iter().map(|watch| access("watches", watch, None, READ));
         std::iter::once(primary).chain(status).chain(owned).chain(watched).collect()

@@ -104,6 +104,8 @@ pub struct Options {
     pub deadline_ms: u32,
     /// Whether the host keeps a finalizer on primaries.
     pub finalizer: bool,
+    /// Whether the controller writes the status of primaries, which then is a right that it asks for.
+    pub status: bool,
     /// How a key is treated that has waited too long for its own writes.
     pub expectation_timeout: ExpectationTimeout,
 }
@@ -117,6 +119,7 @@ impl Default for Options {
             resync_ms: convert::millis(RESYNC_PERIOD_DEFAULT),
             deadline_ms: convert::millis(CALL_DEADLINE_DEFAULT),
             finalizer: false,
+            status: true,
             expectation_timeout: ExpectationTimeout::Probe,
         }
     }

@@ -188,6 +188,23 @@ mod tests {
     }
 
     #[test]
+    fn a_draft_has_the_status_unless_the_controller_writes_none() {
+        let drafted = |options: &serde_json::Value| {
+            let manifest = serde_json::json!({
+                "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
+                "controllers": [
+                    {"name": "a", "primary": {"apiVersion": "apps/v1", "kind": "Deployment"}, "options": options},
+                ],
+            });
+            let manifest = Manifest::from_json(&manifest.to_string()).expect("valid");
+            draft(&manifest, "0", &asks(&manifest, &ClusterNames::default()), false, Instances::Fresh)
+        };
+        assert!(drafted(&serde_json::json!({})).contains("deployments/status"));
+        let without = drafted(&serde_json::json!({"status": false}));
+        assert!(without.contains("\"deployments\"") && !without.contains("/status"), "{without}");
+    }
+
+    #[test]
     fn text_of_an_author_stays_in_its_quotes() {
         assert_eq!(quoted("a\"]\n- b: \\"), r#""a\"]\U0000000a- b: \\""#);
         let mut text = String::new();

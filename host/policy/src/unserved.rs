@@ -92,14 +92,17 @@ impl<'a> CrdSpec<'a> {
         format!("{}.{}", self.plural, self.group)
     }
 
-    /// The missing status of the version that a controller has as its primary. Every manifest asks to write that
-    /// status.
+    /// The missing status of the version that a controller has as its primary. A manifest asks to write that status,
+    /// unless the controller says `status: false`.
     fn lacking_status(&self, manifest: &Manifest) -> Option<UnservedSubresource> {
-        manifest.controllers.iter().find_map(|controller| {
+        manifest.controllers.iter().filter(|controller| controller.options.status).find_map(|controller| {
             let kind = controller.primary.object_kind();
             let is_its = |version: &&&Value| format!("{}/{}", self.group, text(version, "name")) == *kind.api_version;
             let version = self.versions.iter().find(is_its).filter(|_| self.kind == &*kind.kind)?;
-            let why = format!("the controller {} may write the status of its primaries", controller.name);
+            let why = format!(
+                "the controller {} may write the status of its primaries (its options do not say `status: false`)",
+                controller.name
+            );
             (!declares(version, "status")).then(|| self.unserved(&[version], "status", why))
         })
     }
@@ -185,6 +188,16 @@ mod tests {
             assert!(said.contains(words), "{words:?} is not in: {said}");
         }
         assert_eq!(of_manifest(&manifest(&[], &json!([])), &[with(&json!({"status": {}}))]), []);
+    }
+
+    #[test]
+    fn a_controller_that_writes_no_status_needs_none() {
+        let mut plugin = manifest(&[], &json!([]));
+        plugin.controllers[0].options.status = false;
+        assert_eq!(of_manifest(&plugin, &[bare()]), []);
+        let mut plugin = manifest(&[], &permission("shops/status", "update"));
+        plugin.controllers[0].options.status = false;
+        assert_eq!(lacked(&of_manifest(&plugin, &[bare()])), [("crd.yaml", "status")]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 use windlass_core::cache::mapping::Target;
 use windlass_core::cache::related::RelatedRule;
 use windlass_core::call::compose::Composition;
-use windlass_core::call::ports::{CallContext, Ports};
+use windlass_core::call::ports::{CallContext, Ports, Reads};
 use windlass_core::queue::outcome::CallResult;
 use windlass_manifest::{EntryPoint, Manifest};
 
@@ -257,7 +257,7 @@ impl Plugin {
         let cpu = CpuTime::default();
         let seed = call::answer::seed_of_parent(&request.request);
         let cpu_permit = call.cpu_permit.clone();
-        let world = call::answer::world("compose", seed, call, self.counters.clone(), limits.replay);
+        let world = call::answer::world("compose", None, seed, call, self.counters.clone(), limits.replay);
         let task = async {
             let code = self.code();
             let callee = self.callee(&code, &limits, &cpu);
@@ -269,12 +269,18 @@ impl Plugin {
         }
     }
 
-    /// Calls `map`, as [`Self::reconcile`] calls `reconcile`. The guest can only answer.
-    pub async fn map(self: &Arc<Self>, batch: ChangeBatch, call: Arc<CallContext>, limits: CallLimits) -> Mapped {
+    /// Calls `map`, as [`Self::reconcile`] calls `reconcile`. The guest can only answer, and read `reads`.
+    pub async fn map(
+        self: &Arc<Self>,
+        batch: ChangeBatch,
+        reads: Arc<dyn Reads>,
+        call: Arc<CallContext>,
+        limits: CallLimits,
+    ) -> Mapped {
         let cpu = CpuTime::default();
         let seed = call::answer::seed_of_watch(&batch);
         let cpu_permit = call.cpu_permit.clone();
-        let world = call::answer::world("map", seed, call, self.counters.clone(), limits.replay);
+        let world = call::answer::world("map", Some(reads), seed, call, self.counters.clone(), limits.replay);
         let task = async {
             let code = self.code();
             let callee = self.callee(&code, &limits, &cpu);
@@ -297,7 +303,7 @@ impl Plugin {
         let cpu = CpuTime::default();
         let seed = call::answer::seed_of_parent(&request);
         let cpu_permit = call.cpu_permit.clone();
-        let world = call::answer::world("customize", seed, call, self.counters.clone(), limits.replay);
+        let world = call::answer::world("customize", None, seed, call, self.counters.clone(), limits.replay);
         let task = async {
             let code = self.code();
             let callee = self.callee(&code, &limits, &cpu);

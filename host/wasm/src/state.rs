@@ -7,7 +7,7 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use wasmtime::Engine;
-use windlass_core::call::ports::{CallContext, Ports, Surroundings};
+use windlass_core::call::ports::{CallContext, Ports, Reads, Surroundings};
 
 use crate::counters::PluginCounters;
 use crate::limits::{Limit, Overrun};
@@ -50,7 +50,7 @@ pub(crate) enum World {
     /// `reconcile`: the real world.
     Reconcile(ReconcileWorld),
     /// An export that only answers, such as `compose`: time stands still, random data is derived from the request, and
-    /// no action is possible.
+    /// no action is possible. Mappers may read caches.
     Answer(Box<AnswerWorld>),
     /// The instance is parked.
     Parked,
@@ -107,6 +107,8 @@ impl World {
 /// The world of an export that only answers.
 pub(crate) struct AnswerWorld {
     pub(crate) export: &'static str,
+    /// The caches that the export may read. `None` if its answer must follow from its arguments.
+    pub(crate) reads: Option<Arc<dyn Reads>>,
     pub(crate) call: Arc<CallContext>,
     pub(crate) counters: Arc<PluginCounters>,
     pub(crate) now: Duration,
@@ -158,7 +160,7 @@ impl ReconcileWorld {
 /// An export that only answers called an import that it may not call. This travels through wasmtime as the cause of the
 /// trap.
 #[derive(Debug, thiserror::Error)]
-#[error("`{export}` calls `{import}`, but it must not do anything: it only answers")]
+#[error("`{export}` calls `{import}`, but it must not do anything: it only answers{}", if *.export == "map" { ", and may read caches" } else { "" })]
 pub(crate) struct ForbiddenImport {
     pub(crate) export: &'static str,
     pub(crate) import: &'static str,
@@ -318,12 +320,39 @@ impl CallState {
 
     /// Counts a call of `import`, and returns the world to act on. Only `reconcile` may act.
     pub(crate) fn enter(&mut self, import: &'static str) -> wasmtime::Result<&mut ReconcileWorld> {
+        self.count_call(import)?;
+        self.reconcile(import)
+    }
+
+    /// As [`Self::enter`], for reads of caches, which a mapper may make too. Returns the caches, and the call that
+    /// reads them.
+    pub(crate) fn enter_reads(
+        &mut self,
+        import: &'static str,
+    ) -> wasmtime::Result<(&Arc<dyn Reads>, &Arc<CallContext>)> {
+        self.count_call(import)?;
+        match &self.world {
+            World::Reconcile(world) => Ok((&world.ports.reads, &world.call)),
+            World::Answer(world) => match &world.reads {
+                Some(reads) => Ok((reads, &world.call)),
+                None => Err(ForbiddenImport { export: world.export, import }.into()),
+            },
+            World::Describe(_) | World::Parked => Err(ForbiddenImport { export: "describe", import }.into()),
+        }
+    }
+
+    fn count_call(&mut self, import: &'static str) -> wasmtime::Result<()> {
         self.note_import(import);
         self.meter.host_call()?;
         if let Some(surroundings) = self.world.surroundings() {
             surroundings.enters(self.meter.cpu());
         }
-        self.reconcile(import)
+        Ok(())
+    }
+
+    /// Whether the call is about a primary. A mapper's is not.
+    pub(crate) fn has_primary(&self) -> bool {
+        matches!(self.world, World::Reconcile(_))
     }
 
     /// As [`Self::enter`], for imports that cost hardly anything.

@@ -27,7 +27,9 @@ static const windlass_manifest manifest = {
                 .indexes = WINDLASS_INDEXES(
                     WINDLASS_INDEX_FIELD("by-secret", "/spec/secret"), WINDLASS_INDEX_LABEL("tier", "tier"),
                     WINDLASS_INDEX_REFERENCE("refs", "/spec/refs/*", "/namespace", "/name"),
-                    WINDLASS_INDEX_SELECTOR("selects", "/spec/selector"), WINDLASS_INDEX_SELECTED_LABELS("labels", "/spec/labels")),
+                    WINDLASS_INDEX_SELECTOR("selects", "/spec/selector"), WINDLASS_INDEX_SELECTED_LABELS("labels", "/spec/labels"),
+                    WINDLASS_INDEX_SELECTOR_TEXT("text", "/spec/text"), WINDLASS_INDEX_ANNOTATION("note", "k"),
+                    WINDLASS_INDEX_ANNOTATION_LIST("uses", "l", ",")),
                 .without_no_op_skip = true,
             },
         .owns = WINDLASS_WATCHES(
@@ -37,9 +39,10 @@ static const windlass_manifest manifest = {
             {{.api_version = "v1", .kind = "Service"}, WINDLASS_MAP_SELECTED_BY("selects")},
             {{.api_version = "v1", .kind = "ConfigMap"}, WINDLASS_MAP_REFERENCE(NULL, NULL, "/data/thing")},
             {{.api_version = "v1", .kind = "Node"}, WINDLASS_MAP_ALL},
+            {{.api_version = "apps/v1", .kind = "Deployment"}, WINDLASS_MAP_ANY_OWNER},
             {{.api_version = "v1", .kind = "Pod", .name = "pods"}, WINDLASS_MAP_MAPPER},
             {{.api_version = "v1", .kind = "Role", .name = "roles"}, WINDLASS_MAP_CUSTOMIZE}),
-        .options = {.max_retries = WINDLASS_NO_RETRIES, .finalizer = true, .backoff.base_ms = 7},
+        .options = {.max_retries = WINDLASS_NO_RETRIES, .finalizer = true, .without_status = true, .backoff.base_ms = 7},
     }),
     .metrics = WINDLASS_METRICS(&counted),
     .http = WINDLASS_HTTP_HOSTS({.host = "example.com", .methods = WINDLASS_TEXTS("GET")}),
@@ -290,7 +293,10 @@ WINDLASS_TEST(a_manifest_is_what_it_says_and_no_more) {
                     {"name": "tier", "source": {"type": "label", "key": "tier"}},
                     {"name": "refs", "source": {"type": "reference", "base": "/spec/refs/*", "namespace": "/namespace", "name": "/name"}},
                     {"name": "selects", "source": {"type": "selector", "pointer": "/spec/selector"}},
-                    {"name": "labels", "source": {"type": "selector", "pointer": "/spec/labels", "form": "labels"}}
+                    {"name": "labels", "source": {"type": "selector", "pointer": "/spec/labels", "form": "labels"}},
+                    {"name": "text", "source": {"type": "selector", "pointer": "/spec/text", "form": "text"}},
+                    {"name": "note", "source": {"type": "annotation", "key": "k"}},
+                    {"name": "uses", "source": {"type": "annotation", "key": "l", "split": ","}}
                 ],
                 "predicates": [
                     {"type": "generation"}, {"type": "fields", "pointers": ["/data", "/spec"]},
@@ -306,10 +312,11 @@ WINDLASS_TEST(a_manifest_is_what_it_says_and_no_more) {
                 {"apiVersion": "v1", "kind": "Service", "mapping": {"type": "selectedBy", "index": "selects"}},
                 {"apiVersion": "v1", "kind": "ConfigMap", "mapping": {"type": "reference", "name": "/data/thing"}},
                 {"apiVersion": "v1", "kind": "Node", "mapping": {"type": "all"}},
+                {"apiVersion": "apps/v1", "kind": "Deployment", "mapping": {"type": "anyOwner"}},
                 {"name": "pods", "apiVersion": "v1", "kind": "Pod", "mapping": {"type": "mapper"}},
                 {"name": "roles", "apiVersion": "v1", "kind": "Role", "mapping": {"type": "customize"}}
             ],
-            "options": {"maxRetries": 0, "backoff": {"baseMs": 7}, "finalizer": true}
+            "options": {"maxRetries": 0, "backoff": {"baseMs": 7}, "finalizer": true, "status": false}
         }],
         "crds": [{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}],
         "metrics": [{"name": "counted_total", "type": "counter", "help": "What was counted.", "labels": ["color", "size"]}],

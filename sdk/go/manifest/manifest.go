@@ -154,6 +154,17 @@ func ByLabel(name, key string) Index {
 	return Index{name, IndexSource{chosen("label", map[string]any{"key": key})}}
 }
 
+// ByAnnotation is an index over an annotation.
+func ByAnnotation(name, key string) Index {
+	return Index{name, IndexSource{chosen("annotation", map[string]any{"key": key})}}
+}
+
+// ByAnnotationList is an index over each part of an annotation, without the space around it: of "a, b", with the
+// separator ',', over "a" and "b".
+func ByAnnotationList(name, key string, separator rune) Index {
+	return Index{name, IndexSource{chosen("annotation", map[string]any{"key": key, "split": string(separator)})}}
+}
+
 // ByReference is an index over references that say namespace and name in two fields. It finds each as "namespace/name".
 func ByReference(name string, path ReferencePath) Index {
 	return Index{name, IndexSource{path.chosen()}}
@@ -168,6 +179,11 @@ func BySelector(name, pointer string) Index {
 // BySelectedLabels is the same over maps of labels, as a Service has one. An empty one selects nothing.
 func BySelectedLabels(name, pointer string) Index {
 	return Index{name, IndexSource{chosen("selector", map[string]any{"pointer": pointer, "form": "labels"})}}
+}
+
+// BySelectorText is the same over selectors as texts, such as "app in (web,api)". An empty one selects everything.
+func BySelectorText(name, pointer string) Index {
+	return Index{name, IndexSource{chosen("selector", map[string]any{"pointer": pointer, "form": "text"})}}
 }
 
 // ReferencePath is where references are that say namespace and name in two fields.
@@ -187,6 +203,9 @@ type Mapping struct{ choice }
 
 // ToOwner runs the primary that controls the object.
 func ToOwner() *Mapping { return &Mapping{choice{[]byte(`{"type":"owner"}`)}} }
+
+// ToAnyOwner runs each primary that owns the object, whether it is its controller or not.
+func ToAnyOwner() *Mapping { return &Mapping{choice{[]byte(`{"type":"anyOwner"}`)}} }
 
 // ToLabel runs the primary that a label names.
 func ToLabel(key string) *Mapping { return &Mapping{chosen("label", map[string]any{"key": key})} }
@@ -285,6 +304,8 @@ type Options struct {
 	Deadline time.Duration
 	// Finalizer gives objects the finalizer windlass.dev/NAME, so that the plugin can clean up before they go.
 	Finalizer bool
+	// WithoutStatus says that the controller does not write the status of its primaries: the manifest asks for no right to.
+	WithoutStatus bool
 	// RunUnseen runs an object even if its own writes do not appear in the caches for too long.
 	RunUnseen bool
 }
@@ -305,6 +326,7 @@ func (options Options) MarshalJSON() ([]byte, error) {
 		Resync             int64   `json:"resyncMs,omitempty"`
 		Deadline           int64   `json:"deadlineMs,omitempty"`
 		Finalizer          bool    `json:"finalizer,omitempty"`
+		Status             *bool   `json:"status,omitempty"`
 		ExpectationTimeout string  `json:"expectationTimeout,omitempty"`
 	}{
 		Workers: options.Workers, MaxRetries: options.MaxRetries, Resync: options.Resync.Milliseconds(),
@@ -313,6 +335,9 @@ func (options Options) MarshalJSON() ([]byte, error) {
 	document.Backoff = backoff{
 		Limiter: string(options.RetryLimiter), Base: options.BackoffBase.Milliseconds(), Max: options.BackoffMax.Milliseconds(),
 		PerSecond: options.RetriesPerSecond, Burst: options.RetriesBurst,
+	}
+	if options.WithoutStatus {
+		document.Status = new(false)
 	}
 	if options.RunUnseen {
 		document.ExpectationTimeout = "run"

@@ -13,8 +13,8 @@ import (
 // MapFunc says which primaries a change concerns; none is an answer too. The host asks it about the watches that the manifest maps by
 // manifest.ToMapped, each of which needs a name.
 //
-// It must depend on nothing but the change and the configuration, and may use the packages log, clock, random and config alone. After
-// an error, which is logged, every primary runs at low priority.
+// It may use the packages log, clock, random and config, and read with package cache. Each change is mapped only once, so map the
+// objects that it reads, too. After an error, which is logged, every primary runs at low priority.
 type MapFunc func(ctx context.Context, change windlass.Change) ([]windlass.Target, error)
 
 // Option is something that a plugin has beside its function.

@@ -108,14 +108,17 @@ export type IndexSource =
   | { type: 'field'; pointer: string }
   /** A label. */
   | { type: 'label'; key: string }
+  /** An annotation. With `split`, the character between the parts of a list such as `a, b`: each part. */
+  | { type: 'annotation'; key: string; split?: string }
   /** References that say namespace and name in two fields: each as `namespace/name`. */
   | ({ type: 'reference' } & ReferencePath)
   /**
    * Label selectors, for `selectedBy`. `cache.list` finds an object by labels that it selects, such as `app=web,tier=front`.
    * `labelSelector`: with `matchLabels` and `matchExpressions`; an empty one selects everything. `labels`: a map of labels, as a
-   * Service has it; an empty one selects nothing. Default: `labelSelector`.
+   * Service has it; an empty one selects nothing. `text`: such as `app in (web,api)`; an empty one selects everything.
+   * Default: `labelSelector`.
    */
-  | { type: 'selector'; pointer: string; form?: 'labelSelector' | 'labels' };
+  | { type: 'selector'; pointer: string; form?: 'labelSelector' | 'labels' | 'text' };
 
 /** Where references are that say namespace and name in two fields. */
 export interface ReferencePath {
@@ -131,6 +134,8 @@ export interface ReferencePath {
 export type Mapping =
   /** The primary that controls the object. */
   | { type: 'owner' }
+  /** Each primary that owns the object, whether it is its controller or not. */
+  | { type: 'anyOwner' }
   /** The primary that a label names. */
   | { type: 'label'; key: string }
   /** The primary that an annotation names. */
@@ -191,6 +196,8 @@ export interface Options {
   deadlineMs?: number;
   /** Whether objects get the finalizer `windlass.dev/NAME`, so that the plugin can clean up before they go. */
   finalizer?: boolean;
+  /** Whether the controller writes the status of its primaries. `false`: the manifest asks for no right to. Default: true. */
+  status?: boolean;
   /**
    * What happens to an object whose own writes do not appear in the caches for too long. `probe`: it is held until the
    * caches are known to be new enough. `run`: it runs all the same. Default: `probe`.

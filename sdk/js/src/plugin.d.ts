@@ -69,7 +69,8 @@ export interface ReconcilerDefinition<T> {
   reconcile(request: Request<T>): Outcome | void;
   /**
    * Says which primaries a change concerns, of the watches that the manifest maps by `mapper`: by `watch`, their name. An empty
-   * list: none. It must depend on nothing but its arguments and `config`, and may use `log`, `clock`, `random` and `config` alone.
+   * list: none. It may use `log`, `clock`, `random` and `config`, and read `cache`. Each change is mapped only once, so map the
+   * objects that it reads, too.
    *
    * If it throws, the text is logged, and every primary runs at low priority. It must not be `async`.
    */

@@ -23,6 +23,8 @@ const manifest: Manifest = {
       indexes: [
         { name: 'refs', source: { type: 'reference', base: '/spec/refs/*', namespace: '/namespace', name: '/name' } },
         { name: 'selects', source: { type: 'selector', pointer: '/spec/selector', form: 'labels' } },
+        { name: 'texts', source: { type: 'selector', pointer: '/spec/selectorText', form: 'text' } },
+        { name: 'uses', source: { type: 'annotation', key: 'example.com/uses', split: ',' } },
       ],
     },
     owns: [{ apiVersion: 'v1', kind: 'ConfigMap', updateStrategy: 'recreate', noOpSkip: false }],
@@ -30,9 +32,11 @@ const manifest: Manifest = {
       { apiVersion: 'v1', kind: 'Secret', mapping: { type: 'sameName' } },
       { apiVersion: 'v1', kind: 'Pod', deleted: false, mapping: { type: 'selectedBy', index: 'selects' } },
       { apiVersion: 'v1', kind: 'Node', mapping: { type: 'reference', name: '/spec/shop' } },
+      { apiVersion: 'v1', kind: 'Event', mapping: { type: 'anyOwner' } },
       { name: 'claims', apiVersion: 'v1', kind: 'PersistentVolumeClaim', mapping: { type: 'mapper' } },
       { name: 'settings', apiVersion: 'v1', kind: 'ConfigMap', mapping: { type: 'customize' } },
     ],
+    options: { status: false },
   }],
   metrics: [RUNS, DEPTH, { name: 'size', type: 'histogram', help: 'Size.', buckets: [1, 2] }],
 };

@@ -50,7 +50,8 @@ class ManifestTest(unittest.TestCase):
         primary = Watch(
             "v1", "A", ["n"], "a=b", "c=d", Projection.metadata(), [
                 Index.field("i", "/a"), Index.label("j", "k"), Index.reference("r", "/n", "/ns", base="/r/*"), Index.selector("s", "/s"),
-                Index.selector("t", "/t", "labels"),
+                Index.selector("t", "/t", "labels"), Index.selector("u", "/u", "text"), Index.annotation("l", "k", ","),
+                Index.annotation("n", "k"),
             ],
             [
                 Predicate.generation(), Predicate.labels(), Predicate.annotations(), Predicate.fields("/a"),
@@ -59,13 +60,14 @@ class ManifestTest(unittest.TestCase):
             name="a", no_op_skip=False,
         )  # fmt: skip
         mappings = [
-            Mapping.owner(), Mapping.label("k"), Mapping.annotation("k"), Mapping.field("/a"), Mapping.referenced_by("i"),
-            Mapping.same_name(), Mapping.all(), Mapping.mapper(), Mapping.customize(), Mapping.reference("/n"), Mapping.selected_by("s"),
+            Mapping.owner(), Mapping.any_owner(), Mapping.label("k"), Mapping.annotation("k"), Mapping.field("/a"),
+            Mapping.referenced_by("i"), Mapping.same_name(), Mapping.all(), Mapping.mapper(), Mapping.customize(),
+            Mapping.reference("/n"), Mapping.selected_by("s"),
         ]  # fmt: skip
         controller = Controller(
             "c", primary, [OwnedWatch("v1", "B", deleted=False, update_strategy="onDelete", projection=Projection.fields("/a"))],
             [MappedWatch("v1", f"C{at}", name=f"c{at}", mapping=mapping) for at, mapping in enumerate(mappings)],
-            Options(1, 2, Backoff(3, 4, "maxOf", 10, 100), 5000, 6, True, "run"),
+            Options(1, 2, Backoff(3, 4, "maxOf", 10, 100), 5000, 6, True, "run", False),
         )  # fmt: skip
         whole = manifest(
             controllers=[controller],

@@ -103,6 +103,11 @@ class Mapping(Tagged):
         return cls("owner")
 
     @classmethod
+    def any_owner(cls) -> Mapping:
+        """Each primary that owns the object, whether it is its controller or not."""
+        return cls("anyOwner")
+
+    @classmethod
     def label(cls, key: str) -> Mapping:
         """The primary that a label names."""
         return cls("label", key=key)
@@ -174,15 +179,20 @@ class Index(Tagged):
         return cls(name, {"type": "label", "key": key})
 
     @classmethod
+    def annotation(cls, name: str, key: str, split: str | None = None) -> Index:
+        """By an annotation. With `split`, the character between the parts of a list such as `a, b`, by each part."""
+        return cls(name, {"type": "annotation", "key": key} | ({} if split is None else {"split": split}))
+
+    @classmethod
     def reference(cls, index: str, name: str, namespace: str | None = None, base: str = "") -> Index:
         """By references that say namespace and name in two fields, each as `namespace/name`: see `Mapping.reference`."""
         return cls(index, {"type": "reference", **_reference(base, namespace, name)})
 
     @classmethod
-    def selector(cls, name: str, pointer: str, form: Literal["labelSelector", "labels"] = "labelSelector") -> Index:
+    def selector(cls, name: str, pointer: str, form: Literal["labelSelector", "labels", "text"] = "labelSelector") -> Index:
         """By label selectors, for `Mapping.selected_by`. `windlass.cache.list` finds an object by labels that it selects.
 
         `labelSelector`: with `matchLabels` and `matchExpressions`; an empty one selects everything. `labels`: a map of labels, as
-        a Service has one; an empty one selects nothing.
+        a Service has one; an empty one selects nothing. `text`: such as `app in (web,api)`; an empty one selects everything.
         """
         return cls(name, {"type": "selector", "pointer": _pointers((pointer,))[0], "form": form})

@@ -39,9 +39,9 @@ def reconciler(manifest: Manifest, *, map: Map | None = None) -> Callable[[Recon
     call. The module with the decorator must be `app.py` or imported by it.
 
     `map` is for the watches that the manifest maps by `Mapping.mapper()`. It is called with the name of the watch and a `Change`,
-    and returns a list of the primaries that the change concerns, each as a `Primary` or an `Indexed`. It must depend on nothing but
-    its arguments and `windlass.config`, and may use `log`, `clock`, `random` and `config` alone. After an exception, which is
-    logged, every primary runs at low priority.
+    and returns a list of the primaries that the change concerns, each as a `Primary` or an `Indexed`. It may use `log`, `clock`,
+    `random` and `config`, and read `windlass.cache`. Each change is mapped only once, so map the objects that it reads, too. After
+    an exception, which is logged, every primary runs at low priority.
     """
     _check(manifest, "reconciler")
     _check_mapping(manifest, "mapper", map, "map", "reconciler")

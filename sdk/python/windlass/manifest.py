@@ -132,6 +132,8 @@ class Options(_Part):
     #: What happens to an object whose own writes do not appear in the caches for too long. `probe`, unless said otherwise: it is
     #: held until they do. `run`: it runs all the same.
     expectation_timeout: Literal["probe", "run"] | None = None
+    #: Whether the controller writes the status of its primaries. False: the manifest asks for no right to.
+    status: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -140,8 +140,9 @@ pub trait Composer {
 
 /// A reconciler's own mapping, for watches that no mapping of the manifest fits.
 ///
-/// It must depend on nothing but its arguments and [`config`](mod@config), and may call [`log`], [`clock`] and
-/// [`random`] besides.
+/// It may read [`cache`] and [`config`](mod@config), and call [`log`], [`clock`] and [`random`] besides. The host maps
+/// each change once, so give the objects that the mapper reads a mapping, too. A mapper has no primary: it names the
+/// namespace of what it reads, and lists nothing that is owned.
 ///
 /// ```
 /// use serde_json::Value;

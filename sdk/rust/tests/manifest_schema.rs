@@ -22,7 +22,10 @@ fn full_manifest() -> Manifest {
         .projection(Projection::Full)
         .index("image", IndexSource::Field { pointer: "/spec/image".into() })
         .index("app", IndexSource::Label { key: key() })
+        .index("uses", IndexSource::Annotation { key: "example.dev/uses".into(), split: Some(',') })
+        .index("note", IndexSource::Annotation { key: "example.dev/note".into(), split: None })
         .index("refs", IndexSource::Reference(refs()))
+        .index("text", IndexSource::Selector { pointer: "/spec/text".into(), form: SelectorForm::Text })
         .index("selector", IndexSource::Selector { pointer: "/spec/selector".into(), form: SelectorForm::Labels })
         .predicate(Predicate::Generation)
         .predicate(Predicate::Labels)
@@ -36,6 +39,7 @@ fn full_manifest() -> Manifest {
     let controller = Controller::new("things", primary)
         .owns(slim_pods.update_strategy(UpdateStrategy::OnDelete).ignore_deletions())
         .watches(secrets(), Mapping::Owner)
+        .watches(secrets(), Mapping::AnyOwner)
         .watches(secrets(), Mapping::Label { key: key() })
         .watches(secrets(), Mapping::Annotation { key: key() })
         .watches(secrets(), Mapping::Field { pointer: "/data/thing".into() })
@@ -59,6 +63,7 @@ fn full_manifest() -> Manifest {
             resync_ms: Some(36_000_000),
             deadline_ms: Some(30_000),
             finalizer: Some(true),
+            status: Some(false),
             expectation_timeout: Some(ExpectationTimeout::Probe),
         });
     Manifest::new("thing", "0.1.0")

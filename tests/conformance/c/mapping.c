@@ -11,6 +11,18 @@ static void add_target(windlass_targets *targets, const windlass_json *target) {
     }
 }
 
+// Adds the primary that an object in the cache names, if it is there.
+static void add_read(windlass_targets *targets, const windlass_json *target, windlass_failures *failures) {
+    windlass_ref ref = ref_in(target);
+    windlass_json *object = NULL;
+    const windlass_error *error = windlass_cache_get(&ref, NULL, &object);
+    if (error != NULL) {
+        windlass_fail(failures, error);
+    } else if (object != NULL) {
+        windlass_map_primary(targets, windlass_text_of("prod"), text_in(windlass_json_get(object, "data"), "primary"));
+    }
+}
+
 static void map(const windlass_change *change, windlass_targets *targets, windlass_failures *failures) {
     windlass_json *states[] = {change->old, change->new};
     for (int i = 0; i < 2; i++) {
@@ -25,6 +37,9 @@ static void map(const windlass_change *change, windlass_targets *targets, windla
         }
         windlass_json_each(target, windlass_json_get(spec, "targets")) {
             add_target(targets, target);
+        }
+        if (windlass_json_get(spec, "target") != NULL) {
+            add_read(targets, windlass_json_get(spec, "target"), failures);
         }
         if (truth_in(spec, "tellWatch")) {
             windlass_map_indexed(targets, "watch", change->watch);

@@ -6,6 +6,7 @@ import (
 
 	"windlass.dev/conformance/pure"
 	"windlass.dev/sdk"
+	"windlass.dev/sdk/cache"
 )
 
 // changed is an object of the watch that the probe maps itself: it says whom it concerns.
@@ -15,10 +16,16 @@ type changed struct {
 			Namespace, Name string
 			Index, Value    string
 		}
+		Target    *pure.Target
 		TellWatch bool
 		Fail      string
 		Raise     string
 	}
+}
+
+// named is an object that names a primary.
+type named struct {
+	Data struct{ Primary string }
 }
 
 func mapped(_ context.Context, change windlass.Change) ([]windlass.Target, error) {
@@ -39,6 +46,15 @@ func mapped(_ context.Context, change windlass.Change) ([]windlass.Target, error
 				targets = append(targets, windlass.Indexed(target.Index, target.Value))
 			} else {
 				targets = append(targets, windlass.Primary(target.Namespace, target.Name))
+			}
+		}
+		if target := state.Spec.Target; target != nil {
+			read, err := cache.Get[named](target.Ref())
+			if err != nil {
+				return nil, err
+			}
+			if read != nil {
+				targets = append(targets, windlass.Primary("prod", read.Data.Primary))
 			}
 		}
 		if state.Spec.TellWatch {

@@ -151,10 +151,14 @@ function about({ controller, namespace, name, uid, deleting, attempt, traceId, o
 
 /** Each state of a changed object says whom it concerns. */
 function map(watch, change) {
-  return [change.old, change.new].filter((state) => state !== null).flatMap(({ spec: { targets = [], tellWatch, fail, raise } }) => {
+  return [change.old, change.new].filter((state) => state !== null).flatMap(({ spec: { targets = [], target, tellWatch, fail, raise } }) => {
     if (fail !== undefined) throw new Transient(fail);
     if (raise !== undefined) language.endings.raise({ message: raise });
-    return tellWatch ? [...targets, { index: 'watch', value: watch }] : targets;
+    const read = target && cache.get(target);
+    return [
+      ...targets, ...(read ? [{ namespace: 'prod', name: read.data.primary }] : []),
+      ...(tellWatch ? [{ index: 'watch', value: watch }] : []),
+    ];
   });
 }
 

@@ -93,6 +93,9 @@ def mapped(watch: str, change: windlass.Change) -> list[windlass.Target]:
         if "raise" in spec:
             deeper(spec["raise"])
         targets += map(_target, spec.get("targets") or [])
+        read = cache.get(target_in(spec["target"])) if "target" in spec else None
+        if read is not None:
+            targets.append(windlass.Primary(namespace="prod", name=read["data"]["primary"]))
         if spec.get("tellWatch"):
             targets.append(windlass.Indexed("watch", watch))
     return targets

@@ -1,6 +1,7 @@
 //! The probe's own mapper: each state of a changed object says whom it concerns.
 
 const sdk = @import("sdk.zig");
+const arguments = @import("arguments.zig");
 const ends = @import("ends.zig");
 const c = sdk.c;
 
@@ -13,6 +14,7 @@ export fn windlass_plugin_map(change: *const c.windlass_change, targets: *c.wind
         if (sdk.slice(sdk.textIn(spec, "raise"))) |message| ends.deeper(message);
         var list = sdk.each(sdk.get(spec, "targets"));
         while (list.next()) |target| add(targets, target);
+        if (sdk.get(spec, "target") != null) addRead(targets, spec, failures);
         if (sdk.truthIn(spec, "tellWatch")) c.windlass_map_indexed(targets, "watch", change.watch);
     }
 }
@@ -23,6 +25,18 @@ fn add(targets: *c.windlass_targets, target: sdk.Json) void {
         c.windlass_map_indexed(targets, index.data, sdk.textIn(target, "value"));
     } else {
         c.windlass_map_primary(targets, sdk.textIn(target, "namespace"), sdk.textIn(target, "name"));
+    }
+}
+
+/// Adds the primary that an object in the cache names, if it is there.
+fn addRead(targets: *c.windlass_targets, spec: sdk.Json, failures: *c.windlass_failures) void {
+    var object: sdk.Json = null;
+    const target = arguments.target(spec);
+    const failure = c.windlass_cache_get(&target, null, &object);
+    if (failure != null) {
+        _ = c.windlass_fail(failures, failure);
+    } else if (object != null) {
+        c.windlass_map_primary(targets, sdk.text("prod"), sdk.textIn(sdk.get(object, "data"), "primary"));
     }
 }
 

@@ -11,12 +11,16 @@ use crate::object::pointer;
 use crate::object::reference::ReferencePath;
 use crate::object::selector::Selector;
 
+/// Where objects have their annotations, as a JSON pointer.
+const ANNOTATIONS: &str = "/metadata/annotations";
+
 impl IndexSource {
     /// The JSON pointers that it reads in an object's text.
     #[must_use]
     pub fn pointers(&self) -> Vec<String> {
         match self {
             Self::Label(_) => vec![],
+            Self::Annotation { key, .. } => vec![pointer::joined(ANNOTATIONS, key)],
             Self::Field(pointer) | Self::Selector { pointer, .. } => vec![pointer.to_string()],
             Self::Reference(path) => path.pointers().collect(),
         }
@@ -29,6 +33,9 @@ impl IndexSource {
         match self {
             Self::Label(key) => object.header.labels.get(key).cloned().into_iter().collect(),
             Self::Field(pointer) => pointer::values(body, pointer).into_iter().flat_map(texts).map(Arc::from).collect(),
+            Self::Annotation { key, split } => {
+                annotation(body, key).map(|text| parts(text, *split)).unwrap_or_default()
+            }
             Self::Reference(path) => references(path, object, body),
             Self::Selector { .. } => BTreeSet::new(),
         }
@@ -41,9 +48,20 @@ impl IndexSource {
         let read = match form {
             SelectorForm::LabelSelector => Selector::of_label_selector,
             SelectorForm::Labels => Selector::of_labels,
+            SelectorForm::Text => Selector::of_text,
         };
         pointer::values(body, pointer).into_iter().filter_map(read).collect()
     }
+}
+
+fn annotation<'v>(body: &'v Value, key: &str) -> Option<&'v str> {
+    body.pointer(ANNOTATIONS)?.get(key)?.as_str()
+}
+
+/// The parts of `text` without the space around them. Empty parts are left out, as after a last comma.
+fn parts(text: &str, split: Option<char>) -> BTreeSet<Arc<str>> {
+    let Some(split) = split else { return [text.into()].into() };
+    text.split(split).map(str::trim).filter(|part| !part.is_empty()).map(Arc::from).collect()
 }
 
 fn texts(value: &Value) -> Vec<&str> {
@@ -109,6 +127,26 @@ mod tests {
     }
 
     #[test]
+    fn an_annotation_is_one_value_unless_it_is_split() {
+        let values = |text: &str, split| {
+            let body = json!({"metadata": {"annotations": {"example.dev/uses": text, "other": "x"}}});
+            values(&IndexSource::Annotation { key: "example.dev/uses".into(), split }, &body)
+        };
+        assert_eq!(values("a,b , c", None), ["a,b , c"]);
+        for (text, expected) in
+            [("a,b , c", &["a", "b", "c"][..]), ("b,,a,b,", &["a", "b"]), ("a", &["a"]), (" , ", &[])]
+        {
+            assert_eq!(values(text, Some(',')), expected, "{text:?}");
+        }
+        assert_eq!(values("a b\nc", Some('\n')), ["a b", "c"]);
+        let missing = json!({"metadata": {"annotations": {"example.dev/uses": 7}}});
+        let source = IndexSource::Annotation { key: "example.dev/uses".into(), split: None };
+        let of = |body: &Value| source.values(&object(body), body).len();
+        assert_eq!((of(&missing), of(&json!({}))), (0, 0));
+        assert_eq!(source.pointers(), ["/metadata/annotations/example.dev~1uses"]);
+    }
+
+    #[test]
     fn a_reference_without_namespace_is_also_found_by_its_bare_name() {
         let path =
             ReferencePath { base: "/spec/refs/*".into(), namespace: Some("/namespace".into()), name: "/name".into() };
@@ -121,9 +159,14 @@ mod tests {
         let selectors = |pointer: &str, form, body: &Value| {
             IndexSource::Selector { pointer: pointer.into(), form }.selectors(body).len()
         };
-        let body = json!({"a": {"matchLabels": {"app": "web"}}, "b": {"app": "web"}, "c": {}, "d": [{"s": {}}, {"s": {}}, {}]});
-        let counts = |form| ["/a", "/b", "/c", "/d/*/s", "/none"].map(|pointer| selectors(pointer, form, &body));
-        assert_eq!(counts(SelectorForm::LabelSelector), [1, 0, 1, 2, 0]);
-        assert_eq!(counts(SelectorForm::Labels), [0, 1, 0, 0, 0]);
+        let body = json!({
+            "a": {"matchLabels": {"app": "web"}}, "b": {"app": "web"}, "c": {}, "d": [{"s": {}}, {"s": {}}, {}],
+            "e": "app in (web,api),!canary", "f": "app in", "g": "",
+        });
+        let places = ["/a", "/b", "/c", "/d/*/s", "/none", "/e", "/f", "/g"];
+        let counts = |form| places.map(|pointer| selectors(pointer, form, &body));
+        assert_eq!(counts(SelectorForm::LabelSelector), [1, 0, 1, 2, 0, 0, 0, 0]);
+        assert_eq!(counts(SelectorForm::Labels), [0, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(counts(SelectorForm::Text), [0, 0, 0, 0, 0, 1, 0, 1]);
     }
 }

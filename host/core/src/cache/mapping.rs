@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::cache::declared::{nothing_else, only_field};
 use crate::object::pointer;
 use crate::object::reference::{Reference, ReferencePath};
-use crate::object::{Object, ObjectKey, ObjectKind};
+use crate::object::{Object, ObjectKey, ObjectKind, OwnerReference};
 
 only_field!(index: Arc<str>);
 only_field!(key: Arc<str>);
@@ -26,6 +26,9 @@ pub enum Mapping {
     /// The object's controller is the primary.
     #[serde(deserialize_with = "nothing_else")]
     Owner,
+    /// Each owner of the object that is of the primary's kind is a primary, whether it is the controller or not.
+    #[serde(deserialize_with = "nothing_else")]
+    AnyOwner,
     /// The value of a label is the primary's name, or `namespace/name`.
     #[serde(deserialize_with = "key")]
     Label(Arc<str>),
@@ -116,6 +119,7 @@ impl Mapping {
             Self::ReferencedBy(index) => referrers(&object.header.key, index, primaries),
             Self::SelectedBy(index) => selecting(object, index, primaries),
             Self::All => primaries.all(),
+            Self::AnyOwner => owners(object, primary),
             _ => self.key(object, primary).into_iter().collect(),
         }
     }
@@ -127,10 +131,7 @@ impl Mapping {
             Self::Itself => Some(own.clone()),
             Self::Owner => {
                 let owner = object.header.controller()?;
-                // Compare without the version: an owner reference keeps its UID while its CRD moves to another
-                // version.
-                let same = owner.kind.group() == primary.kind.group() && owner.kind.kind == primary.kind.kind;
-                same.then(|| scoped(&owner.name, own, primary)).flatten()
+                is_primary(owner, primary).then(|| scoped(&owner.name, own, primary)).flatten()
             }
             Self::Label(label) => scoped(object.header.labels.get(label)?, own, primary),
             Self::Annotation(name) => {
@@ -142,11 +143,23 @@ impl Mapping {
             | Self::Reference(_)
             | Self::ReferencedBy(_)
             | Self::SelectedBy(_)
+            | Self::AnyOwner
             | Self::All
             | Self::Mapper
             | Self::Customize => None,
         }
     }
+}
+
+/// Whether an owner is of the primary's kind. Compares without the version: an owner reference keeps its UID while its
+/// CRD moves to another version.
+fn is_primary(owner: &OwnerReference, primary: &PrimaryKind) -> bool {
+    owner.kind.group() == primary.kind.group() && owner.kind.kind == primary.kind.kind
+}
+
+fn owners(object: &Object, primary: &PrimaryKind) -> Vec<ObjectKey> {
+    let owners = object.header.owners.iter().filter(|owner| is_primary(owner, primary));
+    owners.filter_map(|owner| scoped(&owner.name, &object.header.key, primary)).collect()
 }
 
 fn named(object: &Object, pointer: &str, primary: &PrimaryKind) -> Vec<ObjectKey> {
@@ -203,7 +216,7 @@ fn scoped(name: &str, own: &ObjectKey, primary: &PrimaryKind) -> Option<ObjectKe
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::{Header, OwnerReference};
+    use crate::object::Header;
 
     fn primary() -> PrimaryKind {
         PrimaryKind { kind: ObjectKind::new("apps.kubedojo.io/v1beta1", "WebApp"), namespaced: true }
@@ -297,6 +310,27 @@ mod tests {
         assert!(key(Some(owner("apps.kubedojo.io/v1beta1", "Other", true))).is_none());
         assert!(key(Some(owner("apps.kubedojo.io/v1beta1", "WebApp", false))).is_none());
         assert!(key(None).is_none());
+    }
+
+    #[test]
+    fn any_owner_of_the_primarys_kind_counts_also_beside_a_controller() {
+        let [shop, other] = ["shop", "other"].map(Arc::<str>::from);
+        let named = |name: &Arc<str>, api_version, kind, controller| OwnerReference {
+            name: name.clone(),
+            ..owner(api_version, kind, controller)
+        };
+        let mut child = deployment(None).header.clone();
+        child.owners = [
+            named(&other, "apps/v1", "Deployment", true),
+            named(&shop, "apps.kubedojo.io/v1", "WebApp", false),
+            named(&other, "apps.kubedojo.io/v1beta1", "WebApp", false),
+            named(&shop, "example.com/v1", "WebApp", false),
+        ]
+        .into();
+        let child = Object::new(child, "{}");
+        let keys = |mapping: Mapping| mapping.keys(&child, &primary(), &Indexed(&[]));
+        assert_eq!(keys(Mapping::AnyOwner), ["shop", "other"].map(|name| ObjectKey::namespaced("prod", name)));
+        assert!(keys(Mapping::Owner).is_empty());
     }
 
     #[test]

@@ -92,6 +92,13 @@ pub enum IndexSource {
     /// The strings at a JSON pointer (see [`pointer`](crate::object::pointer)), including the elements of arrays.
     #[serde(deserialize_with = "pointer")]
     Field(Arc<str>),
+    /// The value of an annotation, or the parts of it.
+    Annotation {
+        key: Arc<str>,
+        /// The character between the parts, such as the comma in `a, b`. `None` if the value is one text.
+        #[serde(default)]
+        split: Option<char>,
+    },
     /// References to other objects, each as `namespace/name`, or as `name` if it has no namespace.
     Reference(ReferencePath),
     /// Label selectors, such as `app=web,tier=front`. The index finds the object by the labels that they select.
@@ -113,6 +120,8 @@ pub enum SelectorForm {
     LabelSelector,
     /// As a map of labels; an empty one selects nothing.
     Labels,
+    /// As a text in Kubernetes' syntax; an empty one selects everything.
+    Text,
 }
 
 impl WatchSpec {

@@ -78,7 +78,9 @@ async fn a_name_without_namespace_is_beside_the_primary() {
     let (reader, _subscription, _informers) = reader().await;
     let target = ObjectRef { key: ObjectKey::cluster("a"), ..target("a", None) };
     assert!(reader.get(&call(), &target, None).expect("covered").is_some());
-    assert!(reader.get(&cluster_call(), &target, None).expect("covered").is_none());
+    let error = reader.get(&cluster_call(), &target, None).expect_err("no namespace gives a default");
+    assert_eq!(error.reason, ApiReason::Invalid);
+    assert!(error.message.contains("v1 Pod is namespaced, but no namespace is given"), "{}", error.message);
 }
 
 #[tokio::test(start_paused = true)]

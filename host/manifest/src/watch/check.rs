@@ -86,7 +86,9 @@ fn check_source(source: &IndexSource, path: &str, problems: &mut Problems) {
         IndexSource::Field(pointer) | IndexSource::Selector { pointer, .. } => {
             problems.pointer(format_args!("{path}.pointer"), pointer);
         }
-        IndexSource::Label(key) => problems.not_empty(format_args!("{path}.key"), key),
+        IndexSource::Label(key) | IndexSource::Annotation { key, .. } => {
+            problems.not_empty(format_args!("{path}.key"), key);
+        }
         IndexSource::Reference(reference) => check_reference(reference, path, problems),
     }
 }
@@ -102,7 +104,13 @@ fn check_mapping(mapping: &Mapping, path: &str, primary_indexes: &[Index], probl
                 problems.add(format_args!("{path}.index"), what);
             }
         }
-        Mapping::Itself | Mapping::Owner | Mapping::SameName | Mapping::All | Mapping::Mapper | Mapping::Customize => {}
+        Mapping::Itself
+        | Mapping::Owner
+        | Mapping::AnyOwner
+        | Mapping::SameName
+        | Mapping::All
+        | Mapping::Mapper
+        | Mapping::Customize => {}
     }
 }
 

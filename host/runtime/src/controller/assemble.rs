@@ -102,6 +102,7 @@ impl Controller {
             status: self.handover.status().clone(),
             panics: self.parts.host.panics.clone(),
             tracer: self.parts.host.tracer.clone(),
+            caches_filled: false.into(),
         }
     }
 

@@ -291,6 +291,8 @@ impl Controller {
         // If the generation before has left its queue, it has heard of what went while this one got ready.
         let gone = watching.take_gone().filter(|_| inherited.is_none()).unwrap_or_default();
         let (running, active) = self.start(watching, inherited.as_ref().map(InheritedRound::active), phases);
+        // Before every primary is queued: a change that is not mapped must not come after that.
+        running.dispatch.has_caches();
         // What has happened by now is in the caches already; what happens from now on is heard here.
         running.dispatch.keys.take_over(gone);
         if let Some(inherited) = inherited {
@@ -336,6 +338,7 @@ impl Controller {
             }
             loss = gone => self.lose(running, loss, phases).await,
             () = fresh => {
+                running.dispatch.has_caches();
                 if let Some(gone) = muted {
                     running.dispatch.keys.catch_up(gone, TriggerReason::Start);
                 }

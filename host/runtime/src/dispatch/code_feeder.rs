@@ -42,6 +42,10 @@ pub(crate) trait MapChanges: Send + Sync + 'static {
 
     /// Whether the object with this key is none of the plugin's affair.
     fn hides(&self, key: &ObjectKey) -> bool;
+
+    /// Whether the caches that it reads are filled. Changes before that need no mapping, because every primary is yet
+    /// to run.
+    fn may_begin(&self) -> bool;
 }
 
 /// Feeds a queue with the keys that the plugin's own code names.
@@ -131,10 +135,11 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         self.missed && Instant::now() >= self.not_before
     }
 
-    /// Holds an event until it is asked about, if it counts and there is room. First lists need not be: every primary
-    /// runs when a controller begins.
+    /// Holds an event until it is asked about, if it counts and there is room. First lists, and what changes before all
+    /// of them are there, need not be: every primary runs when a controller begins.
     fn hold(&mut self, event: WatchEvent) {
         if matches!(event, WatchEvent::Applied { initial: true, .. })
+            || !self.mapper.may_begin()
             || self.mapper.hides(event.key())
             || !self.sink.route.counts(&event)
         {

@@ -1,6 +1,7 @@
 //! Calls of a plugin's mapper, with the plugin's share of the processors, as workers make theirs.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -33,6 +34,10 @@ impl MapChanges for PluginMapper {
     fn hides(&self, key: &ObjectKey) -> bool {
         self.dispatch.callee.principal.grants().hides(key)
     }
+
+    fn may_begin(&self) -> bool {
+        self.dispatch.caches_filled.load(Ordering::Acquire)
+    }
 }
 
 impl PluginMapper {
@@ -49,8 +54,9 @@ impl PluginMapper {
         let context = dispatch.context(&key, None, &trace_id(), hold, permit.cpu_permit());
         let started = Instant::now();
         let changes = batch.changes.len();
-        let config = context.config.clone();
-        let Mapped { answer, cpu } = self.plugin.map(batch, Arc::new(context), dispatch.callee.limits.clone()).await;
+        let (config, reads) = (context.config.clone(), dispatch.callee.ports.reads.clone());
+        let limits = dispatch.callee.limits.clone();
+        let Mapped { answer, cpu } = self.plugin.map(batch, reads, Arc::new(context), limits).await;
         let answer = answer.map_err(|error| config.redact(&error).into_owned());
         dispatch.status.used(cpu);
         dispatch.permits.finish(permit, cpu, started.elapsed());

@@ -33,6 +33,7 @@ mod spans;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -82,6 +83,9 @@ pub(crate) struct Dispatch {
     pub(crate) panics: Panics,
     /// Samples calls and collects their spans. None: traces are off.
     pub(crate) tracer: Option<Tracer>,
+    /// Whether each cache has its first list. Every primary runs after this is set, so that changes before it need no
+    /// mapping by code.
+    pub(crate) caches_filled: AtomicBool,
 }
 
 /// The plugin of a controller, and what each call of it gets.
@@ -158,6 +162,11 @@ impl Dispatch {
                 since = Instant::now();
             }
         }
+    }
+
+    /// Notes that each cache has its first list. No worker has begun.
+    pub(crate) fn has_caches(&self) {
+        self.caches_filled.store(true, Ordering::Release);
     }
 
     /// Queues the keys that the outage since `began` has put off.

@@ -207,7 +207,7 @@ impl Route {
 
     /// Whether an object can name any number of primaries.
     fn names_many(&self) -> bool {
-        matches!(self.mapping, Mapping::Field(_) | Mapping::Reference(_))
+        matches!(self.mapping, Mapping::Field(_) | Mapping::Reference(_) | Mapping::AnyOwner)
     }
 }
 
@@ -225,7 +225,7 @@ pub(crate) fn priority(event: &WatchEvent, route: &Route) -> Priority {
 mod tests {
     use windlass_core::cache::watch::Tombstone;
     use windlass_core::object::reference::ReferencePath;
-    use windlass_core::object::{Header, Object, ObjectKind};
+    use windlass_core::object::{Header, Object, ObjectKind, OwnerReference};
 
     use super::*;
     use crate::dispatch::tests::filled::Filled;
@@ -277,13 +277,23 @@ mod tests {
         let cache = Filled::with(&["a", "b"]);
         let made_up = [r#""made-up""#].repeat(130_000).join(",");
         let text = format!(r#"{{"for":["b",{made_up},"a","b"],"refs":[{{"name":"made-up"}},{{"name":"a"}}]}}"#);
-        let object = Object::new(labelled("a", 1).header.clone(), text);
+        let mut header = labelled("a", 1).header.clone();
+        let owner = |name: &str| OwnerReference {
+            kind: ObjectKind::new("example.com/v1", "Parent"),
+            name: name.into(),
+            uid: "p-1".into(),
+            controller: false,
+        };
+        header.owners = ["b", "made-up", "a", "b"].map(owner).into();
+        let object = Object::new(header, text);
         let new = WatchEvent::Applied { old: None, new: object.clone(), initial: false };
         let path = ReferencePath { base: "/refs/*".into(), namespace: None, name: "/name".into() };
         let [a, b, made_up] = ["a", "b", "made-up"].map(|name| ObjectKey::namespaced("prod", name));
-        for (mapping, named) in
-            [(Mapping::Field("/for/*".into()), vec![b, a.clone()]), (Mapping::Reference(path), vec![a.clone()])]
-        {
+        for (mapping, named) in [
+            (Mapping::Field("/for/*".into()), vec![b.clone(), a.clone()]),
+            (Mapping::Reference(path), vec![a.clone()]),
+            (Mapping::AnyOwner, vec![b, a.clone()]),
+        ] {
             let route = Route { mapping, ..route(&[]) };
             assert_eq!(route.keys(&new, &cache.primaries()), named);
             let concerns = |key| route.concerns(&object, key, &cache.primaries());

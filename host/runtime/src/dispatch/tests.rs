@@ -15,7 +15,7 @@ mod waiting;
 
 use std::convert::Infallible;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -199,6 +199,7 @@ impl Stage {
             status,
             panics: Panics::default(),
             tracer: None,
+            caches_filled: true.into(),
         });
         for _ in 0..workers {
             let dispatch = dispatch.clone();

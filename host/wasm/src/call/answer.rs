@@ -1,5 +1,5 @@
-//! Calls of exports that only answer. They are made like `reconcile`, but in a world without actions, in which equal
-//! requests lead to equal results.
+//! Calls of exports that only answer. They are made like `reconcile`, but in a world without actions. Equal requests
+//! lead to equal results there, except for a mapper that reads caches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use wasmtime::Store;
 use windlass_core::cache::mapping::Target;
 use windlass_core::cache::related::RelatedRule;
 use windlass_core::call::compose::Composition;
-use windlass_core::call::ports::CallContext;
+use windlass_core::call::ports::{CallContext, Reads};
 use windlass_core::queue::outcome::CallResult;
 
 use super::{Callee, Question, check_size};
@@ -99,16 +99,17 @@ fn size_of(answer: &Composition) -> usize {
     answer.children.iter().chain(&answer.status).map(String::len).sum()
 }
 
-/// The world of a call of `export`, with random data from this `seed`.
+/// The world of a call of `export`, with random data from this `seed`. It may read `reads`, if there are any.
 pub(crate) fn world(
     export: &'static str,
+    reads: Option<Arc<dyn Reads>>,
     seed: [u8; 32],
     call: Arc<CallContext>,
     counters: Arc<PluginCounters>,
     replay: Option<Replay>,
 ) -> AnswerWorld {
     let now = replay.map_or_else(windlass_world::now, |replay| replay.now);
-    AnswerWorld { export, now, random: StdRng::from_seed(seed), call, counters }
+    AnswerWorld { export, reads, now, random: StdRng::from_seed(seed), call, counters }
 }
 
 /// A seed that is the same for each batch of one watch.

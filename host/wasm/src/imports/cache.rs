@@ -15,6 +15,9 @@ use crate::state::CallState;
 /// The number of objects of a page that are parsed without a pause.
 const PARSED_TOGETHER_MAX: u32 = 32;
 const PARSED_OBJECTS_MAX: u32 = 1_000;
+/// The answer to a mapper that lists what a primary owns.
+const NO_OWNER: &str = "`owned` means the primary's objects, but a mapper is called about changes, and not about a primary: \
+                        list by another condition";
 
 impl Host for CallState {
     fn get(
@@ -48,12 +51,15 @@ impl Host for CallState {
 
     async fn list(&mut self, query: ListQuery) -> wasmtime::Result<Result<Page, ApiError>> {
         let budget = self.meter.limits().response_bytes;
-        let world = self.enter("cache.list")?;
+        let (reads, call) = self.enter_reads("cache.list")?;
+        let (reads, call) = (reads.clone(), call.clone());
         let query = match convert::list_query(query, u32::try_from(budget).unwrap_or(u32::MAX)) {
             Ok(query) => query,
             Err(reason) => return Ok(Err(malformed("list", reason))),
         };
-        let (reads, call) = (world.ports.reads.clone(), world.call.clone());
+        if query.owned && !self.has_primary() {
+            return Ok(Err(malformed("list", NO_OWNER.to_owned())));
+        }
         let page = if query.fields.is_some() {
             parsed(&self.meter, query, |query| reads.list(&call, query)).await?
         } else {
@@ -129,12 +135,12 @@ fn read(
     fields: Option<&[String]>,
     budget: usize,
 ) -> wasmtime::Result<Result<Option<String>, ApiError>> {
-    let world = state.enter(import)?;
+    let (reads, call) = state.enter_reads(import)?;
     let target = match convert::object_ref(target).and_then(|target| convert::check_fields(fields).map(|()| target)) {
         Ok(target) => target,
         Err(reason) => return Ok(Err(malformed("get", reason))),
     };
-    Ok(match world.ports.reads.get(&world.call, &target, fields) {
+    Ok(match reads.get(call, &target, fields) {
         Ok(Some(object)) if object.len() > budget => {
             let message = format!("{target} does not fit: one call returns no more at once ({RAISE_RESPONSE})");
             Err(too_large("get", message))

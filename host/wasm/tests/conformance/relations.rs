@@ -5,6 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use windlass_core::cache::mapping::Target;
 use windlass_core::cache::related::RelatedRule;
+use windlass_core::call::ports::{CallContext, ListPage, ListQuery, Reads};
+use windlass_core::error::{ApiError, ApiReason};
+use windlass_core::object::ObjectRef;
 use windlass_wasm::{ChangeBatch, ObjectChange, Plugin};
 
 use crate::call::Call;
@@ -20,6 +23,29 @@ fn object(spec: &Value) -> Arc<str> {
     json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "spec": spec}).to_string().into()
 }
 
+/// A cache with the object `prod/naming`, in which `prod/broken` cannot be read.
+struct Cached;
+
+impl Reads for Cached {
+    fn get(&self, _: &CallContext, target: &ObjectRef, _: Option<&[String]>) -> Result<Option<Arc<str>>, ApiError> {
+        match target.key.to_string().as_str() {
+            "prod/naming" => {
+                let metadata = json!({"name": "naming", "namespace": "prod"});
+                let naming = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"primary": "größer"}});
+                Ok(Some(naming.to_string().into()))
+            }
+            "prod/broken" => {
+                Err(ApiError::refused(ApiReason::NotGranted, "get", "", None, "no rule grants it: größer"))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn list(&self, _: &CallContext, _: &ListQuery) -> Result<ListPage, ApiError> {
+        Ok(ListPage { items: vec![], next_token: None })
+    }
+}
+
 fn mapped(plugin: &Arc<Plugin>, call: &Call, changes: &[States]) -> (Result<Value, String>, Vec<Value>) {
     lines::listen();
     let change = |(old, new): &States| ObjectChange { old: old.as_ref().map(object), new: new.as_ref().map(object) };
@@ -28,7 +54,7 @@ fn mapped(plugin: &Arc<Plugin>, call: &Call, changes: &[States]) -> (Result<Valu
         watch: "mapped".into(),
         changes: changes.iter().map(change).collect(),
     };
-    let mapped = RUNTIME.block_on(plugin.map(batch, call.context(plugin), call.limits()));
+    let mapped = RUNTIME.block_on(plugin.map(batch, Arc::new(Cached), call.context(plugin), call.limits()));
     (
         mapped
             .answer
@@ -92,6 +118,25 @@ fn each_change_has_the_targets_that_its_states_name() {
             same(&expected, &answer.map_err(|error| format!("the call failed: {error}"))?)?;
         }
         Ok(())
+    });
+}
+
+#[test]
+fn a_mapper_reads_the_cache() {
+    let reading = |name: &str| {
+        let target = json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": "prod", "name": name});
+        (None, Some(json!({"target": target})))
+    };
+    for_each(Part::Reconciler, "map that reads", |plugin| {
+        let (answer, _) = mapped(plugin, &Call::about(""), &[reading("naming"), reading("missing")]);
+        let expected = json!([[{"namespace": "prod", "name": "größer"}], []]);
+        same(&expected, &answer.map_err(|error| format!("the call failed: {error}"))?)?;
+        match mapped(plugin, &Call::about(""), &[reading("broken")]) {
+            (Err(error), logged) if format!("{error} {}", json!(logged)).contains("no rule grants it: größer") => {
+                Ok(())
+            }
+            other => Err(format!("the read's error is not told: {other:?}")),
+        }
     });
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::guests::{chameleon, composer};
-use support::ports::quiet;
+use support::ports::{FakePorts, quiet};
 use support::{call_of, load, sandbox, trapped};
 use windlass_core::cache::mapping::Target;
 use windlass_core::call::compose::Composition;
@@ -154,7 +154,9 @@ async fn reused_instances_serve_both_entry_points_in_turn() {
 }
 
 #[tokio::test]
-async fn an_optional_export_can_do_nothing_but_answer() {
+async fn a_mapper_answers_and_reads_caches_but_does_nothing_else() {
+    let via = json!({"kind": "ConfigMap", "data": {"service": "api"}}).to_string();
+    let ports = Arc::new(FakePorts { object: Some(via.into()), ..FakePorts::default() });
     let plugin = load(&sandbox(Limits::default()), "chameleon", &chameleon("mapping")).await.expect("it loads");
     let map = async |data: Value| {
         let map = json!({
@@ -164,11 +166,22 @@ async fn an_optional_export_can_do_nothing_but_answer() {
         let changes = vec![ObjectChange { old: None, new: Some(map.to_string().into()) }];
         let batch = ChangeBatch { controller: "chameleon".into(), watch: "maps".into(), changes };
         let call = call_of(&plugin, &ObjectKey::cluster(""));
-        plugin.map(batch, call, CallLimits::default()).await.answer
+        plugin.map(batch, ports.clone(), call, CallLimits::default()).await.answer
     };
     let targets = map(json!({"service": "web"})).await.expect("it answers");
     let indexed = Target::Indexed { index: "by-selector".into(), value: "app=web".to_owned() };
     assert_eq!(targets, [[Target::Primary(ObjectKey::namespaced("prod", "web")), indexed]]);
-    let refused = map(json!({"misbehave": "read"})).await.expect_err("it must not read");
-    assert!(refused.contains("`map` calls `cache.get`, but it must not do anything"), "{refused}");
+    for how in ["get", "list"] {
+        let targets = map(json!({"via": "other", "by": how})).await.expect("it answers");
+        assert_eq!(targets[0][0], Target::Primary(ObjectKey::namespaced("prod", "api")), "{how}");
+    }
+    let (read, listed) = (ports.reads.lock().expect("no panic").len(), ports.lists.lock().expect("no panic").len());
+    assert_eq!((read, listed), (1, 1));
+    let owned = map(json!({"misbehave": "owned"})).await.expect_err("a mapper has no primary");
+    assert!(owned.contains("a mapper is called about changes, and not about a primary"), "{owned}");
+    let refused = map(json!({"misbehave": "live"})).await.expect_err("it must not ask the server");
+    assert!(
+        refused.contains("`map` calls `live.get`, but it must not do anything: it only answers, and may read caches"),
+        "{refused}"
+    );
 }

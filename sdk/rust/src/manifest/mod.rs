@@ -191,6 +191,10 @@ pub struct Options {
     /// Whether objects get the plugin's finalizer, so that the plugin can clean up before they go. Default: no.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finalizer: Option<bool>,
+    /// Whether the controller writes the status of its primaries. If not, the manifest asks for no right to. Default:
+    /// yes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<bool>,
     /// How to treat an object whose writes do not appear in the caches for too long. Default: probe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expectation_timeout: Option<ExpectationTimeout>,

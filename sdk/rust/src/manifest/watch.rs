@@ -160,6 +160,15 @@ pub enum IndexSource {
         /// The label's key.
         key: String,
     },
+    /// An annotation.
+    Annotation {
+        /// The annotation's key.
+        key: String,
+        /// The character between the parts of a list, such as the comma in `a, b`: each part, without the space around
+        /// it, is a value. None: the whole text is one value.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        split: Option<char>,
+    },
     /// References that say namespace and name in two fields: each as `namespace/name`.
     Reference(ReferencePath),
     /// Label selectors, for [`Mapping::SelectedBy`]. `cache::list` finds an object by labels that it selects, such as
@@ -206,6 +215,8 @@ pub enum SelectorForm {
     LabelSelector,
     /// As a map of labels, as a Service has it. An empty one selects nothing.
     Labels,
+    /// As a text, such as `app in (web,api)`. An empty one selects everything.
+    Text,
 }
 
 /// How a changed object leads to the primaries that run.
@@ -214,6 +225,8 @@ pub enum SelectorForm {
 pub enum Mapping {
     /// The primary that controls the object.
     Owner,
+    /// Each primary that owns the object, whether it is its controller or not.
+    AnyOwner,
     /// The primary that a label names.
     Label {
         /// The label's key.

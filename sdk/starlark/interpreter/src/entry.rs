@@ -51,9 +51,14 @@ mod reconciler {
         };
         let targets: Result<Vec<_>, Vec<Failure>> = batch.changes.iter().map(of_change).collect();
         targets.map_err(|failures| {
-            let texts: Vec<_> = failures.into_iter().map(|failure| failure.message).collect();
+            let texts: Vec<_> = failures.into_iter().map(text).collect();
             texts.join("; ")
         })
+    }
+
+    /// A mapper fails with a text alone: of an error of the host's, with that error's.
+    fn text(failure: Failure) -> String {
+        failure.api.map_or(failure.message, |error| error.message)
     }
 }
 

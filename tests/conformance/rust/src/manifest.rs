@@ -62,6 +62,7 @@ fn options() -> Options {
         resync_ms: Some(3_600_000),
         deadline_ms: Some(20_000),
         finalizer: Some(true),
+        status: None,
         expectation_timeout: Some(ExpectationTimeout::Run),
     }
 }

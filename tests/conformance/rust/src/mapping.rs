@@ -1,9 +1,9 @@
 //! The probe's own mapper: each state of a changed object says whom it concerns.
 
 use serde_json::Value;
-use windlass_sdk::{Change, Failures, Mapper, Target};
+use windlass_sdk::{Change, Failures, Mapper, Target, cache};
 
-use crate::Probe;
+use crate::{Probe, arguments};
 
 impl Mapper for Probe {
     fn map(watch: &str, change: &Change) -> Result<Vec<Target>, Failures> {
@@ -17,6 +17,11 @@ impl Mapper for Probe {
                 panic!("{message}");
             }
             targets.extend(spec["targets"].as_array().into_iter().flatten().map(target));
+            if spec["target"].is_object() {
+                let read: Option<Value> = cache::get(&arguments::target(spec))?;
+                let name = read.as_ref().and_then(|read| read["data"]["primary"].as_str());
+                targets.extend(name.map(|name| Target::primary("prod", name)));
+            }
             if spec["tellWatch"] == true {
                 targets.push(Target::indexed("watch", watch));
             }

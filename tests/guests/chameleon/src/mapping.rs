@@ -1,7 +1,8 @@
-//! The mapper of the mode `mapping`: a `ConfigMap` says in its `data` whom its changes concern, or what is to go wrong.
+//! The mapper of the mode `mapping`: a `ConfigMap` says in its `data` whom its changes concern, which other `ConfigMap`
+//! says so (`via`), or what is to go wrong.
 
 use serde_json::Value;
-use windlass_sdk::{Change, Failures, Mapper, ObjectRef, Target, cache, info};
+use windlass_sdk::{Change, Error, Failures, Mapper, ObjectRef, Target, cache, info, live};
 
 use crate::watching::BY_SELECTOR;
 use crate::{Chameleon, spin};
@@ -16,14 +17,20 @@ impl Mapper for Chameleon {
                 Some("trap") => panic!("chameleon: the mapper was told to trap"),
                 Some("loop") => spin(),
                 Some("fail") => return Err(Failures::transient("chameleon: the mapper was told to fail")),
-                Some("read") => {
-                    drop(cache::get::<Value>(&ObjectRef::namespaced("v1", "ConfigMap", "default", "any")));
+                Some("live") => {
+                    drop(live::get::<Value>(&ObjectRef::namespaced("v1", "ConfigMap", "default", "any")));
                 }
+                Some("owned") => drop(cache::list("v1", "ConfigMap").owned().page::<Value>()?),
                 Some("index") => targets.push(Target::indexed("by-nothing", "x")),
                 _ => {}
             }
             let namespace = text("/data/namespace").or_else(|| text("/metadata/namespace")).unwrap_or_default();
             targets.extend(text("/data/service").map(|name| Target::primary(namespace, name)));
+            if let Some(name) = text("/data/via") {
+                let via = read(namespace, name, text("/data/by"))?;
+                let service = via.iter().find_map(|via| via["data"]["service"].as_str());
+                targets.extend(service.map(|name| Target::primary(namespace, name)));
+            }
             let labels = map["metadata"]["labels"].as_object().into_iter().flatten();
             let labels = labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
             let labels = labels.collect::<Vec<_>>().join(",");
@@ -31,4 +38,12 @@ impl Mapper for Chameleon {
         }
         Ok(targets)
     }
+}
+
+/// The `ConfigMap` of this name in the cache, read as `by` says.
+fn read(namespace: &str, name: &str, by: Option<&str>) -> Result<Option<Value>, Error> {
+    if by == Some("list") {
+        return cache::list("v1", "ConfigMap").in_namespace(namespace).iter().next().transpose();
+    }
+    cache::get(&ObjectRef::namespaced("v1", "ConfigMap", namespace, name))
 }

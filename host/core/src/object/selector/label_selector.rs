@@ -1,8 +1,8 @@
-//! Selectors that are fields of objects: a `LabelSelector`, as in a Deployment, or a plain map of labels, as in a
-//! Service.
+//! Selectors that are fields of objects: a `LabelSelector`, as in a Deployment, a plain map of labels, as in a Service,
+//! or a text, as in the status of a Scale.
 //!
 //! Absent selectors, and those that the API server would have refused, select nothing. An empty `LabelSelector`
-//! selects everything and an empty map of labels nothing, as in Kubernetes' own controllers.
+//! or text selects everything and an empty map of labels nothing, as in Kubernetes' own controllers.
 
 use std::collections::BTreeSet;
 
@@ -36,6 +36,12 @@ impl Selector {
     pub fn of_labels(value: &Value) -> Option<Self> {
         let labels = value.as_object().filter(|labels| !labels.is_empty())?;
         Some(Self { requirements: equalities(labels)? })
+    }
+
+    /// Reads `value` as a text such as `app in (web,api),!canary`. `None` if it is not one, and selects nothing.
+    #[must_use]
+    pub fn of_text(value: &Value) -> Option<Self> {
+        value.as_str()?.parse().ok()
     }
 }
 

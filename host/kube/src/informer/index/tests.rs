@@ -94,6 +94,38 @@ fn objects_are_found_by_the_elements_of_their_lists() {
     }
 }
 
+fn annotated(key: &str, value: &str) -> Object {
+    let plain = object(key, "{}");
+    let metadata = format!(r#""metadata":{{"annotations":{{"e.com/uses":"{value}"}},"#);
+    Object::new(plain.header.clone(), plain.text().replace(r#""metadata":{"#, &metadata))
+}
+
+#[test]
+fn objects_are_found_by_each_part_of_an_annotation_until_it_changes() {
+    let source = IndexSource::Annotation { key: "e.com/uses".into(), split: Some(',') };
+    let (old, new) = (annotated("x/o", "a, b"), annotated("x/o", "b ,c"));
+    let mut index = filled(&source, std::slice::from_ref(&old));
+    let counts = |index: &DeclaredIndex| ["a", "b", "c", "a, b", ""].map(|value| found(index, value).len());
+    assert_eq!(counts(&index), [1, 1, 0, 0, 0]);
+    index.update(Some(&old), Some(&new));
+    assert_eq!(counts(&index), [0, 1, 1, 0, 0]);
+    assert!(has_value(&source, &new, "c") && !has_value(&source, &new, "a"));
+}
+
+#[test]
+fn selectors_written_as_text_are_found_by_the_labels_that_they_select() {
+    let objects = [
+        object("a/web", r#"{"selector":"app in (web, api)"}"#),
+        object("a/not", r#"{"selector":"app!=web"}"#),
+        object("a/wrong", r#"{"selector":"app in"}"#),
+        object("a/all", r#"{"selector":""}"#),
+        object("a/object", r#"{"selector":{"app":"web"}}"#),
+    ];
+    let index = filled(&selectors(SelectorForm::Text), &objects);
+    assert_eq!(found(&index, "app=web"), ["a/all", "a/web"]);
+    assert_eq!(found(&index, "app=other"), ["a/all", "a/not"]);
+}
+
 #[test]
 fn a_value_without_an_index_is_judged_as_an_index_would() {
     let service = object("a/s", r#"{"selector":{"app":"web"}}"#);

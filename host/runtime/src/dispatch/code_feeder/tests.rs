@@ -1,5 +1,6 @@
 //! Changes that the plugin's own code maps, and the keys that become of them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use futures::FutureExt;
@@ -37,6 +38,7 @@ struct Scripted {
     asked: Arc<Mutex<Vec<usize>>>,
     /// How many calls it may answer.
     turns: Arc<tokio::sync::Semaphore>,
+    caches_filled: Arc<AtomicBool>,
 }
 
 impl MapChanges for Scripted {
@@ -53,6 +55,10 @@ impl MapChanges for Scripted {
 
     fn hides(&self, key: &ObjectKey) -> bool {
         key.namespace.as_deref() == Some("windlass")
+    }
+
+    fn may_begin(&self) -> bool {
+        self.caches_filled.load(Ordering::Acquire)
     }
 }
 
@@ -80,7 +86,8 @@ struct Stage {
 fn stage(turns: usize) -> Stage {
     let cache = Filled::with(&["x", "y"]);
     let (events, source) = mpsc::unbounded_channel();
-    let mapper = Scripted { asked: Arc::default(), turns: Arc::new(tokio::sync::Semaphore::new(turns)) };
+    let turns = Arc::new(tokio::sync::Semaphore::new(turns));
+    let mapper = Scripted { asked: Arc::default(), turns, caches_filled: Arc::new(true.into()) };
     let queue = Queue::new(Arc::new(NoTime), ItemExponential::default());
     let route = Route {
         kind: ObjectKind::new("v1", "Pod"),
@@ -183,6 +190,20 @@ async fn filtered_changes_and_foreign_objects_are_not_sent_to_the_mapper() {
     stage.happens(changed(2));
     stage.goes_on();
     assert_eq!((stage.asked(), stage.queued()), (vec![1], vec!["prod/x".to_owned()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_before_the_caches_are_filled_are_not_sent_to_the_mapper() {
+    let mut stage = stage(1);
+    stage.mapper.caches_filled.store(false, Ordering::Release);
+    stage.happens(appears("x"));
+    stage.goes_on();
+    stage.mapper.caches_filled.store(true, Ordering::Release);
+    stage.goes_on();
+    assert_eq!((stage.asked(), stage.queued()), (vec![], vec![]));
+    stage.happens(appears("y"));
+    stage.goes_on();
+    assert_eq!((stage.asked(), stage.queued()), (vec![1], vec!["prod/y".to_owned()]));
 }
 
 #[tokio::test(start_paused = true)]

@@ -231,6 +231,7 @@ impl RelatedWatch {
         match &self.route.mapping {
             Mapping::Itself => Some(store.get(key).into_iter().collect()),
             Mapping::Owner => Some(store.owned_by(&primary.header.uid.text())),
+            Mapping::AnyOwner => key.namespace.as_deref().map(|namespace| store.in_namespace(namespace)),
             Mapping::SameName => near(store, key, &key.name),
             Mapping::ReferencedBy(index) => {
                 let source = primaries.index(index)?;
