@@ -194,7 +194,7 @@ async fn take_the_lease_for_a_while(server: &Server, host: &Host) -> anyhow::Res
     let lease = format!("windlass-main-shard-{:02}", shard_of("chameleon"));
     let won = host.log().matches("lease won").count();
     server.objects().merge("Lease", &lease, &json!({"spec": {"holderIdentity": "somebody"}})).await?;
-    host.says("another's name stands in it").await?;
+    host.says("it names another holder").await?;
     host.says_times("lease won", won + 1).await
 }
 
@@ -215,7 +215,7 @@ async fn a_generation_that_fails_after_regaining_its_lease_is_rolled_back() -> a
     // The same for a generation that is delivered while the lease is lost.
     let lease = format!("windlass-main-shard-{:02}", shard_of("chameleon"));
     server.objects().merge("Lease", &lease, &json!({"spec": {"holderIdentity": "somebody"}})).await?;
-    host.says_times("another's name stands in it", 2).await?;
+    host.says_times("it names another holder", 2).await?;
     put("steady-2-spoils", plugins.path())?;
     host.says("steady end key 2").await?;
     host.says_times("has not proven itself", 2).await?;
