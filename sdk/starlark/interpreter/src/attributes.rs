@@ -1,5 +1,5 @@
-//! Finds what a script takes of the host's interfaces that they do not have, such as `writes.aply`. Starlark itself
-//! finds that only when the line runs, which may be in a cluster, on the day that something fails.
+//! Finds attributes that a host interface does not have, such as `writes.aply`. Starlark itself only finds them when
+//! the line runs, which may be in a cluster, on the day that something fails.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use starlark::values::Heap;
 use crate::arguments::wrong;
 use crate::script::FILE;
 
-/// Refuses the first attribute that the interface of its name does not have.
+/// Refuses the first attribute that the interface of this name does not have.
 pub(crate) fn check(script: &AstModule, globals: &Globals, heap: Heap<'_>) -> starlark::Result<()> {
     let mut seen = Seen::default();
     seen.statement(script.statement());
     script.statement().node.visit_expr(|expression| seen.expression(expression));
     for (name, attribute, span) in &seen.attributes {
-        // A name that the script gives to something of its own may stand for that here.
+        // If the script assigns the name itself, it may mean something else here.
         if seen.own.contains(name) {
             continue;
         }
@@ -38,14 +38,14 @@ pub(crate) fn check(script: &AstModule, globals: &Globals, heap: Heap<'_>) -> st
 /// The names in a script.
 #[derive(Default)]
 struct Seen {
-    /// A name, the attribute that is read of it, and where.
+    /// A name, the attribute that is read from it, and the place.
     attributes: Vec<(String, String, Span)>,
-    /// The names that the script gives to something of its own, anywhere.
+    /// The names that the script assigns anywhere.
     own: BTreeSet<String>,
 }
 
 impl Seen {
-    /// Looks for names that a statement gives, and those in it.
+    /// Collects the names that a statement assigns, also in nested statements.
     fn statement(&mut self, statement: &AstStmt) {
         match &statement.node {
             StmtP::Assign(assign) => self.target(&assign.lhs.node),
@@ -60,7 +60,7 @@ impl Seen {
         statement.node.visit_stmt(|inner| self.statement(inner));
     }
 
-    /// Looks for attributes, and for names that an expression gives.
+    /// Collects attributes, and the names that an expression assigns.
     fn expression(&mut self, expression: &AstExpr) {
         match &expression.node {
             ExprP::Dot(of, attribute) => {
