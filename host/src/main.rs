@@ -7,11 +7,11 @@ use std::process::ExitCode;
 
 use windlass_core::error::explained;
 
-/// The exit code of a command line that cannot be run, as clap has it.
+/// The exit code for a command line that cannot be run, as with clap.
 const UNUSABLE: u8 = 2;
 
 fn main() -> ExitCode {
-    // First, as this makes it another program.
+    // Checked first, because it makes this program the compiler.
     if std::env::args_os().nth(1).is_some_and(|first| first == cli::COMPILER) {
         return windlass_wasm::compile_child();
     }
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     match cli.run() {
         Ok(code) => code,
         Err(error) => {
-            // The log may be JSON or filtered; the user must see why the program ended.
+            // The log may be JSON or filtered, but the user must see why the program ended.
             eprintln!("windlass: {}", explained(&*error));
             if error.is::<cli::UsageError>() { ExitCode::from(UNUSABLE) } else { ExitCode::FAILURE }
         }

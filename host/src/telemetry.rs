@@ -1,4 +1,5 @@
-//! Logs: for people on a terminal, as JSON for machines, always on standard error; and a file of mutations.
+//! Logs: for people on a terminal, or as JSON for machines, always on standard error; and the audit log of mutations in
+//! a file.
 
 mod audit_log;
 pub(crate) mod brief;
@@ -31,28 +32,28 @@ pub(crate) enum LogFormat {
     Brief,
 }
 
-/// The filter of the log, which can be replaced while it is written.
+/// The filter of the log, which can be replaced at run time.
 pub(crate) struct LogFilter(reload::Handle<EnvFilter, Registry>);
 
 impl LogFilter {
-    /// Logs by another filter from now on.
+    /// Replaces the filter of the log.
     pub(crate) fn set(&self, filter: &str) -> anyhow::Result<()> {
         self.0.reload(env_filter(filter)?).context("cannot replace the log's filter")
     }
 }
 
-/// A part of logging.
+/// A layer of the log.
 type LogLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// Starts logging. `filter` is in `tracing`'s syntax, such as `info` or `windlass=debug,info`. `audit`: the file of
-/// mutations.
+/// Starts logging. `filter` is in `tracing`'s syntax, such as `info` or `windlass=debug,info`. `audit` is the file of
+/// the audit log.
 pub(crate) fn start(
     format: LogFormat,
     filter: &str,
     brief: BriefOptions,
     audit: Option<&Path>,
 ) -> anyhow::Result<LogFilter> {
-    // If standard error is closed, reporting that on standard error would panic the task that logs.
+    // If standard error is closed, reporting that there would panic the logging task.
     let layer = fmt::layer().with_writer(std::io::stderr).log_internal_errors(false).with_ansi(false);
     let lines: LogLayer = match format {
         LogFormat::Json => layer.fmt_fields(SpanFields).event_format(Lines::Json).boxed(),
@@ -62,7 +63,7 @@ pub(crate) fn start(
             layer.with_ansi(is_terminal).fmt_fields(SpanFields).event_format(Lines::Text).boxed()
         }
     };
-    // Each layer has a filter of its own: one that stands beside others in a list would filter nothing.
+    // Each layer has its own filter: a filter that is a layer in a list would filter nothing.
     let (filter, handle) = reload::Layer::new(env_filter(filter)?);
     let mut layers = vec![lines.with_filter(filter).boxed()];
     if let Some(file) = audit.map(AuditLog::open).transpose()? {
@@ -75,7 +76,7 @@ pub(crate) fn start(
     Ok(LogFilter(handle))
 }
 
-/// The filter as it was given, if it is one.
+/// Returns `filter`, if it is valid.
 pub(crate) fn checked_filter(filter: &str) -> Result<String, String> {
     match env_filter(filter) {
         Ok(_) => Ok(filter.to_owned()),
@@ -92,12 +93,12 @@ fn env_filter(filter: &str) -> anyhow::Result<EnvFilter> {
     if let Some(word) = no_level(filter) {
         bail!("{}: {word:?} is not a level", no_filter());
     }
-    // kube's own layer would log an error for each answer that the host handles, and the crate for WASI what guests
-    // exchange with it, random numbers included. A filter that names them still wins.
+    // kube's own layer would log an error for each answer that the host handles, and the WASI crate would log its data
+    // exchange with guests, including random numbers. A filter that names these crates takes precedence.
     EnvFilter::try_new(format!("kube_client=off,wasmtime_wasi=off,{filter}")).with_context(no_filter)
 }
 
-/// A part of `filter` that stands alone and is not a level. `EnvFilter` takes it for a module, so `warning` would
+/// A part of `filter` that is a bare word but not a level. `EnvFilter` would treat it as a module, so `warning` would
 /// silence the whole host.
 fn no_level(filter: &str) -> Option<&str> {
     let alone = filter.split(',').map(str::trim).filter(|part| !part.contains(['=', '[', '{', '}', ']']));

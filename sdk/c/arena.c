@@ -18,7 +18,7 @@ typedef struct chunk {
 
 static _Alignas(ALIGNMENT) unsigned char first[FIRST];
 
-// What is cut: the first chunk, or the last one that was asked for.
+// The current chunk: the first one, or the last one that was allocated.
 typedef struct arena {
     chunk *current;
     unsigned char *base;
@@ -31,7 +31,7 @@ static arena kept;
 // The one that is cut now.
 static arena *in = &passing;
 
-// The header's size, so that what is behind it is aligned.
+// The header's size, rounded up so that the memory after it is aligned.
 static const size_t HEADER = (sizeof(chunk) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 
 static void cut_from(arena *of, chunk *from) {
@@ -85,7 +85,7 @@ void *windlass_alloc_raw(size_t length) {
 void *windlass_regrow(void *piece, size_t before, size_t after) {
     unsigned char *old = piece;
     size_t whole = (before + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    // The last piece grows where it is.
+    // The last piece grows in place.
     if (old != NULL && in->base != NULL && old + whole == in->base + in->used && after <= SIZE_MAX - ALIGNMENT) {
         size_t wanted = (after + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         if (wanted <= in->size - (size_t)(old - in->base)) {
@@ -130,9 +130,9 @@ void windlass_memory_clear(void) {
 }
 
 #ifdef __wasm__
-// In place of the one of the bindings: what the host passes is gone with the call, and each text has a null byte behind it.
+// Replaces the bindings' function: the host's data is freed with the call, and each text is followed by a null byte.
 __attribute__((__export_name__("cabi_realloc"))) void *cabi_realloc(void *piece, size_t before, size_t alignment, size_t after) {
-    // Nothing that crosses needs more than the arena's own.
+    // No value from the host needs a larger alignment than the arena's.
     (void)alignment;
     unsigned char *new = windlass_regrow(piece, before, after + 1);
     new[after] = 0;

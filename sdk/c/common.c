@@ -1,4 +1,4 @@
-// What both kinds of plugin may ask of the host: the log, the time, randomness, the configuration.
+// The host's functions for both kinds of plugins: the log, the time, randomness, the configuration.
 
 #include "windlass_internal.h"
 

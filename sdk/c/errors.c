@@ -1,4 +1,4 @@
-// Errors as values, and what a failed call reports.
+// Errors as values, and the failures that a failed call reports.
 
 #include "windlass_internal.h"
 
@@ -102,7 +102,7 @@ const windlass_error *windlass_wrap(const windlass_error *error, const char *con
     windlass_error *wrapped = windlass_alloc(sizeof *wrapped);
     *wrapped = *error;
     wrapped->message = after(context, error->message);
-    // Of an error of the API the host is told this one: it says itself what was asked of which object.
+    // For an API error the host gets this text: it adds the request and the object itself.
     wrapped->api.message = after(context, error->api.message);
     return wrapped;
 }
@@ -111,7 +111,7 @@ bool windlass_is(const windlass_error *error, windlass_reason reason) {
     return error != NULL && error->kind == WINDLASS_ERROR_API && error->api.reason == reason;
 }
 
-// With all its texts, so that nothing of it is gone when memory behind a mark is released.
+// A deep copy with all texts, so that nothing is lost when memory after a mark is released.
 static const windlass_error *kept_error(const windlass_error *error) {
     windlass_error *copy = windlass_alloc(sizeof *copy);
     *copy = *error;

@@ -79,7 +79,7 @@ windlass_json *windlass_json_at(const windlass_json *value, const char *pointer)
     while (value != NULL && next_part(&pointer, &part)) {
         value = step(value, part);
     }
-    // Whoever may change the whole may change its parts; the tree itself is never constant.
+    // A caller that may change the whole may also change its parts; the tree itself is never constant.
     return *pointer == 0 ? (windlass_json *)(uintptr_t)value : NULL;
 }
 
@@ -210,7 +210,7 @@ static void append(windlass_json *parent, windlass_json *value) {
     parent->count++;
 }
 
-// The value alone, without what it is part of and what is part of it. Texts never change, so both may have them.
+// A shallow copy of a value without its parent and its children. Texts never change, so both may share them.
 static windlass_json *copy_alone(const windlass_json *value) {
     windlass_json *copy = make(value->type);
     copy->boolean = value->boolean;
@@ -247,7 +247,7 @@ windlass_json *windlass_json_copy(const windlass_json *root) {
     }
 }
 
-// Whether a value would come to lie in itself.
+// Whether a value would contain itself.
 static bool is_around(const windlass_json *value, const windlass_json *place) {
     while (place != NULL && place != value) {
         place = place->parent;

@@ -2,7 +2,7 @@
 
 #include "windlass_internal.h"
 
-// Sets a member unless the value is what is left out.
+// Sets a member unless it has the value for left out.
 
 static void put_text(windlass_json *object, const char *key, const char *text) {
     if (text != NULL) {
@@ -32,7 +32,7 @@ static void put_switched_off(windlass_json *object, const char *key, bool is_off
     }
 }
 
-// A document that the author wrote as text. What is no JSON is sent as the text, so that the host's message shows it.
+// A document that the author wrote as text. If it is not JSON, it is sent as a text, so that the host's message shows it.
 static windlass_json *document(const char *text) {
     windlass_json *value = windlass_json_parse(windlass_text_of(text), NULL);
     return value ? value : windlass_string(text);

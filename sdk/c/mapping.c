@@ -1,9 +1,9 @@
-// The answers of mappers and customizers. They outlive a release of the memory of the call, so that one change's objects can be given
-// back before the next.
+// The results of mappers and customizers. They outlive a release of the memory of the call, so that the objects of one change can be freed
+// before the next.
 
 #include "windlass_internal.h"
 
-// Room for one item more in a list whose items are this large.
+// Makes room for one more item in a list of items of this size.
 static void *room(void *items, size_t count, size_t *capacity, size_t each) {
     if (count < *capacity) {
         return items;

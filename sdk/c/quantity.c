@@ -2,17 +2,17 @@
 
 #include "windlass_internal.h"
 
-// Room for every amount on the way. No part of C11, but of each compiler that makes components.
+// Wide enough for every intermediate amount. Not part of C11, but every compiler that builds components has it.
 __extension__ typedef unsigned __int128 wide;
 
-// Longer texts are no quantities.
+// Longer texts are not quantities.
 enum { LONGEST = 64 };
 
 static bool is_digit(char it) {
     return it >= '0' && it <= '9';
 }
 
-// The power of ten, or of 1,024, that a suffix stands for.
+// The power of ten, or of 1,024, of a suffix.
 static bool read_suffix(const char *at, size_t length, int *power, bool *is_binary) {
     static const char decimal[] = "num kMGTPE";
     static const char binary[] = "KMGTPE";

@@ -1,5 +1,5 @@
-// What surrounds a call within the host: time, randomness and output of the C library come from the host, and a call that cannot go on
-// says why.
+// The environment of a call within the host: time, randomness and output of the C library come from the host, and a call that cannot
+// continue logs the reason.
 
 #include "windlass_internal.h"
 
@@ -55,7 +55,7 @@ _Noreturn void windlass_assert_fail(const char *expression, const char *file, in
 
 #else
 
-// Natively, test_runner.c ends calls, and there is nothing else to do.
+// In a native build, test_runner.c ends calls, and there is nothing else to do.
 typedef int windlass_nothing_to_do_natively;
 
 #endif

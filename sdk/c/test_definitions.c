@@ -1,4 +1,4 @@
-// Kinds that a unit test defines: what does not fit them, and their defaults.
+// Kinds that a unit test defines: validation and defaults.
 
 #ifndef __wasm__
 
@@ -75,7 +75,7 @@ static windlass_json *schema_of(const windlass_json *object) {
 
 // --- Defaults ---
 
-// A null where none may be is nothing.
+// A null in a field that is not nullable counts as absent.
 static void fill(const windlass_json *schema, windlass_json *value) {
     if (windlass_json_is(value, WINDLASS_JSON_ARRAY)) {
         windlass_json_each(item, value) {
@@ -127,7 +127,7 @@ static void say(judge *by, const char *path, const char *what) {
 static const char *type_of(const windlass_json *value) {
     static const char *const names[] = {"null", "a boolean", "a number", "text", "a list", "an object"};
     double number;
-    // JSON does not tell 1.0 from 1.
+    // JSON does not distinguish 1.0 from 1.
     bool is_whole = windlass_json_read_double(value, &number) && number == floor(number);
     return is_whole ? "a whole number" : names[value->type];
 }

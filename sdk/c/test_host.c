@@ -1,4 +1,4 @@
-// What the host of a unit test does beside reads and writes: log, clock, chance, configuration, triggers, events, metrics and HTTP.
+// The functions of the unit tests' host beside reads and writes: log, clock, randomness, configuration, triggers, events, metrics and HTTP.
 
 #ifndef __wasm__
 

@@ -56,7 +56,7 @@ void windlass_host_live_get(const windlass_ref *target, const windlass_live_opti
     } else if (options->subresource.data != NULL && !windlass_text_is(options->subresource, "status")) {
         answer->failed = true;
         answer->error = windlass_fake_error(WINDLASS_NOT_FOUND, "get", target);
-        // As the host does: it is no object that does not exist.
+        // Like the host: this is different from an object that does not exist.
         answer->error.has_object = false;
         return;
     }

@@ -109,7 +109,7 @@ static void disown(windlass_json *object, windlass_text uid) {
     }
 }
 
-// The next object that goes with its owner, or stays without it. Those with finalizers are marked on the way.
+// The next object that is deleted with its owner, or stays without it. Objects with finalizers are marked on the way.
 static windlass_json *next_child(windlass_text uid, bool orphans) {
     windlass_json_each(object, windlass_fake.objects) {
         if (!windlass_text_equal(windlass_controller_uid(object), uid)) {

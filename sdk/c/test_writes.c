@@ -22,7 +22,7 @@ static void own(windlass_json *object) {
     windlass_json_set_at(object, "/metadata/ownerReferences", windlass_array(windlass_owner_reference(windlass_fake.primary)));
 }
 
-// Makes of an object that is there what a write makes of it.
+// Applies a write to an existing object.
 static void change(windlass_json *object, const windlass_test_write *write) {
     if (strcmp(write->verb, "apply") == 0 || write->patch_type == WINDLASS_PATCH_MERGE) {
         merge(object, write->body);
@@ -80,7 +80,7 @@ static windlass_json *admit(const windlass_test_write *write, windlass_json *kno
     return write->options.dry_run ? object : store(write, known);
 }
 
-// Whether a write is about a version that the object does not have, or has no more.
+// Whether a write requires a version that the object does not have, or no longer has.
 static bool is_stale(const windlass_test_write *write, const windlass_json *known) {
     windlass_text version = windlass_json_text_at(known, "/metadata/resourceVersion");
     const windlass_text wanted[] = {write->options.resource_version, write->delete_options.resource_version,
@@ -112,7 +112,7 @@ static windlass_test_write *note(const windlass_operation *operation, windlass_t
     return write;
 }
 
-// The object as it is after a write, or NULL: it failed, or nothing is left.
+// The object after a write, or NULL if the write failed or removed the object.
 static windlass_json *carry_out(const windlass_operation *operation, windlass_text body, windlass_host_answer *answer) {
     windlass_test_write *write = note(operation, body);
     windlass_json *known = windlass_fake_lookup(&write->target);
@@ -131,7 +131,7 @@ static windlass_json *carry_out(const windlass_operation *operation, windlass_te
     bool is_part = write->options.subresource.name.data != NULL;
     bool is_named = write->target.name.length > 0 || windlass_json_at(write->body, "/metadata/generateName") != NULL;
     if (operation->type == WINDLASS_CREATE && !is_part && !is_named) {
-        // Nothing is stored of a kind that needs no name.
+        // Kinds that need no name are not stored.
         windlass_json *planned = windlass_fake_created(&write->target);
         return planned ? planned : write->body;
     }
@@ -199,7 +199,7 @@ bool windlass_host_delete_collection(const windlass_collection *collection, cons
     }
     bool before = windlass_memory_keep(true);
     for (size_t i = 0; i < deleted->count && !options->dry_run; i++) {
-        // One may have gone with another.
+        // An object may have been deleted with another one.
         windlass_json *object = windlass_fake_lookup(&deleted->objects[i]);
         if (object != NULL) {
             windlass_fake_delete(object, options->propagation);

@@ -32,36 +32,36 @@
 
 // --- Objects ---
 
-// One object. With a UID it is that incarnation of the name only.
+// One object. With a UID it does not match another object of the same name.
 typedef struct windlass_ref {
     windlass_text api_version;
     windlass_text kind;
     // None for a cluster-scoped object.
     windlass_text namespace;
     windlass_text name;
-    // None: whichever incarnation has the name now.
+    // Empty: the object that has the name now.
     windlass_text uid;
 } windlass_ref;
 
 windlass_ref windlass_ref_of(const char *api_version, const char *kind, windlass_text namespace, windlass_text name);
-// What names an object itself, its UID included.
+// The reference to an object, including its UID.
 windlass_ref windlass_ref_to(const windlass_json *object);
 // The object of another kind that has the same namespace and name.
 windlass_ref windlass_sibling(const windlass_json *object, const char *api_version, const char *kind);
-// As messages name it: `Deployment prod/shop`.
+// In the form of messages: `Deployment prod/shop`.
 const char *windlass_ref_text(const windlass_ref *ref);
-// The one that a reference means among several objects, or NULL.
+// The object that a reference matches among several objects, or NULL.
 windlass_json *windlass_find(windlass_json *const *objects, size_t count, const windlass_ref *ref);
 
-// The text of a LabelSelector, such as `app=web,tier in (a,b)`, as lists take it. An empty one selects everything. NULL selects
-// nothing and has no text: make no list for it.
+// The text of a LabelSelector, such as `app=web,tier in (a,b)`, in the form for lists. An empty selector selects everything. NULL selects
+// nothing and has no text: then do not list.
 windlass_text windlass_selector_text(const windlass_json *selector);
 
-// The amount that a quantity of a resource says, such as `500m` or `1.5Gi`, in thousandths; what is finer is rounded away from
-// nothing. False: the text is no quantity, or one that is too large.
+// The amount of a resource quantity, such as `500m` or `1.5Gi`, in thousandths, rounded away from zero. Returns false if the text is not a
+// quantity, or the amount is too large.
 bool windlass_quantity(windlass_text text, int64_t *milli);
 
-// What owns an object and controls it, as an entry of `ownerReferences`.
+// The reference that makes an object the controller of another, as an entry of `ownerReferences`.
 windlass_json *windlass_owner_reference(const windlass_json *owner);
 // The UID of the owner that controls an object.
 windlass_text windlass_controller_uid(const windlass_json *object);
@@ -70,7 +70,7 @@ bool windlass_is_controlled_by(const windlass_json *object, const windlass_json 
 
 // --- Errors ---
 
-// Why a request to the API, or to the host's cache of it, failed. wit/types.wit says what each means.
+// The reason why a request to the API server, or to the host's cache, failed. wit/types.wit describes each.
 typedef enum windlass_reason {
     WINDLASS_NOT_FOUND,
     WINDLASS_ALREADY_EXISTS,
@@ -91,21 +91,21 @@ typedef enum windlass_reason {
     WINDLASS_OTHER
 } windlass_reason;
 
-// As the interface spells it, such as `not-found`.
+// The reason in the interface's spelling, such as `not-found`.
 const char *windlass_reason_name(windlass_reason reason);
 
 // A failed request.
 typedef struct windlass_api_error {
-    // The HTTP status, or the one that fits best if the request never reached the server.
+    // The HTTP status, or the closest one if the request never reached the server.
     uint16_t code;
     windlass_reason reason;
-    // The reason in the form of Kubernetes' `Status.reason`. Where `reason` is WINDLASS_OTHER, this tells which.
+    // The reason as in Kubernetes' `Status.reason`. If `reason` is WINDLASS_OTHER, this has the actual reason.
     windlass_text status_reason;
     windlass_text message;
-    // How long to wait before trying again, if the server said so.
+    // The time to wait before a retry, if the server has set it.
     bool has_retry_after;
     uint32_t retry_after_ms;
-    // Such as `get` or `patch`.
+    // The API verb, such as `get` or `patch`.
     windlass_text verb;
     // Resource, group and subresource, such as `deployments.apps/scale`.
     windlass_text resource;
@@ -113,55 +113,55 @@ typedef struct windlass_api_error {
     windlass_ref object;
 } windlass_api_error;
 
-// Something that went wrong. Return it as it came: by its class the host knows how to retry.
+// An error. Return it unchanged: the host decides by its class how to retry.
 typedef struct windlass_error {
     enum { WINDLASS_ERROR_API, WINDLASS_ERROR_TRANSIENT, WINDLASS_ERROR_TERMINAL } kind;
     // The whole text for people.
     windlass_text message;
-    // If it is of the API.
+    // Set for an error of the API.
     windlass_api_error api;
-    // If it is transient: not worth another attempt before so long has passed.
+    // The minimum delay of the retry of a transient error.
     bool has_retry_after;
     uint32_t retry_after_ms;
 } windlass_error;
 
-// Worth another attempt, after a backoff.
+// A failure to retry after a backoff.
 const windlass_error *windlass_transient(const char *format, ...) WINDLASS_PRINTF(1, 2);
-// Worth another attempt, but not before so long has passed; the backoff may be longer. At most ten minutes count.
+// A failure to retry after this time, or after the backoff if that is longer. The time is limited to ten minutes.
 const windlass_error *windlass_transient_after_ms(uint64_t milliseconds, const char *format, ...) WINDLASS_PRINTF(2, 3);
-// Not worth another attempt until something changes.
+// A failure that is not retried until something changes.
 const windlass_error *windlass_terminal(const char *format, ...) WINDLASS_PRINTF(1, 2);
 const windlass_error *windlass_transient_text(windlass_text message);
 const windlass_error *windlass_transient_text_after_ms(uint64_t milliseconds, windlass_text message);
 const windlass_error *windlass_terminal_text(windlass_text message);
-// An error of the API, for tests and for those who come by one on other ways.
+// An API error, for tests and for errors from other sources.
 const windlass_error *windlass_api(const windlass_api_error *error);
-// The same error with a text before its own, in `message` and `api.message`. It keeps its class. Of no error it makes none.
+// The same error with this text in front, in `message` and `api.message`. It keeps its class. Returns NULL for NULL.
 const windlass_error *windlass_wrap(const windlass_error *error, const char *context);
-// Whether it is an error of the API with this reason.
+// Whether it is an API error with this reason.
 bool windlass_is(const windlass_error *error, windlass_reason reason);
 
-// All that went wrong in a call: a call attempts all its operations, and reports all that failed.
+// All failures of a call: a call attempts all its operations, and reports all that failed.
 typedef struct windlass_failures {
     const windlass_error **errors;
     size_t count;
     size_t capacity;
 } windlass_failures;
 
-// How a call ended that has not failed.
+// The result of a call without a failure.
 typedef struct windlass_outcome {
-    // Call again after so many milliseconds, also if nothing changes.
+    // Call again after this many milliseconds, even if nothing changes.
     bool requeue;
     uint32_t requeue_after_ms;
 } windlass_outcome;
 
 // Nothing is left to do until something changes.
 #define WINDLASS_DONE ((windlass_outcome){false, 0})
-// Run again after this time, which is not a failure; longer times than 24 days are cut.
+// Run again after this time, which is not a failure; it is limited to 24 days.
 windlass_outcome windlass_requeue_after_ms(uint64_t milliseconds);
 // Adds an error, if there is one, and returns WINDLASS_DONE. A call with failures has failed, whatever it returns.
 windlass_outcome windlass_fail(windlass_failures *failures, const windlass_error *error);
-// These do the same with an error that they make.
+// These create an error and add it.
 windlass_outcome windlass_fail_api(windlass_failures *failures, const windlass_api_error *error);
 windlass_outcome windlass_fail_transient(windlass_failures *failures, const char *format, ...) WINDLASS_PRINTF(2, 3);
 windlass_outcome windlass_fail_transient_after_ms(windlass_failures *failures, uint64_t milliseconds, const char *format, ...) WINDLASS_PRINTF(3, 4);
@@ -169,30 +169,30 @@ windlass_outcome windlass_fail_terminal(windlass_failures *failures, const char 
 
 // --- A reconciler ---
 
-// Which object a call is about.
+// The object that a call is about.
 typedef struct windlass_request {
     // The controller's name in the manifest.
     windlass_text controller;
     // None for a cluster-scoped primary.
     windlass_text namespace;
-    // The primary's.
+    // The primary's name.
     windlass_text name;
-    // The last known one, also of a primary that has gone. None: the host has never seen it.
+    // The last known UID, even if the primary is gone. Empty: the host has never seen it.
     windlass_text uid;
-    // The primary as cached when the call began. NULL: it is not in the watch's scope, usually because it is gone. A composer finds
-    // it as the parent.
+    // The primary as cached when the call began. NULL: it is not in the watch's scope, usually because it was deleted. In a composition
+    // request, use the parent instead.
     windlass_json *object;
-    // The primary is being deleted and waits for its finalizers.
+    // Whether the primary is being deleted and waits for its finalizers.
     bool deleting;
-    // How many retries of this key were counted since its last success, 0 at first.
+    // The number of counted retries of this key since its last success, initially 0.
     uint32_t attempt;
-    // The trace that logs, spans and API requests of this call belong to.
+    // The trace of this call's logs, spans and API requests.
     windlass_text trace_id;
 } windlass_request;
 
 typedef windlass_outcome windlass_reconcile(const windlass_request *request, windlass_failures *failures);
 
-// Makes a plugin of a manifest and a function. Once in a plugin, at file scope.
+// Makes a plugin from a manifest and a function. Use it once in a plugin, at file scope.
 #define WINDLASS_RECONCILER(manifest, function)                                                                          \
     const windlass_manifest *windlass_plugin_manifest(void);                                                             \
     const windlass_manifest *windlass_plugin_manifest(void) { return &(manifest); }                                      \
@@ -207,7 +207,7 @@ typedef windlass_outcome windlass_reconcile(const windlass_request *request, win
 
 typedef struct windlass_composition_request {
     windlass_request request;
-    // The object whose children are asked for.
+    // The object whose children are computed.
     windlass_json *parent;
     // Objects of the owned kinds whose controller is the parent.
     windlass_json **children;
@@ -221,21 +221,21 @@ typedef struct windlass_composition_request {
 
 typedef struct windlass_event windlass_event;
 
-// What should be. Begin with what you are given, which is empty.
+// A composer's response. Start with the given one, which is empty.
 typedef struct windlass_composition {
-    // By `windlass_compose_child`.
+    // Added by `windlass_compose_child`.
     windlass_json *children;
-    // The parent's new status. NULL: as it is.
+    // The parent's new status. NULL leaves it as it is.
     windlass_json *status;
-    // By `windlass_compose_event`.
+    // Added by `windlass_compose_event`.
     windlass_event *events;
     size_t event_count;
-    // Compose again after so many milliseconds, also if nothing changes.
+    // Compose again after this many milliseconds, even if nothing changes.
     bool requeue;
     uint32_t requeue_after_ms;
-    // Says that no children at all is meant, so that existing ones may be pruned.
+    // Declares that having no children is intended, so that existing children may be pruned.
     bool allow_empty;
-    // Says of a parent that is being deleted that it may go. Only with the option `finalizer`.
+    // Releases a parent that is being deleted. Only with the option `finalizer`.
     bool finalized;
 } windlass_composition;
 
@@ -243,10 +243,10 @@ typedef void windlass_compose(const windlass_composition_request *request, windl
 
 // Adds a child that should exist, as the set of fields to apply. A child that is left out is pruned.
 void windlass_compose_child(windlass_composition *composition, windlass_json *child);
-// Adds an event. It is sent each time that the function answers it, so answer only what is new.
+// Adds an event. It is sent each time the function returns it, so only add events about something new.
 void windlass_compose_event(windlass_composition *composition, const windlass_event *event);
 
-// As WINDLASS_RECONCILER.
+// Like WINDLASS_RECONCILER.
 #define WINDLASS_COMPOSER(manifest, function)                                                                              \
     const windlass_manifest *windlass_plugin_manifest(void);                                                               \
     const windlass_manifest *windlass_plugin_manifest(void) { return &(manifest); }                                        \
@@ -259,10 +259,10 @@ void windlass_compose_event(windlass_composition *composition, const windlass_ev
     }                                                                                                                      \
     typedef int windlass_there_is_one_plugin
 
-// --- Reads from the caches of the declared watches: they cost no request, and show what this call has already written ---
+// --- Reads from the caches of the declared watches: they send no request, and include the writes of this call ---
 
-// Reads one object; NULL: it is not in the cache. With `fields` (WINDLASS_TEXTS of JSON pointers) only these values, in their places,
-// beside what identifies the object.
+// Reads one object; NULL: it is not in the cache. With `fields` (WINDLASS_TEXTS of JSON pointers) only the object's identity and these
+// values.
 const windlass_error *windlass_cache_get(const windlass_ref *target, const char *const *fields, windlass_json **object) WINDLASS_MUST_USE;
 
 // An object, which may be NULL, or an error.
@@ -274,7 +274,7 @@ typedef struct windlass_result {
 // Reads several objects, in the order of the argument.
 windlass_result *windlass_cache_get_many(const windlass_ref *targets, size_t count, const char *const *fields);
 
-// Which objects to list. All conditions must hold; what is left out is none.
+// Selects the objects to list. All conditions must hold; an empty field is no condition.
 typedef struct windlass_cache_query {
     windlass_text api_version;
     windlass_text kind;
@@ -282,7 +282,7 @@ typedef struct windlass_cache_query {
     windlass_text namespace;
     // In Kubernetes' syntax, such as `app=web,tier in (front,back)`.
     windlass_text label_selector;
-    // Only objects whose index, declared in the manifest, holds a value.
+    // Only objects whose index, declared in the manifest, contains a value.
     struct {
         windlass_text name;
         windlass_text value;
@@ -291,17 +291,17 @@ typedef struct windlass_cache_query {
     bool owned;
     // Only the values at these JSON pointers.
     const char *const *fields;
-    // How many objects and bytes a page may hold. 0: 500, and as many as the host gives.
+    // The most objects and bytes of a page. 0: 500, and as many as the host returns.
     uint32_t limit;
     uint32_t max_bytes;
-    // Begin behind the page that came with this token.
+    // Start after the page that came with this token.
     windlass_text page_token;
 } windlass_cache_query;
 
 typedef struct windlass_list {
     windlass_json **items;
     size_t count;
-    // Of one page: the token of the next. None: it is the last one.
+    // For one page: the token of the next page. Empty: this is the last one.
     windlass_text next_token;
 } windlass_list;
 
@@ -310,18 +310,18 @@ const windlass_error *windlass_cache_list(const windlass_cache_query *query, win
 // Lists one page.
 const windlass_error *windlass_cache_page(const windlass_cache_query *query, windlass_list *page) WINDLASS_MUST_USE;
 
-// --- Reads from the API server itself: each costs a request, and needs a permission in the manifest ---
+// --- Reads from the API server itself: each sends a request, and needs a right in the manifest ---
 
-// What is read of an object. Nothing said: all of it.
+// The part of an object to read. By default the whole object.
 typedef struct windlass_view {
     // Only its `apiVersion`, `kind` and `metadata`. The server sends no more.
     bool metadata_only;
-    // Only the values at these JSON pointers (WINDLASS_TEXTS), in their places, beside what identifies it.
+    // Only the object's identity and the values at these JSON pointers (WINDLASS_TEXTS).
     const char *const *fields;
 } windlass_view;
 
 typedef struct windlass_live_options {
-    // A part of the object with a path of its own, such as `scale` or `status`, which needs a permission of its own.
+    // A subresource, such as `scale` or `status`, which needs its own right.
     windlass_text subresource;
     windlass_view view;
 } windlass_live_options;
@@ -347,36 +347,35 @@ const windlass_error *windlass_live_list(const windlass_live_query *query, windl
 const windlass_error *windlass_live_page(const windlass_live_query *query, windlass_list *page) WINDLASS_MUST_USE;
 
 typedef struct windlass_log_query {
-    // None: the only container.
+    // Empty: the only container.
     windlass_text container;
-    // The log of the container before this one, which has ended.
+    // The log of the container's previous, terminated run.
     bool previous;
-    // Only so many of the last lines, and only what is no older (rounded up to whole seconds). 0: all.
+    // Only this many of the last lines, and only lines up to this age (rounded up to whole seconds). 0: all.
     uint32_t tail_lines;
     uint32_t since_ms;
-    // How many bytes are read. 0: as many as the host returns at once.
+    // The number of bytes to read. 0: as many as the host returns at once.
     uint32_t limit_bytes;
 } windlass_log_query;
 
-// Reads the log of a Pod's container, from the first line that is meant. What is not UTF-8 is U+FFFD. The query may be NULL. It needs a
-// permission to get `pods/log`.
+// Reads the log of a Pod's container. Bytes that are not UTF-8 become U+FFFD. The query may be NULL. It needs the right to get `pods/log`.
 const windlass_error *windlass_live_log(const windlass_ref *pod, const windlass_log_query *query, windlass_text *log) WINDLASS_MUST_USE;
 
 // How the API server serves a kind.
 typedef struct windlass_served_kind {
-    // The plural by which paths and permissions name it, such as `deployments`. None: the kind is not served.
+    // The plural name of the kind in paths and rules, such as `deployments`. Empty: the kind is not served.
     windlass_text resource;
-    // Its objects are in namespaces.
+    // Whether its objects are namespaced.
     bool namespaced;
-    // Such as `get` and `watch`.
+    // The verbs, such as `get` and `watch`.
     windlass_text *verbs;
     size_t verb_count;
-    // Such as `status` and `scale`.
+    // The subresources, such as `status` and `scale`.
     windlass_text *subresources;
     size_t subresource_count;
 } windlass_served_kind;
 
-// For plugins that adapt to the cluster. It needs no permission, and counts as a read.
+// For plugins that adapt to the cluster. It needs no right, and counts as a read.
 const windlass_error *windlass_live_served(
     windlass_text api_version, windlass_text kind, windlass_served_kind *served) WINDLASS_MUST_USE;
 
@@ -388,7 +387,7 @@ const windlass_error *windlass_live_served(
 typedef enum windlass_field_validation {
     // The server refuses unknown and duplicate fields.
     WINDLASS_VALIDATE_STRICT,
-    // It drops them and answers with a warning.
+    // The server drops them and returns a warning.
     WINDLASS_VALIDATE_WARN,
     WINDLASS_VALIDATE_IGNORE
 } windlass_field_validation;
@@ -397,7 +396,7 @@ typedef struct windlass_write_options {
     // Write to a subresource, such as `status`.
     struct {
         windlass_text name;
-        // Whose it is, where the body is of another kind, as for `scale` and `eviction`.
+        // The object, if the body has another kind, as for `scale` and `eviction`.
         const windlass_ref *parent;
     } subresource;
     // The optimistic lock: fail with a conflict unless the object still has this version.
@@ -406,11 +405,11 @@ typedef struct windlass_write_options {
     bool owned;
     // Apply only: take over fields that other managers own.
     bool force;
-    // The server checks the change and answers as if it were made.
+    // The server checks the change and responds as if it was made, without making it.
     bool dry_run;
     windlass_field_validation field_validation;
-    // Write as a field manager of its own, the plugin's with `/` and this behind it: at most 32 lower-case letters, digits and dashes.
-    // So two controllers can apply two parts of one object, and neither drops what the other has applied.
+    // Use another field manager: the plugin's, followed by `/` and this suffix of at most 32 lower-case letters, digits and dashes. This
+    // way two controllers can apply two parts of one object, and neither drops what the other has applied.
     windlass_text manager_suffix;
 } windlass_write_options;
 
@@ -424,7 +423,7 @@ typedef enum windlass_patch_type {
 } windlass_patch_type;
 
 typedef enum windlass_propagation {
-    // The objects that it owns are deleted after it, before it, or stay.
+    // The object's dependents are deleted after it, before it, or stay.
     WINDLASS_PROPAGATE_BACKGROUND,
     WINDLASS_PROPAGATE_FOREGROUND,
     WINDLASS_PROPAGATE_ORPHAN
@@ -433,13 +432,13 @@ typedef enum windlass_propagation {
 typedef struct windlass_delete_options {
     windlass_text resource_version;
     windlass_propagation propagation;
-    // Rounded up to whole seconds. Without it, the default of the object's kind.
+    // The grace period, rounded up to whole seconds. Without it, the kind's default.
     bool has_grace_period;
     uint32_t grace_period_ms;
     bool dry_run;
 } windlass_delete_options;
 
-// Where nothing is stored, as of a `SubjectAccessReview`, the object needs no name, and what is created is the answer.
+// A kind that is not stored, such as a `SubjectAccessReview`, needs no name, and `created` is the server's response.
 const windlass_error *windlass_writes_create(const windlass_json *object, const windlass_write_options *options, windlass_json **created) WINDLASS_MUST_USE;
 const windlass_error *windlass_writes_update(const windlass_json *object, const windlass_write_options *options, windlass_json **updated) WINDLASS_MUST_USE;
 // Server-side, as the plugin's field manager.
@@ -477,18 +476,18 @@ typedef struct windlass_ensured {
 //   values of built-in kinds such as `nodeSelector: {}`, `tolerations: []` and `paused: false`, and may have webhooks that add elements to
 //   lists.
 const windlass_error *windlass_writes_ensure(const windlass_json *object, windlass_ensured *ensured) WINDLASS_MUST_USE;
-// Applies the status of an object, by force: it has no other writer.
+// Applies the status of an object, forced: no other client writes it.
 const windlass_error *windlass_writes_apply_status(const windlass_ref *target, windlass_json *status) WINDLASS_MUST_USE;
 const windlass_error *windlass_writes_patch(const windlass_ref *target, windlass_patch_type type, const windlass_json *patch,
     const windlass_write_options *options, windlass_json **patched) WINDLASS_MUST_USE;
-// `left` is the object if it still exists, waiting for finalizers or its grace period.
+// `left` is the object if it still exists because it waits for finalizers or its grace period.
 const windlass_error *windlass_writes_delete(const windlass_ref *target, const windlass_delete_options *options, windlass_json **left) WINDLASS_MUST_USE;
 
-// Evicts a Pod: deletes it unless a disruption budget forbids it now, which is an error with reason WINDLASS_TOO_MANY_REQUESTS. A Pod
-// that has gone is evicted.
+// Evicts a Pod: deletes it unless a disruption budget forbids it now, which is an error with reason WINDLASS_TOO_MANY_REQUESTS. Evicting a
+// deleted Pod succeeds.
 const windlass_error *windlass_writes_evict(const windlass_ref *pod) WINDLASS_MUST_USE;
 
-// Some objects of a kind. All conditions must hold.
+// Selects objects of a kind. All conditions must hold.
 typedef struct windlass_collection {
     windlass_text api_version;
     windlass_text kind;
@@ -497,13 +496,13 @@ typedef struct windlass_collection {
     // In Kubernetes' syntax, such as `app=web,tier in (front,back)`.
     windlass_text label_selector;
     windlass_text field_selector;
-    // Says that all objects of the kind and namespace are meant. Without it, one of the selectors must select.
+    // Selects all objects of the kind and namespace. Without it, a selector is required.
     bool all;
 } windlass_collection;
 
-// Those that were deleted: each is gone, or waits for finalizers or its grace period.
+// The deleted objects: each is gone, or waits for finalizers or its grace period.
 typedef struct windlass_deleted {
-    // The server says which.
+    // Whether the server reports them.
     bool is_known;
     windlass_ref *objects;
     size_t count;
@@ -516,12 +515,12 @@ const windlass_error *windlass_writes_delete_collection(const windlass_collectio
 // One operation of a batch.
 typedef struct windlass_operation {
     enum { WINDLASS_CREATE, WINDLASS_UPDATE, WINDLASS_PATCH, WINDLASS_APPLY, WINDLASS_DELETE } type;
-    // Of all but a patch and a deletion; of a patch, the patch.
+    // For all but a patch and a deletion; for a patch, the patch.
     const windlass_json *object;
-    // Of a patch and a deletion.
+    // For a patch and a deletion.
     windlass_ref target;
     windlass_patch_type patch_type;
-    // Of all but a deletion.
+    // For all but a deletion.
     windlass_write_options options;
     windlass_delete_options delete_options;
 } windlass_operation;
@@ -529,7 +528,7 @@ typedef struct windlass_operation {
 // Runs operations concurrently, in no order, and returns their results in the order of the argument.
 windlass_result *windlass_writes_batch(const windlass_operation *operations, size_t count);
 
-// --- Control of existing objects by their labels ---
+// --- Claims of existing objects by their labels ---
 
 typedef struct windlass_claimed {
     windlass_ref *adopted;
@@ -538,8 +537,8 @@ typedef struct windlass_claimed {
     size_t released_count;
 } windlass_claimed;
 
-// Makes the primary the controller of all matching objects of its namespace that have none, and gives up those that it controls and
-// that no longer match. It attempts all, and adds every error; false: there was one. `claimed` may be NULL.
+// Makes the primary the controller of all matching objects of its namespace that have no controller, and releases objects that it controls
+// and that no longer match. It attempts all changes, and adds every error; returns false if there was one. `claimed` may be NULL.
 bool windlass_owners_claim(windlass_text api_version, windlass_text kind, windlass_text label_selector, windlass_claimed *claimed,
     windlass_failures *failures);
 
@@ -547,18 +546,18 @@ bool windlass_owners_claim(windlass_text api_version, windlass_text kind, windla
 
 struct windlass_event {
     enum { WINDLASS_EVENT_NORMAL, WINDLASS_EVENT_WARNING } type;
-    // Why, and what was done, in CamelCase, for machines.
+    // The reason and the action, in CamelCase, for machines.
     windlass_text reason;
     windlass_text action;
     // The text for people.
     windlass_text note;
     // NULL: the primary.
     const windlass_ref *regarding;
-    // Another object that has to do with it.
+    // A second, related object.
     const windlass_ref *related;
 };
 
-// Sends an event later; it may be merged with others or dropped, and never fails the call.
+// Sends an event later; it may be merged with others or dropped, and never makes the call fail.
 void windlass_events_emit(const windlass_event *event);
 void windlass_events_normal(const char *reason, const char *action, const char *note);
 void windlass_events_warning(const char *reason, const char *action, const char *note);
@@ -569,7 +568,7 @@ void windlass_events_warning(const char *reason, const char *action, const char 
 
 typedef enum windlass_level { WINDLASS_TRACE, WINDLASS_DEBUG, WINDLASS_INFO, WINDLASS_WARN, WINDLASS_ERROR } windlass_level;
 
-// A name and a value: of a line of the log, of a label, of a header.
+// A name and a value: a field of a log line, a label, or a header.
 typedef struct windlass_field {
     windlass_text name;
     windlass_text value;
@@ -598,14 +597,14 @@ void windlass_log_fields(windlass_level level, windlass_text message, const wind
 void windlass_metrics_add_to(const windlass_metric *counter, double value, const char *const *labels);
 void windlass_metrics_set_of(const windlass_metric *gauge, double value, const char *const *labels);
 void windlass_metrics_observe_in(const windlass_metric *histogram, double value, const char *const *labels);
-// The same by name. What the manifest does not declare so is counted and dropped.
+// The same by name. A value that does not fit the manifest is counted and dropped.
 void windlass_metrics_add(windlass_text name, double value, const windlass_field *labels, size_t count);
 void windlass_metrics_set(windlass_text name, double value, const windlass_field *labels, size_t count);
 void windlass_metrics_observe(windlass_text name, double value, const windlass_field *labels, size_t count);
 
 // --- Configuration, time, randomness ---
 
-// The operator's configuration, which the manifest's schema accepts; an empty object if there is none.
+// The operator's configuration, which is valid by the manifest's schema; an empty object if there is none.
 windlass_json *windlass_config_get(void);
 
 // A point in time, counted from 1970-01-01T00:00:00Z.
@@ -614,31 +613,31 @@ typedef struct windlass_instant {
     uint32_t nanoseconds;
 } windlass_instant;
 
-// The host's clock, so that a call can be replayed; `time` and `clock_gettime` follow it from the beginning of the call on.
+// The host's clock, so that a call can be replayed; `time` and `clock_gettime` start at its time in each call.
 windlass_instant windlass_clock_now(void);
-// As Kubernetes writes times: `2026-11-21T10:48:45Z`.
+// In Kubernetes' form: `2026-11-21T10:48:45Z`.
 const char *windlass_instant_text(windlass_instant instant);
 
-// The host's randomness; `rand`, `random` and `getentropy` are seeded from it in each call, and are no secret.
+// The host's randomness. `rand`, `random` and `getentropy` are seeded from it in each call, and are not secret.
 uint32_t windlass_random_u32(void);
 void windlass_random_bytes(void *bytes, uint32_t length);
 
 // --- Why a call is made now: for a line of the log and for people ---
 //
-// A key is queued once, however much happens, so these are not all things that have happened: what a plugin does must not depend on
-// them. Only reconcilers have this.
+// A key is queued only once, however much happens, so the list may be incomplete: a plugin's actions must not depend on it. Only
+// reconcilers have this.
 
-// One thing that has queued the key.
+// One event that has queued the key.
 typedef struct windlass_trigger {
-    // What happened, in CamelCase; later hosts may tell others.
-    // `Changed`: the object is new or has changed. `Deleted`: it has gone.
-    // `Start`: the controller has begun, or the first list of a watch has come. `Resync`: its time has come round.
-    // `RequeueAfter`: the call before has asked for it. `Retry`: it has failed.
+    // The kind of event, in CamelCase; later hosts may have other ones.
+    // `Changed`: the object is new or has changed. `Deleted`: it was deleted.
+    // `Start`: the controller has started, or the first list of a watch has arrived. `Resync`: the resync interval has passed.
+    // `RequeueAfter`: the previous call has asked for it. `Retry`: the previous call has failed.
     // `Swap`: this is another build of the plugin. `Configuration`: its configuration or its grants have changed.
     windlass_text reason;
     // The name of the watch, if the manifest gives it one.
     windlass_text watch;
-    // The object, as far as it was one.
+    // The object, if the event was about one.
     bool has_object;
     windlass_ref object;
 } windlass_trigger;
@@ -648,7 +647,7 @@ typedef struct windlass_triggers {
     size_t count;
 } windlass_triggers;
 
-// What has queued the key since the call before, the oldest first, and at most eight.
+// The events that have queued the key since its previous call, oldest first, and at most eight.
 windlass_triggers windlass_triggers_list(void);
 
 // --- Conditions: lists in a status, in Kubernetes' form ---
@@ -656,20 +655,20 @@ windlass_triggers windlass_triggers_list(void);
 typedef enum windlass_condition_status { WINDLASS_CONDITION_FALSE, WINDLASS_CONDITION_TRUE, WINDLASS_CONDITION_UNKNOWN } windlass_condition_status;
 
 typedef struct windlass_condition {
-    // Which aspect, such as `Ready`. The list has each type once.
+    // The aspect, such as `Ready`. The list contains each type once.
     windlass_text type;
     windlass_condition_status status;
-    // Why, in CamelCase, for machines.
+    // The reason in CamelCase, for machines.
     windlass_text reason;
     windlass_text message;
-    // The generation of the object that this is said about; 0: none.
+    // The generation of the object that the condition is about; 0: none.
     int64_t observed_generation;
 } windlass_condition;
 
 windlass_json *windlass_conditions_find(const windlass_json *conditions, const char *type);
 bool windlass_conditions_is_true(const windlass_json *conditions, const char *type);
-// Enters a condition into a list, in place of the one of its type. `lastTransitionTime` becomes `now` if the status is another, and
-// stays otherwise, so that setting the same again changes nothing. Where there is no list, it ends the call, as `windlass_panic` does.
+// Sets a condition in a list, in place of the one of its type. `lastTransitionTime` becomes `now` if the status changed, and otherwise
+// stays, so setting the same condition again changes nothing. If there is no list, it ends the call, like `windlass_panic`.
 void windlass_conditions_set(windlass_json *conditions, const windlass_condition *condition, windlass_instant now);
 void windlass_conditions_remove(windlass_json *conditions, const char *type);
 
@@ -687,7 +686,7 @@ typedef enum windlass_http_reason {
     WINDLASS_HTTP_OTHER
 } windlass_http_reason;
 
-// Such as `not-granted`.
+// The reason, such as `not-granted`.
 const char *windlass_http_reason_name(windlass_http_reason reason);
 
 typedef struct windlass_http_request {
@@ -695,11 +694,11 @@ typedef struct windlass_http_request {
     windlass_text url;
     const windlass_field *headers;
     size_t header_count;
-    // None: no body.
+    // Empty: no body.
     windlass_text body;
-    // The body is not text in UTF-8.
+    // Whether the body is something other than UTF-8 text.
     bool is_bytes;
-    // For the whole exchange. 0: the host's limit.
+    // The limit of the whole exchange. 0: the host's limit.
     uint32_t timeout_ms;
 } windlass_http_request;
 
@@ -709,20 +708,20 @@ typedef struct windlass_http_response {
     windlass_field *headers;
     size_t header_count;
     windlass_text body;
-    // The body is not text in UTF-8.
+    // Whether the body is something other than UTF-8 text.
     bool is_bytes;
 } windlass_http_response;
 
-// A request that brought no response.
+// A request that got no response.
 typedef struct windlass_http_error {
     windlass_http_reason reason;
     windlass_text message;
 } windlass_http_error;
 
-// Sends a request and reads the whole response. Any status is a response. False: there is none, as `error` says.
+// Sends a request and reads the whole response. Any status is a response. Returns false if there is none; `error` has the reason.
 bool windlass_http_fetch(const windlass_http_request *request, windlass_http_response *response, windlass_http_error *error) WINDLASS_MUST_USE;
-// An error for a call that failed because of it: terminal if the request is malformed, an error of the API with WINDLASS_NOT_GRANTED
-// if it is not granted (so that the key runs again when the policy changes), else transient.
+// The error of a call that failed because of it: terminal if the request is malformed, an API error with WINDLASS_NOT_GRANTED if it is not
+// granted (so that the key runs again when the policy changes), otherwise transient.
 const windlass_error *windlass_http_failure(const windlass_http_request *request, const windlass_http_error *error);
 
 // --- Mappings as code: WINDLASS_MAPPER for a reconciler, WINDLASS_CUSTOMIZER for a composer ---
@@ -731,13 +730,13 @@ const windlass_error *windlass_http_failure(const windlass_http_request *request
 
 // --- The end ---
 
-// Writes an error line with the message and what led to it, and ends the call: it fails, and its instance is dropped. For what can only be
-// a mistake of the plugin. `assert` and `abort` do the same.
+// Logs an error with the message and its causes, and ends the call: it fails, and its instance is dropped. For plain mistakes of the
+// plugin. `assert` and `abort` do the same.
 #define windlass_panic(...) windlass_panic_at(__FILE__, __LINE__, __func__, windlass_format(__VA_ARGS__))
 _Noreturn void windlass_panic_at(const char *file, int line, const char *function, const char *message);
 
 #ifdef __wasm__
-// The C library's would trap without a word. These names are those by which its headers declare and call them.
+// The C library's function would trap without a message. Its headers declare and call it by these names.
 #define abort windlass_abort
 #define __assert_fail windlass_assert_fail
 _Noreturn void windlass_abort(void);

@@ -1,4 +1,4 @@
-// What the SDK's files share, and nobody else uses.
+// Declarations that the SDK's files share, and no other code uses.
 #ifndef WINDLASS_INTERNAL_H
 #define WINDLASS_INTERNAL_H
 
@@ -9,34 +9,34 @@
 // --- text.c ---
 
 const char *windlass_format_list(const char *format, va_list arguments);
-// How long the character is that begins here, in bytes; 0: it is none. Surrogates are characters in themselves: JSON may name them.
+// The length in bytes of the character that starts here; 0: it is not one. Surrogates count as characters: JSON may contain them.
 size_t windlass_character(const char *at, size_t length, bool *is_surrogate);
 
 // --- json_number.c ---
 
-// Whether two numbers, as JSON writes them, are the same.
+// Whether two JSON numbers are equal.
 bool windlass_number_equal(windlass_text one, windlass_text other);
 
 // --- arena.c ---
 
-// As `windlass_alloc`, with anything in it.
+// Like `windlass_alloc`, but uninitialised.
 void *windlass_alloc_raw(size_t length);
-// A piece made longer, which may move.
+// Extends a piece of memory, which may move.
 void *windlass_regrow(void *piece, size_t before, size_t after);
 void windlass_memory_clear(void);
-// Whether what is asked for from now on outlives a release, until the memory of the call is emptied; returns what was so before.
+// Sets whether memory allocated from now on outlives a release, until the memory of the call is emptied; returns the previous setting.
 bool windlass_memory_keep(bool keep);
 
 // --- runtime.c ---
 
-// Says why in the log, and ends the call.
+// Logs the reason, and ends the call.
 _Noreturn void windlass_trap(const char *why);
 void windlass_call_begin(void);
 void windlass_call_end(void);
 
 // --- errors.c ---
 
-// JSON of the host that cannot be read.
+// The error for JSON from the host that cannot be read.
 const windlass_error *windlass_error_of_json(const char *what, const windlass_json_error *error);
 
 // --- manifest.c ---
@@ -62,7 +62,7 @@ void windlass_plugin_customize(const windlass_request *request, windlass_related
 
 // --- The host, by the bindings (reconciler/host.c, composer/host.c) or by the host of unit tests (test_*.c) ---
 
-// An answer: the object, which may be none, or an error.
+// A result: the object, which may be missing, or an error.
 typedef struct windlass_host_answer {
     bool failed;
     windlass_text object;
@@ -90,15 +90,15 @@ void windlass_host_cache_get_many(const windlass_ref *targets, size_t count, con
 void windlass_host_cache_list(const windlass_cache_query *query, windlass_host_page *page);
 void windlass_host_live_get(const windlass_ref *target, const windlass_live_options *options, windlass_host_answer *answer);
 void windlass_host_live_list(const windlass_live_query *query, windlass_host_page *page);
-// The log is the answer's object.
+// The log is the object of the result.
 void windlass_host_live_log(const windlass_ref *pod, const windlass_log_query *query, windlass_host_answer *answer);
-// False: it failed.
+// Returns false if it failed.
 bool windlass_host_live_served(windlass_text api_version, windlass_text kind, windlass_served_kind *served, windlass_api_error *error);
 bool windlass_host_delete_collection(const windlass_collection *collection, const windlass_delete_options *options,
     windlass_deleted *deleted, windlass_api_error *error);
 void windlass_host_write(const windlass_operation *operation, windlass_text body, windlass_host_answer *answer);
 void windlass_host_batch(const windlass_operation *operations, const windlass_text *bodies, size_t count, windlass_host_answer *answers);
-// The number of errors, which are put into an array of the call.
+// The number of errors, which are put into an array in the memory of the call.
 size_t windlass_host_claim(windlass_text api_version, windlass_text kind, windlass_text selector, windlass_claimed *claimed, windlass_api_error **errors);
 windlass_triggers windlass_host_triggers(void);
 void windlass_host_emit(const windlass_event *event);

@@ -23,36 +23,36 @@ typedef enum windlass_json_type {
     WINDLASS_JSON_OBJECT
 } windlass_json_type;
 
-// A value. Read its fields, and change them by the functions.
+// A value. Read its fields directly, but change them with the functions.
 typedef struct windlass_json {
     windlass_json_type type;
     bool boolean;
-    // Of a string, its text; of a number, its digits.
+    // For a string, its text; for a number, its digits.
     windlass_text text;
-    // Of a member of an object, its name.
+    // For a member of an object, its name.
     windlass_text key;
-    // How many members or elements it has, and the first and the last of them.
+    // The number of members or elements, and the first and the last one.
     size_t count;
     struct windlass_json *first;
     struct windlass_json *last;
     // The next one in the same array or object.
     struct windlass_json *next;
-    // What it is part of.
+    // The object or array that contains it.
     struct windlass_json *parent;
 } windlass_json;
 
-// How deep arrays and objects may lie in each other.
+// How deep arrays and objects may nest.
 #define WINDLASS_JSON_DEPTH 1000
 
 // --- Reading and writing ---
 
-// Where a text is no JSON, and why.
+// The place where a text is not JSON, and the reason.
 typedef struct windlass_json_error {
     size_t offset;
     const char *message;
 } windlass_json_error;
 
-// NULL: it is no JSON, as `error` says unless it is NULL.
+// Returns NULL if the text is not JSON; `error`, unless it is NULL, gets the reason.
 windlass_json *windlass_json_parse(windlass_text text, windlass_json_error *error);
 windlass_text windlass_json_print(const windlass_json *value);
 
@@ -63,7 +63,7 @@ windlass_json *windlass_json_get(const windlass_json *object, const char *key);
 windlass_json *windlass_json_get_text(const windlass_json *object, windlass_text key);
 // An element of an array.
 windlass_json *windlass_json_element(const windlass_json *array, size_t index);
-// What is at a JSON pointer (RFC 6901), such as `/spec/containers/0/image`.
+// The value at a JSON pointer (RFC 6901), such as `/spec/containers/0/image`.
 windlass_json *windlass_json_at(const windlass_json *value, const char *pointer);
 
 // Walks the elements of an array or the members of an object.
@@ -73,32 +73,32 @@ windlass_json *windlass_json_at(const windlass_json *value, const char *pointer)
 static inline bool windlass_json_is(const windlass_json *value, windlass_json_type type) {
     return value != NULL && value->type == type;
 }
-// Whether there is nothing, or null.
+// Whether the value is missing or null.
 static inline bool windlass_json_is_null(const windlass_json *value) {
     return value == NULL || value->type == WINDLASS_JSON_NULL;
 }
 static inline bool windlass_json_is_true(const windlass_json *value) {
     return windlass_json_is(value, WINDLASS_JSON_BOOL) && value->boolean;
 }
-// The text of a string; none: it is no string.
+// The text of a string; none if it is not a string.
 static inline windlass_text windlass_json_text(const windlass_json *value) {
     return windlass_json_is(value, WINDLASS_JSON_STRING) ? value->text : WINDLASS_NONE;
 }
 static inline windlass_text windlass_json_text_at(const windlass_json *value, const char *pointer) {
     return windlass_json_text(windlass_json_at(value, pointer));
 }
-// False: it is no whole number, or too large.
+// Returns false if it is not a whole number, or too large.
 bool windlass_json_read_int(const windlass_json *value, int64_t *number);
 bool windlass_json_read_uint(const windlass_json *value, uint64_t *number);
 bool windlass_json_read_double(const windlass_json *value, double *number);
 // The whole number at a pointer, or `otherwise`.
 int64_t windlass_json_int_at(const windlass_json *value, const char *pointer, int64_t otherwise);
 
-// Whether two values mean the same: the order of members does not count, nor how a number is written.
+// Whether two values are equal: the order of members does not count, nor how a number is written.
 bool windlass_json_equal(const windlass_json *one, const windlass_json *other);
-// Whether an object has every wanted field with the wanted value. What the server and others added does not count, just as an
-// apply leaves it: of a list, each wanted element must be there, wherever it stands. Do not skip an apply by it: it does not see a
-// field that is no longer wanted, nor a missing owner. The host itself skips an apply that would change nothing.
+// Whether an object has every wanted field with the wanted value. Fields that the server or others have added do not count, just as an
+// apply leaves them. A list must contain each wanted element, at any position. Do not use it to decide whether to apply: it does not notice
+// a field that is no longer wanted, nor a missing owner. The host itself skips an apply that would change nothing.
 bool windlass_has_fields(const windlass_json *object, const windlass_json *wanted);
 
 // --- Making ---
@@ -107,15 +107,15 @@ windlass_json *windlass_null(void);
 windlass_json *windlass_bool(bool value);
 windlass_json *windlass_int(int64_t number);
 windlass_json *windlass_uint(uint64_t number);
-// What is not finite ends the call, as `windlass_panic` does: JSON has no such number.
+// A number that is not finite ends the call, like `windlass_panic`: JSON cannot represent it.
 windlass_json *windlass_double(double number);
-// A number by its digits; null: they are none.
+// A number from its digits; null if they are not a number.
 windlass_json *windlass_number(windlass_text digits);
 windlass_json *windlass_json_string(windlass_text text);
-// A string of a C string or of a text. No text becomes null.
+// A string from a C string or a text. A missing text becomes null.
 #define windlass_string(text) windlass_json_string(windlass_text(text))
 
-// A member of an object that is being made. One whose value is NULL is left out.
+// A member of an object that is being created. A member whose value is NULL is left out.
 typedef struct windlass_member {
     const char *key;
     windlass_json *value;
@@ -142,10 +142,10 @@ windlass_json *windlass_json_copy(const windlass_json *value);
 
 windlass_json *windlass_json_set(windlass_json *object, const char *key, windlass_json *value);
 windlass_json *windlass_json_set_text(windlass_json *object, windlass_text key, windlass_json *value);
-// Sets what is at a pointer, and makes the objects on the way; `-` behind an array's pointer adds to it.
+// Sets the value at a pointer, and creates the objects on the way; `-` after an array's pointer appends to it.
 windlass_json *windlass_json_set_at(windlass_json *value, const char *pointer, windlass_json *new_value);
 windlass_json *windlass_json_add(windlass_json *array, windlass_json *value);
-// Takes a value out of what it is part of.
+// Removes a value from its object or array.
 void windlass_json_remove(windlass_json *value);
 
 #endif

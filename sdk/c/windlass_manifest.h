@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Lists of these end with an empty one, which the macros put there.
+// Lists of these end with an empty element, which the macros add.
 #define WINDLASS_TEXTS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define WINDLASS_NUMBERS(...) \
     {.values = (const double[]){__VA_ARGS__}, .count = sizeof((const double[]){__VA_ARGS__}) / sizeof(double)}
@@ -30,7 +30,7 @@
 #define WINDLASS_PERMISSIONS(...) ((const windlass_permission[]){__VA_ARGS__, {0}})
 #define WINDLASS_METRICS(...) ((const windlass_metric *const[]){__VA_ARGS__, NULL})
 #define WINDLASS_HTTP_HOSTS(...) ((const windlass_http_access[]){__VA_ARGS__, {0}})
-// A JSON document as it stands: `WINDLASS_JSON({"type": "object"})`.
+// A JSON document, verbatim: `WINDLASS_JSON({"type": "object"})`.
 #define WINDLASS_JSON(...) #__VA_ARGS__
 
 // How much of an object the cache keeps.
@@ -38,33 +38,33 @@ typedef struct windlass_projection {
     enum { WINDLASS_PROJECTION_FULL, WINDLASS_PROJECTION_METADATA, WINDLASS_PROJECTION_FIELDS } type;
     const char *const *pointers;
 } windlass_projection;
-// What identifies the object, and its metadata.
+// The object's identity and its metadata.
 #define WINDLASS_KEEP_METADATA {.type = WINDLASS_PROJECTION_METADATA}
 // The metadata, and the values at JSON pointers. A segment `*` stands for each element of a list.
 #define WINDLASS_KEEP_FIELDS(...) {.type = WINDLASS_PROJECTION_FIELDS, .pointers = WINDLASS_TEXTS(__VA_ARGS__)}
 
-// Where references are that say namespace and name in two fields: JSON pointers, those of the fields below `base`.
+// Where to find references with the namespace and the name in two fields: JSON pointers, relative to `base`.
 typedef struct windlass_reference {
     // Such as `/spec/refs/*`, to each element of a list. NULL: the object itself is the reference.
     const char *base;
-    // NULL, or nothing there: the object's own namespace.
+    // NULL, or a missing field: the object's own namespace.
     const char *namespace_at;
     const char *name_at;
 } windlass_reference;
 
-// A way to find objects by a value in them, of which an index has one.
+// The value that an index contains.
 typedef struct windlass_index {
     const char *name;
     // By a text, or each element of a list of texts. With a `*`, as in `/spec/sources/*/name`, by all that it leads to.
     const char *pointer;
     // By a label.
     const char *label;
-    // By references: each as `namespace/name`.
+    // By references: each value is `namespace/name`.
     windlass_reference reference;
-    // By LabelSelectors, for WINDLASS_MAP_SELECTED_BY; an empty one selects everything. A list finds an object by labels that it
+    // By LabelSelectors, for WINDLASS_MAP_SELECTED_BY; an empty selector selects everything. A list finds an object by labels that it
     // selects, such as `app=web,tier=front`.
     const char *selector;
-    // The same by maps of labels, as a Service has one; an empty one selects nothing.
+    // The same for maps of labels, as in a Service; an empty one selects nothing.
     const char *selected_labels;
     // The same by texts, such as `app in (web,api)`; an empty one selects everything.
     const char *selector_text;
@@ -84,7 +84,7 @@ typedef struct windlass_index {
 // By each part of an annotation such as `a, b`, without the space around it: the separator is ",".
 #define WINDLASS_INDEX_ANNOTATION_LIST(index, key, separator) {.name = index, .annotation = key, .split = separator}
 
-// Which updates of an object count; of several, any. Objects that appear or go, and the beginning of a deletion, always do.
+// The updates of an object that count; with several, any of them. Creations, deletions, and the beginning of a deletion always count.
 typedef struct windlass_predicate {
     enum {
         WINDLASS_PREDICATE_UNSET,
@@ -96,28 +96,28 @@ typedef struct windlass_predicate {
         WINDLASS_PREDICATE_AND
     } type;
     const char *const *pointers;
-    // Those that it is made of.
+    // The inner predicates.
     const struct windlass_predicate *predicates;
 } windlass_predicate;
-// What is asked for, where the kind counts generations.
+// The desired state, if the kind has a generation.
 #define WINDLASS_WHEN_GENERATION {.type = WINDLASS_PREDICATE_GENERATION}
 #define WINDLASS_WHEN_LABELS {.type = WINDLASS_PREDICATE_LABELS}
 #define WINDLASS_WHEN_ANNOTATIONS {.type = WINDLASS_PREDICATE_ANNOTATIONS}
 // The values at JSON pointers. A segment `*` stands for each element of a list.
 #define WINDLASS_WHEN_FIELDS(...) {.type = WINDLASS_PREDICATE_FIELDS, .pointers = WINDLASS_TEXTS(__VA_ARGS__)}
-// Those that one other does not count: `WINDLASS_WHEN_NOT(WINDLASS_WHEN_LABELS)`.
+// Updates that the other predicate rejects: `WINDLASS_WHEN_NOT(WINDLASS_WHEN_LABELS)`.
 #define WINDLASS_WHEN_NOT(...) {.type = WINDLASS_PREDICATE_NOT, .predicates = WINDLASS_PREDICATES(__VA_ARGS__)}
-// Those that all of several others count.
+// Updates that all of the others accept.
 #define WINDLASS_WHEN_AND(...) {.type = WINDLASS_PREDICATE_AND, .predicates = WINDLASS_PREDICATES(__VA_ARGS__)}
 
-// How a composer's children of a kind change.
+// How a composer's children of a kind are updated.
 typedef enum windlass_update_strategy {
     WINDLASS_UPDATE_DEFAULT,
     // By applying, which is the default.
     WINDLASS_UPDATE_IN_PLACE,
-    // By deleting the child, and creating it anew when it has gone; what is metadata only is applied.
+    // By deleting the child, and creating it again once it is gone; a change of metadata alone is applied.
     WINDLASS_UPDATE_RECREATE,
-    // Not at all, until somebody else deletes it.
+    // Not at all, until someone else deletes the child.
     WINDLASS_UPDATE_ON_DELETE
 } windlass_update_strategy;
 
@@ -135,17 +135,17 @@ typedef struct windlass_watch {
     windlass_projection projection;
     const windlass_index *indexes;
     const windlass_predicate *predicates;
-    // For what a composer owns, and for nothing else.
+    // Only for kinds that a composer owns.
     windlass_update_strategy update_strategy;
     // A DNS label that no other watch of the controller has. Only WINDLASS_MAP_MAPPER and WINDLASS_MAP_CUSTOMIZE need it.
     const char *name;
-    // Whether neither the beginning of an object's deletion nor its end runs anybody. Not for a primary.
+    // Whether to ignore the deletion of an object and its beginning. Not for a primary.
     bool ignore_deletions;
-    // Whether even a write that would provably change nothing is sent, for webhooks that are to run at each.
+    // Whether to send even a write that would provably change nothing, for webhooks that must run at each write.
     bool without_no_op_skip;
 } windlass_watch;
 
-// How a changed object leads to the primaries that run.
+// How a changed object maps to the primaries that run.
 typedef struct windlass_mapping {
     enum {
         WINDLASS_MAPPING_UNSET,
@@ -173,12 +173,12 @@ typedef struct windlass_mapping {
 #define WINDLASS_MAP_LABEL(key) {.type = WINDLASS_MAPPING_LABEL, .value = key}
 #define WINDLASS_MAP_ANNOTATION(key) {.type = WINDLASS_MAPPING_ANNOTATION, .value = key}
 #define WINDLASS_MAP_FIELD(pointer) {.type = WINDLASS_MAPPING_FIELD, .value = pointer}
-// The primaries that references name, each of which says namespace and name in two fields.
+// The primaries that references name, with the namespace and the name in two fields.
 #define WINDLASS_MAP_REFERENCE(base_pointer, namespace_pointer, name_pointer) \
     {.type = WINDLASS_MAPPING_REFERENCE, .reference = {base_pointer, namespace_pointer, name_pointer}}
 // Every primary with a selector, in this index, that selects the object's labels.
 #define WINDLASS_MAP_SELECTED_BY(index) {.type = WINDLASS_MAPPING_SELECTED_BY, .value = index}
-// Every primary whose index holds the object's name, or its namespace and name.
+// Every primary whose index contains the object's name, or its namespace and name.
 #define WINDLASS_MAP_REFERENCED_BY(index) {.type = WINDLASS_MAPPING_REFERENCED_BY, .value = index}
 // The primary with the object's own name.
 #define WINDLASS_MAP_SAME_NAME {.type = WINDLASS_MAPPING_SAME_NAME}
@@ -191,7 +191,7 @@ typedef struct windlass_mapping {
 
 typedef struct windlass_mapped_watch {
     windlass_watch watch;
-    // Needed.
+    // Required.
     windlass_mapping mapping;
 } windlass_mapped_watch;
 
@@ -215,21 +215,21 @@ typedef struct windlass_options {
         uint32_t per_second;
         uint32_t burst;
     } backoff;
-    // How often every object runs again without a reason. Default: ten hours.
+    // How often every object runs again even if nothing changed. Default: ten hours.
     uint32_t resync_ms;
     // How long a call may take. Default: 30 seconds.
     uint32_t deadline_ms;
-    // Whether objects get the plugin's finalizer, so that the plugin can clean up before they go. It keeps an object that is being
+    // Whether objects get the plugin's finalizer, so that the plugin can clean up before they are deleted. It keeps an object that is being
     // deleted until a call with `deleting` has ended without failure and without asking for another.
     bool finalizer;
     // The controller does not write the status of its primaries: the manifest asks for no right to.
     bool without_status;
-    // What happens to an object whose own writes do not appear in the caches for too long. Default: probe.
+    // How to treat an object whose writes do not appear in the caches for too long. Default: probe.
     enum { WINDLASS_EXPECTATION_DEFAULT, WINDLASS_EXPECTATION_PROBE, WINDLASS_EXPECTATION_RUN } expectation_timeout;
 } windlass_options;
 #define WINDLASS_NO_RETRIES (-1)
 
-// One reconcile loop: a primary kind, and what else makes its objects run again.
+// One reconcile loop: a primary kind, and the other objects that make its objects run again.
 typedef struct windlass_controller {
     // A DNS label, unique in the plugin.
     const char *name;
@@ -241,7 +241,7 @@ typedef struct windlass_controller {
     windlass_options options;
 } windlass_controller;
 
-// Access to resources of the API, as a rule in a Kubernetes Role.
+// Rights to resources of the API, as in a rule of a Kubernetes Role.
 typedef struct windlass_permission {
     const char *const *api_groups;
     const char *const *resources;
@@ -256,19 +256,19 @@ typedef struct windlass_metric {
     enum { WINDLASS_COUNTER, WINDLASS_GAUGE, WINDLASS_HISTOGRAM } type;
     const char *help;
     const char *const *labels;
-    // A histogram's upper bounds, rising: `.buckets = WINDLASS_NUMBERS(1.5, 10)`.
+    // A histogram's upper bounds, ascending: `.buckets = WINDLASS_NUMBERS(1.5, 10)`.
     struct {
         const double *values;
         size_t count;
     } buckets;
 } windlass_metric;
 
-// An HTTP host that the plugin may ask.
+// An HTTP host that the plugin may call.
 typedef struct windlass_http_access {
     enum { WINDLASS_HTTPS, WINDLASS_HTTP } scheme;
     // `*` stands for one label, as in `*.example.com`.
     const char *host;
-    // 0: the scheme's own.
+    // 0: the scheme's default.
     uint16_t port;
     const char *const *methods;
 } windlass_http_access;
@@ -278,18 +278,18 @@ typedef struct windlass_manifest {
     const char *name;
     // By semver.org.
     const char *version;
-    // What the plugin is for, in a sentence.
+    // The plugin's purpose in a sentence.
     const char *description;
     const windlass_controller *controllers;
     // CustomResourceDefinitions, as JSON texts.
     const char *const *crds;
-    // Access beyond what the watches imply: to read what is watched, to change what is owned, and to write the status of primaries.
+    // Rights beyond those that the watches imply: to read watched objects, to change owned ones, and to write the status of primaries.
     const windlass_permission *permissions;
-    // Finalizers that are not the plugin's own and that it adds or removes; `*` for any.
+    // Finalizers other than the plugin's that it adds or removes; `*` for any.
     const char *const *finalizers;
     const windlass_metric *const *metrics;
     const windlass_http_access *http;
-    // Which configuration an operator may give, as the text of a JSON schema.
+    // The configuration that an operator may give, as the text of a JSON schema.
     const char *config_schema;
 } windlass_manifest;
 

@@ -11,7 +11,7 @@
 
 // --- A mapper: which primaries a change concerns ---
 
-// A change of one object of a watch. Both states count: a primary that the object concerned before must be told too.
+// A change of one object of a watch. Both states count: the change also concerns the primaries that the old state concerned.
 typedef struct windlass_change {
     // The controller's name in the manifest.
     windlass_text controller;
@@ -19,7 +19,7 @@ typedef struct windlass_change {
     windlass_text watch;
     // The state before. NULL: the object is new, or part of the watch's first list.
     windlass_json *old;
-    // The state now. NULL: the object has gone, and `old` is its last known state.
+    // The state now. NULL: the object was deleted, and `old` is its last known state.
     windlass_json *new;
 } windlass_change;
 
@@ -28,7 +28,7 @@ typedef struct windlass_target {
     // None for a cluster-scoped primary.
     windlass_text namespace;
     windlass_text name;
-    // None: the key counts.
+    // Empty: the key counts.
     windlass_text index;
     windlass_text value;
 } windlass_target;
@@ -41,14 +41,14 @@ typedef struct windlass_targets {
 
 // Adds the primary with this key, which need not exist.
 void windlass_map_primary(windlass_targets *targets, windlass_text namespace, windlass_text name);
-// Adds all primaries with this value in an index that the manifest declares for the primary, in whichever namespace. The value of an
-// index of selectors is labels, such as `app=web,tier=front`: it finds the selectors that they match.
+// Adds all primaries with this value in an index that the manifest declares for the primary, in any namespace. The value for an index of
+// selectors is labels, such as `app=web,tier=front`: they find the selectors that match them.
 void windlass_map_indexed(windlass_targets *targets, const char *index, windlass_text value);
 
 // After an error, which is logged, every primary runs at low priority.
 typedef void windlass_map(const windlass_change *change, windlass_targets *targets, windlass_failures *failures);
 
-// Gives a reconciler a mapper. At most once in a plugin, at file scope.
+// Adds a mapper to a reconciler. At most once in a plugin, at file scope.
 #define WINDLASS_MAPPER(function)                                                                                             \
     void windlass_plugin_map(const windlass_change *change, windlass_targets *targets, windlass_failures *failures);          \
     void windlass_plugin_map(const windlass_change *change, windlass_targets *targets, windlass_failures *failures) {         \
@@ -60,13 +60,13 @@ typedef void windlass_map(const windlass_change *change, windlass_targets *targe
 
 // --- A customizer: which objects are related to a parent ---
 
-// Objects of one watch: those that meet all of it.
+// Selects objects of one watch: those that meet all conditions.
 typedef struct windlass_related_rule {
     // The name of the watch in the manifest.
     const char *watch;
-    // None: in the parent's namespace or in none; for a cluster-scoped parent: anywhere.
+    // Empty: the parent's namespace or none; for a cluster-scoped parent: any namespace.
     windlass_text namespace;
-    // Their names; none: any. For a parent that names no object, make no rule.
+    // Their names; empty: any. Add no rule for a parent that names no object.
     const windlass_text *names;
     size_t name_count;
     // In Kubernetes' syntax, such as `app=web,tier in (front,back)`. None: any.
@@ -82,11 +82,11 @@ typedef struct windlass_related_rules {
 // Adds the objects of a rule.
 void windlass_relate(windlass_related_rules *rules, const windlass_related_rule *rule);
 
-// Asked before each composition, with the parent as the request's object. When one of the related objects changes, appears or goes, the
-// parent is composed again.
+// Called before each composition, with the parent as the request's object. When one of the related objects is created, changed or deleted,
+// the parent is composed again.
 typedef void windlass_customize(const windlass_request *request, windlass_related_rules *rules, windlass_failures *failures);
 
-// Gives a composer a customizer. At most once in a plugin, at file scope.
+// Adds a customizer to a composer. At most once in a plugin, at file scope.
 #define WINDLASS_CUSTOMIZER(function)                                                                                         \
     void windlass_plugin_customize(                                                                                           \
         const windlass_request *request, windlass_related_rules *rules, windlass_failures *failures);                         \

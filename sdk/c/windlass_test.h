@@ -37,34 +37,34 @@ void windlass_test_fail_check(const char *file, int line, const char *expression
     }                                                                                      \
     static void name(void)
 
-// Ends the test unless it is true.
+// Ends the test unless the condition is true.
 #define WINDLASS_CHECK(expression) \
     ((expression) ? (void)0 : windlass_test_fail_check(__FILE__, __LINE__, #expression, NULL))
-// Ends the test unless a text (or C string) is this C string, and shows what it is.
+// Ends the test unless a text (or C string) equals this C string, and shows the actual text.
 #define WINDLASS_CHECK_TEXT(text, expected) \
     windlass_test_check_text(__FILE__, __LINE__, #text, windlass_text(text), expected)
 void windlass_test_check_text(const char *file, int line, const char *expression, windlass_text text, const char *expected);
-// Runs something that is to end the call (`windlass_panic` and the like), and returns why it did; NULL: it did not.
+// Runs code that should end the call (by `windlass_panic`, for example), and returns the reason; NULL: the call did not end.
 const char *windlass_test_end_of(void (*run)(void));
 
 // --- Calls ---
 
-// What the last call came to.
+// The result of the last call.
 extern windlass_failures windlass_test_failures;
 
-// A JSON text, as a value; it ends the test if it is none.
+// A JSON text as a value; it ends the test if the text is not JSON.
 windlass_json *windlass_test_json(const char *text);
-// Calls the plugin with an object as its primary, given as JSON; NULL: it is gone.
+// Calls the plugin with an object as its primary, given as JSON; NULL: the primary was deleted.
 windlass_outcome windlass_test_reconcile(const char *object);
 // The same with any request.
 windlass_outcome windlass_test_reconcile_request(const windlass_request *request);
 // Composes for a parent, with the children and the related objects of two JSON arrays, which may be NULL.
 windlass_composition windlass_test_compose(const char *parent, const char *children, const char *related);
-// Asks the plugin's mapper about a change of an object in a watch of this name; NULL for a state that there is none of.
+// Calls the plugin's mapper for a change of an object in a watch of this name; a state that does not exist is NULL.
 windlass_targets windlass_test_map(const char *watch, const char *old, const char *new);
-// Asks the plugin's customizer which objects are related to a parent.
+// Calls the plugin's customizer for a parent.
 windlass_related_rules windlass_test_customize(const char *parent);
-// What `describe` answers.
+// The result of `describe`.
 windlass_json *windlass_test_describe(void);
 
 // --- The world ---
@@ -78,30 +78,30 @@ windlass_json *windlass_test_describe(void);
 // another field validation keeps it. A composition that does not fit ends the call. Not checked are pattern, format, allOf and its
 // like, list types, and rules in CEL. A file without definitions, or with YAML that this host does not know, ends the call.
 void windlass_test_define(const char *path);
-// The same by a text.
+// The same from a text.
 void windlass_test_define_text(const char *yaml);
-// Puts an object into the world, as the server has it and as the caches show it. It gets its defaults.
+// Adds an object to the server and the caches. It gets its defaults.
 windlass_json *windlass_test_put(const char *object);
 // An object of the world, or NULL; the namespace may be NULL.
 windlass_json *windlass_test_object(const char *api_version, const char *kind, const char *namespace, const char *name);
-// The next request with this verb (get, list, create, update, apply, patch, delete, deletecollection, claim, served) about this kind
-// fails so.
+// Makes the next request with this verb (get, list, create, update, apply, patch, delete, deletecollection, claim, served) for this kind
+// fail with this error.
 void windlass_test_fail_next(const char *verb, const char *kind, windlass_reason reason);
 void windlass_test_set_now(windlass_instant now);
 void windlass_test_set_config(const char *config);
-// Adds to what `windlass_triggers_list` returns, in every call of the test: nothing, unless the test adds some.
+// Adds to the result of `windlass_triggers_list` in every call of the test, which is empty otherwise.
 void windlass_test_add_trigger(const windlass_trigger *trigger);
-// What the next JSON or strategic merge patch of this kind makes of its object, as JSON: this host cannot apply these two itself, and
-// ends the call if the test has not said it.
+// Sets the result of the next JSON or strategic merge patch of this kind, as JSON: this host cannot apply these two itself, and ends the
+// call if the test has not set it.
 void windlass_test_answer_patch(const char *kind, const char *object);
-// The log of a Pod, whatever its container. Without one it is not found.
+// Sets the log of a Pod, for all its containers. Without it, the log is not found.
 void windlass_test_set_log(const char *namespace, const char *name, const char *log);
-// The API server does not have this kind. All others it has, as far as windlass_live_served tells.
+// Removes this kind from the API server. According to windlass_live_served, it serves all others.
 void windlass_test_unserve(const char *api_version, const char *kind);
-// The answer to creates of objects of this kind without a name, such as a SubjectAccessReview, of which nothing is stored. Without one
-// it is what was sent.
+// Sets the response to creates of objects of this kind without a name, such as a SubjectAccessReview, which are not stored. Without it, the
+// response is the object sent.
 void windlass_test_answer_create(const char *kind, const char *object);
-// The next HTTP request is answered so.
+// Sets the response to the next HTTP request.
 void windlass_test_answer_http(uint16_t status, const char *body);
 
 // --- The record ---
@@ -115,7 +115,7 @@ typedef struct windlass_test_write {
     windlass_write_options options;
     windlass_patch_type patch_type;
     windlass_delete_options delete_options;
-    // Of a collection; its target has no name.
+    // For a collection; its target has no name.
     windlass_text label_selector;
 } windlass_test_write;
 
@@ -135,9 +135,9 @@ typedef struct windlass_test_metric {
     size_t label_count;
 } windlass_test_metric;
 
-// All so far, those that failed included.
+// The number of all writes so far, including failed ones.
 size_t windlass_test_write_count(void);
-// It ends the test if there is none of that number; so do the others.
+// Ends the test if there is none with that number; the other functions do the same.
 const windlass_test_write *windlass_test_write_at(size_t index);
 size_t windlass_test_event_count(void);
 const windlass_event *windlass_test_event_at(size_t index);
@@ -145,7 +145,7 @@ size_t windlass_test_line_count(void);
 const windlass_test_line *windlass_test_line_at(size_t index);
 size_t windlass_test_metric_count(void);
 const windlass_test_metric *windlass_test_metric_at(size_t index);
-// How many reads there were, of caches and live.
+// The number of reads, of caches and live.
 size_t windlass_test_read_count(void);
 size_t windlass_test_http_count(void);
 const windlass_http_request *windlass_test_http_at(size_t index);

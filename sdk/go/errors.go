@@ -7,8 +7,8 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// APIError is a failed request to the API, or to the host's cache of it. Returned from a reconcile, wrapped or joined
-// or not, it tells the host by its Reason how to retry.
+// APIError is a failed request to the API server, or to the host's cache. When a reconcile returns it, wrapped or
+// joined or not, the host decides by its Reason how to retry.
 type APIError = host.APIError
 
 // Reason is the class of an APIError.
@@ -35,22 +35,22 @@ const (
 	Other                = host.Other
 )
 
-// Is says whether err is, wraps or joins an APIError of this class.
+// Is reports whether err is, wraps or joins an APIError of this class.
 func Is(err error, reason Reason) bool {
 	var api *APIError
 	return errors.As(err, &api) && api.Reason == reason
 }
 
-// IsNotFound says whether the object, its kind or its namespace does not exist.
+// IsNotFound reports whether the object, its kind or its namespace does not exist.
 func IsNotFound(err error) bool { return Is(err, NotFound) }
 
-// IsConflict says whether another writer was faster: the retry sees a newer state.
+// IsConflict reports whether another writer was faster: the retry sees a newer state.
 func IsConflict(err error) bool { return Is(err, Conflict) }
 
-// IsAlreadyExists says whether the name of the object to create is taken.
+// IsAlreadyExists reports whether the name of the object to create is taken.
 func IsAlreadyExists(err error) bool { return Is(err, AlreadyExists) }
 
-// Terminal marks an error as not worth another attempt until something changes. Nil stays nil.
+// Terminal marks an error that is not retried until something changes. Nil stays nil.
 func Terminal(cause error) error {
 	if cause == nil {
 		return nil
@@ -58,7 +58,7 @@ func Terminal(cause error) error {
 	return &host.Marked{Cause: cause, Terminal: true}
 }
 
-// IsTerminal says whether err is, wraps or joins an error that Terminal has marked, or a malformed HTTP request.
+// IsTerminal reports whether err is, wraps or joins an error that Terminal has marked, or a malformed HTTP request.
 func IsTerminal(err error) bool {
 	for _, failure := range host.Failures(err) {
 		if failure.Terminal {
@@ -68,8 +68,8 @@ func IsTerminal(err error) bool {
 	return false
 }
 
-// RetryAfter marks an error as worth another attempt, but not before so long has passed. The backoff may be longer, and at
-// most ten minutes count. Nil stays nil.
+// RetryAfter marks an error that is retried after this time, or after the backoff if that is longer. The time is
+// limited to ten minutes. Nil stays nil.
 func RetryAfter(cause error, after time.Duration) error {
 	if cause == nil {
 		return nil
@@ -77,7 +77,8 @@ func RetryAfter(cause error, after time.Duration) error {
 	return &host.Marked{Cause: cause, RetryAfter: after}
 }
 
-// Delay is the longest time that RetryAfter has given to err, or to an error that it wraps or joins; zero: none.
+// Delay is the longest time that RetryAfter has set for err, or for an error that it wraps or joins; zero if there is
+// none.
 func Delay(err error) (delay time.Duration) {
 	for _, failure := range host.Failures(err) {
 		delay = max(delay, failure.RetryAfter)

@@ -6,21 +6,22 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// Object is an object of any kind, as JSON has it. Decoded by this SDK, its whole numbers are int64 (uint64 if they are larger)
-// and all others float64.
+// Object is an object of any kind, as JSON. When this SDK decodes it, whole numbers become int64 (uint64 if they are
+// larger) and all others float64.
 type Object = map[string]any
 
 // Metadata is the part of an object that all kinds share, as far as most plugins need it. A plugin that needs more
-// embeds it in a struct of its own, say with OwnerReferences: a type that is not read costs a fresh instance no time.
+// embeds it in its own struct, for example with OwnerReferences: fields that are not decoded cost a new instance no
+// time.
 type Metadata struct {
 	Name string `json:"name,omitempty"`
 	// Namespace is empty for a cluster-scoped object.
 	Namespace string `json:"namespace,omitempty"`
-	// UID is the incarnation of the name.
+	// UID identifies the object, as opposed to a later one of the same name.
 	UID string `json:"uid,omitempty"`
 	// ResourceVersion is the version, an opaque text.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Generation counts the changes of the desired state, where the kind has a generation.
+	// Generation counts the changes of the desired state, if the kind has a generation.
 	Generation        int64             `json:"generation,omitempty"`
 	Labels            map[string]string `json:"labels,omitempty"`
 	Annotations       map[string]string `json:"annotations,omitempty"`
@@ -35,7 +36,7 @@ func (metadata Metadata) Beside(apiVersion, kind string) Ref {
 	return Ref{APIVersion: apiVersion, Kind: kind, Namespace: metadata.Namespace, Name: metadata.Name}
 }
 
-// OwnerReference names an owner of an object, in its metadata.ownerReferences. Function owners.Reference makes one;
+// OwnerReference names an owner of an object, in its metadata.ownerReferences. Function owners.Reference creates one;
 // with writes.Owned the host does.
 type OwnerReference struct {
 	APIVersion string `json:"apiVersion"`
@@ -47,16 +48,16 @@ type OwnerReference struct {
 	BlockOwnerDeletion bool `json:"blockOwnerDeletion,omitempty"`
 }
 
-// Decode reads a JSON document into a value, with exact whole numbers: where the type leaves the choice, they become int64, or
-// uint64 if they are larger.
+// Decode decodes a JSON document into a value, with exact whole numbers: if the type does not say otherwise, they
+// become int64, or uint64 if they are larger.
 func Decode(document []byte, into any) error { return host.Decode(string(document), into) }
 
-// HasFields says whether an object has every wanted field with the wanted value. Additions by the server and others do
-// not count, just as an apply leaves them. Of a list, each wanted element must be present, at any position. Both may be
-// anything that JSON can hold.
+// HasFields reports whether an object has every wanted field with the wanted value. Fields that the server or others
+// have added do not count, just as an apply leaves them. A list must contain each wanted element, at any position. Both
+// may be anything that JSON can represent.
 //
-// Do not skip an apply by it: it does not see a field that is no longer wanted, nor a missing owner. The host itself skips
-// an apply that would change nothing.
+// Do not use it to decide whether to apply: it does not notice a field that is no longer wanted, nor a missing owner.
+// The host itself skips an apply that would change nothing.
 func HasFields(object, wanted any) bool {
 	switch wanted := wanted.(type) {
 	case map[string]any:
@@ -108,7 +109,7 @@ func holdsAll(elements, wanted []any) bool {
 	return true
 }
 
-// plainly is a value as Decode would have made it. A value that cannot be JSON is equal to nothing.
+// plainly converts a value to the form that Decode creates. A value that cannot be JSON equals nothing.
 func plainly(value any) any {
 	switch value := value.(type) {
 	case map[string]any, []any, string, bool, nil, int64, uint64, float64:

@@ -34,7 +34,7 @@ func TestTheTestsOfTheTemplatesPass(t *testing.T) {
 	}
 }
 
-// filled is a template as a folder, with this SDK beside it.
+// filled writes a template as a folder, with this SDK beside it.
 func filled(t *testing.T, template, sdk string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -63,7 +63,7 @@ func filled(t *testing.T, template, sdk string) string {
 		}
 		write(filepath.Join(template, file.Name()), name)
 	}
-	// What folders of all languages have.
+	// Files that the folders of all languages have.
 	write("../../host/author/src/new/common/crd.yaml", "crd.yaml")
 	return folder
 }

@@ -30,7 +30,7 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// Request is the object that a call is about, with its circumstances.
+// Request is the object that a call is about, and the context of the call.
 type Request struct {
 	// Controller is the controller's name in the manifest.
 	Controller string
@@ -38,21 +38,22 @@ type Request struct {
 	Namespace string
 	// Name is the primary's.
 	Name string
-	// UID is the last known one, also of a primary that has gone; empty: the host has never seen it.
+	// UID is the last known UID, even if the primary is gone; empty if the host has never seen it.
 	UID string
-	// Deleting says that the primary is being deleted and waits for its finalizers.
+	// Deleting is true if the primary is being deleted and waits for its finalizers.
 	Deleting bool
 	// Attempt counts the retries of this key since its last success.
 	Attempt int
-	// TraceID is the trace that logs, spans and API requests of this call belong to.
+	// TraceID is the trace of this call's logs, spans and API requests.
 	TraceID string
 	// Raw is the primary's JSON, as cached when the call began. Empty: it is not in the watch's scope, usually because it
-	// is gone.
+	// was deleted.
 	Raw json.RawMessage
 }
 
-// Object decodes the primary into value, a pointer to a struct or a map. False: it is not in the watch's scope, usually
-// because it is gone. An object that does not fit is a Terminal error: only a change of the object can fix it.
+// Object decodes the primary into value, a pointer to a struct or a map. It returns false if the primary is not in the
+// watch's scope, usually because it was deleted. An object that does not fit is a Terminal error: only a change of the
+// object can fix it.
 func (request Request) Object(value any) (bool, error) {
 	if len(request.Raw) == 0 {
 		return false, nil
@@ -60,12 +61,12 @@ func (request Request) Object(value any) (bool, error) {
 	return true, host.Expect("the primary", string(request.Raw), value)
 }
 
-// Outcome is the end of a reconcile that has not failed. The zero value is Done.
+// Outcome is the result of a reconcile without a failure. The zero value is Done.
 type Outcome struct {
 	again time.Duration
 }
 
-// Done says that nothing is left to do until something changes.
+// Done means that nothing is left to do until something changes.
 var Done = Outcome{}
 
 // RequeueAfter asks for another call after a time; this is not a failure. The time is at least a millisecond and at
@@ -79,7 +80,7 @@ const longest = (1<<31 - 1) * time.Millisecond
 // After is the time given to RequeueAfter; zero: none.
 func (outcome Outcome) After() time.Duration { return outcome.again }
 
-// Ref names one object. With a UID it is that incarnation of the name only.
+// Ref names one object. With a UID it does not match a later object of the same name.
 type Ref = host.Ref
 
 // Kind names a kind of object, as in a manifest: "apps/v1" and "Deployment".

@@ -1,4 +1,5 @@
-//! A running host as its operator sees it: `/healthz`, `/readyz`, `/metrics`, `/plugins`, and a trace through the log.
+//! A running host as its operator sees it: `/healthz`, `/readyz`, `/metrics`, `/plugins`, and one trace ID in all log
+//! lines of a call.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -23,7 +24,7 @@ pub(crate) async fn watched(server: &Server, plugins: &Path, more: &[&str]) -> a
     watched_at(server.kubeconfig(), server.objects().namespace(), plugins, more).await
 }
 
-/// The same for a host with a kubeconfig of its own.
+/// The same, for a host with the given kubeconfig.
 pub(crate) async fn watched_at(
     kubeconfig: &Path,
     namespace: &str,
@@ -65,14 +66,14 @@ async fn an_operator_sees_what_a_host_does_and_waits_for() -> anyhow::Result<()>
     std::fs::write(plugins.path().join("broken.wasm"), b"no component")?;
     let (host, address) = watched(&server, plugins.path(), &[]).await?;
     assert_eq!(get(address, "/healthz").await?.0, 200);
-    // The plugin's kind is not there: that is told, and is no reason to take the host out of service.
+    // The plugin's kind does not exist: the host reports this, and stays ready.
     until("the host is ready", || async {
         let (status, why) = get(address, "/readyz").await?;
         anyhow::ensure!(status == 200, "{why}");
         Ok(())
     })
     .await?;
-    // It is ready while it waits for its turn, too, and looks for the kind after that.
+    // The host is ready while the plugin waits for its lease, too; it looks for the kind after that.
     let webapp = until("its plugin waits for the kind", || async {
         let webapp = plugin(address, "webapp").await?;
         let states = (&webapp["state"], &webapp["controllers"][0]["state"]);
@@ -120,7 +121,7 @@ async fn an_operator_sees_what_a_host_does_and_waits_for() -> anyhow::Result<()>
     Ok(())
 }
 
-/// Answers every request with its path.
+/// A server that answers every request with its path.
 async fn echo() -> anyhow::Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let port = listener.local_addr()?.port();
@@ -149,7 +150,7 @@ async fn a_plugins_metrics_and_denials_are_shown_under_its_name() -> anyhow::Res
         "metadata": {"name": "visitor", "labels": {"chameleon": "true"}},
     });
     server.objects().apply(&visitor).await?;
-    // Loopback is nobody's, whatever a manifest says; only an operator's policy opens it.
+    // Loopback is closed whatever a manifest asks for; only an operator's policy opens it.
     let refused = host.says("chameleon got nothing").await?;
     assert!(refused.contains("loopback") && refused.contains("addresses: ["), "{refused}");
     shows(
@@ -170,7 +171,7 @@ async fn a_plugins_metrics_and_denials_are_shown_under_its_name() -> anyhow::Res
     Ok(())
 }
 
-/// A plugin reaches hosts outside of the cluster where its operator allows it, and only there.
+/// A plugin reaches hosts outside the cluster only where its operator allows it.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_policy_that_names_addresses_opens_those_that_are_closed_to_all() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
@@ -199,7 +200,7 @@ async fn only_a_policy_that_names_addresses_opens_those_that_are_closed_to_all()
     let refused = host.says("chameleon got nothing").await?;
     assert!(refused.contains("loopback") && refused.contains("its policy"), "{refused}");
     policy(", addresses: [127.0.0.0/8]")?;
-    // Nobody has to touch the object: a refused key runs again when its grants change.
+    // Nobody has to touch the object: a denied key runs again when its grants change.
     host.says("chameleon got 200: /closed").await?;
     server.objects().apply(&visitor("second", "/open")).await?;
     host.says("chameleon got 200: /open").await?;
@@ -207,13 +208,13 @@ async fn only_a_policy_that_names_addresses_opens_those_that_are_closed_to_all()
     Ok(())
 }
 
-/// Runs `windlass` with `words` against the host at `address`.
+/// Runs `windlass` with the arguments `words` against the host at `address`.
 async fn asked(address: SocketAddr, words: &[&str]) -> anyhow::Result<Output> {
     let mut windlass = tokio::process::Command::new(paths::windlass()?);
     Ok(windlass.args(words).args(["--admin-address", &address.to_string()]).output().await?)
 }
 
-/// Everything that it says, if it ends with `code`.
+/// The whole output of a command, which must end with `code`.
 pub(crate) async fn says(address: SocketAddr, words: &[&str], code: i32) -> anyhow::Result<String> {
     let Output { status, stdout, stderr } = asked(address, words).await?;
     let said = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
@@ -239,7 +240,7 @@ async fn a_key_that_fails_says_why_at_the_admin_address_and_on_the_command_line(
         Ok(())
     })
     .await?;
-    // It is tried again for minutes, and waits in between.
+    // It is retried for minutes, with waits in between.
     let key = format!("{}/stuck", server.objects().namespace());
     let story = until("the key waits for its next attempt", || async {
         let story = says(address, &["keys", "chameleon", &key], 0).await?;
@@ -283,7 +284,8 @@ async fn a_key_that_fails_says_why_at_the_admin_address_and_on_the_command_line(
     Ok(())
 }
 
-/// Every line that a call caused has its trace: the guest's own, the host's, the audit's. And so have its requests.
+/// Every line that a call causes has its trace ID: the guest's own lines, the host's and the audit log's. Its requests
+/// have it too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trace_leads_through_every_line_of_a_call() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
@@ -309,7 +311,7 @@ async fn a_trace_leads_through_every_line_of_a_call() -> anyhow::Result<()> {
         Ok(())
     })
     .await?;
-    // Events of many calls are sent together, later: their lines have the host's role, and no trace.
+    // Events of many calls are sent together later: their lines name the role of the host, and have no trace ID.
     for line in lines().into_iter().filter(|line| line["role"].is_null()) {
         let target = line["target"].as_str().unwrap_or_default();
         if matches!(target, "windlass::plugin" | "windlass::audit" | "windlass::dispatch")
@@ -336,7 +338,7 @@ async fn a_plugin_waiting_for_its_configuration_says_so_and_the_host_is_ready() 
     .await?;
     let controller = until("it waits", || async {
         let controller = plugin(address, "chameleon").await?["controllers"][0].clone();
-        // It waits for its lease first: the replica is ready, and another one may run the plugin.
+        // The plugin waits for its lease first: the replica is ready, and another replica may run the plugin.
         if controller["state"] == "waiting" { Ok(controller) } else { Err(anyhow::anyhow!("{controller}")) }
     })
     .await?;

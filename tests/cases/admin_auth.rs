@@ -1,4 +1,4 @@
-//! The admin address as those see it who need a token: `windlass status` against either API server.
+//! The admin address with token authentication: `windlass status` against either API server.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,7 +15,7 @@ use windlass_tests::wait::until;
 use crate::admin::watched;
 use crate::webapp::plugin_directory;
 
-/// Somebody who asks, and how.
+/// A client, and the arguments that it passes.
 struct Asker<'a> {
     address: SocketAddr,
     token: &'a Path,
@@ -23,12 +23,12 @@ struct Asker<'a> {
 }
 
 impl Asker<'_> {
-    /// The exit code of `windlass status`, and what it says.
+    /// The exit code and the output of `windlass status`.
     async fn status(&self, scheme: &str) -> anyhow::Result<(Option<i32>, String)> {
         self.windlass(&["status"], scheme).await
     }
 
-    /// The exit code of `windlass WORDS`, and what it says.
+    /// The exit code and the output of `windlass WORDS`.
     async fn windlass(&self, words: &[&str], scheme: &str) -> anyhow::Result<(Option<i32>, String)> {
         let mut windlass = tokio::process::Command::new(paths::windlass()?);
         windlass.args(words).arg("--admin-address").arg(format!("{scheme}{}", self.address));
@@ -39,7 +39,7 @@ impl Asker<'_> {
     }
 }
 
-/// Makes an account and writes a token of it to `file`.
+/// Creates a service account and writes a token of it to `file`.
 pub(crate) async fn account(server: &Server, name: &str, file: &Path) -> anyhow::Result<()> {
     let objects = server.objects();
     objects.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})).await?;
@@ -48,7 +48,7 @@ pub(crate) async fn account(server: &Server, name: &str, file: &Path) -> anyhow:
     Ok(std::fs::write(file, asked.status.and_then(|it| it.token).context("there is a token")?)?)
 }
 
-/// A role of the cluster that lets `account` get the plugins, or with the verb `post` resume them, and no more.
+/// Creates a cluster role that only lets `account` get the plugins, or resume them with the verb `post`.
 fn may(server: &Server, verb: &str, account: &str) -> [Value; 2] {
     let namespace = server.objects().namespace();
     let name = format!("{namespace}-{account}-{verb}");
@@ -87,7 +87,7 @@ async fn a_token_shows_what_its_account_may_see(server: Server) -> anyhow::Resul
     for object in may(&server, "get", "viewer") {
         server.objects().apply(&object).await?;
     }
-    // The refusal is remembered for ten seconds.
+    // The host caches the denial for ten seconds.
     until("the viewer sees the plugins", || async {
         let (code, said) = asks(&viewer).status("https://").await?;
         ensure!(code == Some(0) && said.contains("webapp "), "{code:?}: {said}");
@@ -96,7 +96,7 @@ async fn a_token_shows_what_its_account_may_see(server: Server) -> anyhow::Resul
     .await?;
     let (code, said) = asks(&stranger).status("https://").await?;
     ensure!(code == Some(2) && said.contains(":stranger may not get /plugins"), "{code:?}: {said}");
-    // Who may look may not resume, until a role says so.
+    // A user who may get plugins may not resume them until a role allows it.
     let (code, said) = asks(&viewer).windlass(&["resume", "webapp"], "https://").await?;
     ensure!(code == Some(2) && said.contains(":viewer may not post /plugins/webapp/resume"), "{code:?}: {said}");
     for object in may(&server, "post", "viewer") {
@@ -110,7 +110,7 @@ async fn a_token_shows_what_its_account_may_see(server: Server) -> anyhow::Resul
     .await?;
     let (code, said) = asks(&wrong).status("https://").await?;
     ensure!(code == Some(2) && said.contains("401") && said.contains("--token-file"), "{code:?}: {said}");
-    // What does not fit is said on both sides.
+    // The client and the host both report settings that do not match.
     let (code, said) = asks(&viewer).status("http://").await?;
     ensure!(code == Some(2) && said.contains("400") && said.contains("https://"), "{code:?}: {said}");
     let trusting = Asker { address, token: &viewer, trust: &[] };

@@ -1,4 +1,4 @@
-//! `windlass apiserver`, and the flags of the embedded API server that `windlass dev` has too.
+//! `windlass apiserver`, and the flags of the embedded API server that it shares with `windlass dev`.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -24,12 +24,12 @@ const NO_DEPLOYMENTS: &str = "apiVersion: windlass.dev/v1alpha1\nkind: Reactors\
 /// A running `windlass apiserver`, which is killed when dropped.
 struct Served {
     process: Child,
-    /// The line by which it says that it is ready.
+    /// The line that says that the server is ready.
     ready: String,
 }
 
 impl Served {
-    /// Starts it in `folder`, with what its users' programs wait for.
+    /// Starts the server in `folder` and waits until it is ready.
     async fn start(folder: &Path, more: &[&str]) -> anyhow::Result<Self> {
         let mut process = Command::new(paths::windlass()?)
             .args(["apiserver", "--kubeconfig-out", "made/kubeconfig", "--port-file", "port"])
@@ -101,7 +101,7 @@ const CAKES: &str = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDe
     ---\napiVersion: shop.test/v1\nkind: Cake\nmetadata: {name: one}\n\
     ---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: after}\n";
 
-/// kubectl finds out by OpenAPI v2, in protobuf, whether a kind that has no version 3 document can be validated.
+/// kubectl asks OpenAPI v2, in protobuf, whether a kind without a version 3 document can be validated.
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_names_kinds_that_are_not_served_and_applies_the_rest() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;

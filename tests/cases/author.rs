@@ -1,7 +1,7 @@
-//! An author's way: a new folder, a build, and a plugin that is changed while it runs.
+//! An author's workflow: a new folder, a build, and changes to the plugin while it runs.
 //!
-//! Rust plugins are built in a target directory of their own beside the host's, which the next run finds: the SDK takes
-//! most of the time.
+//! Rust plugins are built in their own target directory beside the host's, which the next run reuses: compiling the SDK
+//! takes most of the time.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use windlass_tests::objects::Objects;
 use windlass_tests::wait::until_within;
 use windlass_tests::{busy, paths, server};
 
-/// How long the build of a plugin may take beside other tests: Rust builds wait for each other.
+/// The time limit for building a plugin beside other tests: Rust builds wait for each other.
 pub(crate) const BUILD_TIMEOUT: Duration = Duration::from_mins(8);
 
-/// Cargo's settings for an author's build: all that it needs was fetched for the workspace, and the plugin need not be
+/// Cargo's settings for an author's build: all crates are fetched already for the workspace, and the plugin need not be
 /// small.
 pub(crate) fn for_cargo() -> anyhow::Result<Vec<(&'static str, PathBuf)>> {
     let target = paths::windlass()?.with_file_name("author");
@@ -65,7 +65,7 @@ async fn a_new_rust_plugin_runs_and_its_authors_changes_take_over() -> anyhow::R
     let again = windlass(&new).await?;
     ensure!(again.status.code() == Some(2) && texts(&again).1.contains("not empty"), "{:?}", texts(&again));
 
-    // The versions that were fetched for the workspace, and the compiler that has a standard library for plugins.
+    // The versions fetched for the workspace, and the toolchain that has a standard library for plugins.
     for file in ["Cargo.lock", "rust-toolchain.toml"] {
         std::fs::copy(paths::root().join(file), folder.join(file))?;
     }
@@ -84,7 +84,7 @@ async fn a_new_rust_plugin_runs_and_its_authors_changes_take_over() -> anyhow::R
     edit(&source, r#""message": object.spec.message"#, r#""message": object.spec.message.to_uppercase()"#)?;
     message(&objects, "HELLO, WORLD").await.with_context(|| host.log())?;
 
-    // A panic is told by the names of the author's functions, and then counted.
+    // A panic is reported with the names of the author's functions, and then only counted.
     edit(&source, "/// The ConfigMap that an object asks for.\nfn", "#[inline(never)]\nfn")?;
     edit(&source, "    json!({\n", "    assert_ne!(object.spec.message, \"panic\");\n    json!({\n")?;
     edit(&folder.join("sample.yaml"), "Hello, world", "panic")?;
@@ -92,7 +92,7 @@ async fn a_new_rust_plugin_runs_and_its_authors_changes_take_over() -> anyhow::R
     host.says_within(BUILD_TIMEOUT, &["the same again, "]).await?;
     edit(&folder.join("sample.yaml"), "panic", "Hello, world")?;
 
-    // What does not compile leaves what runs.
+    // A build that fails leaves the running plugin in place.
     edit(&source, "fn config_map(", "fn config map(")?;
     host.says_within(BUILD_TIMEOUT, &["the build failed: fix it and save; the previous build goes on"]).await?;
     edit(&folder.join("sample.yaml"), "Hello, world", "Still here")?;
@@ -104,7 +104,7 @@ async fn a_new_rust_plugin_runs_and_its_authors_changes_take_over() -> anyhow::R
     Ok(())
 }
 
-/// Waits until the `ConfigMap` of the plugin says this, which may have to be built first.
+/// Waits until the plugin's `ConfigMap` says this, which may need a build first.
 pub(crate) async fn message(objects: &Objects, text: &str) -> anyhow::Result<()> {
     until_within(BUILD_TIMEOUT, &format!("the ConfigMap says {text:?}"), || async {
         let found = objects.get("ConfigMap", "hello").await?.context("it is not there")?;
@@ -114,7 +114,7 @@ pub(crate) async fn message(objects: &Objects, text: &str) -> anyhow::Result<()>
     .await
 }
 
-/// A folder whose own command "builds" this component.
+/// A folder whose build command only copies this component.
 fn folder_of(name: &str, component: &[u8]) -> anyhow::Result<tempfile::TempDir> {
     let folder = tempfile::tempdir()?;
     std::fs::write(folder.path().join("source"), component)?;

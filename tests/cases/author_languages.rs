@@ -1,4 +1,4 @@
-//! An author's way in each language, for both kinds of plugins: a new folder, its own tests as its README runs them,
+//! The author's workflow in each language, for both kinds of plugins: a new folder, its tests as its README runs them,
 //! the running plugin, a change that takes over, and a mistake that is reported.
 
 use std::path::{Path, PathBuf};
@@ -12,16 +12,17 @@ use windlass_tests::{busy, paths, server};
 
 use crate::author::{BUILD_TIMEOUT, edit, for_cargo, message, texts};
 
-/// A language, as its templates speak it.
+/// A language, with what the test needs to know about its templates.
 struct Language {
     name: &'static str,
     /// The command that runs the tests of a new folder.
     tests: &'static str,
-    /// The plugin.
+    /// The file of the built plugin.
     source: &'static str,
-    /// The source text of the message, in a reconciler and in a composer, and its replacement, `changed`.
+    /// The text of the message in the source, for a reconciler and for a composer, and the text `changed` that replaces
+    /// it.
     edit: [(&'static str, &'static str); 2],
-    /// Text for the source's end that fails with `on purpose` before or while the manifest is asked for.
+    /// Source to append that makes the plugin fail with `on purpose`, before or while it is asked for its manifest.
     mistake: &'static str,
 }
 
@@ -106,7 +107,7 @@ async fn a_new_plugin_in_starlark_is_built_runs_and_changes() -> anyhow::Result<
     both(&STARLARK).await
 }
 
-/// The story of a reconciler in Rust, with more of its author's mistakes, is in `author`.
+/// `author` tests a reconciler in Rust, with more of the author's mistakes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_composing_plugin_in_rust_is_tested_runs_and_changes() -> anyhow::Result<()> {
     let folder = Folder::new(&RUST, true).await?;
@@ -124,7 +125,7 @@ async fn both(language: &'static Language) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A plugin's folder, as its author has it.
+/// A plugin's folder, as the author sees it.
 struct Folder {
     language: &'static Language,
     composes: bool,
@@ -136,7 +137,7 @@ impl Folder {
     async fn new(language: &'static Language, composes: bool) -> anyhow::Result<Self> {
         let mut environment = for_cargo()?;
         environment.push(("PATH", paths::languages()?.into()));
-        // All that is needed was fetched before.
+        // All packages are fetched already.
         environment.push(("GOPROXY", "off".into()));
         environment.push(("WINDLASS_CACHE_DIR", paths::cache()?));
         environment.push(("WINDLASS", paths::windlass()?));
@@ -150,7 +151,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// It differs between the two kinds: Rust plugins are built to one directory, with files of this name.
+    /// The name differs between the two kinds: Rust plugins are built to one directory, with files of this name.
     fn name(&self) -> &'static str {
         if self.composes { "my-mall" } else { "my-shop" }
     }
@@ -159,8 +160,7 @@ impl Folder {
     fn installed(&self) -> anyhow::Result<()> {
         let folder = self.at.path();
         if self.language.name == "rust" {
-            // The versions that were fetched for the workspace, and the compiler that has a standard library for
-            // plugins.
+            // The versions fetched for the workspace, and the toolchain that has a standard library for plugins.
             for file in ["Cargo.lock", "rust-toolchain.toml"] {
                 std::fs::copy(paths::root().join(file), folder.join(file))?;
             }
@@ -183,7 +183,7 @@ impl Folder {
         Ok(shell.stdin(Stdio::null()).kill_on_drop(true).output().await?)
     }
 
-    /// By the command of its README.
+    /// Runs the tests with the command of the README.
     async fn is_tested(&self) -> anyhow::Result<()> {
         let Language { name, tests, .. } = self.language;
         let tested = self.shell(tests).await?;
@@ -193,7 +193,7 @@ impl Folder {
 
     async fn runs_and_changes(&self) -> anyhow::Result<()> {
         let environment: Vec<_> = self.environment.iter().map(|(name, value)| (*name, value.as_os_str())).collect();
-        // It builds and compiles, twice, with a host that is not optimised.
+        // This builds and compiles twice, with an unoptimised host.
         let _turn = busy::turn().await?;
         let compiled = ["--limit".as_ref(), "compile-cpu=180s".as_ref()];
         let dev = ["dev".as_ref(), self.at.path().as_os_str(), compiled[0], compiled[1]];
@@ -212,7 +212,7 @@ impl Folder {
         Ok(())
     }
 
-    /// A plugin that fails before it has described itself is refused with its own error.
+    /// A plugin that fails before it returns its manifest is refused with its own error.
     async fn says_what_is_wrong(&self) -> anyhow::Result<()> {
         let (source, built) = (self.source(), self.at.path().join(format!("build/{}.wasm", self.name())));
         let (text, before) = (std::fs::read_to_string(&source)?, std::fs::read(&built)?);

@@ -1,5 +1,5 @@
-//! An author's way without a toolchain: a script that is wrong is told by one message, which says what, where and what
-//! to do.
+//! The author's workflow without a toolchain: a wrong script gives one message that says what is wrong, where, and how
+//! to fix it.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -18,7 +18,7 @@ const MANIFEST: &str = r#"manifest = {
 "#;
 const RECONCILE: &str = "def reconcile(request):\n    return None\n";
 
-/// Builds the script, and returns the exit code and what was said.
+/// Builds the script, and returns the exit code and the output.
 async fn build(script: &str) -> anyhow::Result<(Option<i32>, String)> {
     let folder = tempfile::tempdir()?;
     std::fs::write(folder.path().join("windlass.yaml"), "name: shop\nlanguage: starlark\n")?;
@@ -29,14 +29,14 @@ async fn build(script: &str) -> anyhow::Result<(Option<i32>, String)> {
 async fn build_in(folder: &Path) -> anyhow::Result<(Option<i32>, String)> {
     let _turn = busy::turn().await?;
     let mut command = Command::new(paths::windlass()?);
-    // Nothing on PATH: no tool is needed.
+    // PATH is empty: the build needs no tool.
     command.env("WINDLASS_CACHE_DIR", paths::cache()?).env("PATH", "").arg("build").arg(folder);
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await?;
     let (out, errors) = texts(&output);
     Ok((output.status.code(), out + &errors))
 }
 
-/// Each script is refused with all of these words, in one message.
+/// Each script is refused by one message that contains all of these words.
 async fn are_refused(scripts: &[(String, &[&str])]) -> anyhow::Result<()> {
     for (script, says) in scripts {
         let (code, said) = build(script).await?;
@@ -55,7 +55,7 @@ async fn a_script_needs_no_tool() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The interpreter's own tests have more that is wrong.
+/// The interpreter's own tests cover more errors.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_script_is_reported_with_its_place() -> anyhow::Result<()> {
     are_refused(&[
@@ -69,7 +69,7 @@ async fn a_wrong_script_is_reported_with_its_place() -> anyhow::Result<()> {
         ),
         (
             format!("{}\n{RECONCILE}", MANIFEST.replace("\"shop\",\n", "\"mall\",\n")),
-            // There are two names, and which is meant would be a guess.
+            // Two names are possible, and the message must not guess which one is meant.
             &["plugin.star:1:1: ", "\"mall\"", "windlass.yaml says \"shop\""],
         ),
     ])
@@ -90,7 +90,7 @@ async fn a_selector_that_no_server_reads_fails_build_and_inspect_with_its_place(
     std::fs::write(folder.path().join("plugin.star"), selecting("app in (a)"))?;
     let (code, said) = build_in(folder.path()).await?;
     ensure!(code == Some(0), "{said}");
-    // No build makes such a plugin, so the one that was built is changed: its file has the script as it was written.
+    // A build refuses such a plugin, so the test patches a built one: the file contains the script verbatim.
     let file = folder.path().join("build/shop.wasm");
     let mut plugin = std::fs::read(&file)?;
     let (good, bad) = (b"app in (a)", b"app in a()");

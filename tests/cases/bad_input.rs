@@ -11,7 +11,7 @@ use windlass_tests::{chameleon, paths};
 
 use crate::webapp::plugin_directory;
 
-/// A component that exports nothing of ours.
+/// A component without our export.
 const STRANGER: &str = r#"(component
     (component $inner)
     (instance $thing (instantiate $inner))
@@ -28,7 +28,8 @@ fn wat(text: &str, path: &Path) -> anyhow::Result<()> {
     Ok(std::fs::write(path, wat::parse_str(text)?)?)
 }
 
-/// Runs the host on a directory that holds one bad plugin beside the good `webapp`, and returns what it said of it.
+/// Runs the host on a directory with one bad plugin beside the good `webapp`, and returns its messages about the bad
+/// one.
 async fn beside_a_good_one(make: impl FnOnce(&Path) -> anyhow::Result<()>, file: &str) -> anyhow::Result<String> {
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;
@@ -109,7 +110,7 @@ async fn a_plugin_whose_crd_is_missing_waits_for_it_and_says_so() -> anyhow::Res
     Ok(())
 }
 
-/// Runs the host to its end, which must be a failure, and returns all that it said.
+/// Runs a host that must fail, and returns its output.
 async fn fails<S: AsRef<OsStr>>(arguments: &[S]) -> anyhow::Result<String> {
     let mut host = Host::start(arguments, None)?;
     let status = host.ends().await?;
@@ -143,7 +144,7 @@ async fn a_host_whose_every_plugin_is_bad_says_so_and_waits_for_better_ones() ->
     Ok(())
 }
 
-/// Each call that may have begun costs address space, whether it is used or not.
+/// Each call that can be in progress reserves address space, whether it uses it or not.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_with_little_address_space_says_so_and_has_fewer_calls_begin() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
@@ -152,7 +153,7 @@ async fn a_host_with_little_address_space_says_so_and_has_fewer_calls_begin() ->
         ["run", "--kubeconfig", &server.kubeconfig().to_string_lossy(), "--concurrent-calls=2", "--leases=none"];
     let plugins = ["--plugins", &plugins.path().to_string_lossy()];
     let host = Host::start_within(200, &[&arguments[..], &plugins[..]].concat())?;
-    let said = host.says("fewer calls may have begun at once").await?;
+    let said = host.says("fewer calls can be in progress at once").await?;
     anyhow::ensure!(said.contains("wanted=64"), "{said}");
     host.says("connected").await?;
     anyhow::ensure!(host.terminate().await?.success(), "it ends cleanly");
@@ -162,7 +163,7 @@ async fn a_host_with_little_address_space_says_so_and_has_fewer_calls_begin() ->
 #[tokio::test(flavor = "multi_thread")]
 async fn an_api_server_that_does_not_answer_is_named() -> anyhow::Result<()> {
     let plugins = plugin_directory()?;
-    // A port that was free a moment ago: nobody listens there.
+    // A port that was free a moment ago: nothing listens there.
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let server = format!("http://127.0.0.1:{port}");
     let kubeconfig = plugins.path().join("kubeconfig");
@@ -222,7 +223,7 @@ async fn an_unknown_context_is_named() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the chameleon in `mode` on a `ConfigMap` and waits until the host has said all of `words`.
+/// Runs the chameleon in `mode` on a `ConfigMap` and waits until the host's log contains all of `words`.
 async fn misbehaves(mode: &'static str, words: &[&str]) -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;

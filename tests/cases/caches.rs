@@ -1,4 +1,4 @@
-//! Caches of plugins: how much they hold, how much they may hold, and which plugins a change concerns.
+//! Caches of plugins: their size, their limit, and which plugins a change wakes.
 
 use std::path::Path;
 
@@ -63,7 +63,7 @@ async fn a_secret_runs_those_that_name_it_on_a_real_kube_apiserver() -> anyhow::
     references(Kind::Real).await
 }
 
-/// How often the chameleon has reconciled the object of this name.
+/// The number of times that the chameleon has reconciled the object of this name.
 pub(crate) fn runs(host: &Host, name: &str) -> usize {
     let (log, path) = (host.log(), format!("/{name} "));
     log.lines().filter(|line| line.contains("chameleon reconciled") && line.contains(&path)).count()
@@ -112,7 +112,7 @@ async fn a_change_that_concerns_all_runs_all() -> anyhow::Result<()> {
     }
     let plugins = only_chameleon("concerned")?;
     let host = Host::run(server.kubeconfig(), objects.namespace(), plugins.path())?;
-    // At first by the list of themselves, or of the namespaces, or of both.
+    // The first list may be of the objects, of the namespaces, or of both.
     let runs = |name: &str| {
         let log = host.log();
         log.lines().filter(|line| line.contains("chameleon reconciled") && line.contains(&format!("/{name} "))).count()
@@ -161,7 +161,7 @@ fn limited(server: &Server, plugins: &Path) -> anyhow::Result<Host> {
     Host::start(&[&arguments[..], &more].concat(), None)
 }
 
-/// Text that packing does not shorten.
+/// Text that does not compress.
 pub(crate) fn noise(seed: usize) -> String {
     let mut state = seed as u64 + 1;
     let letter = |_| {
@@ -191,7 +191,7 @@ async fn a_plugin_that_caches_too_much_is_suspended_until_its_watch_narrows() ->
     for words in ["v1 ConfigMap", "a plugin may have 0.3 MiB", "narrow the watch", "chameleon"] {
         assert!(said.contains(words), "{words:?} is not in: {said}");
     }
-    // Its neighbour works, and the host stops as it should.
+    // Its neighbour works, and the host stops normally.
     Story::new(objects).create().await?;
     Story::new(objects).run().await?;
     assert!(!host.log().contains("chameleon reconciled"), "a suspended plugin is not called:\n{}", host.log());
@@ -204,11 +204,11 @@ async fn a_plugin_that_caches_too_much_is_suspended_until_its_watch_narrows() ->
     Ok(())
 }
 
-/// So many objects of about a megabyte each have many times the limit together.
+/// This many objects of about a megabyte are together many times the limit.
 const LARGE_OBJECTS: usize = 100;
 
-/// The anonymous memory of the host may grow by this: the limit, what is on its way, and what the allocator keeps of
-/// both.
+/// The anonymous memory of the host may grow by this much: the limit, the data in transit, and the memory that the
+/// allocator keeps for both.
 const LIST_GROWTH_MAX: u64 = 64 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -231,7 +231,7 @@ async fn an_incoming_list_takes_no_more_memory_than_the_limit_allows() -> anyhow
     for words in ["one cache may have 16.0 MiB", "retry_in"] {
         assert!(said.contains(words), "{words:?} is not in: {said}");
     }
-    // What the cache held is freed when its controller has ended its round.
+    // The cache's memory is freed when its controller has finished its current round.
     let after = until("the memory is given back", || async {
         let now = process.memory().map_err(|error| error.to_string())?;
         if now.anonymous < before.anonymous + (16 << 20) { Ok(now) } else { Err(format!("{now:?}")) }

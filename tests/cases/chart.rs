@@ -1,5 +1,5 @@
-//! deploy/chart: what Helm makes of it, what a real kube-apiserver says to that, and whether its rights are enough and
-//! no more.
+//! deploy/chart: how Helm renders it, whether a real kube-apiserver accepts it, and whether it grants exactly the
+//! rights that the host needs.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,10 +25,10 @@ fn values(name: &str) -> PathBuf {
     chart().join("ci").join(format!("{name}-values.yaml"))
 }
 
-/// Runs `helm ARGUMENTS`, and answers whether it liked them, and what it said.
+/// Runs `helm ARGUMENTS`, and returns whether it succeeded, and its output.
 async fn helm(arguments: &[&str]) -> anyhow::Result<(bool, String)> {
     let mut command = tokio::process::Command::new(paths::helm()?);
-    // Its own folders, not the developer's.
+    // Helm uses the test's folders, not the developer's.
     let home = tempfile::tempdir()?;
     command.args(arguments).env("HOME", home.path()).kill_on_drop(true);
     let output = command.output().await.context("start helm")?;
@@ -36,7 +36,7 @@ async fn helm(arguments: &[&str]) -> anyhow::Result<(bool, String)> {
     Ok((output.status.success(), String::from_utf8(said)?))
 }
 
-/// Renders the chart as the release `host` in `namespace`, to a file of its own.
+/// Renders the chart as the release `host` in `namespace`, into a file.
 async fn render(namespace: &str, more: &[&str]) -> anyhow::Result<tempfile::NamedTempFile> {
     let chart = chart();
     let arguments = ["template", "host", path(&chart)?, "--namespace", namespace];
@@ -51,7 +51,7 @@ fn path(path: &Path) -> anyhow::Result<&str> {
     path.to_str().context("a path in UTF-8")
 }
 
-/// Those that a cluster without the Prometheus operator serves.
+/// The manifests that a cluster without the Prometheus operator accepts.
 fn served(rendered: &Path) -> anyhow::Result<Vec<Value>> {
     let all = documents(rendered)?;
     let group = |it: &Value| it["apiVersion"].as_str().is_some_and(|version| version.starts_with("monitoring."));
@@ -62,7 +62,7 @@ fn served(rendered: &Path) -> anyhow::Result<Vec<Value>> {
 async fn a_real_kube_apiserver_accepts_the_manifests_of_every_set_of_values() -> anyhow::Result<()> {
     let server = Server::start(windlass_tests::server::Kind::Real).await?;
     let kubectl = Kubectl::of_all_namespaces(server.kubeconfig());
-    // What the sets name.
+    // The objects that the sets of values refer to.
     for namespace in ["shops", "chart"] {
         server.objects().apply(&restricted(namespace)).await?;
     }
@@ -82,7 +82,7 @@ async fn a_real_kube_apiserver_accepts_the_manifests_of_every_set_of_values() ->
         let said = [applied.stdout, applied.stderr].concat();
         let said = String::from_utf8_lossy(&said);
         ensure!(applied.status.success() && said.contains("deployment.apps/"), "{values}: {said}");
-        // It warns of a Pod that the namespace's security standard would refuse.
+        // The server warns about a Pod that the namespace's security standard would refuse.
         ensure!(!said.contains("Warning"), "{values}: {said}");
         parses(rendered.path()).with_context(|| values.to_owned())?;
         sets += 1;
@@ -91,14 +91,14 @@ async fn a_real_kube_apiserver_accepts_the_manifests_of_every_set_of_values() ->
     Ok(())
 }
 
-/// A namespace that warns of Pods which are not as restricted as they could be, and refuses them.
+/// Creates a namespace that enforces the restricted Pod security standard, and warns about it.
 fn restricted(name: &str) -> Value {
     let labels = ["enforce", "warn"].map(|mode| (format!("pod-security.kubernetes.io/{mode}"), "restricted"));
     let labels: std::collections::BTreeMap<_, _> = labels.into();
     serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
 }
 
-/// Whether the program takes the flags of the Deployment: it reads them before it comes to the wish for help.
+/// Checks that the program accepts the flags of the Deployment: it parses them before it handles `--help`.
 fn parses(rendered: &Path) -> anyhow::Result<()> {
     let flags = arguments(rendered)?;
     let read = std::process::Command::new(paths::windlass()?).args(&flags).arg("--help").output()?;
@@ -146,14 +146,14 @@ fn arguments(rendered: &Path) -> anyhow::Result<Vec<String>> {
     Ok(serde_json::from_value(container["args"].clone())?)
 }
 
-/// The same, with the paths and the address of this test.
+/// The same arguments, with the paths and the address of this test.
 fn flags(rendered: &Path, plugins: &Path, kubeconfig: &Path) -> anyhow::Result<Vec<String>> {
     let mut flags = vec![];
     for flag in arguments(rendered)? {
         flags.push(match flag.split_once('=') {
             Some(("--plugins", _)) => format!("--plugins={}", path(plugins)?),
             Some(("--admin-address", _)) => "--admin-address=127.0.0.1:0".to_owned(),
-            // The tests have one of their own.
+            // The tests have their own cache.
             Some(("--cache-dir", _)) => continue,
             _ => flag,
         });
@@ -162,10 +162,10 @@ fn flags(rendered: &Path, plugins: &Path, kubeconfig: &Path) -> anyhow::Result<V
     Ok(flags)
 }
 
-/// A verb and the resource that it is for.
+/// A verb and its resource.
 type Right = (String, String);
 
-/// The rights that `user` has used by the audit log, and its refused requests.
+/// The rights that `user` has used according to the audit log, and the requests that were denied.
 fn asked(audit: &Path, user: &str) -> anyhow::Result<(BTreeSet<Right>, Vec<Value>)> {
     let mut asked = BTreeSet::new();
     let mut refused = vec![];
@@ -191,7 +191,7 @@ fn granted(rendered: &Path) -> anyhow::Result<BTreeSet<Right>> {
     let mut granted = BTreeSet::new();
     let texts = |value: &Value| -> anyhow::Result<Vec<String>> { Ok(serde_json::from_value(value.clone())?) };
     for role in served(rendered)?.iter().filter(|it| it["kind"].as_str().is_some_and(|kind| kind.ends_with("Role"))) {
-        // The paths of the admin address are for others than the host.
+        // The paths of the admin address are for users, not for the host.
         let rules = role["rules"].as_array().context("rules")?;
         for rule in rules.iter().filter(|rule| rule["nonResourceURLs"].is_null()) {
             for group in texts(&rule["apiGroups"])? {
@@ -205,7 +205,7 @@ fn granted(rendered: &Path) -> anyhow::Result<BTreeSet<Right>> {
     Ok(granted)
 }
 
-/// The admin address is shown to the account that the chart lets view it, and to no other.
+/// Only the account that the chart allows to view the admin address sees it.
 async fn answers_whom_the_roles_let(host: &Host, kubectl: &Kubectl<'_>, namespace: &str) -> anyhow::Result<()> {
     let address = format!("https://{}", admin::address(host).await?);
     let status = async |token: &str| -> anyhow::Result<String> {
@@ -225,7 +225,7 @@ async fn answers_whom_the_roles_let(host: &Host, kubectl: &Kubectl<'_>, namespac
         kubectl.run(&["create", "token", account, "--namespace", namespace]).await
     };
     let viewer = token("viewer").await?;
-    // The real server's authorizer sees a new role a little later.
+    // The real server's authorizer sees a new role only a moment later.
     wait::until("the viewer sees the plugins", || async {
         let shown = status(&viewer).await?;
         ensure!(shown.starts_with("Some(0): NAME") && shown.contains("webapp "), "{shown}");
@@ -244,7 +244,7 @@ async fn answers_whom_the_roles_let(host: &Host, kubectl: &Kubectl<'_>, namespac
     Ok(())
 }
 
-/// A host as the chart's Pod and account: it tells the `WebApp`'s story without a refused request, and uses each right.
+/// A host with the chart's arguments and account runs the `WebApp` story without a denied request, and uses each right.
 async fn a_pod_of_the_chart(cluster: &Cluster, audit: &Path, namespaced: bool) -> anyhow::Result<()> {
     let server = Server::join(cluster).await?;
     server.install_webapp().await?;
@@ -287,8 +287,8 @@ async fn a_pod_of_the_chart(cluster: &Cluster, audit: &Path, namespaced: bool) -
     ensure!(host.terminate().await?.success(), "it stops in order");
 
     let user = format!("system:serviceaccount:{release}:host-windlass");
-    // `create` is part of an apply that makes the object, and the audit log calls that a patch. The host takes its
-    // lease by an update, and `delete`s the lease of a replica that is gone.
+    // An apply that creates an object needs `create`, but the audit log calls it a patch. The host takes its lease by
+    // an update, and `delete`s the lease of a replica that is gone.
     let seen_otherwise = |(verb, resource): &Right| {
         verb == "create" && !resource.starts_with("leases.") && !resource.starts_with("events.")
             || resource.starts_with("leases.")
@@ -305,7 +305,7 @@ async fn a_pod_of_the_chart(cluster: &Cluster, audit: &Path, namespaced: bool) -
     .await?;
     let applied = documents(rendered.path())?;
     ensure!(applied.iter().any(|it| it["kind"] == "ClusterRole"), "the host lists definitions");
-    // Of the whole cluster; the rest goes with the cluster.
+    // Cluster-scoped objects are deleted here; the others go with the cluster.
     kubectl.run(&["delete", "--ignore-not-found", "--wait=false", "-f", path(rendered.path())?]).await?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `windlass check`, as authors and operators use it; and the engine itself, by the same means.
+//! `windlass check`, as authors and operators use it; it also checks the engine itself.
 
 mod again;
 mod defects;
@@ -14,8 +14,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use windlass_tests::{busy, paths};
 
-/// Runs `windlass check` with these arguments. Answers the exit code, what it prints, and what it says on standard
-/// error.
+/// Runs `windlass check` with these arguments. Returns the exit code, standard output and standard error.
 async fn check<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> anyhow::Result<(i32, String, String)> {
     let _turn = busy::turn().await?;
     let mut command = Command::new(paths::windlass()?);
@@ -56,7 +55,7 @@ impl Folder {
         self.0.path().join(name)
     }
 
-    /// Checks the plugin `name` of the folder, and answers the exit code and the report.
+    /// Checks the plugin `name` of the folder, and returns the exit code and the report.
     async fn report(&self, name: &str, runs: &str) -> anyhow::Result<(i32, Value)> {
         let plugin = self.file(name).display().to_string();
         let arguments = [&plugin, "--runs", runs, "--budget", "10m", "--limit", SHORT, "--output", "json"];
@@ -66,16 +65,16 @@ impl Folder {
     }
 }
 
-/// Enough for the buggy plugin, whose calls that never end would otherwise take most of the time.
+/// Enough for the buggy plugin; with the default its endless calls would take most of the time.
 const SHORT: &str = "cpu=50ms";
 
-/// The rules that a report says are broken.
+/// The rules that are broken according to a report.
 fn broken(report: &Value) -> Vec<&str> {
     let findings = report[0]["findings"].as_array().into_iter().flatten();
     findings.filter_map(|finding| finding["rule"].as_str()).collect()
 }
 
-/// Checks a plugin of the project under a scenario of tests/scenarios, and answers the exit code and the report.
+/// Checks a plugin of the project with a scenario of tests/scenarios, and returns the exit code and the report.
 async fn example(plugin: &Path, example: &str, more: &[&str]) -> anyhow::Result<(i32, Value)> {
     // Findings are written beside the plugin.
     let folder = tempfile::tempdir()?;
@@ -83,7 +82,7 @@ async fn example(plugin: &Path, example: &str, more: &[&str]) -> anyhow::Result<
     std::fs::copy(plugin, &copy).with_context(|| format!("no plugin {}", plugin.display()))?;
     let scenario = paths::root().join(format!("tests/scenarios/{example}.yaml")).display().to_string();
     let plugin = copy.display().to_string();
-    // The larger ones take an unoptimised compiler long.
+    // An unoptimised compiler takes long for the larger plugins.
     let limits = ["--limit", "compile-cpu=180s", "--limit", "compile-deadline=10m"];
     let asked = [plugin.as_str(), "--scenario", &scenario, "--budget", "10m", "--output", "json"];
     let (code, out, errors) = check(&[&asked[..], &limits, more].concat()).await?;
@@ -129,7 +128,7 @@ async fn every_plugin_of_the_project_gives_no_finding() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The engine is checked by the same means: without what it does for plugins, one that is right becomes wrong.
+/// Checks the engine: without the host's expectations a correct plugin fails.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_hosts_expectations_the_replicaset_makes_too_many() -> anyhow::Result<()> {
     let off = ["--runs", "40", "--faults", "hidden-events", "--feature-gates", "AutomaticExpectations=false"];
@@ -138,13 +137,13 @@ async fn without_the_hosts_expectations_the_replicaset_makes_too_many() -> anyho
     Ok(())
 }
 
-/// Tries faults of these classes on the `ReplicaSet`, and answers the exit code and the report.
+/// Tries faults of these classes on the `ReplicaSet`, and returns the exit code and the report.
 async fn replicaset(more: &[&str]) -> anyhow::Result<(i32, Value)> {
     example(&paths::plugins()?.join("replicaset.wasm"), "replicaset", more).await
 }
 
-/// A standby that takes over with a cache which does not show the last write makes it again, unless the host proves its
-/// caches.
+/// A standby that takes over with a stale cache repeats the last write, unless the host checks that its caches are
+/// fresh.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_freshness_proofs_the_replicaset_overshoots_after_a_failover() -> anyhow::Result<()> {
     let failovers = ["--runs", "60", "--faults", "failover"];
@@ -171,7 +170,7 @@ async fn failovers_and_swaps_do_not_change_the_final_webapp() -> anyhow::Result<
     Ok(())
 }
 
-/// Each bug, the rule by which it is found, and the runs that it takes.
+/// Each bug, the rule that finds it, and the number of runs needed.
 const BUGS: [(&str, &str, &str); 19] = [
     ("notes-before-it-does", "converges", "20"),
     ("notes-after-it-did", "converges", "20"),

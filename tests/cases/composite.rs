@@ -1,4 +1,5 @@
-//! Composite plugins, on both servers: what the guest `composer` is told to answer, and what the host does with it.
+//! Composite plugins on both servers: the tests tell the guest `composer` what to return, and look at how the host acts
+//! on it.
 
 mod answers;
 mod children;
@@ -13,7 +14,7 @@ use windlass_tests::paths;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::story::Story;
 
-/// Tells a story on both servers.
+/// Runs a story on both servers.
 macro_rules! on_both_servers {
     ($($(#[$attribute:meta])* $story:ident: $embedded:ident, $real:ident;)*) => {
         $(
@@ -32,7 +33,7 @@ macro_rules! on_both_servers {
 pub(crate) use on_both_servers;
 pub(crate) use stage::OWNS;
 
-/// The same story as of the reconciler, but for the Events, which composers tell by themselves.
+/// The same story as the reconciler's, without the Events, which composers record by themselves.
 async fn the_whole_story(kind: Kind) -> anyhow::Result<()> {
     let server = Server::start(kind).await?;
     let plugins = tempfile::tempdir()?;

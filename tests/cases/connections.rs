@@ -1,4 +1,4 @@
-//! How many connections the host's client makes to a real API server, counted on their way there.
+//! Counts the connections that the host's client makes to a real API server.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -20,7 +20,7 @@ use windlass_tests::cluster::{self, Cluster};
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::wait::CONDITION_TIMEOUT;
 
-/// A connection to the API server of a kubeconfig, by way of a port that counts connections.
+/// A connection to the API server of a kubeconfig, through a proxy that counts connections.
 struct Counted {
     connection: Connection,
     connections: Arc<AtomicUsize>,
@@ -67,7 +67,7 @@ async fn forward(to: SocketAddr, connections: Arc<AtomicUsize>) -> anyhow::Resul
     Ok(address)
 }
 
-/// Watches of distinct selectors, begun at once.
+/// Opens watches with distinct selectors at once.
 async fn watches(
     client: &Client,
     namespace: &str,
@@ -95,7 +95,7 @@ async fn hundreds_of_watches_share_a_handful_of_connections() -> anyhow::Result<
     let connections = counted.connections();
     assert!((2..=8).contains(&connections), "{connections} connections for 200 watches");
 
-    // More than the streams that the server allows a connection, several times.
+    // Several times the number of streams that the server allows on a connection.
     open.extend(watches(counted.client(), namespace, 200..600).await?);
     version(counted.client()).await?;
     let connections = counted.connections();

@@ -1,9 +1,8 @@
-//! A crash at every write: the host is killed just before and just after its k-th write, for one k after the other, and
-//! started again. Each time all children are there that are wanted, and none was created or deleted that should not
-//! have been.
+//! A crash at every write: the host is killed just before and just after its k-th write, for each k in turn, and
+//! started again. Each time all wanted children must exist, and none may be created or deleted without need.
 //!
-//! The proxy stops the host at that write: either nothing that the host sends from there on comes through, or the write
-//! does and its answer does not. Then the host is killed, so that neither clean-up nor retry interferes.
+//! The proxy stops the host at that write: either nothing that the host sends from then on arrives, or the write
+//! arrives and its response does not. Then the host is killed, so neither clean-up nor retries interfere.
 //!
 //! Short by default. `WINDLASS_CRASHES=full` goes on until there is no k-th write.
 
@@ -27,22 +26,22 @@ use crate::{replicas, webapp};
 /// Longer than any test.
 const BEYOND_ANY_TEST: Duration = Duration::from_hours(1);
 
-/// When the host is killed.
+/// The moment at which the host is killed.
 #[derive(Clone, Copy, Debug)]
 enum Side {
     /// The k-th write never reaches the server.
     Before,
-    /// The k-th write is carried out; nobody hears of it.
+    /// The k-th write is carried out, but its response is lost.
     After,
 }
 
-/// How far it goes.
+/// How many writes are tried.
 fn last_write(short: u64) -> u64 {
     let is_full = std::env::var("WINDLASS_CRASHES").is_ok_and(|form| form == "full");
     if is_full { u64::MAX } else { short }
 }
 
-/// Stops the host at one of its writes, for as long as it lives.
+/// Stops the host at one of its writes, for the rest of the host's life.
 struct Trap {
     side: Side,
     lost: Option<RuleHandle>,
@@ -51,16 +50,16 @@ struct Trap {
 
 impl Trap {
     fn set(proxy: &Proxied, agent: &str, side: Side, write: u64) -> Self {
-        // Of the plugin alone: what the host writes for itself is another story.
+        // Only the plugin's writes; the host's own writes are tested elsewhere.
         let writes = || Match::writes().agent(agent);
         let carried_out = || proxy.add(Fault::Lose(Loss::Silence).on(writes()).skip(write - 1).times(1));
         let lost = matches!(side, Side::After).then(carried_out);
-        // What is lost is no occasion for this one, so that it stops what comes behind it.
+        // A lost request does not count here, so this trap stops the requests that follow it.
         let stopped = proxy.add(Fault::DelayRequest(BEYOND_ANY_TEST..=BEYOND_ANY_TEST).on(writes()).skip(write - 1));
         Self { side, lost, stopped }
     }
 
-    /// Whether the write has come, and is as the side says.
+    /// Whether the write has arrived, and was lost or carried out as intended.
     fn has_sprung(&self) -> bool {
         match self.side {
             Side::Before => self.stopped.fired() > 0,
@@ -69,14 +68,14 @@ impl Trap {
     }
 }
 
-/// A server, a proxy before it, and a host that is killed and started again.
+/// A server, a proxy in front of it, and a host that is killed and restarted.
 struct Scene {
     kind: Kind,
     server: Server,
     proxy: Proxied,
     plugins: TempDir,
     recorder: Recorder,
-    /// None: just killed.
+    /// `None` just after a kill.
     host: Option<Host>,
     crashes: u64,
     begun: Instant,
@@ -95,8 +94,8 @@ impl Scene {
         Ok(Self { kind, server, proxy, plugins, recorder, host, crashes: 0, begun })
     }
 
-    /// Carries a change through until nothing more happens, with a crash on the way if the host reaches that write.
-    /// Returns whether it did.
+    /// Makes a change and waits until nothing more happens, with a crash if the host reaches that write. Returns
+    /// whether it did.
     async fn see_through(&mut self, trap: Trap, parent: &str, rest: impl Fn(&Parent) -> bool) -> anyhow::Result<bool> {
         let host = self.host.take().context("a host runs")?;
         let resting = self.recorder.until("the host comes to rest", parent, wait::CONDITION_TIMEOUT, &rest);
@@ -105,7 +104,7 @@ impl Scene {
             () = self.proxy.until(|| trap.has_sprung()) => {}
         }
         let sprung = trap.has_sprung();
-        // Even if it has come to rest: the trap may have stopped an event of its just now.
+        // Even if it came to rest: the trap may just have stopped one of its events.
         host.kill().await?;
         drop(trap);
         let host = start_host(&self.server, &self.proxy, self.plugins.path()).await?;
@@ -143,7 +142,7 @@ fn rests(parent: &Parent) -> bool {
     parent.is_converged() && parent.is_told()
 }
 
-/// Three Pods are made, and two of them deleted again.
+/// Three Pods are created, and two of them are deleted again.
 async fn a_set_with_crashes(kind: Kind, last: u64) -> anyhow::Result<()> {
     let mut scene = Scene::start(kind, replicas::plugin_directory()?, "PodSet", &["Pod"]).await?;
     let mut writes = 0;
@@ -173,7 +172,7 @@ async fn a_set_with_crashes(kind: Kind, last: u64) -> anyhow::Result<()> {
     scene.end("a PodSet", writes).await
 }
 
-/// A Deployment and a Service are made, and the Deployment is scaled.
+/// A Deployment and a Service are created, and the Deployment is scaled.
 async fn a_webapp_with_crashes(kind: Kind, last: u64) -> anyhow::Result<()> {
     let mut scene = Scene::start(kind, webapp::plugin_directory()?, "WebApp", &["Deployment", "Service"]).await?;
     let mut writes = 0;
@@ -219,7 +218,7 @@ async fn a_webapp_recovers_from_a_crash_at_any_write_on_the_embedded_server() ->
     a_webapp_with_crashes(Kind::Embedded, last_write(3)).await
 }
 
-/// In the short form one write, to show that the embedded server's results hold for the real one too.
+/// The short form tries one write, to show that the embedded server's results hold for the real one too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_set_recovers_from_a_crash_at_any_write_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     a_set_with_crashes(Kind::Real, last_write(1)).await

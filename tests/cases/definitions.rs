@@ -1,5 +1,5 @@
-//! Definitions that a plugin brings: installed before its controllers look for their kinds, when the operator lets it,
-//! and never so that objects are lost.
+//! Definitions that a plugin brings along: installed before its controllers look for their kinds, if the operator
+//! allows it, and never in a way that loses objects.
 
 use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -13,7 +13,7 @@ use windlass_tests::wait::until;
 
 const DEFINITION: &str = "broughts.brought.windlass.dev";
 
-/// Definitions are in no namespace: on the real server, the cases of this file would see each other's.
+/// Definitions have no namespace: on the real server, the tests of this file would see each other's.
 static DEFINITIONS: Mutex<()> = Mutex::const_new(());
 
 async fn create_an_object(objects: &Objects) -> anyhow::Result<()> {
@@ -28,7 +28,7 @@ async fn create_an_object(objects: &Objects) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Takes the definition away, and waits until it has gone.
+/// Deletes the definition, and waits until it is gone.
 async fn clean_up(objects: &Objects) -> anyhow::Result<()> {
     let gvk = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
     let resource = ApiResource::from_gvk_with_plural(&gvk, "customresourcedefinitions");
@@ -53,7 +53,7 @@ async fn a_plugin_brings_its_kind(kind: Kind) -> anyhow::Result<()> {
     host.says("chameleon reconciled").await?;
     assert!(host.terminate().await?.success());
 
-    // What is there is left alone.
+    // An existing definition is left alone.
     let host = Host::run(server.kubeconfig(), objects.namespace(), plugins.path())?;
     host.says("controller started").await?;
     assert!(!host.log().contains("definition installed"), "{}", host.log());
@@ -79,7 +79,7 @@ async fn a_plugin_brings_its_kind_to_a_real_kube_apiserver() -> anyhow::Result<(
     a_plugin_brings_its_kind(Kind::Real).await
 }
 
-/// The API server deletes all objects of the kind with it. What is made afterwards is worked on as before.
+/// The API server deletes all objects of the kind with the definition. New objects are reconciled as before.
 async fn a_running_plugins_deleted_definition_returns(kind: Kind) -> anyhow::Result<()> {
     let _alone = DEFINITIONS.lock().await;
     let server = Server::start(kind).await?;
@@ -119,7 +119,7 @@ const HEAD: &str = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugi
 const RULES: &str = "rules: [{apiGroups: [\"\", brought.windlass.dev], resources: [\"*\"], verbs: [\"*\"]}]\n";
 const CRDS: &str = "crds: [broughts.brought.windlass.dev]\n";
 
-/// An operator who sees a plugin wait writes a policy, reads it, and grants the definition last.
+/// An operator sees a plugin wait, writes a policy, reads it, and grants the definition last.
 async fn a_definition_waits_for_its_policy(kind: Kind) -> anyhow::Result<()> {
     let _alone = DEFINITIONS.lock().await;
     let server = Server::start(kind).await?;
@@ -130,7 +130,7 @@ async fn a_definition_waits_for_its_policy(kind: Kind) -> anyhow::Result<()> {
     let told = host.says("the plugin waits").await?;
     assert!(told.contains(DEFINITION), "what it would install is said: {told}");
 
-    // As `windlass grant` writes it, nothing happens before somebody has read it.
+    // With the policy as `windlass grant` writes it, nothing happens until someone has read it.
     grant(format!("{HEAD}paused: true\n{RULES}{CRDS}"))?;
     host.says("paused by its policy").await?;
     grant(format!("{HEAD}{RULES}"))?;

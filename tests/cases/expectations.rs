@@ -1,4 +1,4 @@
-//! A key is not called again before the caches show what it has written, with no code for that in the plugin.
+//! A key is not called again before the caches show what it has written, without any code for this in the plugin.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use windlass_tests::probe::{Call, Lab, NAME};
 use windlass_tests::server::{Kind, Server};
 
 const CALLS_MADE: usize = 6;
-/// News of children comes this late. The next call would come after milliseconds.
+/// Watch events of children are delayed by this. The next call would come after milliseconds.
 const NEWS_DELAY: std::ops::RangeInclusive<Duration> = Duration::from_millis(300)..=Duration::from_millis(700);
 
-/// Each call counts the children that the cache shows, of which it hears by way of a `fault`, creates one more, and
-/// asks to run again at once. Returns what each call has counted.
+/// Each call counts the children that the cache shows, creates one more, and asks to run again at once; a `fault`
+/// delays their watch events. Returns the count of each call.
 async fn counted(lab: &Lab, fault: Fault) -> anyhow::Result<Vec<usize>> {
     let _late = lab.proxy.add(fault.on(Match::watches("configmaps")));
     let query = json!({"kind": {"apiVersion": "v1", "kind": "ConfigMap"}, "owned": true, "fields": []});
@@ -51,12 +51,12 @@ async fn calls_see_the_children_of_earlier_calls_on_a_real_kube_apiserver() -> a
     calls_see_the_children_of_earlier_calls(Kind::Real).await
 }
 
-/// The proof that it is the gate.
+/// Proves that the gate makes the difference.
 #[tokio::test(flavor = "multi_thread")]
 async fn with_the_gate_switched_off_calls_miss_children() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let lab = Lab::on(server, &["--feature-gates=AutomaticExpectations=false"]).await?;
-    // However long the calls take, the news takes longer.
+    // However long the calls take, the watch events take longer.
     let counted = counted(&lab, Fault::Hold).await?;
     println!("switched off: children that each call has seen: {counted:?}");
     assert_eq!(counted, [0; CALLS_MADE]);

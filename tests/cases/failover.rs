@@ -1,8 +1,8 @@
-//! Replicas that are killed, paused and cut off while objects change, on a real kube-apiserver: each time another one
-//! takes over, nobody writes out of turn, and in the end everything is as it should be, once.
+//! Replicas that are killed, paused and cut off while objects change, on a real kube-apiserver. Each time another
+//! replica takes over, no replica writes without its lease, and in the end every object exists exactly once as wanted.
 //!
-//! What happened is read from the server's audit log (`audited`), not from what the hosts say. The short form, with
-//! scaled lease times, is for every run of the tests; `WINDLASS_FAILOVER=full` for `docs/soak`, with the default times.
+//! The test reads what happened from the server's audit log (`audited`), not from the hosts' logs. The short form, with
+//! scaled lease times, runs with all tests; `WINDLASS_FAILOVER=full` is for `docs/soak`, with the default times.
 
 mod audited;
 
@@ -29,7 +29,7 @@ const PLUGINS: [&str; 2] = ["webapp", "replicaset"];
 const INSTANCE: &str = "failover";
 const WANTED_REPLICAS_MAX: u32 = 4;
 
-/// How much of it.
+/// The length of the test.
 struct Size {
     hosts: usize,
     rounds: usize,
@@ -53,20 +53,20 @@ impl Size {
     }
 }
 
-/// A trouble of a lease's holder.
+/// A fault of the lease's holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
     /// kill -9.
     Kill,
-    /// SIGSTOP until another one has taken over, then SIGCONT.
+    /// SIGSTOP until another replica has taken over, then SIGCONT.
     Pause,
-    /// Its way to the server goes silent until another one has taken over.
+    /// Its connection to the server goes silent until another replica has taken over.
     Cut,
 }
 
 const TROUBLES: [Trouble; 3] = [Trouble::Kill, Trouble::Pause, Trouble::Cut];
 
-/// One process, and its way to the server.
+/// One process, and its proxy.
 struct Replica {
     name: String,
     way: Proxied,
@@ -82,7 +82,7 @@ struct Run {
     started: usize,
 }
 
-/// The course of one trouble.
+/// The course of one fault.
 #[derive(Debug)]
 struct Takeover {
     trouble: Trouble,
@@ -104,7 +104,7 @@ impl Run {
             format!("--namespace={namespace}"),
             format!("--plugins={}", self.plugins.path().display()),
             "--grants=manifest".to_owned(),
-            // As many writes as can be are to be under way when something goes wrong.
+            // As many writes as possible should be in flight when a fault occurs.
             "--writes-per-second=1000".to_owned(),
             "--writes-burst=1000".to_owned(),
             "--leases=shards".to_owned(),
@@ -120,12 +120,12 @@ impl Run {
         Ok(())
     }
 
-    /// The lease by virtue of which `plugin` runs.
+    /// The lease that lets a replica run `plugin`.
     fn lease(plugin: &str) -> String {
         format!("windlass-{INSTANCE}-shard-{:02}", sharing::shard_of(plugin))
     }
 
-    /// Which replica holds the lease of `plugin` now, as its record says.
+    /// The replica that holds the lease of `plugin` now, according to the lease.
     async fn holder(&self, plugin: &str) -> anyhow::Result<usize> {
         let lease = self.server.objects().get("Lease", &Self::lease(plugin)).await?.context("there is no lease yet")?;
         let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
@@ -133,7 +133,7 @@ impl Run {
         at.with_context(|| format!("held by {holder:?}, which is none of ours"))
     }
 
-    /// One thing goes wrong, and is mended when another replica has taken over.
+    /// Injects one fault, and ends it when another replica has taken over.
     async fn round(&mut self, trouble: Trouble, plugin: &'static str) -> anyhow::Result<Takeover> {
         let holder = until(&format!("{plugin} is held"), || self.holder(plugin)).await?;
         let mut victim = self.replicas.swap_remove(holder);
@@ -168,7 +168,7 @@ impl Run {
         self.replicas.iter().map(log).collect::<Vec<_>>().join("\n")
     }
 
-    /// Waits until each set has exactly the children that it wants and each `WebApp` what it declares.
+    /// Waits until each set has exactly the wanted children and each `WebApp` has what it declares.
     async fn converged(&self) -> anyhow::Result<()> {
         let objects = self.server.objects();
         until_within(self.size.lease * 10 + Duration::from_mins(2), "everything is as it should be", || async {
@@ -192,12 +192,12 @@ impl Run {
     }
 }
 
-/// Whether a lease's `holder` is the process `name`. The holder's name says more, so that it differs with each start.
+/// Whether a lease's `holder` is the process `name`. The holder's name has a suffix that differs with each start.
 fn is_of(holder: &str, name: &str) -> bool {
     holder.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// Changes something every now and then until it is told to end. Returns how often.
+/// Changes an object now and then until it is told to stop. Returns the number of changes.
 async fn churn(objects: Objects, webapps: usize, sets: usize, end: Arc<AtomicBool>) -> anyhow::Result<u64> {
     let mut random = SmallRng::seed_from_u64(20_261_121);
     let mut pace = tokio::time::interval(Duration::from_millis(100));
@@ -250,7 +250,7 @@ async fn replicas_fail(hosts: usize) -> anyhow::Result<()> {
         let Replica { name, mut host, way: _way } = replica;
         host.signal("TERM").await?;
         let status = host.ends().await?;
-        // What was cut off with a write under way does not learn what became of it for up to 20 seconds, and says so.
+        // A host that was cut off during a write does not learn the result for up to 20 seconds, and logs that.
         let was_troubled = takeovers.iter().any(|takeover| takeover.from == name);
         ensure!(status.success() || was_troubled, "{name} ended with {status}:\n{}", host.log());
     }
@@ -276,7 +276,7 @@ impl Run {
         Ok(())
     }
 
-    /// Reads the audit log: how long each takeover took, and who wrote out of turn.
+    /// Reads from the audit log how long each takeover took, and which replicas wrote without their lease.
     fn judge(&self, takeovers: &[Takeover]) -> anyhow::Result<()> {
         let writes = audited::writes(&self.audit)?;
         for Takeover { trouble, plugin, from, at } in takeovers {

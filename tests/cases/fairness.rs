@@ -1,4 +1,4 @@
-//! Plugins share the host: one that always wants more does not hold up another.
+//! Plugins share the host: a plugin that always has work does not delay the others.
 
 use std::ffi::OsStr;
 
@@ -10,16 +10,16 @@ use windlass_tests::{busy, chameleon};
 
 use crate::webapp::plugin_directory;
 
-/// Keys that ask to run again all the time: enough to keep all of the hungry plugin's 64 workers busy.
+/// Keys that ask to run again all the time: enough to keep all 64 workers of the busy plugin occupied.
 const HUNGRY_KEYS: usize = 300;
-/// The most calls to wait for: the running one, and those that begin before the machine gets round to waking the key's
-/// worker. A plugin without a share of its own would wait for all of the other's workers.
+/// The most calls that the other plugin may wait for: the running call, and those that begin before the machine wakes
+/// the key's worker. A plugin without its own share would wait for all of the busy plugin's workers.
 const CALLS_WAITED_FOR_MAX: usize = 24;
-/// How often the other plugin has a key to call. The machine may hold up its worker for hundreds of calls, but not most
-/// times; the hungry plugin would hold it up each time.
+/// How often the other plugin has a key to run. The machine may delay its worker by hundreds of calls, but not most
+/// times; the busy plugin would delay it each time.
 const CALLS_OF_OTHER_PLUGIN: usize = 5;
 
-/// How many calls of the hungry plugin began after the event that queued `key` and before its own first call.
+/// The number of calls of the busy plugin that began between the event that queued `key` and the key's first call.
 fn calls_before(log: &str, key: &str) -> usize {
     let begins = |line: &str, plugin: &str| line.contains(plugin) && line.contains(" begins ");
     let until_called = log.lines().take_while(|line| !(begins(line, "plugin=webapp") && line.contains(key)));
@@ -28,7 +28,7 @@ fn calls_before(log: &str, key: &str) -> usize {
     until_called.skip_while(|line| !queued(line)).filter(|line| begins(line, "plugin=chameleon")).count()
 }
 
-/// With one call at a time over all plugins, the order of calls is the order of permits.
+/// With one call at a time over all plugins, calls have the order of their permits.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_with_one_key_waits_for_few_calls_of_a_busy_neighbour() -> anyhow::Result<()> {
     let _turn = busy::turn().await?;

@@ -1,4 +1,4 @@
-//! Finalizers and pauses, kept by the host for a plugin that knows of neither, and taking finalizers off by hand.
+//! Finalizers and pauses, which the host handles for a plugin that knows neither, and removing finalizers by hand.
 
 use std::process::Output;
 
@@ -41,7 +41,7 @@ async fn gone(server: &Server, name: &str) -> anyhow::Result<()> {
     .await
 }
 
-/// Waits until what was done before has gone through the host: the object `other` comes after it.
+/// Waits until the host has handled everything up to now: it sees the object `other` last.
 async fn settled(server: &Server, host: &Host, other: &str) -> anyhow::Result<()> {
     create(server, other).await?;
     host.says(&format!("chameleon sees {other} with")).await?;
@@ -123,7 +123,7 @@ async fn nothing_happens_to_a_paused_object_on_a_real_kube_apiserver() -> anyhow
     nothing_happens_to_a_paused_object(Kind::Real).await
 }
 
-/// `windlass finalizers ARGUMENTS`: whether it succeeded, and what it printed.
+/// Runs `windlass finalizers ARGUMENTS`: returns whether it succeeded, and its output.
 async fn finalizers(server: &Server, arguments: &[&str]) -> anyhow::Result<(bool, String)> {
     let mut command = tokio::process::Command::new(paths::windlass()?);
     command.arg("finalizers").args(arguments).arg("--kubeconfig").arg(server.kubeconfig());

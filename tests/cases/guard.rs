@@ -1,4 +1,4 @@
-//! A plugin that goes round in circles is slowed down, and its neighbours are not.
+//! A plugin in a hot loop is slowed down, and its neighbours are not.
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
@@ -8,10 +8,10 @@ use windlass_tests::wait::until;
 
 use crate::admin::{get, plugin, watched};
 
-/// The guest's count of its runs, which each run writes into its object.
+/// The guest's count of its runs; each run writes it into its object.
 const RUNS: &str = "chameleon.windlass.dev/runs";
 
-/// Waits until the object has been written so often.
+/// Waits until the object has been written this many times.
 async fn written(server: &Server, name: &str, runs: &str) -> anyhow::Result<()> {
     until(&format!("{name} has been written {runs} times"), || async {
         let object = server.objects().get("ConfigMap", name).await?.context("it is there")?;
@@ -22,7 +22,8 @@ async fn written(server: &Server, name: &str, runs: &str) -> anyhow::Result<()> 
     .await
 }
 
-/// The guest writes its object in each call, and asks for the next, six times in all; three writes are a loop here.
+/// The guest writes its object in each call and asks for the next call, six times in all; three writes count as a loop
+/// here.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plugin_in_a_hot_loop_pauses_until_its_object_is_changed() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
@@ -33,7 +34,7 @@ async fn a_plugin_in_a_hot_loop_pauses_until_its_object_is_changed() -> anyhow::
     server.objects().apply(&bait).await?;
     let plugins = tempfile::tempdir()?;
     chameleon::write("requeue", &plugins.path().join("chameleon.wasm"))?;
-    // So slow a rate that a write waits for the next token even on a slow machine.
+    // A rate so low that a write waits for the next token even on a slow machine.
     let arguments = ["--hot-loop-writes=3", "--writes-per-second=1", "--writes-burst=1", "--leases=none"];
     let (host, address) = watched(&server, plugins.path(), &arguments).await?;
     let said = host.says("hot loop").await?;
@@ -52,7 +53,7 @@ async fn a_plugin_in_a_hot_loop_pauses_until_its_object_is_changed() -> anyhow::
         let value = metrics.lines().find(|it| it.starts_with(line)).with_context(|| line.to_owned())?;
         assert!(!value.ends_with(" 0"), "{value}");
     }
-    // The guest had asked for its fourth call long ago; what lets it run is this.
+    // The guest asked for its fourth call long ago; only this change lets it run.
     server.objects().merge("ConfigMap", "bait", &json!({"data": {"a": "2"}})).await?;
     written(&server, "bait", "6").await?;
     assert!(host.terminate().await?.success());

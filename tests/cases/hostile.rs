@@ -1,6 +1,5 @@
-//! One host with everything that attacks it in its directory, all at once, beside a plugin that does its work; and what
-//! became of the host, of the neighbour, and of what the attackers were after. `tests/guests/hostile/README.md` has the
-//! table.
+//! One host with all hostile guests in its directory at once, beside a plugin that does its work. Checks the host, the
+//! neighbour, and the objects that the guests attack. `tests/guests/hostile/README.md` has the table.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -21,12 +20,12 @@ use windlass_tests::{busy, hostile, paths};
 
 use crate::admin::{get, plugin, watched_at};
 
-/// The content of the guarded Secrets, as it is stored. No plugin is granted to read it.
+/// The content of the guarded Secrets, as stored. No plugin may read it.
 const PASSWORD: &str = "bm90LWZvci1wbHVnaW5z";
 const PLAIN: &str = "not-for-plugins";
-/// How many objects the neighbour has to bring to their end.
+/// The number of objects that the neighbour has to finish.
 const NEIGHBOURS: usize = 8;
-/// The most memory that the host may occupy, in KiB; guests have most of it.
+/// The most memory that the host may use, in KiB; guests use most of it.
 const HOST_MEMORY_KIB_MAX: u64 = 700_000;
 
 /// Attackers that are stopped, and a word of the reason in `/plugins`.
@@ -44,7 +43,7 @@ const STOPPED: [(&str, &str); 11] = [
     ("floods-writes", "was stopped"),
 ];
 
-/// Attackers that try one thing after the other, and the denials that `/metrics` then shows: verb and resource.
+/// Attackers that try one operation after the other, and the denials that `/metrics` shows for them: verb and resource.
 const TRYING: [(&str, &[(&str, &str)]); 10] = [
     ("reads-secrets", &[("get", "secrets"), ("list", "secrets")]),
     ("reads-elsewhere", &[("get", "configmaps"), ("list", "configmaps")]),
@@ -58,7 +57,7 @@ const TRYING: [(&str, &[(&str, &str)]); 10] = [
     ("writes-much", &[]),
 ];
 
-/// Attackers that go on for ever, or end by themselves, and must do nothing else.
+/// Attackers that run for ever, or end by themselves, and must have no other effect.
 const OTHERS: [&str; 4] = ["floods-logs", "floods-metrics", "forges-outage", "requeues"];
 
 /// Attackers that do not load, and a word of the reason.
@@ -69,14 +68,14 @@ const REFUSED: [(&str, &str); 4] = [
     ("bombs-config", "config.schema"),
 ];
 
-/// A server behind a proxy that counts, the guarded objects, and a directory with the attackers and the neighbour.
+/// A server behind a counting proxy, the guarded objects, and a directory with the attackers and the neighbour.
 struct Siege {
     server: Server,
     proxy: Proxied,
     plugins: TempDir,
     policies: TempDir,
     inside: Inside,
-    /// The guarded objects as they were.
+    /// The guarded objects as they were at the start.
     before: Vec<Value>,
 }
 
@@ -122,7 +121,7 @@ impl Siege {
         Ok(found)
     }
 
-    /// All modes that are files of the directory.
+    /// All modes for which the directory has a file.
     fn modes(&self) -> Vec<String> {
         let named = STOPPED.map(|it| it.0).into_iter().chain(TRYING.map(|it| it.0)).chain(OTHERS);
         let named = named.chain(REFUSED.map(|it| it.0)).chain(["watches-secrets"]).map(str::to_owned);
@@ -173,7 +172,7 @@ impl Siege {
         Ok((host, address))
     }
 
-    /// An object that all attackers are called for.
+    /// An object that makes the host call all attackers.
     async fn bait(&self, name: &str) -> anyhow::Result<()> {
         let bait = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"hostile": "true"}},
@@ -182,7 +181,7 @@ impl Siege {
         Ok(())
     }
 
-    /// The neighbour has so many `WebApps` with all that belongs to them.
+    /// Waits until the neighbour has this many `WebApps` with all their children.
     async fn neighbour_works(&self) -> anyhow::Result<()> {
         let objects = self.server.objects();
         let mut webapp = documents(&paths::example("webapp.yaml"))?.remove(0);
@@ -208,7 +207,7 @@ impl Siege {
         Ok(())
     }
 
-    /// Nothing was changed, added, read or asked that was not granted.
+    /// Checks that the attackers changed, added, read and requested only what was granted.
     async fn nothing_was_taken(&self, host: &Host) -> anyhow::Result<()> {
         assert_eq!(self.guarded().await?, self.before, "the guarded objects");
         let maps = self.server.objects().list("ConfigMap", "").await?;
@@ -219,7 +218,7 @@ impl Siege {
         let log = host.log();
         let wrote = |mode: &String| {
             let by = |requests: Match| self.proxy.count(&requests.agent(&format!("({mode}@")));
-            // A name that Kubernetes allows may be written, and leads to no other resource.
+            // A name that Kubernetes allows may be written, and must not lead to another resource.
             let may_write = if mode == "crafts-names" { by(Match::writes().resource("configmaps")) } else { 0 };
             by(Match::writes()) > by(Match::writes().resource("events")) + may_write
         };
@@ -228,7 +227,7 @@ impl Siege {
         assert!(wrote.is_empty() && gained.is_empty(), "{wrote:?} have written: {gained:#?}");
         assert_eq!(self.proxy.count(&Match::any().resource("secrets/*")), 0, "Secrets are not even asked for");
         assert!(!log.contains(PASSWORD) && !log.contains(PLAIN), "no Secret's content is in the log");
-        // A forged line would be no JSON, or would not be the host's.
+        // A forged line would not be JSON, or would not have the host's fields.
         for line in log.lines() {
             let parsed: Value =
                 serde_json::from_str(line).with_context(|| format!("not a line of the host's: {line}"))?;
@@ -239,7 +238,7 @@ impl Siege {
     }
 }
 
-/// A server on loopback that only the host should reach. One path is open to all, and redirects to the rest.
+/// A server on loopback that only the host should reach. One path is open to all, and redirects to another.
 struct Inside {
     port: u16,
     asked: Arc<Mutex<Vec<String>>>,
@@ -273,8 +272,7 @@ impl Inside {
         self.asked.lock().expect("not poisoned").clone()
     }
 
-    /// A policy that grants every host by its name, and the address of none but `127.0.0.1`: only there is asked at
-    /// all.
+    /// A policy that grants every host by name, and only the address `127.0.0.1`: only that address may be reached.
     fn rules(&self) -> String {
         let hosts =
             ["localhost", "\"[::1]\"", "\"[::ffff:127.0.0.1]\"", "\"[::ffff:7f00:1]\"", "0.0.0.0", "169.254.169.254"];
@@ -316,7 +314,7 @@ fn lines_of(metrics: &str, mode: &str) -> String {
     metrics.lines().filter(|line| line.contains(mode)).collect::<Vec<_>>().join("\n")
 }
 
-/// The most memory that the process has had, in KiB. None: this system does not tell.
+/// The peak memory of the process, in KiB. `None` if the system does not report it.
 fn peak_kib(host: &Host) -> Option<u64> {
     let status = Path::new("/proc").join(host.id()?.to_string()).join("status");
     let status = std::fs::read_to_string(status).ok()?;
@@ -335,7 +333,7 @@ async fn attackers_take_nothing_and_their_neighbour_does_its_work() -> anyhow::R
         assert!(shown["state"] == "not-loaded" && reason.contains(word), "{mode}: {shown}");
     }
     siege.bait("bait").await?;
-    // Some of them have failed already, and go on: retries, floods and spinning calls all beside the neighbour's work.
+    // Some have failed already and continue: retries, floods and busy loops run beside the neighbour's work.
     siege.neighbour_works().await.with_context(|| host.log())?;
     for (mode, word) in STOPPED {
         is_stopped(address, mode, word).await?;
@@ -352,7 +350,7 @@ async fn attackers_take_nothing_and_their_neighbour_does_its_work() -> anyhow::R
     let metrics = get(address, "/metrics").await?.1;
     assert!(!metrics.lines().any(|line| line.starts_with("hostile_forged")), "{}", lines_of(&metrics, "forged"));
     assert!(lines_of(&metrics, "floods-metrics").lines().count() < 2_000, "its series are bounded");
-    // What it may not watch is not watched, and it is told what it waits for.
+    // The host does not watch what the plugin may not watch, and reports what the plugin waits for.
     let watching = plugin(address, "watches-secrets").await?["controllers"][0].clone();
     assert!(watching["state"] == "waiting" && watching["reason"].to_string().contains("secrets"), "{watching}");
     siege.nothing_was_taken(&host).await?;

@@ -1,4 +1,5 @@
-//! The image that `tools/image` makes, run as a node would: from its files alone, read-only, and as its user.
+//! The image that `tools/image` builds, run as a node would run it: only with its own files, read-only, and as its
+//! user.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::Path;
@@ -19,7 +20,7 @@ async fn image(folder: &Path) -> anyhow::Result<Value> {
     Ok(serde_json::from_slice(&index)?)
 }
 
-/// The blob that `descriptor` names, which has the size that it says.
+/// The blob that `descriptor` names; its size must match.
 fn blob(folder: &Path, descriptor: &Value) -> anyhow::Result<std::path::PathBuf> {
     let digest = descriptor["digest"].as_str().and_then(|it| it.strip_prefix("sha256:")).context("a digest")?;
     let file = folder.join("blobs/sha256").join(digest);
@@ -34,7 +35,8 @@ fn document(folder: &Path, descriptor: &Value) -> anyhow::Result<Value> {
     Ok(serde_json::from_slice(&std::fs::read(blob(folder, descriptor)?)?)?)
 }
 
-/// Runs `windlass` as the node's runtime does: `root` read-only, with a process file system and a place for the cache.
+/// Runs `windlass` as the node's runtime does: `root` read-only, with a process file system and a directory for the
+/// cache.
 fn contained(root: &Path, arguments: &[&str]) -> Command {
     let script = r#"
         mount --bind "$0" "$0"
@@ -85,7 +87,7 @@ async fn the_image_runs_from_its_own_files_alone_as_its_own_user() -> anyhow::Re
 async fn runs(root: &Path) -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;
-    // What a node mounts into it.
+    // The directories that a node mounts into it.
     for mounted in ["etc/windlass/plugins", "var/cache/windlass", "proc"] {
         std::fs::create_dir_all(root.join(mounted))?;
     }
@@ -110,7 +112,7 @@ async fn runs(root: &Path) -> anyhow::Result<()> {
     };
     let told = told.await;
     let id = host.id().context("it runs")?;
-    // The first process of its own namespace is the child of `unshare`, which passes nothing on.
+    // The first process of the new namespace is the child of `unshare`, which does not forward signals.
     let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"))?;
     for child in children.split_whitespace() {
         std::process::Command::new("kill").args(["-TERM", child]).status()?;

@@ -1,4 +1,4 @@
-//! Kinds come and go while the host runs: it says so, and is never restarted for it.
+//! Kinds are added and removed while the host runs: it reports that, and needs no restart.
 
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
@@ -31,7 +31,7 @@ fn definition(scope: &str, size: &str) -> Value {
     })
 }
 
-/// Creates an object of the kind as soon as the server takes it.
+/// Creates an object of the kind as soon as the server accepts it.
 async fn create(client: &Client, namespace: Option<&str>, name: &str, size: Value) -> anyhow::Result<()> {
     let resource =
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("missing.windlass.dev", "v1", "Missing"), "missings");
@@ -96,7 +96,7 @@ async fn a_kind_comes_goes_and_comes_back_as_another(kind: Kind) -> anyhow::Resu
     create(client, None, "second", json!(3)).await?;
     says(&host, &["chameleon reconciled", "second"], 1).await?;
 
-    // At once, as an upgrade does it.
+    // Without a pause in between, as an upgrade does it.
     delete_definition(&server).await?;
     objects.apply(&definition("Namespaced", "boolean")).await?;
     says(&host, &["controller stopped", "chameleon", "Missing"], 2).await?;

@@ -1,4 +1,4 @@
-//! kubectl 1.32, as a user types it, says the same on both servers.
+//! kubectl 1.32, used as a person types it, gives the same results on both servers.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ impl Case {
     }
 }
 
-/// The example without its namespace, which kubectl would hold against ours.
+/// The example without its namespace, which would conflict with the test's.
 fn example(directory: &Path) -> anyhow::Result<String> {
     let mut documents = windlass_tests::objects::documents(&paths::example("webapp.yaml"))?;
     if let Some(metadata) = documents[0]["metadata"].as_object_mut() {
@@ -73,8 +73,8 @@ async fn everyday_verbs(kind: Kind) -> anyhow::Result<()> {
     assert!(refused.contains("less than or equal to 50"), "{refused}");
 
     kubectl.run(&["delete", "webapp", "shop", "--cascade=foreground", "--timeout=60s"]).await?;
-    // The children's deletion may reach the plugin before the primary's does: then it makes one more, which the garbage
-    // collector finds to be nobody's.
+    // The children's deletion may reach the plugin before the primary's does. Then it creates one more, and the garbage
+    // collector deletes it, as its owner is gone.
     let gone = until("the Deployment has gone", || kubectl.refused(&["get", "deployment", "shop"])).await?;
     assert!(gone.contains(r#"deployments.apps "shop" not found"#), "{gone}");
     Ok(())
@@ -90,12 +90,12 @@ async fn everyday_verbs_work_on_a_real_kube_apiserver() -> anyhow::Result<()> {
     everyday_verbs(Kind::Real).await
 }
 
-/// The lines of `text`, each with its words a space apart.
+/// The lines of `text`, with single spaces between words.
 fn lines(text: &str) -> Vec<String> {
     text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
-/// `kubectl describe`, when it shows a line that begins with each of `beginnings`.
+/// Runs `kubectl describe` until it shows a line that begins with each of `beginnings`.
 async fn describe_shows(kubectl: &Kubectl<'_>, beginnings: &[&str]) -> anyhow::Result<()> {
     until(&format!("describe shows {beginnings:?}"), || async {
         let described = kubectl.run(&["describe", "webapp", "shop"]).await?;

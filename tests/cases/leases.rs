@@ -1,7 +1,7 @@
-//! Replicas that share out plugins by leases: who runs what when one of them crashes, stops, stands still or is cut
-//! off, and that none writes for a plugin when another may.
+//! Replicas share out plugins by leases. The tests check which replica runs a plugin when another crashes, stops, is
+//! paused or is cut off, and that no replica writes for a plugin while another may.
 //!
-//! The times are scaled; `Match` counts each replica's requests at a proxy of its own.
+//! The times are scaled; `Match` counts each replica's requests at its own proxy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const LEASE_DURATION: Duration = Duration::from_secs(15);
 const LEASE_RETRY_PERIOD: Duration = Duration::from_millis(400);
 /// The delay that a busy machine may add.
 const MACHINE_SLACK: Duration = Duration::from_secs(15);
-/// Short leases, quickly lost and won. A busy machine alone can make a host lose them.
+/// Short leases that change hands fast. A busy machine alone can make a host lose them.
 pub(crate) const TIMES: [&str; 8] = [
     "--lease-duration",
     "4s",
@@ -37,17 +37,17 @@ pub(crate) const TIMES: [&str; 8] = [
     "--lease-stability",
     "2s",
 ];
-/// Leases long enough that a holder loses one only by what the test does to it.
+/// Leases so long that a holder loses one only if the test makes it.
 const HELD: [&str; 8] = [TIMES[0], "15s", TIMES[2], "10s", TIMES[4], TIMES[5], TIMES[6], TIMES[7]];
-/// Leases that outlast all slack: a replica that wins one sooner has not waited until it ran out.
+/// Leases that outlast all slack: a replica that wins one sooner has not waited for it to expire.
 const LASTING: [&str; 8] = [TIMES[0], "1m", TIMES[2], "40s", TIMES[4], TIMES[5], TIMES[6], TIMES[7]];
-/// [`HELD`] with one lease for all plugins: it is not handed over by hash while a test watches who writes.
+/// [`HELD`] with one lease for all plugins: it is not rebalanced by hash while a test watches which replica writes.
 const SINGLE: [&str; 9] = [HELD[0], HELD[1], HELD[2], HELD[3], HELD[4], HELD[5], HELD[6], HELD[7], IN_ONE];
 const IN_ONE: &str = "--leases=single";
-/// A plugin's own requests.
+/// Requests of plugins, not of the host.
 const AGENT: &str = "(chameleon@";
 
-/// A replica's log line that it has won a lease, or no longer has it.
+/// A replica's log line about winning or losing a lease.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     at: String,
@@ -55,7 +55,7 @@ struct Turn {
     won: bool,
 }
 
-/// The time of a log line. Times of different hosts compare: they run on one machine.
+/// The time of a log line. Hosts' times are comparable: they run on one machine.
 fn when(line: &str) -> &str {
     line.split_whitespace().next().unwrap_or_default()
 }
@@ -83,7 +83,7 @@ impl Replica {
         Ok(Self { name: name.with_context(|| said.clone())?.to_owned(), host, proxy })
     }
 
-    /// Its log lines about leases won and lost.
+    /// The host's log lines about leases won and lost.
     fn turns(&self) -> Vec<Turn> {
         let mut turns = Vec::new();
         for line in self.host.log().lines() {
@@ -92,7 +92,7 @@ impl Replica {
             };
             let won = line.contains("lease won");
             if line.contains("could not be renewed in time") {
-                // The deadline went by a clock, and the line may come late.
+                // The host has used its clock for the deadline, and the line may come late.
                 turns.retain(|turn: &Turn| turn.lease != lease);
             } else if won || line.contains("lease released") || line.contains("lease lost") {
                 turns.push(Turn { at: when(line).to_owned(), lease: lease.to_owned(), won });
@@ -101,7 +101,7 @@ impl Replica {
         turns
     }
 
-    /// The leases that it holds, by its own log.
+    /// The leases that the host holds, according to its log.
     fn holds(&self) -> BTreeSet<String> {
         let mut held = BTreeSet::new();
         for Turn { lease, won, .. } in self.turns() {
@@ -129,7 +129,7 @@ impl Replica {
     }
 }
 
-/// A server with one busy plugin, and two replicas the first of which runs it.
+/// A server with one busy plugin, and two replicas. The first one runs the plugin.
 struct Pair {
     first: Replica,
     second: Replica,
@@ -155,18 +155,18 @@ impl Pair {
         .await?;
         let objects = server.objects().clone();
         let busy = AbortOnDropHandle::new(tokio::spawn(keep_busy(objects)));
-        // Either may be the one that the hash prefers.
+        // The hash may prefer either replica.
         let pair = Self { first, second, _busy: busy, _plugins: plugins, server };
         pair.settled(!flags.contains(&IN_ONE)).await
     }
 
-    /// The pair in order: the first replica runs the plugin, keeps it, and writes.
+    /// Returns the pair in order: the first replica runs the plugin, keeps it, and writes.
     async fn settled(mut self, by_hash: bool) -> anyhow::Result<Self> {
         until("the plugin runs where it is meant to", || async {
             let held = [&self.first, &self.second].map(|it| (it.name.clone(), it.holds()));
             let (shards, members) = leases(self.server.objects()).await?;
             let is_settled = !by_hash || shards.iter().all(|(lease, holder)| rank(lease, holder, &members) == 0);
-            // The leases and the logs must agree; logs are read later.
+            // The leases and the logs must agree; the logs are read later.
             let of =
                 |it: &str| shards.iter().filter(|(_, holder)| holder == it).map(|(lease, _)| lease.clone()).collect();
             let is_said = shards.len() == 1 && held.iter().all(|(name, said)| *said == of(name));
@@ -182,9 +182,9 @@ impl Pair {
         Ok(self)
     }
 
-    /// Waits until the second one has won the lease and writes; returns how long it took until it was won.
+    /// Waits until the second replica has won the lease and writes; returns how long winning took.
     async fn taken_over(&self, since: Instant) -> anyhow::Result<Duration> {
-        // `says` would not do: an earlier line may be of an earlier turn.
+        // `says` does not suffice: an earlier line may be from an earlier term.
         until("the other has it", || async { if self.second.holds().is_empty() { Err(()) } else { Ok(()) } }).await?;
         let took = since.elapsed();
         self.second.writes_more(3).await?;
@@ -199,12 +199,12 @@ fn busy(turn: u64) -> Value {
     })
 }
 
-/// Has the plugin write for as long as this runs.
+/// Makes the plugin write for as long as this runs.
 async fn keep_busy(objects: Objects) {
     for turn in 1.. {
-        // A server that ends with its test may fail the last of them.
+        // The last write may fail because the server ends with its test.
         let _ = objects.merge("ConfigMap", "busy", &json!({"data": {"turn": turn.to_string()}})).await;
-        // Often enough for a write to be under way whenever the lease goes, and no storm.
+        // Often enough to have a write in flight whenever the lease is lost, but not a flood.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
@@ -215,7 +215,7 @@ async fn a_crash(kind: Kind) -> anyhow::Result<()> {
     pair.first.host.signal("KILL").await?;
     let took = pair.taken_over(killed).await?;
     println!("{kind:?}: taken over {took:?} after kill -9");
-    // The member's lease may be seen to expire a little later than the other.
+    // The expiry of the member lease may be noticed a little after that of the plugin's lease.
     assert!(took < LEASE_DURATION + 3 * LEASE_RETRY_PERIOD + MACHINE_SLACK, "{took:?}");
     Ok(())
 }
@@ -264,7 +264,7 @@ async fn a_pause(kind: Kind) -> anyhow::Result<()> {
     assert!(said.contains("could not be renewed in time"), "{said}");
     pair.second.writes_more(5).await?;
     assert_eq!(pair.first.writes(), before, "one that stood still wrote when it went on:\n{}", pair.first.host.log());
-    // It is a candidate again: it takes over when the other stops.
+    // It is a candidate again: it takes over when the other replica stops.
     pair.second.host.signal("TERM").await?;
     pair.first.writes_more(3).await?;
     Ok(())
@@ -288,7 +288,7 @@ async fn a_replica_that_is_cut_off_stops_before_another_takes_over() -> anyhow::
     let lost = pair.first.host.says("lease lost").await?;
     let stopped = cut.elapsed();
     let took = pair.taken_over(cut).await?;
-    // By the times in their logs, which are of one clock: this test may look late.
+    // Uses the times in the logs, which come from one clock: this test may look late.
     let won = pair.second.host.says("lease won").await?;
     assert!(when(&lost) < when(&won), "the other took over before: {won}, and {lost}");
     println!("cut off: stopped after {stopped:?}, taken over after {took:?}");
@@ -299,7 +299,7 @@ async fn a_replica_that_is_cut_off_stops_before_another_takes_over() -> anyhow::
     Ok(())
 }
 
-/// The leases for plugins, with their holders, and the replicas that live, as the server has them.
+/// The leases of plugins with their holders, and the live replicas, as the server has them.
 async fn leases(objects: &Objects) -> anyhow::Result<(Vec<(String, String)>, BTreeSet<Arc<str>>)> {
     let (mut shards, mut members) = (Vec::new(), BTreeSet::new());
     for lease in objects.list("Lease", "windlass.dev/instance=main").await? {
@@ -314,13 +314,13 @@ async fn leases(objects: &Objects) -> anyhow::Result<(Vec<(String, String)>, BTr
     Ok((shards, members))
 }
 
-/// How many leases the three plugins go by.
+/// The number of leases in use for the three plugins.
 fn in_use() -> usize {
     ["chameleon", "probe", "webapp"].map(shard_of).into_iter().collect::<BTreeSet<_>>().len()
 }
 
-/// Waits until each lease is held by the replica that the hash prefers, and checks that no lease was held by two
-/// meanwhile.
+/// Waits until the replica that the hash prefers holds each lease, and checks that no two replicas held a lease at
+/// once.
 async fn shared_out(objects: &Objects, replicas: &[&Replica]) -> anyhow::Result<()> {
     let what = format!("plugins are shared out over {} replicas", replicas.len());
     let turns = until(&what, || async {
@@ -331,7 +331,7 @@ async fn shared_out(objects: &Objects, replicas: &[&Replica]) -> anyhow::Result<
         let all =
             shards.iter().all(|(lease, holder)| members.contains(&**holder) && rank(lease, holder, &members) == 0);
         anyhow::ensure!(all && shards.len() == in_use(), "{shards:?}");
-        // Each by one: until then, one host's lines are still to come while another's later ones are there.
+        // Wait for exactly one holder each: until then, one host's log may lag behind another's.
         let each: BTreeSet<_> = held.iter().collect();
         anyhow::ensure!(held.len() == in_use() && each.len() == in_use(), "{held:?}");
         Ok(turns)
@@ -342,7 +342,7 @@ async fn shared_out(objects: &Objects, replicas: &[&Replica]) -> anyhow::Result<
 }
 
 /// A holder logs the loss of a lease before it releases it, and the next holder logs its win after that. So the times
-/// in their logs are in that order, though the test may read them in another.
+/// in the logs have that order, even if the test reads them in another.
 fn assert_apart(turns: &[Vec<Turn>]) {
     let mut all: Vec<_> =
         turns.iter().enumerate().flat_map(|(who, turns)| turns.iter().map(move |it| (it, who))).collect();
@@ -441,7 +441,7 @@ async fn a_warm_standby_takes_over_with_its_existing_watch() -> anyhow::Result<(
     assert!(!second.host.log().contains("controller started"), "another runs it: {}", second.host.log());
     first.host.signal("KILL").await?;
     second.host.says("chameleon reconciled").await?;
-    // The proof that the cache is fresh lists one object at most, or compares versions.
+    // The freshness check of the cache lists one object at most, or compares versions.
     println!("lists of ConfigMaps: {warm} to fill the cache, then {} to take over", lists() - warm);
     assert!(second.host.log().contains("lease won"), "{}", second.host.log());
     assert_eq!(second.proxy.watching(&Match::watches("configmaps")), 1, "the watch goes on");
@@ -460,7 +460,7 @@ async fn a_replica_without_a_plugin_gives_its_lease_to_one_that_has_it() -> anyh
     first.host.says("handing over").await?;
     second.host.says("chameleon reconciled").await?;
     assert_eq!((first.holds().len(), second.holds().len()), (0, 1));
-    // It runs what it can when nobody else is left.
+    // It runs the plugins that it has when no other replica is left.
     second.host.signal("KILL").await?;
     first.host.says_times("lease won", 2).await?;
     Ok(())

@@ -1,4 +1,5 @@
-//! Cross-crate tests, one file a topic, on the embedded API server and, where it says so, on a real kube-apiserver.
+//! Cross-crate tests, one file per topic, on the embedded API server and, where the test says so, on a real
+//! kube-apiserver.
 
 mod admin;
 mod admin_auth;

@@ -1,5 +1,5 @@
-//! Mappings by a plugin's own code, told with the guest `chameleon`: whom a change concerns, and what happens when the
-//! code is wrong.
+//! Mappings by a plugin's code, tested with the guest `chameleon`: which objects a change wakes, and what happens if
+//! the code fails.
 
 use serde_json::{Value, json};
 use windlass_tests::chameleon;
@@ -9,7 +9,7 @@ use windlass_tests::wait::until;
 
 use crate::caches::runs;
 
-/// Services `web` and `api`, each of which selects its own name, and a host with the chameleon that maps.
+/// Services `web` and `api`, each of which selects its own name, and a host with the chameleon as the mapper.
 struct Stage {
     server: Server,
     host: Host,
@@ -33,7 +33,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// How often each has run.
+    /// The number of runs of each.
     fn ran(&self) -> [usize; 2] {
         ["web", "api"].map(|name| runs(&self.host, name))
     }
@@ -66,7 +66,7 @@ async fn a_life(kind: Kind) -> anyhow::Result<()> {
     stage.map("moving", "web", json!({})).await?;
     let [web, _] = stage.web_runs_more_than(web).await?;
     assert_eq!(stage.ran()[1], api, "its selector selects others:\n{}", stage.host.log());
-    // The one that it leaves, too.
+    // The object that it no longer maps to runs, too.
     stage.map("moving", "api", json!({})).await?;
     let [web, api] = stage.run_more_than([web, api]).await?;
     // By what another one says, which the mapper reads in the cache.
@@ -107,12 +107,12 @@ async fn a_failing_mapper_runs_every_primary_and_the_reason_is_logged() -> anyho
         stage.map(misbehave, "nobody", json!({"misbehave": misbehave})).await?;
         before = stage.run_more_than(before).await?;
         stage.host.says(words).await?;
-        // One that is gone maps nothing any more; the pauses would add up.
+        // A deleted object maps nothing any more; otherwise the pauses would add up.
         stage.server.objects().delete("ConfigMap", misbehave).await?;
         before = stage.run_more_than(before).await?;
     }
     stage.host.says("the mapper failed: every primary runs instead").await?;
-    // It is asked again when it has come to its senses.
+    // The mapper is called again once it works.
     stage.map("naming", "nobody", json!({"service": "web"})).await?;
     stage.web_runs_more_than(before[0]).await?;
     Ok(())

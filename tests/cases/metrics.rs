@@ -1,6 +1,5 @@
-//! The page `/metrics` of a host: its names are those that Prometheus and users of controller-runtime expect, and it
-//! has all that alerts and dashboard ask for. Prometheus' own code checks expressions, rules and names
-//! (tools/promlint).
+//! The host's `/metrics`: it has the names that Prometheus and users of controller-runtime expect, and all that alerts
+//! and dashboard use. Prometheus' own code checks expressions, rules and names (tools/promlint).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Seek, Write};
@@ -18,12 +17,11 @@ use windlass_tests::{admin, chameleon, paths};
 use crate::admin::watched;
 use crate::webapp::plugin_directory;
 
-/// The metrics of the peer on controller-runtime, as `tools/record-peer-metrics` has recorded them: name, type and
-/// labels.
+/// The metrics of controller-runtime, as recorded by `tools/record-peer-metrics`: name, type and labels.
 const PEER: &str = include_str!("metrics/peer.tsv");
 
-/// Those of them that a host does not have with the same type and at least the same labels, and why. A name that ends
-/// with `*` stands for all that begin so.
+/// The controller-runtime metrics that a host does not have with the same type and at least the same labels, and why. A
+/// name that ends with `*` is a prefix.
 const NOT_AS_THE_PEER: [(&str, &str); 6] = [
     ("certwatcher_*", "a host has no watcher of certificates in the form of controller-runtime's"),
     ("controller_runtime_conversion_webhook_panics_total", "a host serves no webhooks"),
@@ -36,10 +34,10 @@ const NOT_AS_THE_PEER: [(&str, &str); 6] = [
     ),
 ];
 
-/// Where names are not as Prometheus' conventions have them, and why.
+/// Names that break Prometheus' conventions, and why.
 const NOT_AS_PROMETHEUS: [(&str, &str); 0] = [];
 
-/// A family of metrics: its type and, if it has a line, its labels.
+/// A family of metrics: its type and, if it has a sample, its labels.
 #[derive(Debug, Default)]
 struct Shape {
     kind: String,
@@ -47,7 +45,7 @@ struct Shape {
     has_lines: bool,
 }
 
-/// The families of a page of the form `OpenMetrics`, counters by the names of their lines.
+/// The families of an `OpenMetrics` page; counters have the names of their samples.
 fn shapes(page: &str) -> BTreeMap<String, Shape> {
     let mut shapes: BTreeMap<String, Shape> = BTreeMap::new();
     let mut current = String::new();
@@ -65,7 +63,7 @@ fn shapes(page: &str) -> BTreeMap<String, Shape> {
     shapes
 }
 
-/// The names of `a="1",b="2"} 3`.
+/// The label names of `a="1",b="2"} 3`.
 fn label_names(labels: &str) -> Vec<String> {
     static NAME: std::sync::LazyLock<regex::Regex> =
         std::sync::LazyLock::new(|| regex::Regex::new(r#"^,?([a-z_]+)="(?:[^"\\]|\\.)*""#).expect("it is one"));
@@ -77,7 +75,7 @@ fn label_names(labels: &str) -> Vec<String> {
     names
 }
 
-/// Runs `promlint COMMAND`. An error is what it says it is.
+/// Runs `promlint COMMAND`; its findings are the error.
 fn promlint(command: &str, input: &str) -> anyhow::Result<Vec<String>> {
     let mut file = tempfile::tempfile()?;
     file.write_all(input.as_bytes())?;
@@ -91,7 +89,7 @@ fn chart_file(name: &str) -> anyhow::Result<String> {
     Ok(std::fs::read_to_string(paths::root().join("deploy/chart/files").join(name))?)
 }
 
-/// The page of a host once it has run the example, and called what traps.
+/// The page of a host that has run the example and a call that traps.
 async fn page(address: SocketAddr) -> anyhow::Result<String> {
     let of = r#"controller="webapp",plugin="webapp",kind="WebApp""#;
     let done = &format!(r#"windlass_primary_conditions{{{of},condition="Ready",status="True"}} 1"#);
@@ -111,7 +109,7 @@ async fn metrics_have_the_names_known_from_prometheus_and_controller_runtime() -
     let (plugins, recordings) = (plugin_directory()?, tempfile::tempdir()?);
     let recordings = recordings.path().display().to_string();
     server.install_webapp().await?;
-    // What has never happened has no line.
+    // A series that was never written has no sample.
     chameleon::write("reconcile-traps", &plugins.path().join("chameleon.wasm"))?;
     let trapping =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"chameleon": "true"}}});
@@ -166,7 +164,7 @@ fn is_as_the_peer_has_it(ours: &BTreeMap<String, Shape>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The expressions of alerts and dashboard.
+/// The expressions of the alerts and the dashboard.
 fn expressions() -> anyhow::Result<Vec<String>> {
     let rules: Value = serde_saphyr::from_str(&chart_file("alerts.yaml")?)?;
     let rules = rules["groups"].as_array().context("groups")?.iter().filter_map(|group| group["rules"].as_array());
@@ -174,7 +172,7 @@ fn expressions() -> anyhow::Result<Vec<String>> {
     let board: Value = serde_json::from_str(&chart_file("dashboard.json")?)?;
     let targets = board["panels"].as_array().context("panels")?.iter().filter_map(|panel| panel["targets"].as_array());
     let of_board = targets.flatten().filter_map(|target| target["expr"].as_str());
-    // As Grafana fills them in.
+    // With the variables that Grafana fills in.
     let all = of_alerts.chain(of_board).map(|it| it.replace("$__rate_interval", "5m").replace('\n', " "));
     Ok(all.collect())
 }
@@ -187,7 +185,7 @@ fn has_what_is_used(ours: &BTreeMap<String, Shape>) -> anyhow::Result<()> {
         let name = words.next().context("a name")?;
         let family = ["_bucket", "_sum", "_count"].iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name);
         let shape = ours.get(name).or_else(|| ours.get(family)).with_context(|| format!("no host has {name}"))?;
-        // What has happened to nobody has no labels yet. Prometheus adds the namespace.
+        // A family without a sample has no labels yet. Prometheus adds the namespace.
         let has =
             |label: &&str| !shape.has_lines || ["namespace", "le"].contains(label) || shape.labels.contains(*label);
         let lacking: Vec<_> = words.filter(|label| !has(label)).collect();
@@ -196,7 +194,7 @@ fn has_what_is_used(ours: &BTreeMap<String, Shape>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The time of calls has the trace of one as an example, and the log has the same trace.
+/// The histogram of call durations has the trace ID of a call as an exemplar, and the log has the same trace ID.
 fn leads_to_a_trace(page: &str, host: &Host) -> anyhow::Result<()> {
     let bucket = "controller_runtime_reconcile_time_seconds_bucket{";
     let examples =

@@ -1,4 +1,4 @@
-//! The API server goes and comes back while the host runs.
+//! The API server becomes unavailable and returns while the host runs.
 
 use std::time::Instant;
 

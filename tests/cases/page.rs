@@ -1,5 +1,4 @@
-//! The status page at the admin address: what it tells as it changes, what a plugin can write into it, and, in a
-//! browser, all of it.
+//! The status page at the admin address: its updates, what a plugin can write into it, and the whole page in a browser.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,11 +21,10 @@ use windlass_tests::{chameleon, paths};
 
 use crate::admin::watched;
 
-/// A text that the author of a plugin would write into the page: markup, the end of an event, and a text that reads
-/// backwards.
+/// Text with which a hostile plugin attacks the page: markup, the end of an event, and right-to-left text.
 const HOSTILE: &str = "</script><img src=x onerror=\"window.pwned = true\">\n\nevent: state\ndata: {}\n\n\u{202e}evil";
 
-/// The stream of the page, and what it has told of each plugin so far.
+/// The page's event stream, and what it has said about each plugin so far.
 struct Watched {
     lines: BufReader<TcpStream>,
     plugins: BTreeMap<String, Value>,
@@ -39,11 +37,11 @@ impl Watched {
         Ok(Self { lines: BufReader::new(stream), plugins: BTreeMap::new() })
     }
 
-    /// Takes in the next event, and returns its name. None: the stream has ended.
+    /// Handles the next event, and returns its name. `None`: the stream has ended.
     async fn next(&mut self) -> anyhow::Result<Option<String>> {
         let mut event = None;
         let mut line = String::new();
-        // The lines between those of events are the answer's head, and the sizes of its chunks.
+        // The other lines are the response's head and its chunk sizes.
         while self.lines.read_line(&mut line).await? > 0 {
             if let Some(name) = line.strip_prefix("event: ") {
                 event = Some(name.trim_end().to_owned());
@@ -62,7 +60,7 @@ impl Watched {
         Ok(None)
     }
 
-    /// Waits until it has told of the plugin what is `wanted`.
+    /// Waits until the stream has said about the plugin what is `wanted`.
     async fn until(&mut self, plugin: &str, wanted: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
         let told = async {
             loop {
@@ -84,13 +82,13 @@ async fn a_plugin_writes_nothing_but_texts_into_the_status_page() -> anyhow::Res
     let mut page = Watched::open(address).await?;
     assert_eq!(page.next().await?.as_deref(), Some("state"), "everything is told first");
     page.until(probe::NAME, |shown| shown["state"] == "running").await?;
-    // Each call fails: after one that does not, nothing would be shown of it any more.
+    // Each call fails: after a successful call the page would no longer show the failure.
     lab.begin(probe::NAME, true, [json!({"call": "fail", "failures": [{"transient": HOSTILE}]})]).await?;
     let failed = page.until(probe::NAME, |shown| shown["failing"] == 1).await?;
     let failure = &failed["failures"][0];
     let key = format!("{}/{}", lab.server.objects().namespace(), probe::NAME);
     assert!(failure["error"].as_str().is_some_and(|it| it.contains(HOSTILE)) && failure["key"] == *key, "{failed}");
-    // Nothing of it is in the page, which is the same for everybody.
+    // The page itself, which is the same for everyone, contains none of it.
     let (status, document) = get(address, "/").await?;
     assert!(status == 200 && !document.contains("pwned") && document.contains("<script>"), "{document}");
     let (status, shown) = get(address, &format!("/plugins/{}", probe::NAME)).await?;
@@ -99,7 +97,7 @@ async fn a_plugin_writes_nothing_but_texts_into_the_status_page() -> anyhow::Res
     let (_, found) = get(address, &format!("/plugins/{}/keys?search={}", probe::NAME, probe::NAME)).await?;
     let found: Value = serde_json::from_str(&found)?;
     assert_eq!((&found["total"], &found["keys"][0]["key"]), (&json!(1), &json!(key)));
-    // The page is told of the end as long as there is something to tell, and then the stream ends.
+    // The stream sends the shutdown's progress, and then ends.
     assert!(lab.host.terminate().await?.success());
     while page.next().await?.is_some() {}
     Ok(())
@@ -110,9 +108,9 @@ fn visitor(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"chameleon": "true"}}})
 }
 
-/// Gives the plugins something to do, for ever.
+/// Keeps the plugins busy for ever.
 async fn busy(objects: &Objects) -> anyhow::Result<()> {
-    // The page shows what has been done in each second, so that is to be some of it, and not all that the machine can.
+    // The page shows the work of each second, so there must be some, but not as much as the machine can do.
     let mut pace = tokio::time::interval(Duration::from_millis(200));
     for round in 0_u32.. {
         pace.tick().await;
@@ -124,7 +122,7 @@ async fn busy(objects: &Objects) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where the browser keeps its pictures: `target/page`.
+/// The folder for screenshots: `target/page`.
 fn pictures() -> anyhow::Result<PathBuf> {
     let binary = paths::windlass()?;
     let target = binary.ancestors().nth(2).context("the binary is in a folder of the target folder")?;
@@ -159,7 +157,7 @@ async fn the_status_page_is_clicked_through_in_a_browser() -> anyhow::Result<()>
     let steps = json!([{"id": "1", "call": "fail", "failures": [{"transient": HOSTILE}]}]);
     let spec = json!({"run": "1", "always": true, "steps": steps});
     objects.apply(&json!({"apiVersion": "probe.windlass.dev/v1", "kind": "Probe", "metadata": {"name": "hostile"}, "spec": spec})).await?;
-    // More than two pages of keys.
+    // More keys than two pages show.
     for number in 0..120 {
         objects.apply(&visitor(&format!("visitor-{number:03}"))).await?;
     }

@@ -1,7 +1,8 @@
-//! `windlass status`, `keys`, `top` and `rollout` without an address: by the API server's proxy to the host's Pods.
+//! `windlass status`, `keys`, `top` and `rollout` without an address: through the API server's proxy to the host's
+//! Pods.
 //!
-//! The embedded API server has no such proxy, and a real one refuses loopback addresses. So a front before the embedded
-//! one answers these paths as kube-apiserver does, and passes all else on.
+//! The embedded API server has no such proxy, and a real one refuses loopback addresses. So a front server answers
+//! these paths as kube-apiserver does, and forwards all other requests to the embedded server.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use windlass_tests::{admin, chameleon, paths};
 use crate::leases::TIMES;
 use crate::webapp::plugin_directory;
 
-/// Where each Pod is on loopback, by its name.
+/// The loopback address of each Pod, by name.
 type Pods = Arc<BTreeMap<String, u16>>;
 
 /// An API server that proxies to Pods.
@@ -46,7 +47,7 @@ impl Front {
             while let Ok((stream, _)) = listener.accept().await {
                 let (pods, behind) = (pods.clone(), behind.clone());
                 tokio::spawn(async move {
-                    // What fails, the client sees.
+                    // A client sees a failure of its request itself.
                     let _ = answer(stream, &pods, &behind).await;
                 });
             }
@@ -55,7 +56,7 @@ impl Front {
     }
 }
 
-/// Answers one request, and closes.
+/// Answers one request, and closes the connection.
 async fn answer(mut stream: TcpStream, pods: &Pods, behind: &str) -> anyhow::Result<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -65,7 +66,7 @@ async fn answer(mut stream: TcpStream, pods: &Pods, behind: &str) -> anyhow::Res
     let path = head.split(' ').nth(1).context("a path")?;
     let proxied = path.split_once("/pods/").and_then(|(_, rest)| rest.split_once("/proxy"));
     let (address, path) = match proxied {
-        // A real one does not look names of ports up.
+        // A real server does not look up port names.
         Some((target, path)) => {
             let (pod, port) = target.split_once(':').context("a port")?;
             ensure!(pods.get(pod) == Some(&port.parse()?), "no Pod {pod} at port {port}");
@@ -84,7 +85,7 @@ async fn answer(mut stream: TcpStream, pods: &Pods, behind: &str) -> anyhow::Res
         Ok(there) => there,
         Err(error) => return Ok(stream.write_all(refused(error).as_bytes()).await?),
     };
-    // It passes headers on, and the name by which it was asked itself.
+    // Headers are forwarded, including the host name that the client used.
     let kept = head.lines().skip(1).filter(|line| {
         let name = line.split(':').next().unwrap_or_default().to_ascii_lowercase();
         !line.is_empty() && name != "host" && name != "connection"
@@ -98,7 +99,7 @@ async fn answer(mut stream: TcpStream, pods: &Pods, behind: &str) -> anyhow::Res
     Ok(())
 }
 
-/// Two replicas with two plugins, their Pods, and the way to them.
+/// Two replicas with two plugins, their Pods, and the front server.
 struct Fleet {
     server: Server,
     hosts: BTreeMap<String, Host>,
@@ -131,7 +132,7 @@ impl Fleet {
         Ok(command.output().await?)
     }
 
-    /// The plugins and the replicas, once each plugin runs.
+    /// The plugins and the replicas, once every plugin runs.
     async fn settled(&self) -> anyhow::Result<Value> {
         until("both plugins run", || async {
             let output = self.windlass(&["status", "-o", "json"]).await?;
@@ -157,7 +158,7 @@ async fn replica(server: &Server, plugins: &Path, name: &str) -> anyhow::Result<
     Ok((host, port))
 }
 
-/// The Pod of a replica, as the chart makes it, as far as it is looked at.
+/// A replica's Pod, with the fields of the chart's Pod that the commands read.
 async fn object(server: &Server, name: &str, port: u16) -> anyhow::Result<()> {
     let labels = json!({"app.kubernetes.io/name": "windlass", "app.kubernetes.io/instance": "main"});
     let container =
@@ -206,7 +207,7 @@ async fn replicas_appear_as_one_host_and_a_missing_one_hides_no_other() -> anyho
     let rollout = said(&fleet.windlass(&["rollout", "status", "webapp"]).await?);
     ensure!(rollout.contains("no next version"), "{rollout}");
 
-    // Who asks through the API server is told which replica to ask.
+    // A client that comes through the API server is referred to the right replica.
     until("the way to the replica that runs it", || async {
         let shown: Value = serde_json::from_slice(&fleet.windlass(&["status", "webapp", "-o", "json"]).await?.stdout)?;
         let replica = shown["plugins"][0]["replica"].as_str().context("a replica")?;
@@ -216,7 +217,7 @@ async fn replicas_appear_as_one_host_and_a_missing_one_hides_no_other() -> anyho
     })
     .await?;
 
-    // Of what it ran, the other tells when it has taken it over.
+    // The other replica reports the stopped replica's plugins once it has taken them over.
     fleet.hosts.remove("windlass-b").context("it runs")?.kill().await?;
     let gone = fleet.windlass(&["status"]).await?;
     let text = said(&gone);
@@ -263,7 +264,7 @@ async fn if_no_pod_is_found_the_search_and_the_flags_to_change_it_are_shown() ->
     Ok(())
 }
 
-/// The real server looks at rights before it looks at where a Pod is.
+/// The real server checks rights before it looks up a Pod's address.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_right_that_is_missing_on_a_real_kube_apiserver_is_named() -> anyhow::Result<()> {
     let server = Server::start(Kind::Real).await?;
@@ -290,11 +291,11 @@ async fn a_right_that_is_missing_on_a_real_kube_apiserver_is_named() -> anyhow::
     allow(&server, "list", "pods").await?;
     says(&format!("may not get pods/proxy in the namespace {namespace}")).await?;
     allow(&server, "get", "pods/proxy").await?;
-    // It proxies to no address of its own machine.
+    // It does not proxy to addresses of its own machine.
     says("the replica windlass-a does not answer").await
 }
 
-/// Lets the account `operator` do this, in the test's namespace.
+/// Allows the account `operator` these verbs in the test's namespace.
 async fn allow(server: &Server, verb: &str, resource: &str) -> anyhow::Result<()> {
     let name = format!("may-{verb}");
     let group = "rbac.authorization.k8s.io";

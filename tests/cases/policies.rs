@@ -1,4 +1,4 @@
-//! Policies from a user's side: what an operator does with them, and what plugins may do under them.
+//! Policies from a user's perspective: what an operator does with them, and what plugins may do under them.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ impl Scene {
         Host::run_with(self.server.kubeconfig(), self.server.objects().namespace(), self.plugins.path(), more)
     }
 
-    /// Puts a policy in force that has these `rules` after `fields`, as editors do it: whole.
+    /// Replaces the policy file, as editors do: with `fields` followed by these `rules`.
     fn grant(&self, fields: &str, rules: &[&str]) -> anyhow::Result<()> {
         write(&self.plugins.path().join("webapp.policy.yaml"), &format!("{HEAD}{fields}rules:\n{}", rules.concat()))
     }
@@ -106,7 +106,7 @@ async fn a_plugin_without_a_policy_waits_for_one_on_a_real_kube_apiserver() -> a
 
 async fn a_denial_names_the_missing_rule(kind: Kind) -> anyhow::Result<()> {
     let scene = Scene::new(kind).await?;
-    // An apply needs `create` and `patch`, and a denial names what is missing first.
+    // An apply needs `create` and `patch`; a denial names the missing one first.
     let create_only = READ_DEPLOYMENTS.replace("watch]", "watch, create]");
     scene.grant("", &[WEBAPPS, &create_only, SERVICES])?;
     let host = scene.run(&["--admin-address", "127.0.0.1:0"])?;
@@ -131,7 +131,7 @@ async fn a_denial_names_the_missing_rule(kind: Kind) -> anyhow::Result<()> {
     let key = format!("{}/{}", scene.server.objects().namespace(), story::NAME);
     let shown = says(admin::address(&host).await?, &["keys", "webapp", &key], 0).await?;
     ensure!(shown.contains("state     denied") && shown.contains(rule), "{shown}");
-    // As the operator would paste it.
+    // Pasted as an operator would do it.
     scene.grant("", &[WEBAPPS, &create_only, SERVICES, &format!("{rule}}}\n")])?;
     scene.becomes(2).await?;
     assert!(host.terminate().await?.success());
@@ -160,7 +160,7 @@ async fn a_revoked_right_is_denied_to_the_next_call_and_ends_its_watch() -> anyh
     scene.becomes(2).await?;
 
     scene.grant("", &[WEBAPPS, READ_DEPLOYMENTS, SERVICES])?;
-    // It is in force before it binds; with what it revokes, it grants what shows that it does.
+    // The policy's change is in force before it binds; its new grant shows when the revocation is in force.
     until("what is granted is done", || async {
         scene.server.objects().get("Service", story::NAME).await?.context("there is no Service yet")
     })
@@ -206,7 +206,7 @@ async fn a_paused_plugin_keeps_its_keys_and_continues_at_once() -> anyhow::Resul
     scene.story().create().await?;
     scene.grant("paused: true\n", &rules)?;
     host.says("paused by its policy").await?;
-    // It is in force when it is told of, and shown when it is taken over.
+    // The pause takes effect when the host reads it, and is shown when it is taken over.
     until("it is paused", || async {
         let shown = plugin(address, "webapp").await?;
         anyhow::ensure!(shown["state"] == "paused", "{shown}");
@@ -214,7 +214,7 @@ async fn a_paused_plugin_keeps_its_keys_and_continues_at_once() -> anyhow::Resul
     })
     .await?;
     scene.scale(5).await?;
-    // The neighbour is called about what happened later.
+    // The neighbour has run for an event that came later.
     let bait = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bait", "labels": {"chameleon": "true"}},
     });
@@ -281,7 +281,7 @@ async fn the_hosts_own_namespace_is_denied() -> anyhow::Result<()> {
     assert_eq!(host.ends().await?.code(), Some(1));
     assert!(host.log().contains("always denied"), "{}", host.log());
 
-    // Without --namespace, it watches all.
+    // Without --namespace, it watches all namespaces.
     let (kubeconfig, plugins) = (scene.server.kubeconfig().to_string_lossy(), scene.plugins.path().to_string_lossy());
     let run = ["run", "--kubeconfig", &kubeconfig, "--plugins", &plugins, "--grants=manifest"];
     let host = Host::start(&[&run[..], &["--host-namespace", &namespace]].concat(), None)?;
@@ -349,7 +349,7 @@ async fn writes_outside_granted_namespaces_are_denied_once_and_fail_no_object() 
     let log = host.log();
     assert!(!log.contains("tried again") && !log.contains("gave up"), "{log}");
     assert_eq!(log.matches("is denied plugin=webapp").count(), 2, "once for each kind: {log}");
-    // Nobody touches the objects.
+    // The objects are not touched.
     scene.grant("", &[WEBAPPS, DEPLOYMENTS, SERVICES])?;
     for name in ["one", "other"] {
         until("what was denied is done", || async {
@@ -361,8 +361,8 @@ async fn writes_outside_granted_namespaces_are_denied_once_and_fail_no_object() 
     Ok(())
 }
 
-/// The withheld writes of the plugin's controller: how many objects it would create and change, and the last of the
-/// news.
+/// The withheld writes of the plugin's controller: the number of objects that it would create and change, and the last
+/// of these writes.
 async fn withheld(host: &Host) -> anyhow::Result<(u64, u64, Value)> {
     let plugins: Value = serde_json::from_str(&admin::get(admin::address(host).await?, "/plugins").await?.1)?;
     let withheld = &plugins["plugins"][0]["controllers"][0]["withheld"];
@@ -377,7 +377,7 @@ async fn a_dry_run_of_everything(kind: Kind) -> anyhow::Result<()> {
     for document in windlass_tests::objects::documents(&windlass_tests::paths::example("webapp.yaml"))? {
         scene.server.objects().apply(&document).await?;
     }
-    // The Deployment and the Service, and the status, which the plugin writes once it has these.
+    // The Deployment and the Service, and the status, which the plugin writes once it has the other two.
     until("all writes of the call are withheld", || async {
         let (create, change, last) = withheld(&host).await?;
         anyhow::ensure!((create, change) == (2, 1) && last["resource"] == "webapps.apps.kubedojo.io/status", "{last}");
@@ -390,7 +390,7 @@ async fn a_dry_run_of_everything(kind: Kind) -> anyhow::Result<()> {
     assert_eq!(objects.get("Deployment", story::NAME).await?, None);
     assert!(objects.list("Event", "").await?.iter().all(|event| event["reportingController"] != "windlass/webapp"));
 
-    // What the next call would write anew is news, and what it would write as before is none.
+    // A write that differs from the last one is reported, a repeated one is not.
     scene.scale(5).await?;
     let said = host.says("spec.replicas: 5").await?;
     assert!(said.contains("deployments.apps") && said.contains(story::NAME) && said.contains("create"), "{said}");
@@ -430,12 +430,13 @@ async fn a_host_that_may_write_makes_the_writes_that_read_only_withheld() -> any
     Ok(())
 }
 
-/// Lets `account` watch nothing, or all that the plugin needs. The embedded server has no RBAC but an annotation.
+/// Allows `account` to watch nothing, or everything that the plugin needs. The embedded server has an annotation
+/// instead of RBAC.
 async fn admit(server: &Server, account: &str, admitted: bool) -> anyhow::Result<()> {
     admit_to(server, account, if admitted { &["*"] } else { &[] }).await
 }
 
-/// Lets `account` do `verbs` to everything.
+/// Allows `account` these verbs on all resources.
 async fn admit_to(server: &Server, account: &str, verbs: &[&str]) -> anyhow::Result<()> {
     let objects = server.objects();
     let deny = if verbs.is_empty() { "*" } else { "" };
@@ -495,7 +496,7 @@ async fn an_account_bounds_the_watches(kind: Kind) -> anyhow::Result<()> {
     admit(&scene.server, "deployer", true).await?;
     host.says("controller started").await?;
     scene.story().create().await?;
-    // Another account is another matter.
+    // With another account the write is tried again.
     scene.grant(&format!("impersonate: {namespace}/nobody\n"), &[WEBAPPS, DEPLOYMENTS, SERVICES])?;
     host.says("its policy names another service account").await?;
     assert!(host.terminate().await?.success());

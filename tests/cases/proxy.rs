@@ -27,7 +27,7 @@ async fn a_webapp_with_its_watches_cut(kind: Kind) -> anyhow::Result<()> {
         .await?;
     }
 
-    // In the midst of the news of each kind, and once more by a reset, whatever the news.
+    // In the middle of the events of each kind, and once more by a reset, whatever the event.
     let rules = WATCHED.map(|resource| {
         let watches = Match::watches(resource).agent("windlass/");
         proxy.add(Fault::Cut(Cut::MidLine).on(watches).times(1))
@@ -39,7 +39,7 @@ async fn a_webapp_with_its_watches_cut(kind: Kind) -> anyhow::Result<()> {
     for (resource, rule) in WATCHED.iter().chain(&["deployments"]).zip(rules.iter().chain([&reset])) {
         until("the watch is cut", || async { if rule.fired() == 1 { Ok(()) } else { Err(resource) } }).await?;
     }
-    // Only a watch that was resumed once more can tell of the new replicas.
+    // Only a resumed watch can show the new replicas.
     story.scale().await?;
 
     for resource in WATCHED {

@@ -1,4 +1,4 @@
-//! The roles that `windlass rbac` prints: a host needs them, and no others.
+//! The roles that `windlass rbac` prints: a host needs all of them, and no others.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,7 +22,7 @@ const HOME: &str = "windlass-system";
 const ACCOUNT: &str = "windlass";
 const USER: &str = "system:serviceaccount:windlass-system:windlass";
 
-/// The least that the plugin comes along with in one namespace.
+/// The objects that the plugin needs in one namespace.
 fn policy(namespace: &str) -> String {
     format!(
         "\
@@ -44,7 +44,7 @@ async fn rbac(plugins: &Path, kubeconfig: &Path, more: &[&str]) -> anyhow::Resul
     Ok(command.env("WINDLASS_CACHE_DIR", paths::cache()?).kill_on_drop(true).output().await?)
 }
 
-/// Applies each object where it says that it is.
+/// Applies each object in its namespace.
 async fn apply(server: &Server, object: &Value) -> anyhow::Result<()> {
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
     Objects::new(server.objects().client().clone(), namespace).apply(object).await?;
@@ -131,14 +131,14 @@ async fn a_host_with_the_printed_roles_and_no_others_tells_the_whole_story() -> 
     Ok(())
 }
 
-/// Rights that the story does not need, and others do.
+/// Rights that this story does not need, but others do.
 const UNUSED: &[&str] = &[
-    // An apply creates, by a patch.
+    // An apply that creates is a patch.
     "create deployments.apps",
     "create services",
-    // An event that occurs again is counted.
+    // A repeated Event is counted.
     "patch events.events.k8s.io",
-    // For a plugin that reads live, and a write of unknown outcome.
+    // For a plugin that reads live, and for a write of unknown outcome.
     "get deployments.apps",
     "get services",
     "get webapps.apps.kubedojo.io",

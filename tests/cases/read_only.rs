@@ -1,5 +1,5 @@
-//! Read-only hosts (`--read-only`), where the host itself writes: the finalizers that it keeps, and the children of
-//! composite plugins. What a reconciler writes is in `policies`.
+//! Read-only hosts (`--read-only`), for the host's own writes: its finalizers, and the children of composite plugins.
+//! `policies` tests the writes of a reconciler.
 
 use serde_json::{Value, json};
 use windlass_tests::host::Host;
@@ -58,7 +58,7 @@ async fn a_finalizer_is_only_tried(kind: Kind) -> anyhow::Result<()> {
     let first = server.objects().get("ConfigMap", "first").await?.unwrap_or_default();
     assert_eq!(first["metadata"].get("finalizers"), None);
 
-    // One that another host has put on is not taken off.
+    // The host does not remove a finalizer that another host has added.
     let finalizers = json!(["windlass.dev/chameleon"]);
     let mut second = map(json!({"name": "second", "labels": labels, "finalizers": finalizers}));
     second["data"] = json!({"cleaned": "yes"});

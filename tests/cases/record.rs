@@ -1,4 +1,4 @@
-//! `windlass run --record` and `windlass replay`: a recording is made beside a server, and needs none later.
+//! `windlass run --record` and `windlass replay`: a recording needs a server, its replay does not.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -15,7 +15,7 @@ async fn replay<S: AsRef<OsStr>>(arguments: &[S]) -> anyhow::Result<(i32, String
     windlass("replay", arguments).await
 }
 
-/// Runs a command that finds no cluster. Answers the exit code, what it prints, and what it says on standard error.
+/// Runs a command without access to a cluster. Returns the exit code, standard output and standard error.
 async fn windlass<S: AsRef<OsStr>>(command: &str, arguments: &[S]) -> anyhow::Result<(i32, String, String)> {
     let _turn = busy::turn().await?;
     let name = command;
@@ -26,7 +26,7 @@ async fn windlass<S: AsRef<OsStr>>(command: &str, arguments: &[S]) -> anyhow::Re
     Ok((output.status.code().context("it was killed")?, text(&output.stdout), text(&output.stderr)))
 }
 
-/// Records what the plugin at `plugin` does about the example.
+/// Records the plugin at `plugin` while it reconciles the example.
 async fn recorded(plugin: &Path, recordings: &Path) -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;
@@ -70,7 +70,7 @@ async fn a_recording_replays_offline_and_shows_what_another_plugin_would_write()
     let report: Value = serde_json::from_str(&out).with_context(|| errors)?;
     ensure!(code == 1 && report["notSame"].as_u64() > Some(0), "{report:#}");
 
-    // The recorded file is no more what it was.
+    // The file at the recorded path has changed.
     std::fs::copy(&other, &plugin)?;
     let (code, _, errors) = replay(&[&recordings]).await?;
     ensure!(code == 2 && errors.contains("--plugin"), "{code} {errors}");
@@ -105,7 +105,7 @@ async fn a_check_starts_from_a_recording() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A recording of one call of the guest `buggy`, whose object has this size.
+/// A recording of one call of the guest `buggy`, with an object of this size.
 fn recording(size: &Value) -> String {
     let metadata = json!({"name": "shop", "namespace": "prod"});
     let object = json!({
@@ -151,7 +151,7 @@ async fn check_names_redacted_values_that_make_the_server_refuse_an_object() -> 
     Ok(())
 }
 
-/// Writes to `to` the plugin of `from` with another label on what it makes.
+/// Writes to `to` the plugin of `from`, with a changed label on its children.
 fn relabelled(from: &Path, to: &Path) -> anyhow::Result<()> {
     const LABEL: &[u8] = b"app.kubernetes.io/managed-by";
     let mut bytes = std::fs::read(from)?;

@@ -1,5 +1,5 @@
-//! The plugin directory while the host runs: files come, change, break and go, as an operator or a `ConfigMap` brings
-//! them about.
+//! The plugin directory while the host runs: files are added, changed, broken and removed, as an operator or a
+//! `ConfigMap` does it.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,7 +15,7 @@ use windlass_tests::{chameleon, paths};
 
 use crate::admin::{get, plugin, watched};
 
-/// Waits until `/plugins` shows of `name` what `holds`; with None, that there is no such plugin.
+/// Waits until `/plugins` shows `holds` for `name`; with `None`, that there is no such plugin.
 async fn shows(address: SocketAddr, name: &str, holds: impl Fn(Option<&Value>) -> bool) -> anyhow::Result<()> {
     until(&format!("what /plugins shows of {name}"), || async {
         let shown = plugin(address, name).await.ok();
@@ -28,7 +28,7 @@ fn runs(shown: Option<&Value>) -> bool {
     shown.is_some_and(|it| it["state"] == "running" && it["notTaken"].is_null())
 }
 
-/// Copies the component `from` to `to` atomically, with a section that makes its bytes differ.
+/// Copies the component `from` to `to` atomically, with an extra section that makes its bytes differ.
 fn another(from: &Path, to: &Path, note: &str) -> anyhow::Result<()> {
     let mut bytes = std::fs::read(from)?;
     let name = b"note";
@@ -53,7 +53,7 @@ async fn holder(server: &Server, plugin: &str) -> anyhow::Result<String> {
 
 async fn a_file_that_breaks_changes_nothing(host: &Host, address: SocketAddr, file: &Path) -> anyhow::Result<()> {
     let before = plugin(address, "webapp").await?["digest"].clone();
-    // Half of it first, as of a copy that is not finished, and then never is.
+    // Half of the file first, as in an unfinished copy, which then stays unfinished.
     let whole = std::fs::read(paths::plugins()?.join("webapp.wasm"))?;
     std::fs::write(file, &whole[..whole.len() / 2])?;
     host.says("plugin file not taken").await?;
@@ -67,7 +67,7 @@ async fn a_file_that_breaks_changes_nothing(host: &Host, address: SocketAddr, fi
     shows(address, "webapp", |it| runs(it) && it.is_some_and(|it| it["digest"] != before)).await
 }
 
-/// As a `ConfigMap` is mounted: files are links through `..data`, which is replaced as a whole.
+/// A directory mounted from a `ConfigMap`: files are links through `..data`, which is replaced as a whole.
 async fn a_mounted_file_is_followed(host: &Host, address: SocketAddr, plugins: &Path) -> anyhow::Result<()> {
     for (version, mode) in [("..1", "reconcile-transient"), ("..2", "finalizing")] {
         std::fs::create_dir(plugins.join(version))?;

@@ -1,8 +1,8 @@
-//! Never one child too many created or deleted, counted at the server: the plugin `replicaset`, which has no
-//! expectations of its own, behind a proxy that delays the events of its Pods by up to two seconds and loses answers to
-//! its creations and deletions, while sets are scaled and Pods are deleted at random. `audit` says how it is counted.
+//! No child too many is created or deleted, counted at the server. The plugin `replicaset`, which has no expectations
+//! of its own, runs behind a proxy that delays the events of its Pods by up to two seconds and loses responses to its
+//! creations and deletions, while sets are scaled and Pods are deleted at random. `audit` explains the count.
 //!
-//! `WINDLASS_REPLICAS=full` is 200 operations; `WINDLASS_SEED=N` is another course of things.
+//! `WINDLASS_REPLICAS=full` runs 200 operations; `WINDLASS_SEED=N` runs another course.
 
 pub(crate) mod audit;
 
@@ -26,12 +26,12 @@ use windlass_tests::{paths, wait};
 use audit::Figures;
 
 const SEED: u64 = 20_261_121;
-/// The latest that an event of a Pod comes.
+/// The longest delay of a Pod's event.
 const EVENT_DELAY_MAX: Duration = Duration::from_secs(2);
-/// The most replicas that are asked for.
+/// The most replicas of a set.
 const ASKED_REPLICAS_MAX: u64 = 8;
 
-/// How much of it there is.
+/// The size of the test.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     /// Sets of each of the two sorts.
@@ -39,7 +39,7 @@ struct Form {
     /// Operations on each set.
     operations: usize,
     lost_creations: f64,
-    /// Each keeps its set waiting until the server cannot carry it out any more: 20 s.
+    /// Lost responses. Each keeps its set waiting for 20 s, until the server cannot carry out the write any more.
     lost_deletions: f64,
     /// The longest that one operation may take.
     patience: Duration,
@@ -50,26 +50,26 @@ const SHORT: Form =
 const FULL: Form =
     Form { sets: 4, operations: 25, lost_creations: 0.2, lost_deletions: 0.05, patience: Duration::from_mins(5) };
 
-/// The least that shows the count to be sensitive.
+/// The least size that proves the count sensitive.
 const SHORTEST: Form = Form { sets: 2, operations: 3, ..SHORT };
 
-/// The full size, with ten times as many deletions, each of which may cost half a minute.
+/// The full size, with ten times as many deletions, each of which may take half a minute.
 const FULL_OF_SURPLUS: Form = Form { lost_deletions: 0.005, ..FULL };
 
 fn form(short: Form, full: Form) -> Form {
     if std::env::var("WINDLASS_REPLICAS").is_ok_and(|form| form == "full") { full } else { short }
 }
 
-/// How the operations on a set follow each other, and so how they are judged.
+/// How the operations on a set follow each other, and thereby how they are judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
-    /// Each operation meets a set with as many Pods as it asks for, whatever the host knows of it. Judged by need.
+    /// Each operation starts with as many Pods as the set asks for, whatever the host knows of it. Judged by need.
     Steady,
     /// Up to four at once. Judged by bounds.
     Hasty,
 }
 
-/// A directory with the plugin `replicaset` alone.
+/// A directory with only the plugin `replicaset`.
 pub(crate) fn plugin_directory() -> anyhow::Result<tempfile::TempDir> {
     let directory = tempfile::tempdir()?;
     std::fs::copy(paths::plugins()?.join("replicaset.wasm"), directory.path().join("replicaset.wasm"))?;
@@ -100,7 +100,7 @@ struct Stage<'a> {
     by_hand: Mutex<BTreeSet<String>>,
 }
 
-/// One set in its course.
+/// One set and its course.
 struct Course<'a> {
     stage: &'a Stage<'a>,
     name: String,
@@ -155,7 +155,7 @@ impl<'a> Course<'a> {
         self.replicas = self.random.random_range(to);
         let patch = json!({"spec": {"replicas": self.replicas}});
         self.stage.server.objects().merge("PodSet", &self.name, &patch).await?;
-        // The record must not take the old spec for the new one's fulfilment.
+        // The record must not mistake the old spec for the fulfilled new one.
         let replicas = self.replicas;
         self.stage
             .recorder
@@ -171,7 +171,8 @@ impl<'a> Course<'a> {
             let Some(name) = self.stage.recorder.name(&child) else { continue };
             self.stage.by_hand.lock().expect("nobody panics with it").insert(child.clone());
             if let Err(error) = self.stage.server.objects().delete("Pod", &name).await {
-                // The host was first. Then it was the host's, which makes no difference to a count by bounds.
+                // The host deleted it first. Then the deletion counts as the host's, which makes no difference to the
+                // bounds.
                 ensure!(format!("{error:#}").contains("not found"), "{error:#}");
             }
             self.stage
@@ -271,8 +272,8 @@ async fn tell(kind: Kind, form: Form, arguments: &[&str]) -> anyhow::Result<Told
     Ok(told)
 }
 
-/// Each Pod of the namespace is a set's, and the record has missed none; without expectations one may just have been
-/// made.
+/// Each Pod of the namespace belongs to a set, and the record has missed none; without expectations a Pod may just have
+/// been created.
 async fn nothing_is_left_over(stage: &Stage<'_>) -> anyhow::Result<()> {
     wait::until("the record knows all", || async {
         for pod in &stage.server.objects().list("Pod", "").await? {
@@ -292,14 +293,14 @@ async fn never_one_too_many(kind: Kind) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The same with expectations switched off: the count shows it.
+/// The same with expectations switched off: the count must show extra children.
 async fn some_too_many_without_expectations(kind: Kind) -> anyhow::Result<()> {
     let told = tell(kind, form(SHORTEST, FULL_OF_SURPLUS), &["--feature-gates=AutomaticExpectations=false"]).await?;
     assert!(told.surplus() > 0, "{told:?}");
     Ok(())
 }
 
-/// Of three Pods two are there before.
+/// Two of three Pods exist before the set.
 async fn orphans_and_strangers(kind: Kind) -> anyhow::Result<()> {
     let server = Server::start(kind).await?;
     let plugins = plugin_directory()?;
@@ -307,8 +308,8 @@ async fn orphans_and_strangers(kind: Kind) -> anyhow::Result<()> {
     let host = Host::run(server.kubeconfig(), objects.namespace(), plugins.path())?;
     host.says("controller started").await?;
     let recorder = Recorder::start(objects, "PodSet", &["Pod"]).await?;
-    // Another host, whose first lists show them: what its caches did not show yet when the set comes would be made once
-    // more.
+    // Starts another host, whose first lists contain them: a Pod that its caches do not show yet when the set arrives
+    // would be created once more.
     ensure!(host.terminate().await?.success(), "it ends cleanly");
     for name in ["first", "second"] {
         let template = pod_set("web", 3)["spec"]["template"].clone();
@@ -334,7 +335,7 @@ async fn orphans_and_strangers(kind: Kind) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The plugin wants what has come true without it, and the cache does not show that yet.
+/// The change that the plugin wants has happened already, but the cache does not show it yet.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_another_client_deleted_first_is_no_failure() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;

@@ -1,5 +1,5 @@
-//! A real etcd is restored from a backup under a host at work: nothing is written before its caches show that, and
-//! nothing comes back that the backup does not have.
+//! A real etcd is restored from a backup under a running host: the host writes nothing before its caches show the
+//! restored state, and does not recreate objects that the backup lacks.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -13,9 +13,9 @@ use windlass_tests::wait::until;
 use crate::admin::watched_at;
 use crate::webapp::plugin_directory;
 
-/// The `WebApp`s that are made after the backup.
+/// The `WebApp`s that are created after the backup.
 const LOST_WEBAPPS: usize = 5;
-/// Writes after the backup: more than the server makes of its own while it starts.
+/// Writes after the backup: more than the server makes while it starts.
 const WRITES_AFTER_BACKUP: usize = 300;
 
 fn web_app(name: &str, replicas: u32) -> Value {

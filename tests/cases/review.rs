@@ -1,4 +1,4 @@
-//! `windlass grant` and `windlass inspect`, as an operator and a pipeline type them.
+//! `windlass grant` and `windlass inspect`, as an operator and a pipeline use them.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -14,7 +14,7 @@ use windlass_tests::story::Story;
 
 use crate::webapp::plugin_directory;
 
-/// A command's output, its messages, and its exit code.
+/// A command's standard output, standard error and exit code.
 pub(crate) struct Ran {
     pub(crate) printed: String,
     pub(crate) said: String,
@@ -23,7 +23,7 @@ pub(crate) struct Ran {
 
 pub(crate) async fn windlass(arguments: &[&str], home: &Path) -> anyhow::Result<Ran> {
     let mut command = Command::new(paths::windlass()?);
-    // No cluster of whoever runs the tests is asked.
+    // The commands must not ask the developer's cluster.
     command.args(arguments).env("HOME", home).env_remove("KUBECONFIG").env_remove("KUBERNETES_SERVICE_HOST");
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
@@ -54,7 +54,7 @@ async fn a_written_policy_is_reviewed_and_runs(kind: Kind) -> anyhow::Result<()>
         inspected.printed
     );
 
-    // As written, it calls nothing before somebody has read it.
+    // The policy as written runs no plugin before someone has read it.
     host.says("paused by its policy").await?;
     host.says("controller started").await?;
     let read = text.lines().filter(|line| !line.starts_with("paused:")).collect::<Vec<_>>().join("\n");
@@ -140,7 +140,7 @@ async fn inspect_reports_what_a_plugin_asks_for_has_and_lacks() -> anyhow::Resul
     ] {
         assert!(nothing.printed.contains(words), "{words:?} is not in:\n{}", nothing.printed);
     }
-    // What lacks can be pasted as it stands.
+    // The missing rules can be pasted as they are.
     let (_, lacking) = nothing.printed.split_once("in the policy:\n").context("what lacks comes last")?;
     let head = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: webapp\n";
     std::fs::write(&policy, format!("{head}{lacking}"))?;
@@ -151,7 +151,7 @@ async fn inspect_reports_what_a_plugin_asks_for_has_and_lacks() -> anyhow::Resul
     assert_eq!(json["asks"]["rules"][0]["lacks"], Value::Array(vec![]));
     assert!(json["language"] == "Rust" && json["compiledBytes"].as_u64().is_some_and(|bytes| bytes > 0), "{json}");
 
-    // Narrowed on purpose is not lacking, but for who asks.
+    // Rights that are narrowed on purpose are only missing if asked for.
     let narrow = lacking.replace("verbs:", "namespaces: [prod]\n  verbs:");
     std::fs::write(&policy, format!("{head}{narrow}"))?;
     let narrowed = run(&["inspect", &plugin]).await?;
@@ -198,7 +198,7 @@ async fn inspect_explains_what_a_non_plugin_file_is_and_what_to_do() -> anyhow::
     assert_eq!(core.code, Some(2));
     assert!(core.said.contains("core WebAssembly module") && core.said.contains("`windlass build`"), "{}", core.said);
     assert!(core.printed.contains("kind     core module") && core.printed.contains("language Go"), "{}", core.printed);
-    // What a stranger's file says of itself moves nothing on the operator's screen, and nothing in a program's hands.
+    // Text in a file of unknown origin cannot control the operator's terminal, nor the output for programs.
     let deceptive = r#"(module (@producers (language "Go\e2\80\ae\c2\9b\e2\80\a8" "1")))"#;
     for json in [false, true] {
         let shown = inspect(deceptive, json).await?;

@@ -1,5 +1,5 @@
-//! A next version beside the one that runs, as its operator sees it: what it would do otherwise is told and never done,
-//! and by the command line it is promoted or given up.
+//! A next version beside the running one, as its operator sees it: its different writes are shown and never made, and
+//! the command line promotes or rejects it.
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use windlass_tests::{chameleon, delivery, paths};
 
 use crate::admin::{plugin, watched};
 
-/// Where `requeue` counts its calls, and where the other version does.
+/// The annotation in which `requeue` counts its calls, and the one of the other version.
 const COUNTED: [&str; 2] = ["chameleon.windlass.dev/runs", "chameleon.windlass.dev/runz"];
 
 /// Writes the version that counts its calls in the other annotation.
@@ -45,7 +45,7 @@ async fn create(server: &Server, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The annotations of an object, once it has been counted in `annotation` so often.
+/// The annotations of an object, once `annotation` counts this many calls.
 async fn counted(server: &Server, name: &str, annotation: &str, times: &str) -> anyhow::Result<Value> {
     until(&format!("{name} has {annotation}: {times}"), || async {
         let object = server.objects().get("ConfigMap", name).await?.unwrap_or_default();
@@ -103,7 +103,7 @@ async fn the_writes_of_a_next_version_are_shown_before_it_makes_any() -> anyhow:
     Ok(())
 }
 
-/// Every new file waits.
+/// Every new file waits for the operator.
 const WAITS: &str = "\
 apiVersion: windlass.dev/v1alpha1
 kind: PluginPolicy

@@ -1,4 +1,4 @@
-//! The host stops: amid work, a call that hangs, an outage, or its own start; and when it is told twice.
+//! The host stops: during work, a hanging call, an outage, or its own start; and on a second signal.
 
 use std::time::{Duration, Instant};
 
@@ -17,16 +17,16 @@ use windlass_tests::wait::{until, until_within};
 use crate::admin::{get, watched_at};
 use crate::webapp::plugin_directory;
 
-/// So many objects change all the time.
+/// The number of objects that change all the time.
 const CHANGING_WEBAPPS: usize = 120;
-/// How much the plugin has written when the host is told to stop: it is far from done.
+/// The number of the plugin's writes before the host is told to stop: it is far from done.
 const WRITES_BEFORE_STOP: u64 = 40;
-/// A stop within this time waited for nothing, even on a busy machine: a call or the server would take longer.
+/// A stop within this time waited for nothing, even on a busy machine: waiting for a call or the server takes longer.
 const QUICK_STOP_MAX: Duration = Duration::from_secs(15);
 /// The names of the phases, in their order.
 const PHASES: [&str; 6] = ["intake", "drain", "calls", "events", "release", "watches"];
 
-/// Writes of the plugin, but for Events.
+/// The plugin's writes, without Events.
 fn writes() -> [Match; 3] {
     ["deployments", "services", "webapps/status"].map(|resource| Match::writes().resource(resource).agent("(webapp@"))
 }
@@ -70,7 +70,7 @@ async fn converged(server: &Server) -> anyhow::Result<()> {
     .await
 }
 
-/// The lines of the phases are there, each once and in their order, after the line about the signal.
+/// Checks that each phase is logged once, in order, after the line about the signal.
 fn assert_in_order(log: &str) {
     let lines: Vec<_> = log.lines().skip_while(|line| !line.contains("a second signal ends at once")).collect();
     let phases = lines.iter().filter_map(|line| line.split_once("phase=")?.1.split(' ').next());
@@ -92,7 +92,8 @@ async fn a_stop_under_load(kind: Kind) -> anyhow::Result<()> {
         server.objects().apply(&webapp).await?;
     }
     let proxy = Proxied::start(&server, 6).await?;
-    // Three writes a call: even with all its workers the controller drains far fewer than the objects in five seconds.
+    // Three writes a call: even with all its workers the controller finishes far fewer than all objects in five
+    // seconds.
     let slow = Duration::from_millis(400)..=Duration::from_millis(1_200);
     let _slow = writes().map(|writes| proxy.add(Fault::DelayResponse(slow.clone()).on(writes)));
     let plugins = plugin_directory()?;
@@ -111,7 +112,7 @@ async fn a_stop_under_load(kind: Kind) -> anyhow::Result<()> {
         .await?;
         host.signal("TERM").await?;
         host.says("a second signal ends at once").await?;
-        // It says so before it does.
+        // The host logs it beforehand.
         until("it is not ready any more", || async {
             let (status, why) = get(address, "/readyz").await?;
             anyhow::ensure!(status == 503 && why.contains("the host stops"), "{status} {why}");
@@ -128,7 +129,7 @@ async fn a_stop_under_load(kind: Kind) -> anyhow::Result<()> {
     let log = host.log();
     assert!(status.success(), "{status}: {log}");
     assert_in_order(&log);
-    // Each that was sent was waited for, and none was left to chance.
+    // The host waited for every write that was sent.
     let ended = log.lines().filter(|line| line.contains(" mutation plugin=webapp "));
     let outcome =
         |line: &str| line.split_once(" outcome=").and_then(|(_, rest)| rest.split(' ').next()).map(str::to_owned);
@@ -141,7 +142,7 @@ async fn a_stop_under_load(kind: Kind) -> anyhow::Result<()> {
         "the test is one of a host that is far from done: {log}"
     );
 
-    // What was dropped is done by the next.
+    // The next host does the work that was dropped.
     drop(proxy);
     let mut host = Host::run(server.kubeconfig(), server.objects().namespace(), plugins.path())?;
     converged(&server).await?;
@@ -161,7 +162,7 @@ async fn a_stop_under_load_cuts_nothing_on_a_real_kube_apiserver() -> anyhow::Re
     a_stop_under_load(Kind::Real).await
 }
 
-/// A host with a call whose write gets no answer for a long time, and all that the host needs.
+/// A host with a call whose write is not answered for a long time.
 async fn hanging() -> anyhow::Result<(Host, (Server, Proxied, TempDir))> {
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;
@@ -182,7 +183,7 @@ async fn hanging() -> anyhow::Result<(Host, (Server, Proxied, TempDir))> {
     Ok((host, (server, proxy, plugins)))
 }
 
-/// The server cannot carry it out any more before the calls' time is over.
+/// By the end of the calls' time the server can no longer carry out the write.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_gets_no_answer_is_waited_for_and_the_stop_is_clean() -> anyhow::Result<()> {
     let (mut host, _stage) = hanging().await?;
@@ -198,7 +199,7 @@ async fn a_write_that_gets_no_answer_is_waited_for_and_the_stop_is_clean() -> an
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_hangs_is_cut_in_the_end_and_the_exit_code_says_so() -> anyhow::Result<()> {
     let (mut host, (_server, proxy, _plugins)) = hanging().await?;
-    // After the first write has failed it goes on with the next, which gets no answer either.
+    // After the first write has failed, the plugin sends the next one, which is not answered either.
     let endless = Duration::from_mins(2);
     proxy.add(Fault::DelayResponse(endless..=endless).on(Match::writes().resource("services"))).keep();
     let began = Instant::now();

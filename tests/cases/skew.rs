@@ -1,6 +1,6 @@
-//! Replicas of two versions of the host side by side, as during an upgrade, with one API server, one plugin directory
-//! and one cache directory. `make soak STORIES=skew` tells this with a host of another commit; `make test` with twice
-//! the same.
+//! Replicas of two host versions side by side, as during an upgrade, with one API server, one plugin directory and one
+//! cache directory. `make soak STORIES=skew` runs this with a host of another commit; `make test` with the same host
+//! twice.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,8 @@ use crate::admin::plugin;
 use crate::swap_judged::{object, put};
 use crate::webapp::plugin_directory;
 
-/// One lease for all plugins, which its holder keeps. It outlasts what a busy machine adds, and a crash is over soon.
+/// One lease for all plugins, so that it is not rebalanced. It outlasts a busy machine's delays, but expires soon after
+/// a crash.
 const FLAGS: [&str; 8] = [
     "--grants=manifest",
     "--leases=single",
@@ -36,9 +37,9 @@ const REJECTED: &str = "windlass-main-rejected";
 /// A version of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
-    /// The other commit's.
+    /// Built from the other commit.
     Old,
-    /// This one.
+    /// Built from this commit.
     New,
 }
 
@@ -65,7 +66,7 @@ struct Shared {
     server: Server,
     plugins: TempDir,
     cache: TempDir,
-    /// So many replicas were started.
+    /// The number of replicas started so far.
     started: u32,
 }
 
@@ -83,7 +84,7 @@ impl Shared {
         Ok(Self { server, plugins, cache, started: 0 })
     }
 
-    /// Starts a replica, and waits until it has all plugins and the others can count on it.
+    /// Starts a replica, and waits until it has all plugins and the others know it.
     async fn start(&mut self, version: Version) -> anyhow::Result<Replica> {
         self.started += 1;
         let name = format!("{version:?}-{}", self.started).to_lowercase();
@@ -123,12 +124,12 @@ impl Shared {
 }
 
 impl Replica {
-    /// A replica's name is its Pod's, and something random.
+    /// A replica's name is its Pod's, plus a random suffix.
     fn is(&self, holder: &Value) -> bool {
         holder.as_str().and_then(|it| it.strip_prefix(&self.name)).is_some_and(|rest| rest.starts_with('-'))
     }
 
-    /// It has told of no error, and of no file in the cache that it could not use.
+    /// Checks that it logged no error, and no unusable file in the cache.
     fn is_content(&self) -> anyhow::Result<()> {
         let log = self.host.log();
         let bad = log.lines().find(|line| line.contains("ERROR") || line.contains("in the cache is not used"));
@@ -153,7 +154,7 @@ fn kinds() -> Vec<Kind> {
     }
 }
 
-/// The holder crashes, and the other version takes over; then the same the other way round.
+/// The holder crashes, and the other version takes over; then the same with the roles swapped.
 async fn failover(kind: Kind) -> anyhow::Result<()> {
     let mut shared = Shared::new(kind, plugin_directory()?).await?;
     let mut holder = shared.start(Old).await?;
@@ -175,7 +176,7 @@ async fn failover(kind: Kind) -> anyhow::Result<()> {
     holder.stop().await
 }
 
-/// The `WebApp` runs with four replicas, which the later steps want.
+/// Scales the `WebApp` to four replicas, which the later steps need.
 async fn begin_story(shared: &Shared) -> anyhow::Result<()> {
     let story = Story::new(shared.server.objects());
     for step in [story.create().await?, story.run().await?, story.scale().await?] {
@@ -192,12 +193,12 @@ async fn each_version_takes_over_from_the_other_when_it_crashes() -> anyhow::Res
     Ok(())
 }
 
-/// The plugin that is rolled back, as `replica` shows it.
+/// The rolled-back plugin, as `replica` shows it.
 async fn shown(replica: &Replica) -> anyhow::Result<Value> {
     plugin(admin::address(&replica.host).await?, "chameleon").await
 }
 
-/// Waits until `replica` knows that the file with the digest `bad` was rolled back, or of no such file.
+/// Waits until `replica` shows the file with the digest `bad` as rolled back, or no such file.
 async fn knows(replica: &Replica, bad: &Value) -> anyhow::Result<()> {
     until(&format!("{} knows {bad}", replica.name), || async {
         let shown = shown(replica).await?;
@@ -207,8 +208,8 @@ async fn knows(replica: &Replica, bad: &Value) -> anyhow::Result<()> {
     .await
 }
 
-/// `first` rolls a file back. The other version knows it, also when it takes over, and so does the first one after a
-/// new start; the other forgets it for both when another file comes.
+/// `first` rolls a file back. The other version knows that, also when it takes over, and so does the first one after a
+/// restart; when a new file comes, the other version clears the rollback for both.
 async fn rollback(first: Version) -> anyhow::Result<()> {
     let plugins = tempfile::tempdir()?;
     put("steady-0", plugins.path())?;
@@ -263,7 +264,7 @@ async fn a_file_rolled_back_by_one_host_version_is_not_run_by_the_other() -> any
     Ok(())
 }
 
-/// Replaces two replicas one by one, as a Deployment does, and back again. After each step the `WebApp` converges.
+/// Replaces two replicas one by one, as a Deployment does, and then back again. After each step the `WebApp` converges.
 async fn rolling_upgrade(kind: Kind) -> anyhow::Result<()> {
     let mut shared = Shared::new(kind, plugin_directory()?).await?;
     let mut fleet = VecDeque::from([shared.start(Old).await?, shared.start(Old).await?]);
@@ -295,7 +296,7 @@ async fn rolling_upgrade(kind: Kind) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Both versions write as one field manager: none takes a field for another's.
+/// Both versions write as the same field manager, so neither sees the other's fields as foreign.
 async fn one_manager(shared: &Shared) -> anyhow::Result<()> {
     for kind in ["Deployment", "Service"] {
         let it = shared.server.objects().get(kind, windlass_tests::story::NAME).await?.unwrap_or_default();
@@ -307,7 +308,7 @@ async fn one_manager(shared: &Shared) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The number of files of machine code in a cache directory, and for how many engines they are.
+/// The number of compiled files in a cache directory, and of the engines that they are for.
 fn compiled(cache: &Path) -> anyhow::Result<(usize, usize)> {
     let mut engines = Vec::new();
     for entry in std::fs::read_dir(cache)? {

@@ -1,5 +1,5 @@
-//! Plugins by stock toolchains, without an SDK or an adapter of ours: each prints, reads the clock, draws a random
-//! number, is refused a file, and brings a `WebApp` its `ConfigMap` (`tests/stock`).
+//! Plugins built by stock toolchains, without our SDK or adapter. Each prints, reads the clock, draws a random number,
+//! is refused a file, and creates a `WebApp`'s `ConfigMap` (`tests/stock`).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,14 +11,14 @@ use windlass_tests::server::{Kind, Server};
 use windlass_tests::wait::until;
 use windlass_tests::{busy, paths};
 
-/// How long the first load of a large component may take beside other tests.
+/// The time limit of the first load of a large component beside other tests.
 const LARGE_COMPILE_TIMEOUT: Duration = Duration::from_mins(4);
 
-/// Without policies, and with time to compile on a machine that is busy.
+/// Without policies, and with time to compile on a busy machine.
 const FLAGS: [&str; 6] =
     ["--grants=manifest", "--leases=none", "--limit", "compile-deadline=4m", "--limit", "compile-cpu=4m"];
 
-/// Runs the plugin `name` alone, which must be told of a refused file with `words`.
+/// Runs only the plugin `name`, whose file access must be refused with `words`.
 async fn converges(name: &str, words: &str) -> anyhow::Result<()> {
     let began = seconds()?;
     let plugins = tempfile::tempdir()?;

@@ -1,5 +1,5 @@
 //! HTTP by the clients of stock toolchains: `fetch` under `ComponentizeJS`, the bindings of `wasi:http` under
-//! componentize-py, and the crate `wstd` under Rust (`tests/stock`), against a server of the test's own.
+//! componentize-py, and the crate `wstd` under Rust (`tests/stock`), against a server in the test.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,20 +20,20 @@ use windlass_tests::{busy, paths};
 use crate::review::windlass;
 use crate::traces::request;
 
-/// The address that the plugins' manifests name. Another port would make other components of them, to be compiled anew
-/// in each run.
+/// The address in the plugins' manifests. Another port would change the components, so each run would have to compile
+/// them anew.
 const ADDRESS: &str = "127.0.0.1:28765";
 
-/// How long another run of these tests may have the address.
+/// The time for which another run of these tests may use the address.
 const ADDRESS_TIMEOUT: Duration = Duration::from_mins(4);
 
-/// How long the first loads of three components may take beside other tests.
+/// The time limit of the first loads of three components beside other tests.
 const LOAD_TIMEOUT: Duration = Duration::from_mins(6);
 
 const FLAGS: [&str; 6] =
     ["--grants=policy", "--leases=none", "--limit", "compile-deadline=6m", "--limit", "compile-cpu=6m"];
 
-/// Leads to the same server under a name that nobody granted.
+/// Another name for the same server, which no policy grants.
 const MOVED: &str = "302 Found\r\nLocation: http://localhost:28765/elsewhere";
 
 const RULES: &str = "\
@@ -49,7 +49,7 @@ http:
 - {scheme: http, host: 127.0.0.1, port: 28765, methods: [GET, POST], addresses: [127.0.0.1/32]}
 ";
 
-/// A plugin, and the words of its client's errors.
+/// A plugin, and the error text of its client.
 struct Client {
     toolchain: &'static str,
     late: &'static str,
@@ -62,7 +62,7 @@ const CLIENTS: [Client; 3] = [
     Client { toolchain: "rust", late: "timed out", denied: "HttpRequestDenied" },
 ];
 
-/// A server that answers each path in its own way, and keeps what it was asked.
+/// A server that has a different response for each path, and records the requests.
 struct Answers {
     kept: Arc<Kept>,
     _serving: JoinSet<()>,
@@ -74,7 +74,7 @@ struct Kept {
     word: Mutex<&'static str>,
     /// The first line of each request and its toolchain.
     asked: Mutex<Vec<String>>,
-    /// Where a toolchain's requests for `/both` wait for each other.
+    /// Where each toolchain's requests for `/both` wait for each other.
     pairs: Mutex<BTreeMap<String, Arc<Barrier>>>,
 }
 
@@ -88,7 +88,7 @@ impl Answers {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let kept = all.clone();
-                // What is not answered is the client's error, which the stories see.
+                // A request without a response is an error in the client, which the stories check.
                 connections.spawn(async move { kept.answer(stream).await });
             }
         });
@@ -134,7 +134,7 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The policy of a plugin, replaced whole.
+/// Replaces a plugin's policy as a whole.
 fn grant(plugins: &Path, toolchain: &str, http: &str) -> anyhow::Result<()> {
     let plugin = format!("stock-{toolchain}");
     let head = format!("apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: {plugin}\n");
@@ -143,7 +143,7 @@ fn grant(plugins: &Path, toolchain: &str, http: &str) -> anyhow::Result<()> {
     Ok(std::fs::rename(new, file)?)
 }
 
-/// The plugins, with the server's address as their configuration and with no right to ask it.
+/// The plugins, with the server's address as their configuration, but no right to call it.
 fn plugins() -> anyhow::Result<tempfile::TempDir> {
     let plugins = tempfile::tempdir()?;
     for Client { toolchain, .. } in &CLIENTS {
@@ -232,7 +232,7 @@ async fn http_clients_of_stock_toolchains_reach_only_granted_hosts() -> anyhow::
         }
     };
     each_says(&server, &host, "what is granted is answered, and nothing else", answered("one")).await?;
-    // In the same instance, behind the request that was given up.
+    // In the same instance, after the request that was given up.
     answers.say("two");
     objects.merge("WebApp", "shop", &json!({"spec": {"replicas": 3}})).await?;
     each_says(&server, &host, "the next call is answered, too", answered("two")).await?;

@@ -1,9 +1,9 @@
-//! Informers under a storm, in this process, behind a proxy that spoils their way to the server: afterwards stores and
-//! indexes equal live lists, and every subscriber was told all that happened, once.
+//! Informers under a storm, in this process, behind a proxy that disturbs their requests to the server. Afterwards
+//! stores and indexes equal live lists, and every subscriber has received each event once.
 //!
-//! Several writers change `ConfigMap`s past the proxy and keep a ledger; subscribers come and go meanwhile. The short
-//! form is for every run of the tests, `WINDLASS_STORM=full` for `docs/soak`; `WINDLASS_SEED` is another seed than the
-//! usual. The seed decides what writers, proxy and subscribers do, but not in which order that meets on a busy machine.
+//! Several writers change `ConfigMap`s directly and keep a ledger; subscribers come and go meanwhile. The short form
+//! runs with all tests, `WINDLASS_STORM=full` is for `docs/soak`; `WINDLASS_SEED` sets another seed. The seed decides
+//! what writers, proxy and subscribers do, but on a busy machine not in which order these interleave.
 
 mod crowd;
 mod ledger;
@@ -37,19 +37,19 @@ use self::view::{Live, View};
 use self::weather::{Figures, Forecast, Weather};
 use self::writer::{Desk, Writer};
 
-/// The page of an informer's list.
+/// The page size of an informer's list.
 const PAGE_OBJECTS_MAX: usize = 500;
 const OWNERS: usize = 8;
 
-/// How much of a storm.
+/// The size of a storm.
 #[derive(Clone, Debug)]
 struct Size {
     objects: usize,
     writers: usize,
-    /// It lasts until so much was written and so much time has passed.
+    /// The storm lasts until this many writes were made and this much time has passed.
     writes: u64,
     time: Duration,
-    /// The time from one thing that goes wrong to the next.
+    /// The time between two faults.
     pace: RangeInclusive<Duration>,
 }
 
@@ -63,7 +63,7 @@ impl Size {
         }
     }
 
-    /// How many pages the longest list has.
+    /// The number of pages of the longest list.
     fn pages(&self) -> u64 {
         (self.objects + OWNERS).div_ceil(PAGE_OBJECTS_MAX) as u64
     }
@@ -73,7 +73,7 @@ impl Size {
 struct Plan {
     forecast: Forecast,
     streaming: bool,
-    /// How often the server is killed.
+    /// The number of times that the server is killed.
     kills: u64,
 }
 
@@ -154,7 +154,7 @@ impl Storm {
         Ok(())
     }
 
-    /// Objects that nobody changes, so that the garbage collector leaves what they own alone.
+    /// Objects that are never changed, so that the garbage collector leaves their dependents alone.
     async fn make_owners(&self) -> anyhow::Result<Arc<[(String, String)]>> {
         let mut owners = Vec::new();
         for number in 0..OWNERS {
@@ -192,7 +192,7 @@ impl Storm {
         Ok(Informers::with_options(connection.client, discovery, options))
     }
 
-    /// Lets the writers write, and all else go wrong meanwhile. Afterwards nothing goes wrong any more.
+    /// Runs the writers, with faults meanwhile. All faults have ended afterwards.
     async fn rage(&mut self, proxy: &Proxied, crowd: &mut Crowd, writers: Vec<Writer>) -> anyhow::Result<Figures> {
         let mut weather = Weather::begin(proxy, self.plan.forecast, self.size.pages());
         let mut writing = JoinSet::new();
@@ -211,7 +211,7 @@ impl Storm {
                 },
             }
             self.happen(crowd, &mut weather).await?;
-            // At even distances of what was written or of the time, whichever takes longer.
+            // At even distances of the writes or of the time, whichever takes longer.
             let share = (killed + 1, self.plan.kills + 1);
             let written = self.desk.written.load(Ordering::Relaxed) * share.1 >= writes * share.0;
             let due = began.elapsed() * u32::try_from(share.1)? >= time * u32::try_from(share.0)?;
@@ -224,7 +224,7 @@ impl Storm {
         Ok(weather.end())
     }
 
-    /// One thing that goes wrong, or somebody who comes or goes.
+    /// Injects one fault, or lets a subscriber come or go.
     async fn happen(&mut self, crowd: &mut Crowd, weather: &mut Weather<'_>) -> anyhow::Result<()> {
         let is_bad = self.plan.forecast == Forecast::Everything;
         match self.random.random_range(0..100) {
@@ -242,7 +242,7 @@ impl Storm {
         Ok(())
     }
 
-    /// One list for each informer, but for those that something forced.
+    /// Checks that each informer listed once, apart from the lists that a fault forced.
     fn check_lists(
         &self,
         proxy: &Proxied,
@@ -257,7 +257,7 @@ impl Storm {
             ensure!((asked, taken) == (expected, each), "{asked} requests for {taken} lists instead of {expected}");
             return Ok(());
         }
-        // Each of these ends the watch of every informer, or spoils a list that it is about to get.
+        // Each of these faults ends the watch of every informer, or disturbs its next list.
         let blows = (self.compactions + self.plan.kills) * each;
         ensure!(taken <= each + figures.relists + blows, "{taken} lists were taken though {figures}");
         let spoilt = figures.spoilt_lists + figures.outages * each + blows;
@@ -266,7 +266,7 @@ impl Storm {
         Ok(())
     }
 
-    /// Holds what everybody was told against the stores and the ledger. Returns the figures.
+    /// Compares the subscribers' events with the stores and the ledger. Returns the figures.
     async fn check_crowd(&self, crowd: Crowd, observers: &[Subscription]) -> anyhow::Result<String> {
         let continuous = self.plan.forecast == Forecast::Cuts && self.plan.kills == 0;
         let all = crowd.close(continuous).await?;
@@ -298,10 +298,10 @@ fn lists_of() -> Match {
     Match::verb(Verb::List).resource("configmaps")
 }
 
-/// Waits until the store has what the server has, which nobody changes any more.
+/// Waits until the store equals the server's state, which no longer changes.
 async fn caught_up(informers: &Informers, view: &View, observer: &Subscription, live: &Live) -> anyhow::Result<()> {
     until("the store catches up", || async {
-        // Who comes wakes an informer that waits before its next attempt.
+        // A new subscriber wakes an informer that waits before its next attempt.
         drop(informers.subscribe(view.spec.clone()));
         live.difference(&observer.store().all()).map_or(Ok(()), |difference| Err(difference.to_string()))
     })
@@ -321,7 +321,7 @@ async fn everything(kind: Kind, streaming: bool) -> anyhow::Result<()> {
     storm(server, None, Plan { forecast: Forecast::Everything, streaming, kills: 0 }).await
 }
 
-/// Real only: the embedded server's state would be gone.
+/// For the real server only: the embedded server would lose its state.
 async fn kills(arguments: &[&'static str], streaming: bool) -> anyhow::Result<()> {
     let _turn = busy::turn().await?;
     let cluster = OwnCluster::start(arguments).await?;
@@ -364,7 +364,7 @@ async fn plugins_converge_with_streamed_lists_too_on_a_real_kube_apiserver() -> 
     everything(Kind::Real, true).await
 }
 
-/// A server that has just started remembers nothing of before: what it is asked to resume it answers with 410.
+/// A server that has just started has no history: it answers a resumed watch with 410.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_killed_under_load_costs_a_list_and_nothing_else() -> anyhow::Result<()> {
     kills(&[], false).await

@@ -1,8 +1,8 @@
-//! A plugin whose file is overwritten again and again while it runs: by good generations, by ones that trap, by files
-//! that are no plugins, and by ones with other primaries. No key is lost, none is in two calls at once, nothing is
-//! listed a second time, and a generation that does not prove itself is rolled back.
+//! A plugin whose file is replaced again and again while it runs: by good generations, by generations that trap, by
+//! files that are not plugins, and by generations with other primaries. No key is lost, no key is in two calls at once,
+//! nothing is listed a second time, and a generation that fails its probation is rolled back.
 //!
-//! `WINDLASS_SWAP=full` is 200 swaps of a plugin with 1,000 keys.
+//! `WINDLASS_SWAP=full` runs 200 swaps of a plugin with 1,000 keys.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -18,24 +18,24 @@ use windlass_tests::proxied::Proxied;
 use windlass_tests::server::{Kind, Server};
 use windlass_tests::{busy, chameleon, delivery, wait};
 
-/// Enough for a swap on a busy machine.
+/// Enough time for a swap on a busy machine.
 const SWAP_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// How long an unused cache is kept.
 const LINGER: Duration = Duration::from_mins(1);
 
-/// How many swaps, and of a plugin with how many keys.
+/// The number of swaps and of the plugin's keys.
 fn form() -> (u16, usize) {
     if std::env::var("WINDLASS_SWAP").is_ok_and(|form| form == "full") { (200, 1_000) } else { (20, 200) }
 }
 
-/// The kind of file that takes another's place.
+/// The kind of file that replaces the plugin's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sort {
     Good,
     Broken,
     Trapping,
-    /// It selects other primaries.
+    /// Selects other primaries.
     Replacement,
 }
 
@@ -45,7 +45,7 @@ const COURSE: [Sort; 5] = [Sort::Good, Sort::Trapping, Sort::Good, Sort::Broken,
 #[derive(Debug, Default)]
 struct Ledger {
     keys: BTreeMap<String, Key>,
-    /// Keys that were in two calls at once.
+    /// The keys that were in two calls at once.
     doubled: Vec<String>,
     rollbacks: usize,
 }
@@ -79,7 +79,7 @@ impl Ledger {
     }
 }
 
-/// A host with the plugin at work.
+/// A host that runs the plugin.
 struct Stage {
     server: Server,
     proxy: Proxied,
@@ -106,7 +106,7 @@ impl Stage {
         let listener: Listener = Box::new(move |line| locked(&heard).line(line));
         let arguments: [&OsStr; 11] = [
             "run".as_ref(),
-            // The record is made of what the plugin logs: two lines a call, of all keys after each swap.
+            // The record is built from the plugin's log: two lines a call, for all keys after each swap.
             "--limit=log-lines-per-second=100000".as_ref(),
             "--limit=log-bytes-per-second=64Mi".as_ref(),
             "--grants=manifest".as_ref(),
@@ -124,12 +124,12 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Replaces the plugin's file atomically, so that nobody sees half of it.
+    /// Replaces the plugin's file atomically, so that the host never sees half of it.
     fn put(&self, write: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
         delivery::replace(&self.plugins.path().join("chameleon.wasm"), write)
     }
 
-    /// Waits until every key has been called by a generation once more.
+    /// Waits until a generation has called every key once more.
     async fn until_all_run(&self, generation: u16) -> anyhow::Result<()> {
         let before: BTreeMap<_, _> =
             locked(&self.ledger).keys.iter().map(|(key, it)| (key.clone(), it.calls)).collect();
@@ -158,7 +158,7 @@ fn locked(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
     ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The end of the host's log, without the plugin's own lines.
+/// The end of the host's log, without the plugin's lines.
 fn tail(log: &str) -> String {
     let lines: Vec<_> = log.lines().filter(|line| !line.contains("steady ")).collect();
     format!("the host logged:\n{}", lines[lines.len().saturating_sub(60)..].join("\n"))
@@ -194,7 +194,7 @@ async fn a_swap_loses_no_key_doubles_no_call_and_rolls_back_failures() -> anyhow
         }
         stage.until_all_run(runs).await?;
         if sort == Sort::Replacement {
-            // At most, the cache that it comes back to was unused since the replacement before.
+            // A cache that a swap returns to was unused for one replacement at most.
             late += u64::from(replaced.elapsed() >= LINGER);
             replaced = began;
         }
@@ -202,8 +202,8 @@ async fn a_swap_loses_no_key_doubles_no_call_and_rolls_back_failures() -> anyhow
         ensure!(doubled.is_empty(), "swap {number}: in two calls at once: {doubled:#?}");
     }
     ensure!(locked(&stage.ledger).rollbacks == rollbacks, "rolled back more often than {rollbacks} times");
-    // The labelled ConfigMaps are listed once, and so are all. A replacement that comes back to a kept cache has it
-    // prove that it is fresh, by a list of one object; if the cache was given up meanwhile, the new list is the proof.
+    // The labelled ConfigMaps and all ConfigMaps are listed once each. A replacement that returns to a kept cache
+    // checks its freshness with a list of one object; if the cache was dropped meanwhile, the new list is the check.
     let all = Match::verb(Verb::List).resource("configmaps").first_pages();
     let (all, proofs) = (stage.proxy.count(&all), stage.proxy.count(&all.clone().limit(1)));
     ensure!(all == replacements + 1, "{all} lists and proofs for {replacements} replacements");
@@ -215,7 +215,7 @@ async fn a_swap_loses_no_key_doubles_no_call_and_rolls_back_failures() -> anyhow
     Ok(())
 }
 
-/// Each generation waits for something while the one before it keeps running.
+/// Each generation waits for something while its predecessor keeps running.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_generation_that_cannot_run_yet_waits_while_its_predecessor_runs() -> anyhow::Result<()> {
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);

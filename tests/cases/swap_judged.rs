@@ -1,5 +1,5 @@
-//! Generations that do not prove themselves, and who is informed of it; and swaps in the midst of which something else
-//! happens: a lease is lost, calls run, the next generation is delivered.
+//! Generations that fail their probation, and where that is shown; and swaps during which something else happens: a
+//! lease is lost, calls run, the next generation is delivered.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use windlass_tests::{chameleon, delivery};
 use crate::admin::{get, plugin, says, watched};
 use crate::leases::TIMES;
 
-/// Annotations of this lease say what was rolled back.
+/// This lease has annotations about rollbacks.
 const REJECTED: &str = "windlass-main-rejected";
 
 pub(crate) fn object(name: &str) -> Value {
@@ -27,8 +27,8 @@ pub(crate) fn put(mode: &str, plugins: &Path) -> anyhow::Result<()> {
     delivery::replace(&plugins.join("chameleon.wasm"), |next| chameleon::write(mode, next))
 }
 
-/// Has another host compile the plugin in `mode`, so that all stories' hosts find it compiled: for stories in which a
-/// time would run out meanwhile.
+/// Makes another host compile the plugin in `mode`, so that the hosts of all stories find it compiled: compilation
+/// could exceed a time limit of a story.
 async fn compile(mode: &str) -> anyhow::Result<()> {
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
     put(mode, plugins.path())?;
@@ -100,7 +100,7 @@ async fn a_rollback_is_shown_everywhere_and_outlasts_restarts_until_a_new_file()
     .await?;
     ensure!(host.terminate().await?.success(), "it ends cleanly");
 
-    // The file is still the one that was rolled back; the good one is only in the cache.
+    // The file is still the rolled-back one; the good one is only in the cache.
     let (host, address) = watched(&server, plugins.path(), &cache).await?;
     host.says("what ran before the file that was rolled back runs again").await?;
     host.says("steady end key-7 0").await?;
@@ -119,7 +119,7 @@ async fn a_rollback_is_shown_everywhere_and_outlasts_restarts_until_a_new_file()
     Ok(())
 }
 
-/// The file changes while no host runs to see it.
+/// The file changes while no host runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_replaced_while_no_host_runs_clears_its_rollback_everywhere() -> anyhow::Result<()> {
     let (server, plugins, cache) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?, tempfile::tempdir()?);
@@ -150,7 +150,7 @@ async fn a_file_replaced_while_no_host_runs_clears_its_rollback_everywhere() -> 
     Ok(())
 }
 
-/// Each new generation waits for its own definitions before it takes over; one that comes back does not.
+/// Each new generation waits for its own definitions before it takes over; a generation that returns does not.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_generation_that_comes_back_has_its_definitions_installed_again() -> anyhow::Result<()> {
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
@@ -177,7 +177,7 @@ async fn a_generation_that_comes_back_has_its_definitions_installed_again() -> a
     host.says("rolled back: the generation before runs again").await?;
     host.says("steady end bad 0").await?;
     describes("0").await?;
-    // A new start does not undo that.
+    // A restart does not undo that.
     take_the_lease_for_a_while(&server, &host).await?;
     says_again(&host, "steady end bad 0").await?;
     describes("0").await?;
@@ -189,12 +189,12 @@ async fn a_generation_that_comes_back_has_its_definitions_installed_again() -> a
     Ok(())
 }
 
-/// Puts another's name in the plugin's lease, and waits until the host has lost it and won it again.
+/// Puts another holder into the plugin's lease, and waits until the host has lost it and won it again.
 async fn take_the_lease_for_a_while(server: &Server, host: &Host) -> anyhow::Result<()> {
     let lease = format!("windlass-main-shard-{:02}", shard_of("chameleon"));
     let won = host.log().matches("lease won").count();
     server.objects().merge("Lease", &lease, &json!({"spec": {"holderIdentity": "somebody"}})).await?;
-    host.says("another's name stands in it").await?;
+    host.says("it names another holder").await?;
     host.says_times("lease won", won + 1).await
 }
 
@@ -215,7 +215,7 @@ async fn a_generation_that_fails_after_regaining_its_lease_is_rolled_back() -> a
     // The same for a generation that is delivered while the lease is lost.
     let lease = format!("windlass-main-shard-{:02}", shard_of("chameleon"));
     server.objects().merge("Lease", &lease, &json!({"spec": {"holderIdentity": "somebody"}})).await?;
-    host.says_times("another's name stands in it", 2).await?;
+    host.says_times("it names another holder", 2).await?;
     put("steady-2-spoils", plugins.path())?;
     host.says("steady end key 2").await?;
     host.says_times("has not proven itself", 2).await?;
@@ -247,13 +247,13 @@ async fn a_lease_lost_during_a_swap_promotes_nothing_and_loses_no_generation() -
     host.says("chameleon greets key with hello").await?;
     ensure!(!host.log().contains("are cut"), "{}", host.log());
 
-    // A generation that would leave finalizers behind is held back, however often the lease comes back.
+    // A generation that would leave finalizers behind is held back, however often the lease returns.
     std::fs::remove_file(&config)?;
     put("finalizing", plugins.path())?;
     host.says("chameleon sees key with 1 finalizers").await?;
     let keeping = plugin(address, "chameleon").await?["digest"].clone();
     take_the_lease_for_a_while(&server, &host).await?;
-    // It comes before the host can know which objects carry some.
+    // It arrives before the host can know which objects have finalizers.
     put("steady-2", plugins.path())?;
     host.says("would stay for ever").await?;
     take_the_lease_for_a_while(&server, &host).await?;
@@ -273,7 +273,7 @@ async fn a_lease_lost_during_a_swap_promotes_nothing_and_loses_no_generation() -
 /// A newer file that waits must not keep a failing generation running.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rollback_that_is_due_waits_for_no_newer_generation() -> anyhow::Result<()> {
-    // It must be ready before the failing one has passed its probation.
+    // The newer generation must be ready before the failing one passes its probation.
     compile("configured").await?;
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
     server.objects().apply(&object("key")).await?;
@@ -318,7 +318,7 @@ async fn a_controller_that_waits_across_a_swap_says_so_and_the_host_is_ready() -
     let first = waits(Value::Null).await?;
     let file = plugins.path().join("chameleon.wasm");
     let mut other = std::fs::read(&file)?;
-    // A section that nobody reads makes other bytes of it.
+    // A section that is never read makes the bytes differ.
     other.extend([0, 6, 4, b'n', b'o', b't', b'e', b'2']);
     delivery::replace(&file, |next| Ok(std::fs::write(next, other)?))?;
     host.says("a new generation has taken over").await?;
@@ -327,14 +327,14 @@ async fn a_controller_that_waits_across_a_swap_says_so_and_the_host_is_ready() -
     Ok(())
 }
 
-/// If the new generation reads other caches, it is called only after the former one's calls have ended, so that it sees
-/// what they wrote.
+/// A generation with other caches is called only after its predecessor's calls have ended, so that it sees their
+/// writes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_generation_with_other_caches_waits_for_the_former_ones_calls() -> anyhow::Result<()> {
     let (server, plugins) = (Server::start(Kind::Embedded).await?, tempfile::tempdir()?);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let port = listener.local_addr()?.port();
-    // It must be ready before the call that waits for an answer is cut.
+    // It must be ready before the call that waits for a response is cut.
     compile("referring").await?;
     put(&format!("outside-{port}"), plugins.path())?;
     let policy = format!(

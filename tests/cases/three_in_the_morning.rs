@@ -1,6 +1,6 @@
-//! The questions of an operator at three in the morning, each answered by one command, and the two ways to have
-//! something tried again: `docs/operating/trouble.md` has them in a table. The answer about a lease is in `pods`, about
-//! a rollback in `swap_judged`, and about a forbidden write in `policies`.
+//! An operator's questions at three in the morning, each answered by one command, and the two ways to make the host try
+//! again: `docs/operating/trouble.md` has them in a table. `pods` tests the answer about a lease, `swap_judged` about a
+//! rollback, and `policies` about a forbidden write.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::webapp::plugin_directory;
 
 const REQUESTED: &str = "windlass.dev/run-requested-at";
 
-/// Waits until `windlass WORDS` ends with `code` and says all of `parts`.
+/// Waits until `windlass WORDS` ends with `code` and its output contains all of `parts`.
 async fn tells(address: SocketAddr, words: &[&str], code: i32, parts: &[&str]) -> anyhow::Result<String> {
     until(&format!("windlass {} says {parts:?}", words.join(" ")), || async {
         let said = says(address, words, code).await?;
@@ -44,7 +44,7 @@ async fn one_command_shows_why_a_plugin_waits_what_it_uses_and_why_it_stopped() 
     chameleon::write("wide", &plugins.path().join("chameleon.wasm"))?;
     let (host, address) = watched(&server, plugins.path(), &["--plugin-cache-limit", "300Ki"]).await?;
 
-    // A definition that is missing.
+    // A missing definition.
     tells(address, &["status", "webapp", "-o", "wide"], 1, &["waiting", "WebApp"]).await?;
     let early = says(address, &["resume", "webapp"], 1).await?;
     ensure!(early.contains("it is waiting") && early.contains("goes on by itself"), "{early}");
@@ -52,7 +52,7 @@ async fn one_command_shows_why_a_plugin_waits_what_it_uses_and_why_it_stopped() 
     Story::new(objects).create().await?;
     Story::new(objects).run().await?;
 
-    // A cache that is too large, and what brings its plugin back.
+    // A cache that is too large, and the command that resumes its plugin.
     let too_large = ["suspended", "v1 ConfigMap", "a plugin may have 0.3 MiB"];
     tells(address, &["status", "chameleon", "-o", "wide"], 1, &too_large).await?;
     for number in 0..30 {
@@ -74,7 +74,7 @@ async fn one_command_shows_why_a_plugin_waits_what_it_uses_and_why_it_stopped() 
     tells(address, &["top", "--once", "--sort-by", "cpu"], 0, &["CPU%", "webapp ", "chameleon "]).await?;
     tells(address, &["top", "--once", "--sort-by", "cache"], 0, &["CACHE"]).await?;
 
-    // An object that is paused.
+    // A paused object.
     let key = format!("{}/shop", objects.namespace());
     let paused = json!({"metadata": {"annotations": {"windlass.dev/paused": "true"}}});
     objects.merge("WebApp", "shop", &paused).await?;
@@ -83,7 +83,7 @@ async fn one_command_shows_why_a_plugin_waits_what_it_uses_and_why_it_stopped() 
     Ok(())
 }
 
-/// Writes the kubeconfig of an account that may do nothing to `path`.
+/// Writes the kubeconfig of an account without rights to `path`.
 async fn powerless(server: &Server, path: &Path) -> anyhow::Result<()> {
     account(server, "powerless", path).await?;
     let token = std::fs::read_to_string(path)?;
@@ -106,13 +106,13 @@ async fn one_command_names_the_right_that_the_host_lacks_at_the_api_server() -> 
     Ok(())
 }
 
-/// The last calls about the object `shop`.
+/// The last calls for the object `shop`.
 async fn calls(address: SocketAddr, plugin: &str, key: &str) -> anyhow::Result<Vec<Value>> {
     let shown: Value = serde_json::from_str(&says(address, &["keys", plugin, key, "-o", "json"], 0).await?)?;
     Ok(shown["keys"][0]["calls"].as_array().context("calls")?.clone())
 }
 
-/// Both plugins run a `WebApp` only when its generation changes, and an annotation changes none.
+/// Both plugins run a `WebApp` only when its generation changes, and annotations do not change it.
 async fn an_annotation_runs_a_key(plugin: &str, file: &Path) -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
     let (objects, plugins) = (server.objects(), tempfile::tempdir()?);
@@ -136,7 +136,7 @@ async fn an_annotation_runs_a_key(plugin: &str, file: &Path) -> anyhow::Result<(
         .await?;
     }
     annotate(Value::Null).await?;
-    // What comes later has been noticed, so the removal has, too.
+    // A later event has been handled, so the removal has been, too.
     annotate(json!("again")).await?;
     until("it runs", || async {
         let calls = calls(address, plugin, &key).await?;

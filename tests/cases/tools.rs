@@ -1,4 +1,4 @@
-//! The project's own scripts, where several of them run at once.
+//! The project's scripts, when several of them run at once.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -30,7 +30,7 @@ fn languages(at: &Path) -> anyhow::Result<Child> {
     Ok(command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?)
 }
 
-/// Whether any has begun to install.
+/// Whether any installation has begun.
 fn begun(notes: &Path) -> anyhow::Result<()> {
     ensure!(fs::read_dir(notes)?.next().is_some(), "nobody has");
     Ok(())
@@ -58,7 +58,7 @@ async fn two_concurrent_installations_of_a_tool_both_end_complete() -> anyhow::R
     let folders = folders.iter().filter(|entry| entry.file_type().is_ok_and(|it| it.is_dir()));
     ensure!(folders.count() == 1, "what the slower one has installed has gone");
 
-    // Somebody tidies up, and the name leads nowhere.
+    // The folder is cleaned up, so the link dangles.
     let name = Path::new(packages.trim_end()).parent().context("it is in a folder")?;
     fs::remove_dir_all(fs::canonicalize(name)?)?;
     let again = languages(at.path())?.wait_with_output().await?;

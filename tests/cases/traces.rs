@@ -1,4 +1,4 @@
-//! Traces: the spans of a call as a collector gets them, beside what the API server and the log say.
+//! Traces: a call's spans as a collector receives them, compared with the API server's audit log and the host's log.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use windlass_tests::wait::until;
 use crate::admin::{get, watched_at};
 use crate::webapp::plugin_directory;
 
-/// A collector of traces that keeps the spans that it gets. It ends when it is dropped.
+/// A collector that keeps the spans it receives. It stops when dropped.
 struct SpanCollector {
     address: SocketAddr,
     got: Arc<Mutex<Got>>,
@@ -87,10 +87,10 @@ pub(crate) async fn request(stream: &mut TcpStream) -> anyhow::Result<(String, V
     }
 }
 
-/// A wire to an API server that is listened in to.
+/// A proxy to an API server that records the bytes sent.
 struct TappedWire {
     kubeconfig: tempfile::TempDir,
-    /// Of each connection.
+    /// The bytes of each connection.
     sent: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
@@ -122,7 +122,7 @@ impl TappedWire {
         self.kubeconfig.path().join("kubeconfig")
     }
 
-    /// All values of `traceparent` that have been sent.
+    /// All values of `traceparent` that were sent.
     fn traceparents(&self) -> BTreeSet<String> {
         let sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
         let texts = sent.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect::<Vec<_>>();
@@ -228,7 +228,7 @@ async fn a_call_is_one_trace_from_its_event_to_the_api_servers_answer() -> anyho
         assert_eq!(attribute(patch, name), value, "{name} of {patch}");
     }
     assert!(attribute(patch, "http.response.status_code").starts_with("20"), "{patch}");
-    // What the API server got names this span of this trace, and so does the audit log.
+    // The request to the API server names this span of this trace, and so does the audit log.
     let trace = root["traceId"].as_str().context("an id")?;
     let parent = format!("00-{trace}-{}-01", patch["spanId"].as_str().context("an id")?);
     assert!(wire.traceparents().contains(&parent), "{parent} not in {:?}", wire.traceparents());
@@ -236,7 +236,7 @@ async fn a_call_is_one_trace_from_its_event_to_the_api_servers_answer() -> anyho
         host.log().lines().any(|line| line.contains("windlass::audit") && line.contains(trace)),
         "no audit of {trace}"
     );
-    // Times nest: no part begins before its call, and the event came before the worker.
+    // The times nest: no part begins before its call, and the event came before the worker.
     let time = |span: &Value, field: &str| span[field].as_str().and_then(|text| text.parse::<u64>().ok());
     for (path, span) in &below {
         assert!(time(span, "startTimeUnixNano") >= time(&root, "startTimeUnixNano"), "{path}");
@@ -257,7 +257,7 @@ async fn an_unreachable_collector_is_logged_once_and_costs_nothing_else() -> any
     let server = Server::start(Kind::Embedded).await?;
     server.install_webapp().await?;
     let plugins = plugin_directory()?;
-    // A port on which nobody listens.
+    // A port on which nothing listens.
     let address = TcpListener::bind("127.0.0.1:0").await?.local_addr()?;
     let endpoint = format!("http://{address}");
     let (host, admin) = traced(&server, server.kubeconfig(), plugins.path(), &["--otlp-endpoint", &endpoint]).await?;

@@ -1,13 +1,13 @@
-//! Bad weather for minutes: every answer of the server may fail, watches lag, replicas are killed, the server goes away
-//! and comes back, plugins are swapped for versions with other watches, some of which trap and are rolled back,
-//! children are edited and deleted by hand, and users go on changing things. In the middle of the full form etcd goes
-//! back to a backup. Then it ends, soon all is as it should be, and every primary is edited once more, which must be
-//! reconciled soon: no key is lost.
+//! Bad weather for minutes: every response of the server may fail, watches lag, replicas are killed, the server goes
+//! away and returns, plugins are swapped for versions with other watches, some of which trap and are rolled back,
+//! children are edited and deleted by hand, and users keep changing primaries. In the middle of the full form etcd is
+//! restored from a backup. Then the bad weather ends, and soon all objects must be as wanted. At last every primary is
+//! edited once more, which must be reconciled soon: no key is lost.
 //!
-//! Short by default. `WINDLASS_WEATHER=full` is a quarter of an hour of it, `WINDLASS_WEATHER=SECONDS` as full but
-//! shorter; `WINDLASS_SEED=N` is other weather, and `WINDLASS_WEATHER_LOGS=1` keeps the replicas' logs though all is
-//! well. The seed decides the fate of the n-th write and of the n-th read, and what users do; in which order that meets
-//! is up to the machine.
+//! Short by default. `WINDLASS_WEATHER=full` takes a quarter of an hour, `WINDLASS_WEATHER=SECONDS` is as full but
+//! shorter; `WINDLASS_SEED=N` draws other weather, and `WINDLASS_WEATHER_LOGS=1` keeps the replicas' logs even if the
+//! test passes. The seed decides the fate of the n-th write and of the n-th read, and the actions of users, but not how
+//! these interleave.
 
 mod alive;
 mod fleet;
@@ -51,21 +51,21 @@ use crate::replicas::pod_set;
 
 const WEATHER_SEED: u64 = 20_261_123;
 
-/// How long the embedded server is away. It cannot be killed without losing its state.
+/// How long the embedded server is unavailable. It cannot be killed without losing its state.
 const SERVER_AWAY_TIME: Duration = Duration::from_secs(3);
 
-/// Enough for what is no bar of the story: other things may run on the machine.
+/// Generous, as this limit is not what the story measures: the machine may be busy.
 const WEATHER_TIMEOUT: Duration = Duration::from_mins(4);
 
-/// How many users at once change what must be changed soon.
+/// The number of users that make changes at once.
 const CONCURRENT_URGENT_CHANGES: usize = 16;
 
-/// The server, the way to it, and the replicas behind that.
+/// The server, the proxy, and the replicas behind it.
 struct Scene {
     form: Form,
     seed: u64,
     server: Server,
-    /// None: the embedded server.
+    /// `None` for the embedded server.
     cluster: Option<OwnCluster>,
     way: Proxied,
     fleet: Fleet,
@@ -73,9 +73,9 @@ struct Scene {
     watched: Arc<Watched>,
     _watching: Watching,
     lag: Lag,
-    /// None: etcd has not gone back.
+    /// `None` if etcd was not restored.
     gone_back: Option<GoneBack>,
-    /// The elder's memory when it had settled.
+    /// The elder replica's memory once it had settled.
     settled: Option<u64>,
 }
 
@@ -119,7 +119,7 @@ async fn bad_weather(kind: Kind) -> anyhow::Result<()> {
     scene.fleet.stop().await
 }
 
-/// Has the WebApp API serve [`versions::OTHER_API_VERSION`], too, with the same schema.
+/// Makes the server serve [`versions::OTHER_API_VERSION`] of the WebApp API, too, with the same schema.
 async fn serve_another_version(objects: &Objects) -> anyhow::Result<()> {
     for mut definition in objects::documents(&paths::example("crd.yaml"))? {
         let versions = definition["spec"]["versions"].as_array_mut().context("versions")?;
@@ -150,8 +150,7 @@ impl Scene {
         self.judge_lines()
     }
 
-    /// How many changes are reconciled while one write of a plugin in twenty has an unknown outcome, and while none
-    /// has.
+    /// The rate of reconciled changes while one write of a plugin in twenty has an unknown outcome, and while none has.
     async fn compare_throughput(&self) -> anyhow::Result<()> {
         let kind = self.server.kind;
         let fair = self.throughput(2).await?;
@@ -168,7 +167,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Makes the primaries, in fair weather.
+    /// Creates the primaries, without faults.
     async fn make(&self) -> anyhow::Result<()> {
         let objects = self.server.objects();
         let began = Instant::now();
@@ -190,8 +189,8 @@ impl Scene {
         Ok(began.elapsed())
     }
 
-    /// How many changes a second are reconciled if all `WebApp`s are scaled at once. What counts is the time until four
-    /// in five are: a change whose outcome is unknown waits until it is known, and must not hold up the others.
+    /// The rate at which changes are reconciled if all `WebApp`s are scaled at once. It is measured until four in five
+    /// are reconciled: a change whose outcome is unknown waits until it is known, and must not delay the others.
     async fn throughput(&self, replicas: u64) -> anyhow::Result<f64> {
         let objects = self.server.objects();
         self.watched.take();
@@ -211,7 +210,7 @@ impl Scene {
         Ok(rate)
     }
 
-    /// The weather, from its beginning to its end.
+    /// The bad weather, from its beginning to its end.
     async fn rage(&mut self) -> anyhow::Result<()> {
         let form = self.form.clone();
         self.watched.take();
@@ -270,7 +269,7 @@ impl Scene {
         }
     }
 
-    /// The server is killed and started again; it remembers no history.
+    /// Kills the server and starts it again, without its history.
     async fn outage(&mut self) -> anyhow::Result<()> {
         if let Some(cluster) = &mut self.cluster {
             return cluster.restart().await;
@@ -290,7 +289,7 @@ impl Scene {
         }
     }
 
-    /// Etcd goes back to the backup. Users pause, and then look what there is.
+    /// Restores etcd from the backup. Users pause, and then look which objects exist.
     async fn restore(&mut self) -> anyhow::Result<()> {
         let Some(cluster) = &mut self.cluster else { return Ok(()) };
         let mut known = self.known.lock().await;
@@ -322,7 +321,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Writes the replicas' logs to files. Says where, and all that brings this weather back.
+    /// Writes the replicas' logs to files. Returns their place, and the settings that reproduce this weather.
     fn saved(&self, kind: Kind) -> String {
         let save = || -> anyhow::Result<PathBuf> {
             let directory = tempfile::Builder::new().prefix("windlass-weather-").tempdir()?.keep();
@@ -335,7 +334,7 @@ impl Scene {
     }
 }
 
-/// How long changes took, the shortest first.
+/// The times that changes took, shortest first.
 fn spread(took: &[Duration]) -> String {
     let [p50, p99, most] = [50, 99, 100].map(|percent| percentile(took, percent));
     format!("p50 {p50:.1?}, p99 {p99:.1?}, at most {most:.1?}, of {}", took.len())

@@ -1,4 +1,4 @@
-//! The main job, told on both servers by the same code.
+//! The main story, run on both servers by the same code.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use windlass_tests::server::{Kind, Server};
 use windlass_tests::story::Story;
 use windlass_tests::wait::until;
 
-/// A directory with the `WebApp` plugin alone.
+/// A directory with only the `WebApp` plugin.
 pub(crate) fn plugin_directory() -> anyhow::Result<tempfile::TempDir> {
     let directory = tempfile::tempdir()?;
     std::fs::copy(paths::plugins()?.join("webapp.wasm"), directory.path().join("webapp.wasm"))?;
     Ok(directory)
 }
 
-/// A host with the `WebApp` plugin, at work in the server's namespace.
+/// A host that runs the `WebApp` plugin in the server's namespace.
 pub(crate) async fn host(server: &Server, plugins: &Path) -> anyhow::Result<Host> {
     server.install_webapp().await?;
     let host = Host::run(server.kubeconfig(), server.objects().namespace(), plugins)?;
@@ -47,7 +47,7 @@ async fn a_webapp_is_created_healed_and_deleted_on_a_real_kube_apiserver() -> an
     the_whole_story(Kind::Real).await
 }
 
-/// An image that the schema cannot refuse, and no plugin can run.
+/// An image that the schema accepts, but no plugin can run.
 async fn an_empty_image(kind: Kind) -> anyhow::Result<()> {
     let server = Server::start(kind).await?;
     let plugins = plugin_directory()?;
@@ -74,8 +74,8 @@ async fn an_empty_image(kind: Kind) -> anyhow::Result<()> {
     })
     .await?;
     host.says("failed for good").await?;
-    // The status write comes back as a change of the primary and runs the key once more; then there is silence. Another
-    // object's whole life is a clock that needs no sleeping: a retry storm would show within it.
+    // The status write returns as a change of the primary and runs the key once more; then nothing follows. The whole
+    // life of another object serves as the clock, so the test need not sleep: a retry storm would show within it.
     Story::new(objects).create().await?;
     Story::new(objects).run().await?;
     let failures = host.log().matches("failed for good").count();
@@ -119,7 +119,7 @@ async fn the_schema_refuses_replicas_out_of_range_on_a_real_kube_apiserver() -> 
     replicas_out_of_range(Kind::Real).await
 }
 
-/// A reconcile that has nothing to do must not write: the host would call it again for its own change, for ever.
+/// A reconcile without work to do must not write: the host would call it again for its own change, for ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_converged_webapp_makes_no_further_request() -> anyhow::Result<()> {
     let server = Server::start(Kind::Embedded).await?;
@@ -136,7 +136,7 @@ async fn a_converged_webapp_makes_no_further_request() -> anyhow::Result<()> {
         ours.filter(|it| !matches!(it.verb.as_str(), "get" | "list" | "watch")).map(|it| it.count).sum::<u64>()
     };
     let before = writes();
-    // A label is a change that concerns the key and asks for nothing.
+    // A label is a change that runs the key but requires no work.
     server.objects().merge("WebApp", "shop", &json!({"metadata": {"labels": {"touched": "yes"}}})).await?;
     story.scale().await?;
     let after = writes();

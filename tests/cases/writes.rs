@@ -1,5 +1,5 @@
-//! Writes whose answers are lost on the way, on both servers: whatever the plugin was told, its key waits until the
-//! server has told what became of them.
+//! Writes whose responses are lost, on both servers: whatever the plugin has returned, its key waits until the server
+//! has shown the write's outcome.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ async fn behind(kind: Kind) -> anyhow::Result<Behind> {
 }
 
 impl Behind {
-    /// A call that may do everything, and what waits for all that it sets in motion.
+    /// A call that may do everything, and waits for everything that it starts.
     fn call(&self) -> (CallContext, Settled) {
         let all = || vec!["*".to_owned()];
         let rules = vec![Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() }];
@@ -120,12 +120,12 @@ async fn a_call_that_is_cancelled(kind: Kind) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How many `WebApp`s there are.
+/// The number of `WebApp`s.
 const WRITTEN_WEBAPPS: usize = 100;
-/// How many users at once change what must be changed soon.
+/// The number of users that make changes at once.
 const CONCURRENT_URGENT_CHANGES: usize = 16;
 
-/// Applies all `WebApp`s with so many replicas. Returns how long it takes until each says that it has them.
+/// Scales all `WebApp`s to this many replicas. Returns the time until each reports them.
 async fn scaled_to(replicas: u64, objects: &Objects) -> anyhow::Result<Duration> {
     let began = Instant::now();
     let webapp = |number: usize| {

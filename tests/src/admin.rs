@@ -1,4 +1,4 @@
-//! The admin endpoint of a host, asked as a monitoring system would.
+//! A client of a host's admin endpoint, as a monitoring system would be.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use crate::host::Host;
 use crate::wait::until;
 
-/// Where `host` has its endpoint, of which it tells.
+/// The address of the admin endpoint, from `host`'s log.
 pub async fn address(host: &Host) -> anyhow::Result<SocketAddr> {
     let line = host.says("admin endpoint").await?;
     let mut words = line.split(|byte: char| byte == '=' || byte == '"' || byte.is_whitespace());
@@ -29,8 +29,8 @@ pub async fn get(address: SocketAddr, path: &str) -> anyhow::Result<(u16, String
     Ok((status, body.to_owned()))
 }
 
-/// Waits until the host calls no plugin and is about to call none. Before its server is taken away: a write whose
-/// answer an outage swallows is waited for, and its call fails.
+/// Waits until the host calls no plugin and is not about to call one. Use it before taking away the server: if an
+/// outage loses the answer to a write, its call fails.
 pub async fn at_rest(address: SocketAddr) -> anyhow::Result<()> {
     let before = Mutex::new(None);
     until("no call runs, none is queued, and none has run since the last look", || async {

@@ -1,5 +1,5 @@
-//! Other versions of a plugin, made of its built component: with another manifest, or with calls that trap. Everything
-//! else that it does stays the same.
+//! Variants of a plugin, made from its built component: with another manifest, or with calls that trap. Everything else
+//! stays the same.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,16 @@ const IMPORT_SECTION: u8 = 2;
 const EXPORT_SECTION: u8 = 7;
 const CODE_SECTION: u8 = 10;
 
-/// How long the header of modules and components is: the magic number and the version.
+/// The length of the header of modules and components: the magic number and the version.
 const BINARY_HEADER_BYTES: usize = 8;
 
-/// `component`, whose `describe` answers `manifest`.
+/// `component` with a `describe` that returns `manifest`.
 pub fn with_manifest(component: &[u8], manifest: &Value) -> anyhow::Result<Vec<u8>> {
     let text = manifest.to_string();
     altered(component, "#describe", |module| returns(&text, module.function("cabi_realloc")?))
 }
 
-/// `component`, whose every `reconcile` traps.
+/// `component` with a `reconcile` that always traps.
 pub fn trapping(component: &[u8]) -> anyhow::Result<Vec<u8>> {
     altered(component, "#reconcile", |_| {
         let mut body = Function::new([]);
@@ -33,8 +33,8 @@ pub fn trapping(component: &[u8]) -> anyhow::Result<Vec<u8>> {
     })
 }
 
-/// `component` with another body for the function that it exports from one of the plugin's interfaces under a name with
-/// this end.
+/// `component` with another body for the function that it exports from one of the plugin's interfaces, under a name
+/// with this suffix.
 fn altered(
     component: &[u8],
     end: &str,
@@ -57,7 +57,7 @@ fn altered(
     Ok(made.finish())
 }
 
-/// The sections of a module or a component: their ids and contents.
+/// The sections of a module or a component: their IDs and contents.
 fn sections(binary: &[u8]) -> anyhow::Result<Vec<(u8, &[u8])>> {
     let mut reader =
         BinaryReader::new(binary.get(BINARY_HEADER_BYTES..).context("no WebAssembly")?, BINARY_HEADER_BYTES);
@@ -72,7 +72,7 @@ fn sections(binary: &[u8]) -> anyhow::Result<Vec<(u8, &[u8])>> {
 /// A core module within a component.
 struct CoreModule<'a> {
     sections: Vec<(u8, &'a [u8])>,
-    /// How many functions it imports: their indexes come before those of its own.
+    /// The number of functions that it imports. Their indexes come before those of the functions that it defines.
     imported: u32,
     /// The indexes of the functions that it exports.
     exported: BTreeMap<&'a str, u32>,
@@ -135,13 +135,13 @@ impl<'a> CoreModule<'a> {
     }
 }
 
-/// The body of a function that returns the JSON `text` as the canonical ABI has it: the address of its address and its
-/// length. The text is allocated, because the caller has it freed.
+/// The body of a function that returns the JSON `text` as the canonical ABI requires: its address and length. The text
+/// is allocated, because the caller frees it.
 fn returns(text: &str, realloc: u32) -> anyhow::Result<Function> {
     const TEXT: u32 = 0;
     const RESULT: u32 = 1;
     let mut text = text.as_bytes().to_vec();
-    // It is stored eight bytes at a time, and JSON may end in blanks.
+    // The code stores eight bytes at a time, and JSON may end with blanks.
     text.resize(text.len().next_multiple_of(8), b' ');
     let length = i32::try_from(text.len())?;
     let at = |offset: u64| MemArg { offset, align: 0, memory_index: 0 };
@@ -182,7 +182,7 @@ mod tests {
             (func (export "windlass:plugin/reconciler@0.2.0#reconcile") (result i32) (i32.const 7))
             (func (export "cabi_post_windlass:plugin/reconciler@0.2.0#describe") (param i32))))"#;
 
-    /// The module of a component, running.
+    /// An instance of the module in a component.
     fn running(component: &[u8]) -> anyhow::Result<(Store<()>, Instance)> {
         let sections = sections(component)?;
         let module = sections.iter().find(|(id, _)| *id == CORE_MODULE).context("a module")?.1;

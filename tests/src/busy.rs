@@ -1,5 +1,5 @@
-//! Stories that keep the processors busy take turns: as many at once as there are processors. Those that mostly wait
-//! run beside them, which is why `tools/test` has more of them begin than there are processors.
+//! Limits the stories that keep the processors busy: at most as many run at once as there are processors. Stories that
+//! mostly wait run beside them, which is why `tools/test` starts more stories than there are processors.
 
 use std::sync::LazyLock;
 use std::thread::available_parallelism;

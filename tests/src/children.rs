@@ -1,4 +1,4 @@
-//! The history of parents and their children, as the API server itself tells it: by watches that go past every proxy,
+//! The history of parents and their children as the API server itself reports it: by watches that bypass every proxy,
 //! in the order of the server's versions.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,10 +15,10 @@ use tokio::task::AbortHandle;
 
 use crate::objects::Objects;
 
-/// One thing that has happened, to a parent or to a child that it controls.
+/// One event about a parent or a child that it controls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The server's version by which it had happened.
+    /// The server's version at that time.
     pub version: u64,
     /// The parent's UID.
     pub parent: String,
@@ -33,29 +33,29 @@ pub enum What {
     Appeared(String),
     /// A child's deletion has begun, or it was released.
     Went(String),
-    /// The parent asks for so many replicas in this generation.
+    /// The parent asks for this many replicas, in this generation.
     Asked(i64, u64),
-    /// The parent's status tells of this generation, and of so many replicas.
+    /// The parent's status reports this generation, and this many replicas.
     Told(i64, u64),
 }
 
-/// A parent as of some version.
+/// A parent at some version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parent {
-    /// The UIDs of the children that are there and not on their way out.
+    /// The UIDs of the children that exist and are not being deleted.
     pub live: BTreeSet<String>,
     /// The generation.
     pub generation: i64,
-    /// How many replicas it asks for.
+    /// The number of replicas that it asks for.
     pub asked: u64,
-    /// The generation that its status tells of.
+    /// The generation that its status reports.
     pub observed: i64,
-    /// How many replicas its status tells of.
+    /// The number of replicas that its status reports.
     pub told: u64,
 }
 
 impl Parent {
-    /// Takes in one more change.
+    /// Applies one more change.
     pub fn apply(&mut self, what: &What) {
         match what {
             What::Appeared(child) => {
@@ -75,7 +75,7 @@ impl Parent {
         self.generation > 0 && self.live.len() as u64 == self.asked
     }
 
-    /// Whether its status says so of its present spec.
+    /// Whether its status reports the right number for its current spec.
     #[must_use]
     pub fn is_told(&self) -> bool {
         self.generation > 0 && self.observed == self.generation && self.told == self.asked
@@ -99,7 +99,7 @@ struct Record {
 struct Log {
     entries: Vec<Entry>,
     parents: BTreeMap<String, Parent>,
-    /// By the children's UIDs, those that are there.
+    /// The existing children, by UID.
     children: BTreeMap<String, Child>,
     broken: Option<String>,
 }
@@ -110,18 +110,18 @@ struct Child {
     parent: String,
 }
 
-/// Which kind of objects a watch is about.
+/// The kind of objects that a watch covers.
 #[derive(Clone, Copy, Debug)]
 enum Role {
     Parents,
     Children,
 }
 
-/// How long the server lets a watch run; then it is resumed.
+/// How long the server lets a watch run. Then it is resumed.
 const WATCH_SECONDS: u32 = 290;
 
 impl Recorder {
-    /// Records from now on what becomes of all parents, and of the children of these kinds.
+    /// Records all changes of parents, and of children of these kinds, from now on.
     pub async fn start(objects: &Objects, parents: &str, children: &[&str]) -> anyhow::Result<Self> {
         let record = Arc::new(Record { log: Mutex::default(), changed: watch::Sender::new(()) });
         let mut recorder = Self { objects: objects.clone(), record, watches: Vec::new() };
@@ -151,18 +151,18 @@ impl Recorder {
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
         let mut entries = self.record.lock().entries.clone();
-        // Parents and children come by different watches.
+        // Parents and children arrive on different watches.
         entries.sort_by_key(|entry| entry.version);
         entries
     }
 
-    /// A parent as it is now.
+    /// The current state of a parent.
     #[must_use]
     pub fn parent(&self, uid: &str) -> Parent {
         self.record.lock().parents.get(uid).cloned().unwrap_or_default()
     }
 
-    /// The name of a child that is there.
+    /// The name of an existing child.
     #[must_use]
     pub fn name(&self, child: &str) -> Option<String> {
         self.record.lock().children.get(child).map(|child| child.name.clone())
@@ -202,7 +202,7 @@ impl Drop for Recorder {
     }
 }
 
-/// Watches from a version on, and resumes. It ends with an error: whoever counts must not miss anything.
+/// Watches from a version on, and resumes. Ends with an error, because the record must not miss anything.
 async fn follow(
     api: &Api<DynamicObject>,
     mut version: String,
@@ -252,7 +252,7 @@ impl Log {
         let generation = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
         let replicas = number("/spec/replicas").context("a parent has spec.replicas")?;
         let (asked, observed) = (generation("/metadata/generation"), generation("/status/observedGeneration"));
-        // A PodSet counts all, a WebApp those that are ready.
+        // A PodSet counts all replicas, a WebApp only the ready ones.
         let told = number("/status/replicas").or(number("/status/readyReplicas")).unwrap_or_default();
         let known = self.parents.get(uid).cloned().unwrap_or_default();
         let version = version(object)?;

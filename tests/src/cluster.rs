@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::paths;
 
-/// A running cluster. It ends with the process that started it: its standard input closes then.
+/// A running cluster. It ends with the process that has started it, as its standard input then closes.
 pub struct Cluster {
     kubeconfig: PathBuf,
     process: Child,
@@ -18,7 +18,7 @@ pub struct Cluster {
 
 static SHARED: OnceLock<Result<Cluster, String>> = OnceLock::new();
 
-/// The cluster of this test run, started by whoever asks first.
+/// The cluster of this test run. The first caller starts it.
 pub fn shared() -> anyhow::Result<&'static Cluster> {
     SHARED.get_or_init(|| start(&[]).map_err(|error| format!("{error:#}"))).as_ref().map_err(|error| anyhow!("{error}"))
 }
@@ -36,7 +36,7 @@ impl Cluster {
         self.process.id()
     }
 
-    /// Kills it with SIGKILL, as a crash does. Another start with the same `--dir` goes on with what it had.
+    /// Kills it with SIGKILL, as a crash would. Another start with the same `--dir` continues with its data.
     pub fn kill(mut self) -> anyhow::Result<()> {
         self.process.kill()?;
         self.process.wait()?;
@@ -44,7 +44,7 @@ impl Cluster {
     }
 }
 
-/// A real cluster of a test's own, that can be killed.
+/// A real cluster for one test, which can be killed.
 pub struct OwnCluster {
     directory: TempDir,
     arguments: Vec<&'static str>,
@@ -52,14 +52,14 @@ pub struct OwnCluster {
 }
 
 impl OwnCluster {
-    /// Starts it, with more arguments of `tests/cluster`.
+    /// Starts it, with further arguments for `tests/cluster`.
     pub async fn start(arguments: &[&'static str]) -> anyhow::Result<Self> {
         let mut cluster = Self { directory: tempfile::tempdir()?, arguments: arguments.to_vec(), running: None };
         cluster.restart().await?;
         Ok(cluster)
     }
 
-    /// Kills it and starts it again, where it was, with what it had.
+    /// Kills it, and starts it again with the same addresses and data.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         self.kill()?;
         let directory = self.directory.path().to_owned();
@@ -80,7 +80,7 @@ impl OwnCluster {
         self.restart().await
     }
 
-    /// Kills it, puts etcd's data back as they were at the last backup, and starts it again.
+    /// Kills it, restores etcd's data from the last backup, and starts it again.
     pub async fn restore(&mut self) -> anyhow::Result<()> {
         let (etcd, backup) = self.etcd();
         self.kill()?;
@@ -89,7 +89,7 @@ impl OwnCluster {
         self.restart().await
     }
 
-    /// Where etcd has its data, and where their backup is.
+    /// The directories of etcd's data and of their backup.
     fn etcd(&self) -> (PathBuf, PathBuf) {
         (self.directory.path().join("etcd"), self.directory.path().join("backup"))
     }
@@ -98,13 +98,13 @@ impl OwnCluster {
         self.running.take().map_or(Ok(()), Cluster::kill)
     }
 
-    /// Kills it and removes what it had.
+    /// Kills it and removes its data.
     pub fn stop(mut self) -> anyhow::Result<()> {
         self.kill()?;
         Ok(self.directory.close()?)
     }
 
-    /// The cluster as it runs.
+    /// The running cluster.
     pub fn running(&self) -> anyhow::Result<&Cluster> {
         self.running.as_ref().context("a cluster that runs")
     }
@@ -116,13 +116,13 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A cluster of its own, with more arguments of `tests/cluster`. Dropping it stops it.
+/// A separate cluster, with further arguments for `tests/cluster`. Dropping it stops it.
 pub fn start(arguments: &[&str]) -> anyhow::Result<Cluster> {
     let binary = paths::cluster()?;
     let mut process = Command::new(&binary)
         .arg("--until-stdin-closes")
         .args(arguments)
-        // It lives for minutes on a machine with memory to spare: collecting garbage less often costs less.
+        // It lives for minutes on a machine with memory to spare, so less frequent garbage collection saves time.
         .env("GOGC", "400")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

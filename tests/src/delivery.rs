@@ -1,10 +1,10 @@
-//! The delivery of a plugin's file, as who means well does it.
+//! Delivers a plugin's file in the proper way.
 
 use std::path::Path;
 
 use anyhow::Context;
 
-/// Has `write` make another file, and puts it in the place of `file` in one step, so that nobody sees half of it.
+/// Lets `write` create another file, and moves it to `file` in one step, so that nobody sees half of it.
 pub fn replace(file: &Path, write: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let next = file.with_file_name(".next");
     write(&next)?;

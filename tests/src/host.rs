@@ -1,4 +1,4 @@
-//! The host as its users have it: the `windlass` binary as a process.
+//! The host as users run it: the `windlass` binary in a process.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -17,21 +17,21 @@ use crate::{paths, wait};
 pub struct Host {
     process: Child,
     lines: Arc<Mutex<Vec<String>>>,
-    /// The task that reads its log. None: it has been read to its end.
+    /// The task that reads its log. `None` once the log was read to its end.
     reader: Option<JoinHandle<()>>,
 }
 
-/// Is told each line that the host logs.
+/// Called with each line that the host logs.
 pub type Listener = Box<dyn Fn(&str) + Send>;
 
 impl Host {
-    /// Starts `windlass run` on `plugins` for one namespace of the server behind `kubeconfig`. Each plugin has what it
-    /// asks for.
+    /// Starts `windlass run` on `plugins` for one namespace of the server behind `kubeconfig`. Each plugin is granted
+    /// what it asks for.
     pub fn run(kubeconfig: &Path, namespace: &str, plugins: &Path) -> anyhow::Result<Self> {
         Self::run_with(kubeconfig, namespace, plugins, &["--grants=manifest", "--leases=none"])
     }
 
-    /// As [`Self::run`], with `more` arguments; without any, each plugin needs a policy, and goes by a lease.
+    /// Like [`Self::run`], with `more` arguments. Without any, each plugin needs a policy, and leases are used.
     pub fn run_with(kubeconfig: &Path, namespace: &str, plugins: &Path, more: &[&str]) -> anyhow::Result<Self> {
         let arguments: [&OsStr; 7] = [
             "run".as_ref(),
@@ -51,19 +51,19 @@ impl Host {
         Self::start_with::<S, &str>(arguments, &[], listener)
     }
 
-    /// Starts `windlass ARGUMENTS` with so many GiB of address space, as `ulimit -v` gives.
+    /// Starts `windlass ARGUMENTS` with a limited address space in GiB, as with `ulimit -v`.
     pub fn start_within<S: AsRef<OsStr>>(gib: u32, arguments: &[S]) -> anyhow::Result<Self> {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", &format!(r#"ulimit -v {}; exec "$0" "$@""#, u64::from(gib) << 20)]).arg(paths::windlass()?);
         Self::spawn::<S, &str>(shell, arguments, &[], None)
     }
 
-    /// Starts `windlass ARGUMENTS` as the Pod `name`, which its lease and its User-Agent say.
+    /// Starts `windlass ARGUMENTS` as the Pod `name`, which its lease and its User-Agent then contain.
     pub fn start_as<S: AsRef<OsStr>>(name: &str, arguments: &[S]) -> anyhow::Result<Self> {
         Self::start_with(arguments, &[("POD_NAME", name)], None)
     }
 
-    /// Starts `windlass ARGUMENTS` with something more in its environment.
+    /// Starts `windlass ARGUMENTS` with additional environment variables.
     pub fn start_with<S: AsRef<OsStr>, V: AsRef<OsStr>>(
         arguments: &[S],
         environment: &[(&str, V)],
@@ -72,7 +72,7 @@ impl Host {
         Self::spawn(Command::new(paths::windlass()?), arguments, environment, listener)
     }
 
-    /// Starts `BINARY ARGUMENTS`, which may be another version, with something more in its environment.
+    /// Starts `BINARY ARGUMENTS`, which may be another version, with additional environment variables.
     pub fn start_binary<S: AsRef<OsStr>, V: AsRef<OsStr>>(
         binary: &Path,
         arguments: &[S],
@@ -89,7 +89,7 @@ impl Host {
     ) -> anyhow::Result<Self> {
         let mut process = command
             .args(arguments)
-            // Not the developer's own. What one story compiled, the others find.
+            // Not the developer's own cache. Stories share what they have compiled.
             .env("WINDLASS_CACHE_DIR", paths::cache()?)
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .current_dir(paths::root())
@@ -116,12 +116,12 @@ impl Host {
         self.says_one_of(&[text]).await
     }
 
-    /// Waits for a log line with one of `texts` in it: of two limits, say, whichever the machine reaches first.
+    /// Waits for a log line that contains one of `texts`, for example when either of two limits may be reached first.
     pub async fn says_one_of(&self, texts: &[&str]) -> anyhow::Result<String> {
         self.says_within(wait::CONDITION_TIMEOUT, texts).await
     }
 
-    /// The same, with a patience of its own.
+    /// The same with another time limit.
     pub async fn says_within(&self, patience: Duration, texts: &[&str]) -> anyhow::Result<String> {
         let found = || {
             let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
@@ -167,14 +167,14 @@ impl Host {
         Ok(())
     }
 
-    /// Waits until it ends, however long that takes, and until all that it has logged is read.
+    /// Waits until it ends, without a time limit, and until its whole log was read.
     pub async fn ends_at_last(&mut self) -> anyhow::Result<ExitStatus> {
         let status = self.process.wait().await?;
         self.is_read().await?;
         Ok(status)
     }
 
-    /// Waits until it ends by itself, which it does soon, and until all that it has logged is read.
+    /// Waits until it ends by itself, within a time limit, and until its whole log was read.
     pub async fn ends(&mut self) -> anyhow::Result<ExitStatus> {
         let ended = tokio::time::timeout(wait::CONDITION_TIMEOUT, self.process.wait()).await;
         let status = ended.with_context(|| format!("the host does not end; it logged:\n{}", self.log()))??;
@@ -182,12 +182,13 @@ impl Host {
         Ok(status)
     }
 
-    /// Waits until its log is read to the end, which may be after its own. A process that it left behind with its
-    /// standard error would keep that from ever being over: an error, for the host gives it to none that it starts.
+    /// Waits until its log was read to the end, which may be after the process has ended. If a process that it started
+    /// still held its standard error, the log would never end. The host passes that on to no process, so this is an
+    /// error.
     async fn is_read(&mut self) -> anyhow::Result<()> {
         if let Some(reader) = &mut self.reader {
             let read = tokio::time::timeout(wait::CONDITION_TIMEOUT, reader).await;
-            let held = "the host has ended, and somebody else holds its standard error";
+            let held = "the host has ended, but another process holds its standard error";
             read.with_context(|| format!("{held}; it logged:\n{}", self.log()))??;
             self.reader = None;
         }

@@ -1,4 +1,4 @@
-//! `kubectl`, as a user types it.
+//! `kubectl` as a user runs it.
 
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Output, Stdio};
 use anyhow::{Context, bail};
 use tokio::process::Command;
 
-/// kubectl for one kubeconfig and, mostly, one namespace.
+/// kubectl for one kubeconfig and usually one namespace.
 pub struct Kubectl<'a> {
     kubeconfig: &'a Path,
     namespace: Option<&'a str>,
@@ -19,13 +19,13 @@ impl<'a> Kubectl<'a> {
         Self { kubeconfig, namespace: Some(namespace) }
     }
 
-    /// kubectl for objects that say their namespaces themselves: with one given, it refuses those of another.
+    /// kubectl for objects with namespaces of their own: given a namespace, kubectl would refuse objects of another.
     #[must_use]
     pub fn of_all_namespaces(kubeconfig: &'a Path) -> Self {
         Self { kubeconfig, namespace: None }
     }
 
-    /// Runs `kubectl ARGUMENTS` and returns what it printed. Fails as it fails, with all that it said.
+    /// Runs `kubectl ARGUMENTS` and returns what it printed. Fails with everything that it printed.
     pub async fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = self.output(arguments).await?;
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -36,7 +36,7 @@ impl<'a> Kubectl<'a> {
         Ok(printed)
     }
 
-    /// Runs `kubectl ARGUMENTS`, which must fail, and returns what it said.
+    /// Runs `kubectl ARGUMENTS`, which must fail, and returns what it printed.
     pub async fn refused(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = self.output(arguments).await?;
         if output.status.success() {
@@ -45,7 +45,7 @@ impl<'a> Kubectl<'a> {
         Ok(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    /// A command to be given more, such as an editor.
+    /// A command that the caller may add to, for example an editor.
     #[must_use]
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("kubectl");

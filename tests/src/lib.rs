@@ -1,5 +1,5 @@
 //! Shared by Windlass's cross-crate tests and its demo: API servers, the host as a process, kubectl, and the story of a
-//! `WebApp` that both servers must tell alike.
+//! `WebApp`, which must be the same on both servers.
 //!
 //! Nothing here is part of the product. Everything runs on loopback.
 

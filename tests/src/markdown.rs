@@ -1,9 +1,9 @@
-//! The fenced blocks of a page, for tests that hold documentation against the program.
+//! The fenced blocks of a page, for tests that compare documentation with the program.
 
 /// A fenced block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snippet {
-    /// The text behind the opening fence: the language, and what the block is.
+    /// The text after the opening fence: the language, and what the block is.
     pub info: String,
     /// The lines between the fences.
     pub text: String,

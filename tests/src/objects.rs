@@ -1,4 +1,4 @@
-//! Objects as JSON, read and written as a user's client would.
+//! Reads and writes objects as JSON, like a user's client.
 
 use anyhow::Context;
 use kube::Client;
@@ -29,13 +29,13 @@ impl Objects {
         &self.namespace
     }
 
-    /// The client beneath.
+    /// The underlying client.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The object's JSON. None: it does not exist.
+    /// The object as JSON. `None` if it does not exist.
     pub async fn get(&self, kind: &str, name: &str) -> anyhow::Result<Option<Value>> {
         let found = self.api(kind)?.get_opt(name).await.with_context(|| format!("get {kind} {name}"))?;
         Ok(found.map(serde_json::to_value).transpose()?)
@@ -47,7 +47,7 @@ impl Objects {
         Ok(list.items.into_iter().map(serde_json::to_value).collect::<Result<_, _>>()?)
     }
 
-    /// Applies `object` server-side; its namespace is replaced by ours.
+    /// Applies `object` server-side, in this client's namespace.
     pub async fn apply(&self, object: &Value) -> anyhow::Result<Value> {
         let kind = object["kind"].as_str().context("the object has a kind")?;
         let name = object["metadata"]["name"].as_str().context("the object has a name")?;

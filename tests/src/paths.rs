@@ -1,5 +1,5 @@
-//! Where the parts under test are. `make test` builds them first and says where by environment variables; without
-//! those, they are looked for where `make` puts them.
+//! The paths of the parts under test. `make test` builds them first and sets environment variables; without these, the
+//! default paths of `make` are used.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -20,8 +20,8 @@ pub fn windlass() -> anyhow::Result<PathBuf> {
     existing(built, "the windlass binary", "make build")
 }
 
-/// A `windlass` of another version: `WINDLASS_SKEW_BIN`, from the root. Without it, the same binary, so that the story
-/// is told of one version.
+/// A `windlass` of another version: `WINDLASS_SKEW_BIN`, relative to the root. Without it, the same binary, so that the
+/// story runs with one version.
 pub fn other_windlass() -> anyhow::Result<PathBuf> {
     match std::env::var_os("WINDLASS_SKEW_BIN") {
         Some(binary) => {
@@ -31,7 +31,7 @@ pub fn other_windlass() -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Where hosts under test keep compiled plugins: beside the binary, so that it goes when that is cleaned.
+/// The directory in which hosts under test keep compiled plugins: beside the binary, so that it is cleaned with it.
 pub fn cache() -> anyhow::Result<PathBuf> {
     Ok(windlass()?.with_file_name("compiled-plugins"))
 }
@@ -60,7 +60,7 @@ pub fn cluster() -> anyhow::Result<PathBuf> {
     existing(built, "the real kube-apiserver (WINDLASS_CLUSTER_BIN)", "make test, or tools/build-cluster")
 }
 
-/// The `PATH` with the tools of other languages than Rust: `WINDLASS_LANGUAGES`, else what `tools/languages` says.
+/// The `PATH` with the tools of other languages: `WINDLASS_LANGUAGES`, else the output of `tools/languages`.
 pub fn languages() -> anyhow::Result<String> {
     if let Ok(path) = std::env::var("WINDLASS_LANGUAGES") {
         return Ok(path);
@@ -68,7 +68,7 @@ pub fn languages() -> anyhow::Result<String> {
     said_by("tools/languages", &[])
 }
 
-/// The same with Python and the official client for it: `WINDLASS_CLIENTS`, else what `tools/languages --clients` says.
+/// The same with Python and its official client: `WINDLASS_CLIENTS`, else the output of `tools/languages --clients`.
 pub fn clients() -> anyhow::Result<String> {
     if let Ok(path) = std::env::var("WINDLASS_CLIENTS") {
         return Ok(path);
@@ -76,7 +76,7 @@ pub fn clients() -> anyhow::Result<String> {
     said_by("tools/languages", &["--clients"])
 }
 
-/// A helm: `WINDLASS_HELM`, else what `tools/build-helm` says.
+/// The path of helm: `WINDLASS_HELM`, else the output of `tools/build-helm`.
 pub fn helm() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os("WINDLASS_HELM") {
         return Ok(path.into());
@@ -84,7 +84,7 @@ pub fn helm() -> anyhow::Result<PathBuf> {
     said_by("tools/build-helm", &[]).map(PathBuf::from)
 }
 
-/// The promlint: `WINDLASS_PROMLINT`, else what `tools/build-promlint` says.
+/// The path of promlint: `WINDLASS_PROMLINT`, else the output of `tools/build-promlint`.
 pub fn promlint() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os("WINDLASS_PROMLINT") {
         return Ok(path.into());

@@ -1,7 +1,8 @@
-//! The guest `probe`, which carries out scripts: a host that runs it behind a proxy, and what its scripts came to.
+//! The guest `probe`, which runs scripts: starts a host that runs it behind a proxy, and collects the results of its
+//! scripts.
 //!
-//! A script is a list of steps, as `tests/guests/probe/README.md` describes them. Its results are read from the host's
-//! log, so that they are known whatever becomes of the API server.
+//! A script is a list of steps, as described in `tests/guests/probe/README.md`. Its results are read from the host's
+//! log, so that they are available whatever happens to the API server.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,16 +18,16 @@ use crate::proxied::Proxied;
 use crate::server::{Kind, Server};
 use crate::{paths, wait};
 
-/// The Probe of those who need only one.
+/// The Probe for tests that need only one.
 pub const NAME: &str = "probe";
 /// A part of the User-Agent of the plugin's own requests.
 const AGENT: &str = "(probe@";
 
-/// A server, a proxy before it, and a host behind that with the plugin `probe` alone.
+/// A server, a proxy in front of it, and a host behind the proxy that runs only the plugin `probe`.
 pub struct Lab {
-    /// The server behind the proxy. Its own [`objects`](Server::objects) go past it.
+    /// The server behind the proxy. Its own [`objects`](Server::objects) bypass the proxy.
     pub server: Server,
-    /// All that the host asks for goes through it.
+    /// All requests of the host go through this.
     pub proxy: Proxied,
     /// The host.
     pub host: Host,
@@ -34,14 +35,14 @@ pub struct Lab {
     _plugins: TempDir,
 }
 
-/// One call of the plugin: its request, and what became of each step.
+/// One call of the plugin: its request, and the result of each step.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
-    /// The request, without its object, and with the object's `generation`.
+    /// The request without its object, but with the object's `generation`.
     pub request: Value,
-    /// In the order in which they ran.
+    /// In the order of execution.
     pub steps: Vec<Step>,
-    /// Whether the script came to its end.
+    /// True if the script has ended.
     pub ended: bool,
 }
 
@@ -50,26 +51,26 @@ pub struct Call {
 pub struct Step {
     /// Its id.
     pub id: String,
-    /// Which import it called.
+    /// The import that it called.
     pub call: String,
-    /// The answer of the import: a value, or the whole record of the error. Long ones are shortened.
+    /// The import's answer: a value, or the whole error. Long ones are shortened.
     pub answer: Result<Value, Value>,
 }
 
 impl Lab {
-    /// A lab on a server of its own, or in a namespace of the shared one. It is ready for scripts.
+    /// A lab on its own server, or in a namespace of the shared one. It is ready for scripts.
     pub async fn start(kind: Kind) -> anyhow::Result<Self> {
         Self::on(Server::start(kind).await?, &[]).await
     }
 
-    /// A lab on `server`, whose host is given more arguments.
+    /// A lab on `server`, whose host gets further arguments.
     pub async fn on(server: Server, arguments: &[&str]) -> anyhow::Result<Self> {
         let proxy = Proxied::start(&server, 5).await?;
         let kubeconfig = proxy.kubeconfig().to_owned();
         Self::with_kubeconfig(server, proxy, &kubeconfig, arguments).await
     }
 
-    /// A lab whose host reaches the server by a kubeconfig of the test's own.
+    /// A lab whose host reaches the server by the test's own kubeconfig.
     pub async fn with_kubeconfig(
         server: Server,
         proxy: Proxied,
@@ -88,12 +89,12 @@ impl Lab {
         Ok(Self { server, proxy, host, runs: AtomicU32::new(1), _plugins: plugins })
     }
 
-    /// Runs a script once, and returns what became of its steps. Those without an `id` are numbered from 1.
+    /// Runs a script once, and returns the results of its steps. Steps without an `id` are numbered from 1.
     pub async fn run(&self, steps: impl IntoIterator<Item = Value>) -> anyhow::Result<Call> {
         self.run_as(NAME, steps).await
     }
 
-    /// As [`Lab::run`], as the script of the Probe `name`.
+    /// Like [`Lab::run`], as the script of the Probe `name`.
     pub async fn run_as(&self, name: &str, steps: impl IntoIterator<Item = Value>) -> anyhow::Result<Call> {
         let run = self.begin(name, false, steps).await?;
         Ok(self.calls(&run, 1).await?.remove(0))
@@ -116,7 +117,7 @@ impl Lab {
         Ok(run)
     }
 
-    /// Waits until `count` calls have carried out the script of a run, and returns all calls that have begun to.
+    /// Waits until `count` calls have completed the script of a run, and returns all calls that have begun it.
     pub async fn calls(&self, run: &str, count: usize) -> anyhow::Result<Vec<Call>> {
         let what = format!("{count} calls of the script {run}");
         let ended = wait::until(&what, || async {
@@ -127,30 +128,30 @@ impl Lab {
         ended.await.with_context(|| format!("the host logged:\n{}", self.host.log()))
     }
 
-    /// The calls that have begun to carry out the script of a run.
+    /// The calls so far that have begun the script of a run.
     #[must_use]
     pub fn calls_so_far(&self, run: &str) -> Vec<Call> {
         calls(&self.host.log(), run)
     }
 
-    /// Applies an object as somebody else, and waits until the plugin's cache shows it so.
+    /// Applies an object as another client, and waits until the plugin's cache shows the result.
     pub async fn put(&self, object: &Value) -> anyhow::Result<Value> {
         self.put_as(NAME, object).await
     }
 
-    /// As [`Lab::put`], where the Probe `name` has to look.
+    /// Like [`Lab::put`]; the Probe `name` looks at the cache.
     pub async fn put_as(&self, name: &str, object: &Value) -> anyhow::Result<Value> {
         let applied = self.server.objects().apply(object).await?;
         self.until_cached_by(name, &applied).await?;
         Ok(applied)
     }
 
-    /// Waits until the plugin's cache shows an object in this version. None other must change it meanwhile.
+    /// Waits until the plugin's cache shows this version of an object. Nothing else may change the object meanwhile.
     pub async fn until_cached(&self, object: &Value) -> anyhow::Result<()> {
         self.until_cached_by(NAME, object).await
     }
 
-    /// As [`Lab::until_cached`], where the Probe `name` has to look.
+    /// Like [`Lab::until_cached`]; the Probe `name` looks at the cache.
     pub async fn until_cached_by(&self, name: &str, object: &Value) -> anyhow::Result<()> {
         let metadata = &object["metadata"];
         let target = json!({
@@ -168,8 +169,8 @@ impl Lab {
         .await
     }
 
-    /// How many requests the plugin has sent, whatever became of them, besides the notes that a script is about to run
-    /// and the Events.
+    /// The number of requests that the plugin has sent, with any result, not counting the notes that a script is about
+    /// to run, and Events.
     #[must_use]
     pub fn sent(&self) -> u64 {
         let of = |resource: &str| self.proxy.count(&Match::any().resource(resource).agent(AGENT));
@@ -177,7 +178,7 @@ impl Lab {
     }
 }
 
-/// A directory with the plugin alone.
+/// A directory that contains only the plugin.
 pub fn plugin_directory() -> anyhow::Result<TempDir> {
     let directory = tempfile::tempdir()?;
     std::fs::copy(paths::guest("probe")?, directory.path().join("probe.wasm"))?;
@@ -196,7 +197,7 @@ impl Call {
     /// The answer to the step `id`.
     ///
     /// # Panics
-    /// If it failed or has not run.
+    /// If the step failed or has not run.
     #[must_use]
     #[track_caller]
     #[allow(clippy::needless_pass_by_value, reason = "a number or a text, as it comes")]
@@ -205,10 +206,10 @@ impl Call {
         step.answer.as_ref().unwrap_or_else(|error| panic!("{} {} failed: {error}", step.id, step.call))
     }
 
-    /// The error that the step `id` failed with, which must have this reason.
+    /// The error of the step `id`, which must have this reason.
     ///
     /// # Panics
-    /// If it succeeded, failed otherwise, or has not run.
+    /// If the step succeeded, failed with another reason, or has not run.
     #[must_use]
     #[track_caller]
     #[allow(clippy::needless_pass_by_value, reason = "a number or a text, as it comes")]
@@ -235,7 +236,7 @@ fn numbered(number: usize, mut step: Value) -> Value {
     step
 }
 
-/// The calls of a run in the host's log, which are told apart by their traces.
+/// The calls of a run in the host's log, distinguished by their traces.
 fn calls(log: &str, run: &str) -> Vec<Call> {
     let mut calls: Vec<(String, Call)> = Vec::new();
     for line in log.lines().filter(|line| line.contains("probe ")) {
@@ -257,7 +258,7 @@ fn calls(log: &str, run: &str) -> Vec<Call> {
     calls.into_iter().map(|(_, call)| call).collect()
 }
 
-/// The trace, the word and the content of a line of the plugin's own.
+/// The trace, the word and the content of a line that the plugin logged.
 fn parse(line: &str) -> Option<(String, String, Value)> {
     let line: Value = serde_json::from_str(line).ok()?;
     let message = line["message"].as_str()?.strip_prefix("probe ")?;

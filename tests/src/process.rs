@@ -1,49 +1,49 @@
-//! A process seen from outside, by /proc.
+//! A process as seen from outside, through /proc.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-/// A process that uses less than this in a second has nothing to do.
+/// A process that uses less CPU than this in a second counts as idle.
 pub const CPU_AT_REST_MAX: Duration = Duration::from_millis(30);
-/// How often is looked whether it does.
+/// The time between two looks.
 const REST_LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A process by its id.
+/// A process, by its ID.
 #[derive(Clone, Copy, Debug)]
 pub struct Process(pub u32);
 
-/// The use that a process has made of processors since it started.
+/// The CPU use of a process since it started.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
-    /// Of all its threads, also those that have ended.
+    /// Of all its threads, including those that have ended.
     pub cpu: Duration,
-    /// Of the threads that there are.
+    /// Of its current threads.
     pub switches: u64,
 }
 
 /// The memory of a process, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    /// Its share: what several processes map is divided among them.
+    /// Its proportional share: memory that several processes map is divided among them.
     pub proportional: u64,
-    /// That of it which is no file's.
+    /// The anonymous part of it.
     pub anonymous: u64,
-    /// The most that was resident at once, ever.
+    /// The largest resident size so far.
     pub peak: u64,
 }
 
 impl Process {
-    /// The use that it has made of processors so far.
+    /// Its CPU use so far.
     pub fn usage(self) -> anyhow::Result<Usage> {
         Ok(Usage { cpu: self.cpu()?, switches: self.switches()? })
     }
 
-    /// When a second began in which it had nothing to do.
+    /// Waits until it was idle for a second, and returns when that second began.
     ///
     /// # Errors
     ///
-    /// It has ended, or it never rests for so long as `patience`.
+    /// If it has ended, or is not idle within `patience`.
     pub async fn at_rest(self, patience: Duration) -> anyhow::Result<Instant> {
         let began = Instant::now();
         let (mut since, mut used) = (began, self.cpu()?);
@@ -59,19 +59,19 @@ impl Process {
         }
     }
 
-    /// The processor time that it uses in the next `time`.
+    /// The CPU time that it uses within the next `time`.
     pub async fn cpu_over(self, time: Duration) -> anyhow::Result<Duration> {
         let before = self.cpu()?;
         tokio::time::sleep(time).await;
         Ok(self.cpu()?.saturating_sub(before))
     }
 
-    /// The processor time of all its threads, in the system's ticks.
+    /// The CPU time of all its threads, in the system's ticks.
     pub fn cpu(self) -> anyhow::Result<Duration> {
         const TICKS_PER_SECOND: f64 = 100.0;
         let stat = self.read("stat")?;
-        // The name before may have anything in it; after it, the twelfth and thirteenth are of the user and of the
-        // system.
+        // The name before it may contain anything. After it, the twelfth and thirteenth fields are user and system
+        // time.
         let (_, after) = stat.rsplit_once(')').context("a process has a name")?;
         let mut times = after.split_whitespace().skip(11).map(str::parse::<u32>);
         let mut next = || times.next().context("it has times")?.context("which are numbers");
@@ -105,14 +105,14 @@ impl Process {
     }
 }
 
-/// Bytes in the unit of tables.
+/// `bytes` in MiB, the unit of the tables.
 #[must_use]
 #[allow(clippy::cast_precision_loss, reason = "figures for people")]
 pub fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// The number behind a name at the beginning of a line.
+/// The number after a name at the beginning of a line.
 fn value(text: &str, name: &str) -> anyhow::Result<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("{name} in {text}"))?;
     line.trim().trim_end_matches(" kB").parse().with_context(|| format!("{name} is a number"))

@@ -1,4 +1,4 @@
-//! A fault-injecting proxy before either API server.
+//! A fault-injecting proxy in front of either API server.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use windlass_proxy::Proxy;
 
 use crate::server::Server;
 
-/// A [`Proxy`] with a kubeconfig file for those who are to go through it.
+/// A [`Proxy`] with a kubeconfig file for its clients.
 pub struct Proxied {
     proxy: Proxy,
     kubeconfig: PathBuf,
@@ -19,8 +19,8 @@ pub struct Proxied {
 }
 
 impl Proxied {
-    /// Starts a proxy before `server`; all its chance comes from `seed`. What the server's own
-    /// [`objects`](Server::objects) do goes past it.
+    /// Starts a proxy in front of `server`. `seed` determines all its random choices. Requests by the server's own
+    /// [`objects`](Server::objects) bypass it.
     pub async fn start(server: &Server, seed: u64) -> anyhow::Result<Self> {
         let path = server.kubeconfig();
         let read = Kubeconfig::read_from(path).with_context(|| format!("read {}", path.display()))?;
@@ -32,7 +32,7 @@ impl Proxied {
         Ok(Self { proxy, kubeconfig, _directory: directory })
     }
 
-    /// A kubeconfig that leads through the proxy with all rights.
+    /// A kubeconfig with all rights, through the proxy.
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig

@@ -1,4 +1,4 @@
-//! The two API servers that every story is told on.
+//! The two API servers on which every story runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,7 +23,7 @@ pub enum Kind {
     Real,
 }
 
-/// A server for one test, with a namespace of the test's own.
+/// A server for one test, with a namespace for this test.
 pub struct Server {
     /// Which one.
     pub kind: Kind,
@@ -36,7 +36,7 @@ pub struct Server {
 static NAMESPACES: AtomicU32 = AtomicU32::new(0);
 
 impl Server {
-    /// Starts the server, or joins the run's shared one, and makes a namespace.
+    /// Starts the server, or joins the shared one of this run, and creates a namespace.
     pub async fn start(kind: Kind) -> anyhow::Result<Self> {
         if kind == Kind::Real {
             return Self::join(tokio::task::spawn_blocking(cluster::shared).await??).await;
@@ -44,7 +44,7 @@ impl Server {
         Self::embed(ServerConfig::default()).await
     }
 
-    /// An embedded server whose roles decide who may do what; the kubeconfig is an administrator's.
+    /// An embedded server with authorization by roles. The kubeconfig is an administrator's.
     pub async fn with_roles() -> anyhow::Result<Self> {
         Self::embed(ServerConfig { authorization: Authorization::Rbac, ..ServerConfig::default() }).await
     }
@@ -87,7 +87,7 @@ impl Server {
         &self.kubeconfig
     }
 
-    /// The embedded server, for what only it can tell or do.
+    /// The embedded server, for what only it can do.
     #[must_use]
     pub fn embedded(&self) -> Option<&ApiServer> {
         self.embedded.as_ref()

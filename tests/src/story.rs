@@ -1,7 +1,7 @@
-//! The story of a `WebApp`: what the demo shows and what both API servers must tell alike.
+//! The story of a `WebApp`: what the demo shows, and what must happen on both API servers.
 //!
-//! Each step does one thing as a user would, waits for what must follow, and returns a line for people. The demo prints
-//! the lines; the tests want all steps to succeed.
+//! Each step does one thing as a user would, waits for its consequences, and returns a line for people. The demo prints
+//! the lines; the tests expect all steps to succeed.
 
 use std::time::{Duration, Instant};
 
@@ -19,11 +19,11 @@ pub struct Story<'a> {
     objects: &'a Objects,
 }
 
-/// A step's line, and how long it took until what must follow was seen.
+/// A step's line, and the time until its consequences were seen.
 pub struct Told {
     /// For people.
     pub line: String,
-    /// From the deed to its last consequence.
+    /// From the action to its last consequence.
     pub took: Duration,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Story<'a> {
         Self { objects }
     }
 
-    /// All of it, step by step.
+    /// Runs the whole story, step by step.
     pub async fn whole(&self) -> anyhow::Result<Vec<Told>> {
         Ok(vec![
             self.create().await?,
@@ -71,7 +71,7 @@ impl<'a> Story<'a> {
         told(started, "running: phase Running, 2 of 2 replicas ready, and Events tell why")
     }
 
-    /// Scales it.
+    /// Scales the `WebApp`.
     pub async fn scale(&self) -> anyhow::Result<Told> {
         let started = Instant::now();
         self.objects.merge("WebApp", NAME, &json!({"spec": {"replicas": 4}})).await?;
@@ -134,7 +134,7 @@ impl<'a> Story<'a> {
         .await
     }
 
-    /// Waits for the child of the `WebApp`'s name that it controls and that satisfies `right`.
+    /// Waits for the child that has the `WebApp`'s name, is controlled by it, and satisfies `right`.
     async fn child(&self, kind: &str, owner: &str, right: impl Fn(&Value) -> bool) -> anyhow::Result<()> {
         until(&format!("the {kind} is as it should be"), || async {
             let it = self.objects.get(kind, NAME).await?.context("it does not exist")?;

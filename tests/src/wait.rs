@@ -1,4 +1,4 @@
-//! Waiting for a condition, never for a time.
+//! Waits for conditions, never for a fixed time.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use anyhow::bail;
 
-/// How long a condition may take on a machine that does other things too.
+/// How long a condition may take on a busy machine.
 pub const CONDITION_TIMEOUT: Duration = Duration::from_mins(3);
 
-/// The pause before the next look, after so long a wait: a tenth of it. What comes soon is seen at once, and what takes
-/// long is not kept from coming by our asking.
+/// The pause before the next look after this wait: a tenth of it. So quick results are seen at once, and slow ones are
+/// not slowed further by frequent looks.
 fn pause(waited: Duration) -> Duration {
     (waited / 10).clamp(Duration::from_millis(25), Duration::from_millis(500))
 }
 
-/// Asks `look` again and again until it returns a value. Fails after [`CONDITION_TIMEOUT`] with what was waited for and
-/// what was seen last.
+/// Calls `look` repeatedly until it returns a value. Fails after [`CONDITION_TIMEOUT`] with what was awaited and what
+/// was seen last.
 pub async fn until<T, E, F, Fut>(what: &str, look: F) -> anyhow::Result<T>
 where
     F: FnMut() -> Fut,
@@ -26,7 +26,7 @@ where
     until_within(CONDITION_TIMEOUT, what, look).await
 }
 
-/// The same, with a patience of its own.
+/// The same with another time limit.
 pub async fn until_within<T, E, F, Fut>(patience: Duration, what: &str, mut look: F) -> anyhow::Result<T>
 where
     F: FnMut() -> Fut,

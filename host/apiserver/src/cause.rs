@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// One reason for which an object is invalid: becomes an entry of `details.causes`.
+/// One reason for which an object is invalid. It becomes an entry of `details.causes`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, serde::Serialize)]
 #[error("{field}: {message}")]
 pub(crate) struct Cause {
@@ -15,24 +15,24 @@ pub(crate) struct Cause {
 }
 
 impl Cause {
-    /// A field that must be given and is not.
+    /// A required field that is missing.
     pub(crate) fn required(field: impl Into<String>, detail: &str) -> Cause {
         let message = if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") };
         Cause { reason: "FieldValueRequired", message, field: field.into() }
     }
 
-    /// A field whose value is refused; `value` is shown as JSON.
+    /// A field with an invalid value; `value` is shown as JSON.
     pub(crate) fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Cause {
         Cause::invalid_shown(field, &value.to_string(), detail)
     }
 
-    /// The same of a value that is printed otherwise than as its JSON.
+    /// The same for a value that is not shown as JSON.
     pub(crate) fn invalid_shown(field: impl Into<String>, shown: &str, detail: &str) -> Cause {
         let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
         Cause { reason: "FieldValueInvalid", message: format!("Invalid value: {shown}{detail}"), field: field.into() }
     }
 
-    /// A value that stands there twice, as it is printed.
+    /// A value that occurs twice, as it is shown.
     pub(crate) fn duplicate(field: impl Into<String>, shown: &str) -> Cause {
         Cause { reason: "FieldValueDuplicate", message: format!("Duplicate value: {shown}"), field: field.into() }
     }
@@ -49,7 +49,7 @@ impl Cause {
         Cause { reason: "FieldValueTooLong", message, field: field.into() }
     }
 
-    /// A field that must not be set, or not be changed so.
+    /// A field that must not be set, or must not be changed like this.
     pub(crate) fn forbidden(field: impl Into<String>, detail: &str) -> Cause {
         Cause { reason: "FieldValueForbidden", message: format!("Forbidden: {detail}"), field: field.into() }
     }

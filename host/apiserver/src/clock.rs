@@ -1,7 +1,7 @@
-//! The time and the chance that the server runs on. The one place of the crate that reads the wall clock or the
-//! system's randomness; both can be given instead, and then two runs are alike.
+//! The server's clock and random numbers. Only this file of the crate reads the wall clock or the system's randomness.
+//! Both can be injected, and then two runs are identical.
 //!
-//! Timers are tokio's: whoever pauses its clock (`tokio::time::pause`) drives them.
+//! Timers are tokio's, so pausing its clock (`tokio::time::pause`) controls them.
 
 use std::time::SystemTime;
 
@@ -10,23 +10,22 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use tokio::time::Instant;
 
-/// The time that objects are stamped with.
+/// The clock for the timestamps in objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
-    /// The system's.
+    /// The system's clock.
     #[default]
     Wall,
-    /// This moment when the server starts; from then on it goes as tokio's clock goes, also while that is paused and
-    /// advanced by hand.
+    /// This time when the server starts. It advances with tokio's clock, even if that is paused and advanced by hand.
     Told(SystemTime),
 }
 
 /// A running clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
-    /// A told clock's time, and the moment at which it showed it; none: the wall's.
+    /// The injected time, and the instant at which it applied. `None` for the system's clock.
     told: Option<(Timestamp, Instant)>,
-    /// How far it has been set forward, or back.
+    /// How far it was set forward, or back.
     offset: SignedDuration,
 }
 
@@ -34,13 +33,13 @@ impl Time {
     pub(crate) fn start(clock: Clock) -> Time {
         let told = match clock {
             Clock::Wall => None,
-            // A moment beyond the year 9999 cannot be written in an object.
+            // An object cannot contain a time after the year 9999.
             Clock::Told(moment) => Some((Timestamp::try_from(moment).unwrap_or(Timestamp::MAX), Instant::now())),
         };
         Time { told, offset: SignedDuration::ZERO }
     }
 
-    /// The clock as it was at `then`, from where it goes on now. The wall's cannot be set back.
+    /// The clock with the time of `then`, from which it now continues. The system's clock cannot be set back.
     pub(crate) fn set_back(&self, then: Instant) -> Time {
         let told = self.told.map(|(told, since)| {
             let shown = told.saturating_add(then.saturating_duration_since(since)).unwrap_or(told);
@@ -63,7 +62,7 @@ impl Time {
     }
 }
 
-/// A point in time, in the forms that Kubernetes writes.
+/// A point in time, in Kubernetes' formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment(Timestamp);
 
@@ -73,18 +72,18 @@ impl Moment {
         self.0.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
     }
 
-    /// Since 1970.
+    /// In seconds since 1970.
     pub(crate) fn seconds(self) -> i64 {
         self.0.as_second()
     }
 
-    /// The seconds since a time that an object has; none for what is no time.
+    /// The seconds since a time in an object. `None` if that is invalid.
     pub(crate) fn seconds_since(self, moment: &str) -> Option<i64> {
         let then = moment.parse::<Timestamp>().ok()?;
         Some(self.0.as_second() - then.as_second())
     }
 
-    /// The age of an earlier moment as kubectl prints it (`5s`, `3m20s`, `4h`, `12d`); `<unknown>` for what is no time.
+    /// The age of an earlier moment as kubectl prints it (`5s`, `3m20s`, `4h`, `12d`); `<unknown>` for an invalid time.
     pub(crate) fn age(self, moment: &str) -> String {
         self.seconds_since(moment).map_or_else(|| "<unknown>".to_owned(), human_duration)
     }
@@ -100,13 +99,13 @@ pub(crate) fn at(seconds: i64) -> String {
 pub(crate) struct Chance(Xoshiro256PlusPlus);
 
 impl Chance {
-    /// The same seed gives the same sequence; none: the system's randomness.
+    /// The same seed gives the same sequence. `None` for the system's randomness.
     pub(crate) fn new(seed: Option<u64>) -> Chance {
         let seed = seed.unwrap_or_else(rand::random);
         Chance(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// A sequence of its own.
+    /// A separate sequence.
     pub(crate) fn fork(&mut self) -> Chance {
         Chance::new(Some(self.number()))
     }
@@ -136,16 +135,16 @@ impl Chance {
     }
 }
 
-/// Bytes that nobody can guess; with a seed, always the same ones.
+/// Unpredictable bytes; with a seed, always the same ones.
 pub(crate) fn secret<const N: usize>(seed: Option<u64>) -> [u8; N] {
     match seed {
-        // Not the sequence that UIDs come from.
+        // Not the sequence from which UIDs come.
         Some(seed) => Chance::new(Some(!seed)).bytes(),
         None => rand::random(),
     }
 }
 
-/// Two units while the first is small, then one: the rule of `duration.HumanDuration`.
+/// Two units while the first is small, then one, as in `duration.HumanDuration`.
 pub(crate) fn human_duration(seconds: i64) -> String {
     let pair = |big: i64, big_unit: &str, small: i64, small_unit: &str| match small {
         0 => format!("{big}{big_unit}"),

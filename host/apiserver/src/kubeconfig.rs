@@ -3,16 +3,15 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-/// The administrator's credentials. Where there is a certificate the token is left out: a client that puts another
-/// token in its place would still be the administrator, as the certificate counts first.
+/// The administrator's credentials. With a certificate there is no token: if a client added a different token, it would
+/// still be the administrator, because the certificate takes precedence.
 pub(crate) struct Credentials<'a> {
     pub(crate) token: Option<&'a str>,
     /// The client certificate and its key, as PEM.
     pub(crate) certificate: Option<&'a (String, String)>,
 }
 
-/// The text of a kubeconfig (YAML) with the context `windlass`, for a server whose certificate this authority (PEM) has
-/// signed.
+/// A kubeconfig (YAML) with the context `windlass`, for a server whose certificate is signed by this authority (PEM).
 pub(crate) fn text(url: &str, authority: Option<&str>, credentials: &Credentials<'_>) -> String {
     let data = |name: &str, pem: &str| format!("{name}-data: {}", BASE64_STANDARD.encode(pem));
     let trust = authority.map_or(String::new(), |pem| format!("    {}\n", data("certificate-authority", pem)));

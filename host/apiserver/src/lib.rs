@@ -1,11 +1,11 @@
 //! Windlass's embedded Kubernetes API server: real HTTP on loopback, state in memory.
 //!
-//! For `windlass dev`, demos and tests: `kubectl` and any client work against it. It is not a cluster; README.md says
-//! what it lacks. A request goes this way: `server` (HTTP, `server/route`) → `request` (what is asked) → `verbs` (one
-//! verb a file, under one lock), which follow the `rules` and call `merge` and `schema` → `storage` (the state and its
-//! history) → the rest of `server` (`watch`, `respond`, `represent`, `table`), which answers. Where `admission` or a
-//! conversion needs a webhook, `server/consulted` calls it and begins again. `controllers` follow the changes as a
-//! cluster's controllers do.
+//! For `windlass dev`, demos and tests: `kubectl` and any other client can use it. It is not a cluster; README.md says
+//! what is missing. A request passes through `server` (HTTP, `server/route`) → `request` (parsing) → `verbs` (one verb
+//! a file, under one lock), which apply the `rules` and call `merge` and `schema` → `storage` (the state and its
+//! history) → the rest of `server` (`watch`, `respond`, `represent`, `table`), which answers. If `admission` or a
+//! conversion needs a webhook, `server/consulted` calls it and starts again. `controllers` react to the changes like a
+//! cluster's controllers.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), windlass_apiserver::StartError> {
@@ -84,29 +84,29 @@ use crate::server::Context;
 use crate::server::listen::Transport;
 use crate::storage::state::Shared;
 
-/// How the server runs.
+/// The configuration of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Where it listens; port 0 takes a free one.
+    /// The listening address; port 0 selects a free port.
     pub address: SocketAddr,
-    /// The controllers, and the parts of a node, that the server plays.
+    /// The controllers, and the parts of a node, that the server simulates.
     pub stand_ins: StandIns,
-    /// Whether dependents go with their owners. Without this, `namespace_deletion` and `stand_ins` it is bare, as
-    /// envtest's is.
+    /// Whether dependents are deleted with their owners. Without this, `namespace_deletion` and `stand_ins`, the server
+    /// is bare, like envtest's.
     pub garbage_collection: bool,
-    /// Whether a deleted namespace is emptied and goes. Otherwise it stays, terminating.
+    /// Whether a deleted namespace is emptied and removed. Otherwise it stays in phase Terminating.
     pub namespace_deletion: bool,
-    /// How many changes of each resource are kept for watches to resume from.
+    /// The number of changes of each resource that are kept, so that watches can resume.
     pub watch_history: usize,
-    /// The time that objects are stamped with.
+    /// The clock for timestamps.
     pub clock: Clock,
-    /// Where UIDs and generated names come from: the same seed gives the same ones, none the system's randomness.
+    /// The seed for UIDs and generated names. `None` for the system's randomness.
     pub seed: Option<u64>,
-    /// How it is decided who may do what.
+    /// The authorization mode.
     pub authorization: Authorization,
-    /// Users beside the administrator, whose token [`ApiServer::kubeconfig`] has.
+    /// Users in addition to the administrator, whose token is in [`ApiServer::kubeconfig`].
     pub tokens: Vec<StaticToken>,
-    /// HTTPS instead of HTTP, where it listens.
+    /// HTTPS instead of HTTP on the listening address.
     #[cfg(feature = "tls")]
     pub tls: Option<Tls>,
 }
@@ -132,7 +132,7 @@ impl Default for Config {
 /// Why the server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The address is taken or not ours.
+    /// The address is taken, or is not this machine's.
     #[error("cannot listen on {address}")]
     Listen {
         /// The address of the configuration.
@@ -141,7 +141,7 @@ pub enum StartError {
         #[source]
         source: std::io::Error,
     },
-    /// The configuration of TLS cannot be used.
+    /// The TLS configuration cannot be used.
     #[cfg(feature = "tls")]
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -151,12 +151,12 @@ pub enum StartError {
 pub struct ApiServer {
     context: Context,
     token: Option<String>,
-    /// The authority (PEM) of the server's certificate; none: it speaks plain HTTP.
+    /// The authority (PEM) of the server's certificate. `None` for plain HTTP.
     authority: Option<String>,
-    /// The certificate and key (PEM) that name the administrator over HTTPS.
+    /// The administrator's client certificate and key (PEM) for HTTPS.
     administrator: Option<(String, String)>,
     tasks: JoinSet<()>,
-    /// Where the state is written when all is down.
+    /// The file to which the state is written at the end.
     kept: Option<PathBuf>,
 }
 
@@ -188,15 +188,15 @@ impl ApiServer {
         Ok(Transport::Plain)
     }
 
-    /// Serves requests of this process only, through [`ApiServer::service`], and listens nowhere. Its work runs on the
-    /// current tokio runtime; on one of one thread with its time paused, a told clock and a seed, two runs are alike to
-    /// the byte, but for webhooks.
+    /// Serves requests only within this process, through [`ApiServer::service`], without a socket. Its tasks run on the
+    /// current tokio runtime. In a runtime of one thread with paused time, an injected clock and a seed, two runs are
+    /// identical to the byte, except for webhooks.
     #[must_use]
     pub fn in_process(config: &Config) -> ApiServer {
         ApiServer::new(config, config.address, None)
     }
 
-    /// The same with the state of another server, or of this one at another time.
+    /// The same with the state of another server, or of an earlier moment.
     #[must_use]
     pub fn from_snapshot(config: &Config, snapshot: &Snapshot) -> ApiServer {
         ApiServer::new(config, config.address, Some(snapshot))
@@ -240,41 +240,42 @@ impl ApiServer {
         Snapshot::take(&self.context.shared)
     }
 
-    /// How far the server has come: the resource version of its last change.
+    /// The resource version of the server's last change.
     #[must_use]
     pub fn resource_version(&self) -> u64 {
         self.context.shared.lock().store.revision()
     }
 
-    /// Makes a snapshot the state. Running watches end; clients that go on from a version that is no more are told so.
+    /// Restores a snapshot. Running watches end; clients that continue from a version that no longer exists get an
+    /// error.
     pub fn restore(&self, snapshot: &Snapshot) {
         snapshot.restore(&self.context.shared);
     }
 
-    /// Applies the manifests of a folder (`*.yaml`, `*.yml`, `*.json`, also in folders of it) or of one file:
-    /// namespaces, definitions, then the rest, by name and document. Statuses are not loaded. Answers how many objects
-    /// there were.
+    /// Applies the manifests in a folder and its subfolders (`*.yaml`, `*.yml`, `*.json`), or in one file: namespaces,
+    /// definitions, then the rest, ordered by name and document. Statuses are not loaded. Returns the number of
+    /// objects.
     ///
     /// # Errors
-    /// Says which document of which file is wrong; then none of them is loaded.
+    /// The document and file that is wrong; then nothing is loaded.
     pub fn load(&self, path: &Path) -> Result<usize, LoadError> {
         files::load(&mut self.context.shared.lock(), path)
     }
 
-    /// Makes what [`ApiServer::write_state`] has written the state. False if there is no such file.
+    /// Replaces the state by one that [`ApiServer::write_state`] has written. False if there is no such file.
     ///
     /// # Errors
-    /// Says that the file is torn, or something else than a state; then the state is as it was.
+    /// If the file is damaged, or not a state file. The state is then unchanged.
     pub fn read_state(&self, path: &Path) -> Result<bool, StateFileError> {
         files::read(&mut self.context.shared.lock(), path)
     }
 
-    /// Writes all objects to a file, which at each moment has the old or the new content.
+    /// Writes all objects to a file atomically.
     ///
     /// # Errors
-    /// Says what the operating system refuses.
+    /// If the operating system refuses it.
     pub fn write_state(&self, path: &Path) -> Result<(), StateFileError> {
-        // A copy shares the objects, so requests do not wait for the disk.
+        // A clone shares the objects, so requests do not wait for the disk.
         let state = self.context.shared.lock().clone();
         files::write(&state, path)
     }
@@ -283,7 +284,7 @@ impl ApiServer {
     /// no such file.
     ///
     /// # Errors
-    /// As those of [`ApiServer::read_state`]; nothing is written then.
+    /// As in [`ApiServer::read_state`]. Nothing is written then.
     pub fn keep_state(&mut self, path: &Path) -> Result<bool, StateFileError> {
         let was_there = self.read_state(path)?;
         self.tasks.spawn(files::keep(Arc::clone(&self.context.shared), path.to_owned()));
@@ -291,17 +292,17 @@ impl ApiServer {
         Ok(was_there)
     }
 
-    /// The rules by which requests go wrong; none at first.
+    /// The rules that make requests fail; none at first.
     #[must_use]
     pub fn reactors(&self) -> Reactors {
         self.context.reactors.clone()
     }
 
-    /// Takes the reactors of a file, now and whenever it changes. A later text that is wrong changes nothing, and a
-    /// warning in the log says why.
+    /// Uses the reactors in a file, now and whenever it changes. An invalid later text changes nothing, and logs a
+    /// warning.
     ///
     /// # Errors
-    /// Says why the file cannot be used as it is now.
+    /// If the file cannot be used now.
     pub fn follow_reactors(&mut self, path: &Path) -> Result<(), ReactorFileError> {
         let reactors = self.reactors();
         let text = files::use_reactors(&reactors, path)?;
@@ -318,7 +319,7 @@ impl ApiServer {
         self.context.shared.lock().chance = Chance::new(Some(seed));
     }
 
-    /// Where it listens, if it does.
+    /// The listening address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.context.address
@@ -331,20 +332,20 @@ impl ApiServer {
         format!("{scheme}://{}", self.context.address)
     }
 
-    /// The authority (PEM) that signed the server's certificate; none without TLS.
+    /// The authority (PEM) that signed the server's certificate. `None` without TLS.
     #[must_use]
     pub fn authority(&self) -> Option<&str> {
         self.authority.as_deref()
     }
 
-    /// The administrator's bearer token; none where everything is allowed.
+    /// The administrator's bearer token. `None` if everything is allowed.
     #[must_use]
     pub fn token(&self) -> Option<&str> {
         self.token.as_deref()
     }
 
-    /// A kubeconfig (YAML) with the context `windlass`: the administrator's, over HTTPS with a client certificate, as
-    /// envtest's has one, and over HTTP with its token if there is authorization.
+    /// The administrator's kubeconfig (YAML) with the context `windlass`. Over HTTPS it has a client certificate, like
+    /// envtest's; over HTTP, a token if there is authorization.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
         let credentials = Credentials { token: self.token.as_deref(), certificate: self.administrator.as_ref() };
@@ -357,13 +358,12 @@ impl ApiServer {
         self.context.shared.counts.all()
     }
 
-    /// Forgets the watch history and unfinished paged lists: running watches and requests for older versions end with
-    /// 410.
+    /// Forgets the watch history and unfinished paged lists. Running watches and requests for older versions get a 410.
     pub fn compact(&self) {
         self.context.shared.lock().store.compact();
     }
 
-    /// Ends watches and open connections, and waits until all is down.
+    /// Ends watches and open connections, and waits until everything has ended.
     pub async fn shutdown(mut self) {
         self.context.shared.stop.cancel();
         while let Some(ended) = self.tasks.join_next().await {

@@ -1,6 +1,6 @@
-//! Patterns are Go's regular expressions; here Rust's read them. Both descend from RE2, and differ in little: in Go
-//! `\d`, `\w`, `\s` and `\b` are about ASCII, a brace that begins no repetition is a brace, and `[`, `&` and `~` are
-//! plain characters between brackets.
+//! Compiles Go's regular expressions with Rust's regex crate. Both descend from RE2 and differ little: in Go, `\d`,
+//! `\w`, `\s` and `\b` are ASCII-only, a brace that begins no repetition is a literal, and `[`, `&` and `~` are
+//! literals between brackets.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -15,13 +15,13 @@ pub(crate) struct Pattern {
     regex: Regex,
 }
 
-/// How much memory a compiled pattern may take, in steps. Go limits repetitions instead, to 1000; the last is room for
-/// that. Most patterns fit in the first, and compiling in vain costs less than the next step does.
+/// Memory limits for a compiled pattern, tried in this order. Go limits repetitions to 1000 instead, for which the last
+/// step has room. Most patterns fit in the first, and a failed attempt costs less than the next step.
 const STEPS: [usize; 5] = [16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
 
-/// The patterns of one definition, each compiled once: a definition repeats a few patterns hundreds of times, and one
-/// takes about 10 KiB. Together they may take so much memory; compiling takes time in proportion, and keeps other
-/// requests waiting.
+/// The patterns of one definition, each compiled once, because a definition repeats a few patterns hundreds of times
+/// and each takes about 10 KiB. Their total memory is limited, because compiling takes time in proportion and blocks
+/// other requests.
 #[derive(Debug)]
 pub(crate) struct PatternBudget {
     left: Cell<usize>,
@@ -29,15 +29,15 @@ pub(crate) struct PatternBudget {
 }
 
 impl PatternBudget {
-    /// Room for a thousand usual patterns, or a few that are as large as may be.
+    /// Room for a thousand usual patterns, or a few of the largest.
     const COMPILED_PATTERN_BYTES_MAX: usize = 16 << 20;
 
-    /// All of it.
+    /// A full budget.
     pub(crate) fn full() -> Self {
         Self { left: Cell::new(Self::COMPILED_PATTERN_BYTES_MAX), compiled: RefCell::default() }
     }
 
-    /// Reads a pattern, or answers the same one read before; the error says in one line what is wrong.
+    /// Compiles a pattern, or returns the one compiled before. The error is one line.
     pub(crate) fn pattern(&self, source: &str) -> Result<Arc<Pattern>, String> {
         if let Some(compiled) = self.compiled.borrow().get(source) {
             return Ok(Arc::clone(compiled));
@@ -53,7 +53,7 @@ impl Pattern {
         let translated = from_go(source);
         for limit in STEPS {
             let Some(left) = budget.left.get().checked_sub(limit) else {
-                // What was compiled in vain on the way here would cost nothing each time.
+                // Nothing is left: otherwise the failed attempts on the way here would cost nothing, each time.
                 budget.left.set(0);
                 return Err("the patterns of this definition are too large together".to_owned());
             };
@@ -66,7 +66,7 @@ impl Pattern {
                 Err(error) => return Err(error.to_string().lines().last().unwrap_or_default().to_owned()),
             }
         }
-        // It was compiled in vain, which took as long.
+        // It failed to compile, which took as long.
         budget.left.update(|left| left.saturating_sub(STEPS[STEPS.len() - 1]));
         Err(format!("Compiled regex exceeds size limit of {} bytes.", STEPS[STEPS.len() - 1]))
     }
@@ -81,7 +81,7 @@ impl Pattern {
     }
 }
 
-/// Compiles a pattern that is used once, as large as usual ones are; the error says in one line what is wrong.
+/// Compiles a pattern that is used once, with the usual limit. The error is one line.
 pub(crate) fn compile(source: &str) -> Result<Regex, String> {
     RegexBuilder::new(&from_go(source))
         .size_limit(STEPS[2])
@@ -106,7 +106,7 @@ fn from_go(source: &str) -> String {
                 out.push_str(&opening.replace(']', "\\]"));
                 opening.len()
             }
-            // `[:alpha:]` means the same in both.
+            // `[:alpha:]` has the same meaning in both.
             '[' if rest.starts_with("[:") => match rest.find(":]") {
                 Some(end) => {
                     let end = end + ":]".len();
@@ -134,7 +134,7 @@ fn escaped(character: char, out: &mut String) -> usize {
     character.len_utf8()
 }
 
-/// A bracket with what may follow it: `^`, and then a `]` that closes nothing.
+/// The beginning of a bracket: an optional `^`, then a `]` that is a literal.
 fn opening(rest: &str) -> &str {
     let openings = ["[^]", "[^", "[]", "["];
     openings.into_iter().find(|opening| rest.starts_with(opening)).unwrap_or_default()
@@ -200,19 +200,19 @@ mod tests {
         }
     }
 
-    /// The attack: each pattern takes nearly all that one may, and 300 of them take seconds.
+    /// An attack: each pattern takes nearly as much memory as one may, and 300 of them take seconds.
     #[test]
     fn the_patterns_of_a_definition_are_bounded_together() {
         let budget = PatternBudget::full();
         let read = |source: &str| budget.pattern(source).is_ok();
         let usual = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$";
         let numbered = |number: usize| format!("{usual}{number}");
-        assert!((0..128).all(|number| read(&numbered(number))), "a large definition of today");
+        assert!((0..128).all(|number| read(&numbered(number))), "a large definition, as they exist today");
         let large = |number: usize| format!(r"^[\pL]{{{}}}x$", 40 + number);
         let taken = (0..300).filter(|number| read(&large(*number))).count();
         assert!((2..=16).contains(&taken), "{taken}");
         assert!(read("^a$") || budget.left.get() < STEPS[0]);
-        // In vain costs as well.
+        // Failed attempts count too.
         let budget = PatternBudget::full();
         let vain = (0..300).map(|_| budget.pattern("((a{1000}){1000}){1000}").expect_err("too large"));
         assert_eq!(vain.filter(|error| error.contains("exceeds")).count(), 4);

@@ -1,23 +1,23 @@
-//! The items of a long list as bytes, in pieces that are no large blocks of memory.
+//! The items of a long list as bytes, in pieces of moderate size.
 
-/// Bytes in a row.
+/// Consecutive bytes.
 pub(crate) type Pieces = Vec<Vec<u8>>;
 
-/// A piece is closed once it has so many bytes. The allocator keeps larger blocks for good when they are freed, and
-/// then holds the longest answer that there ever was, twice.
+/// A piece is closed once it has this many bytes. The allocator never returns larger blocks to the system, and would
+/// keep twice the memory of the longest answer.
 const PIECE_BYTES: usize = 128 << 10;
 
-/// How many bytes they are.
+/// The total number of bytes.
 pub(crate) fn length(pieces: &Pieces) -> usize {
     pieces.iter().map(Vec::len).sum()
 }
 
-/// Writes the items in their order, each with its index.
+/// Writes the items in order, each with its index.
 pub(crate) fn write<T, E>(items: &[T], write: impl Fn(usize, &T, &mut Vec<u8>) -> Result<(), E>) -> Result<Pieces, E> {
     let (mut pieces, mut piece) = (Pieces::new(), Vec::new());
     for (index, item) in items.iter().enumerate() {
         if piece.len() >= PIECE_BYTES {
-            // The next one is as long, with room for what the last item may be longer.
+            // The next piece gets the same size, with room for a longer last item.
             pieces.push(std::mem::replace(&mut piece, Vec::with_capacity(PIECE_BYTES + (PIECE_BYTES >> 4))));
         }
         write(index, item, &mut piece)?;

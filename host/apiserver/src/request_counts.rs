@@ -1,23 +1,23 @@
-//! Counts what clients ask for: tests and demos compare it with what a client should need.
+//! Counts clients' requests. Tests and demos compare them with what a client should need.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// How many kinds of requests are counted apart: clients choose the User-Agent and the path, and could fill the memory.
-/// Those beyond are counted by verb only.
+/// The most kinds of requests that are counted separately. Clients choose the User-Agent and the path, and could fill
+/// the memory. Further kinds are counted by verb only.
 const COUNTED_KINDS_MAX: usize = 4096;
 
-/// How often a client asked for something.
+/// Number of a client's requests of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestCount {
-    /// The client's User-Agent, whole.
+    /// The client's whole User-Agent.
     pub user_agent: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`; `unknown` for a method that
-    /// the path does not have.
+    /// the path does not support.
     pub verb: String,
     /// As in RBAC, with group and subresource: `deployments.apps/status`.
     pub resource: String,
-    /// How often.
+    /// Number of requests.
     pub count: u64,
 }
 

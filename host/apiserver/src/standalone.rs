@@ -1,4 +1,4 @@
-//! The server as a program of its own: what `windlass apiserver` and the example `serve` do.
+//! The server as a standalone program: `windlass apiserver` and the example `serve` use it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,30 +9,30 @@ use crate::{ApiServer, Config, StartError};
 /// The program's options.
 #[derive(Clone, Debug, Default)]
 pub struct StandaloneOptions {
-    /// The server's own.
+    /// The options of the server itself.
     pub config: Config,
-    /// Where the port is written once the server is ready.
+    /// The file for the port, written once the server is ready.
     pub port_file: Option<PathBuf>,
-    /// Where a kubeconfig is written before that.
+    /// The file for the kubeconfig, written before the port.
     pub kubeconfig: Option<PathBuf>,
-    /// Manifests to begin with.
+    /// Manifests to create at the start.
     pub load: Option<PathBuf>,
-    /// The file that keeps the state over restarts.
+    /// The file that keeps the state across restarts.
     pub state: Option<PathBuf>,
-    /// A file of reactors, which is followed.
+    /// A file of reactors; the server follows its changes.
     pub reactors: Option<PathBuf>,
 }
 
-/// Why the program could not start.
+/// The reason why the program could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StandaloneError {
-    /// It cannot listen.
+    /// The server cannot listen.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// A manifest is wrong.
+    /// A manifest is invalid.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The kept state cannot be used.
+    /// The stored state cannot be used.
     #[error(transparent)]
     State(#[from] StateFileError),
     /// The reactors cannot be used.
@@ -49,10 +49,10 @@ pub enum StandaloneError {
     },
 }
 
-/// Starts a server with all that the options say. When this returns, it is ready, and its files are written.
+/// Starts a server with these options. When this returns, the server is ready and its files are written.
 ///
 /// # Errors
-/// Says which of the options cannot be carried out; nothing runs then.
+/// Names the option that cannot be carried out; then nothing runs.
 pub async fn serve(options: StandaloneOptions) -> Result<ApiServer, StandaloneError> {
     let mut server = ApiServer::start(options.config).await?;
     if let Some(path) = &options.state {
@@ -73,7 +73,7 @@ pub async fn serve(options: StandaloneOptions) -> Result<ApiServer, StandaloneEr
     Ok(server)
 }
 
-/// Somebody may wait for the file.
+/// Another process may wait for this file.
 fn write(path: &Path, text: &str) -> Result<(), StandaloneError> {
     files::replace(path, text.as_bytes()).map_err(|source| StandaloneError::Write { path: path.to_owned(), source })
 }

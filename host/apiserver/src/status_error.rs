@@ -1,7 +1,7 @@
-//! Errors in Kubernetes' shape: what becomes the `Status` object of a failed request.
+//! Errors in Kubernetes' form: they become the `Status` object of a failed request.
 //!
-//! Constructors are named by what happened and write the message that a real server writes, because clients and people
-//! match on it. Every module that can refuse a request makes these; only `respond` turns them into HTTP.
+//! Each constructor is named after what happened and writes a real server's message, because clients and people match
+//! on it. Every module that can refuse a request creates these; only `respond` turns them into HTTP.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::cause::Cause;
 use crate::object;
 use crate::resources::resource::{GroupResource, ResourceType};
 
-/// A request that was refused, with everything its `Status` says.
+/// A refused request, with everything that its `Status` contains.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct ApiError {
@@ -20,9 +20,9 @@ pub(crate) struct ApiError {
     reason: Cow<'static, str>,
     message: String,
     details: Option<Value>,
-    /// A token with which a list can go on all the same.
+    /// A token with which the client can continue the list.
     continuation: Option<String>,
-    /// The message is the whole answer, in place of a Status.
+    /// The message is the whole response body; there is no Status.
     is_text: bool,
 }
 
@@ -54,13 +54,13 @@ impl ApiError {
         ApiError::new(StatusCode::NOT_FOUND, "NotFound", message).about(target, name)
     }
 
-    /// No such path or kind, as opposed to no such object.
+    /// The path or kind does not exist, as opposed to the object.
     pub(crate) fn no_such_resource() -> ApiError {
         let message = "the server could not find the requested resource";
         ApiError::new(StatusCode::NOT_FOUND, "NotFound", message).with_details()
     }
 
-    /// Nothing at all serves the path. This is the answer of Go's multiplexer, and no Status.
+    /// Nothing serves the path. Go's multiplexer responds so, without a Status.
     pub(crate) fn no_such_page() -> ApiError {
         ApiError { is_text: true, ..ApiError::new(StatusCode::NOT_FOUND, "NotFound", "404 page not found\n") }
     }
@@ -70,7 +70,7 @@ impl ApiError {
         ApiError::new(StatusCode::CONFLICT, "AlreadyExists", message).about(target, name)
     }
 
-    /// The name is free only when the object that has it is gone.
+    /// The name becomes free only when the object that has it is deleted.
     pub(crate) fn still_terminating(target: &GroupResource, name: &str) -> ApiError {
         let message = format!("object is being deleted: {target} \"{name}\" already exists");
         ApiError::new(StatusCode::CONFLICT, "AlreadyExists", message).about(target, name)
@@ -81,30 +81,30 @@ impl ApiError {
         ApiError::new(StatusCode::CONFLICT, "Conflict", message).about(target, name)
     }
 
-    /// The write was made against an older version of the object.
+    /// The write is based on an older version of the object.
     pub(crate) fn modified(target: &GroupResource, name: &str) -> ApiError {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         ApiError::conflict(target, name, why)
     }
 
-    /// A deletion's precondition does not hold; these speak of the kind, not of the resource.
+    /// A deletion's precondition does not hold. The message names the kind, not the resource.
     pub(crate) fn precondition_of_delete(resource: &ResourceType, name: &str, why: &str) -> ApiError {
         let kind = GroupResource { plural: resource.kind.clone(), ..resource.id.clone() };
         ApiError::conflict(&kind, name, why)
     }
 
-    /// Server-side apply met fields of other managers, one cause each.
+    /// A server-side apply conflicts with fields of other managers; one cause per field.
     pub(crate) fn apply_conflict(message: String, causes: &[Cause]) -> ApiError {
         ApiError::new(StatusCode::CONFLICT, "Conflict", message).with_causes(json!(causes))
     }
 
-    /// The object is invalid for the reasons given (at least one).
+    /// The object is invalid, for these causes (at least one).
     pub(crate) fn invalid(resource: &ResourceType, name: &str, causes: &[Cause]) -> ApiError {
-        // Events are of the core group whichever they are written through.
+        // Events count as the core group's, whichever group they are written through.
         ApiError::invalid_kind(&GroupResource::new(&resource.storage.group, &resource.kind), name, causes)
     }
 
-    /// The same for a kind that is no resource: `kind` has its group and, in the place of the plural, its name.
+    /// The same for a kind that is not a resource: `kind` has its group, and its name in place of the plural.
     pub(crate) fn invalid_kind(kind: &GroupResource, name: &str, causes: &[Cause]) -> ApiError {
         let what = joined(causes);
         let message = format!("{kind} \"{name}\" is invalid: {what}");
@@ -112,7 +112,7 @@ impl ApiError {
         error.about(kind, name).with_causes(json!(causes))
     }
 
-    /// An access review asks nothing that can be answered. A real server names no kind here.
+    /// An access review lacks a question that can be answered. A real server names no kind here.
     pub(crate) fn invalid_review(group: &str, causes: &[Cause]) -> ApiError {
         let message = format!(".{group} \"\" is invalid: {}", joined(causes));
         let mut error = ApiError::unprocessable(message);
@@ -120,7 +120,7 @@ impl ApiError {
         error
     }
 
-    /// A patch that is well-formed but cannot be carried out. A real server does not say why.
+    /// A patch is well-formed but cannot be applied. A real server does not say why.
     pub(crate) fn unfit_patch() -> ApiError {
         ApiError::unprocessable("the server rejected our request due to an error in our request").with_details()
     }
@@ -129,12 +129,12 @@ impl ApiError {
         ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
     }
 
-    /// The result of a patch is no object of the kind. A real server names neither kind nor object here.
+    /// The result of a patch is not an object of the kind. A real server names neither kind nor object here.
     pub(crate) fn invalid_patch(cause: &Cause) -> ApiError {
         ApiError::unprocessable(format!(" \"\" is invalid: {cause}")).with_causes(json!([cause]))
     }
 
-    /// An option of the request is invalid; `kind` is `ListOptions` and the like.
+    /// An option of the request is invalid; `kind` is `ListOptions` or similar.
     pub(crate) fn invalid_options(kind: &str, cause: &Cause) -> ApiError {
         ApiError::invalid_option_list(kind, std::slice::from_ref(cause))
     }
@@ -147,19 +147,19 @@ impl ApiError {
         error
     }
 
-    /// A failure that a real server answers without a reason.
+    /// A failure that a real server reports without a reason.
     pub(crate) fn internal(message: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
-    /// A failure of the server itself, or of what it asks.
+    /// A failure of the server itself, or of a service that it calls.
     pub(crate) fn internal_error(why: &str) -> ApiError {
         let message = format!("Internal error occurred: {why}");
         let error = ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message);
         error.with_causes(json!([{ "message": why }]))
     }
 
-    /// A webhook denied the request with this `Status`, or null.
+    /// A webhook denied the request with this `Status`, or with null.
     pub(crate) fn denied_by_webhook(webhook: &str, status: &Value) -> ApiError {
         let text = |key: &str| status[key].as_str().unwrap_or_default();
         let denied = format!("admission webhook {webhook:?} denied the request");
@@ -177,7 +177,7 @@ impl ApiError {
         }
     }
 
-    /// A policy denied the request for a reason, by default `Invalid`.
+    /// A policy denied the request with this reason, by default `Invalid`.
     pub(crate) fn denied_by_policy(target: &GroupResource, name: &str, reason: &str, why: &str) -> ApiError {
         let (code, reason) = match reason {
             "Forbidden" => (StatusCode::FORBIDDEN, "Forbidden"),
@@ -198,7 +198,7 @@ impl ApiError {
         ApiError::new(StatusCode::FORBIDDEN, "Forbidden", message).about(target, name)
     }
 
-    /// The user may not do this to `target`, whose plural is empty for a path.
+    /// The user may not do this to `target`. Its plural is empty for a path.
     pub(crate) fn unauthorized_action(target: &GroupResource, name: &str, why: &str) -> ApiError {
         if target.plural.is_empty() {
             let message = format!("forbidden: {why}");
@@ -211,12 +211,12 @@ impl ApiError {
         ApiError::forbidden(target, name, why)
     }
 
-    /// Nobody knows who sent the request.
+    /// The client could not be authenticated.
     pub(crate) fn unauthorized() -> ApiError {
         ApiError::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
 
-    /// The request came from somewhere that gets no answer.
+    /// The request comes from a client that the server does not serve.
     pub(crate) fn stranger(why: &str) -> ApiError {
         ApiError::new(StatusCode::FORBIDDEN, "Forbidden", why)
     }
@@ -240,18 +240,18 @@ impl ApiError {
         ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
-    /// The documents of OpenAPI answer that without a word.
+    /// The OpenAPI documents give this response without a body.
     pub(crate) fn not_acceptable_silently() -> ApiError {
         ApiError { is_text: true, ..ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", "") }
     }
 
-    /// The router of the built-in kinds has no such media type, before anybody looks closer.
+    /// The router of the built-in kinds does not know the media type; it decides before the request is parsed.
     pub(crate) fn no_representation(available: &str) -> ApiError {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {available}");
         ApiError::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message).with_details()
     }
 
-    /// The same of a body.
+    /// The same for the media type of a body.
     pub(crate) fn no_such_body() -> ApiError {
         let message = "415: Unsupported Media Type";
         ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message).with_details()
@@ -263,7 +263,7 @@ impl ApiError {
         ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
 
-    /// The server has tried for as long as a request may take.
+    /// The server gave up after the time limit of a request.
     pub(crate) fn timeout(why: &str) -> ApiError {
         ApiError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {why}"))
     }
@@ -272,18 +272,18 @@ impl ApiError {
         ApiError::too_much(&format!("limit is {limit}"))
     }
 
-    /// The request asks for more than one request may.
+    /// The request wants more than one request may.
     pub(crate) fn too_much(why: &str) -> ApiError {
         let message = format!("Request entity too large: {why}");
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
     }
 
-    /// The history that the request needs is forgotten.
+    /// The history that the request needs has expired.
     pub(crate) fn expired(message: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::GONE, "Expired", message)
     }
 
-    /// The history that the next page of a list needs is forgotten; `token` goes on in the present state.
+    /// The history that the next page of a list needs has expired; `token` continues with the current state.
     pub(crate) fn expired_page(token: String) -> ApiError {
         let message = "The provided continue parameter is too old to display a consistent list result. You can start a \
                        new list without the continue parameter, or use the continue token in this response to retrieve \
@@ -301,7 +301,7 @@ impl ApiError {
         error
     }
 
-    /// The client may try again, after some seconds if that is known; `reason` is of the only cause.
+    /// The client may retry, after some seconds if the server knows how many; `reason` is the reason of the only cause.
     pub(crate) fn too_many_requests(message: &str, reason: &str, why: &str, retry_after: Option<u32>) -> ApiError {
         let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
         let mut error = error.with_causes(json!([{ "reason": reason, "message": why }]));
@@ -311,14 +311,14 @@ impl ApiError {
         error
     }
 
-    /// The server cannot answer yet, or not until something is mended.
+    /// The server cannot serve this yet, or not until a problem is fixed.
     pub(crate) fn initializing(why: &str) -> ApiError {
         let message = format!("storage is (re)initializing: {why}");
         let details = Some(json!({ "retryAfterSeconds": 1 }));
         ApiError { details, ..ApiError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message) }
     }
 
-    /// When the client may try again, in seconds.
+    /// The number of seconds after which the client may retry.
     pub(crate) fn retry_after(&self) -> Option<u64> {
         self.details.as_ref().and_then(|details| details["retryAfterSeconds"].as_u64())
     }
@@ -328,7 +328,7 @@ impl ApiError {
         self
     }
 
-    /// There is no such OpenAPI document: an answer without a word.
+    /// There is no such OpenAPI document: the response has no body.
     pub(crate) fn no_such_document() -> ApiError {
         ApiError { message: String::new(), ..ApiError::no_such_page() }
     }
@@ -364,11 +364,11 @@ impl ApiError {
     }
 }
 
-/// Causes as Go's aggregate prints them.
+/// Joins causes as Go's aggregate prints them.
 fn joined(causes: &[Cause]) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in causes.iter().map(Cause::to_string) {
-        // The causes are listed each time, and told once.
+        // Each cause is listed, but its text appears once.
         if !lines.contains(&line) {
             lines.push(line);
         }

@@ -1,6 +1,6 @@
-//! Tokens of service accounts: JSON web tokens that this server signs (HS256) and alone can check.
-//! `serviceaccounts/token` issues them, authentication and token reviews verify them. Nothing is stored: a token says
-//! what it is for, and whether its account still exists is for the reader to see.
+//! Service account tokens: JSON web tokens that this server signs (HS256) and only this server can verify.
+//! `serviceaccounts/token` issues them; authentication and token reviews verify them. Nothing is stored: a token names
+//! its purpose, and the verifier checks whether its account still exists.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,7 +8,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-/// The issuer, and the audience of a token that asks for no other: as kubeadm sets up a cluster.
+/// The issuer, and the audience of a token that does not name one: kubeadm's defaults.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// `{"alg":"HS256","typ":"JWT"}`
@@ -41,7 +41,7 @@ pub(crate) struct Claims {
     pub(crate) subject: String,
 }
 
-/// The account that a token is for, and the object with which it ends.
+/// The account of a token, and the object whose deletion ends it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AccountClaims {
     pub(crate) namespace: String,
@@ -55,29 +55,29 @@ pub(crate) struct AccountClaims {
     pub(crate) account: Reference,
 }
 
-/// One object and no later one of the same name.
+/// One object by UID, not a later object of the same name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reference {
     pub(crate) name: String,
     pub(crate) uid: String,
 }
 
-/// Why a token is not accepted.
+/// The reason why a token is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TokenError {
-    /// Not of this server's making.
+    /// This server has not signed it.
     #[error("invalid bearer token")]
     Unknown,
     #[error("service account token has expired")]
     Expired,
     #[error("service account token is not valid yet")]
     NotYet,
-    /// It is for somebody else to read.
+    /// It is meant for another audience.
     #[error("token audiences {found:?} is invalid for the target audiences {wanted:?}")]
     Audience {
-        /// Those of the token.
+        /// The audiences of the token.
         found: Vec<String>,
-        /// Those that the reader is.
+        /// The audiences of the verifier.
         wanted: Vec<String>,
     },
 }
@@ -89,14 +89,15 @@ impl TokenKey {
 
     /// The claims as a signed token.
     pub(crate) fn issue(&self, claims: &Claims) -> String {
-        // Strings and numbers always become JSON.
+        // Strings and numbers always serialize.
         let payload = serde_json::to_vec(claims).unwrap_or_default();
         let signed = format!("{HEADER}.{}", URL_SAFE_NO_PAD.encode(payload));
         let signature = self.hmac(&signed).finalize().into_bytes();
         format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 
-    /// The claims of a token of this server's that holds at `now` (seconds since 1970) for one of the audiences.
+    /// The claims of a token, if this server signed it and it is valid at `now` (seconds since 1970) for one of the
+    /// audiences.
     pub(crate) fn verify(&self, token: &str, now: i64, audiences: &[String]) -> Result<Claims, TokenError> {
         let (signed, signature) = token.rsplit_once('.').ok_or(TokenError::Unknown)?;
         let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| TokenError::Unknown)?;

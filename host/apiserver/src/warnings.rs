@@ -1,16 +1,16 @@
-//! The warnings of one request, which go with its answer whether it succeeds or fails.
+//! The warnings of one request, which are part of its response whether it succeeds or fails.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The characters of all warnings beyond which each of them is cut: `truncateAtTotalRunes` of
-/// `k8s.io/apiserver/pkg/endpoints/filters/warning.go`, as all that is here.
+/// The total number of characters of all warnings above which each one is truncated: `truncateAtTotalRunes` of
+/// `k8s.io/apiserver/pkg/endpoints/filters/warning.go`.
 const TOTAL_CHARS_MAX: usize = 4 * 1024;
 
-/// The characters that are left of a warning that is cut.
+/// The number of characters that a truncated warning keeps.
 const CUT_CHARS_MAX: usize = 256;
 
-/// The warnings of one request. Clones are one list.
+/// The warnings of one request. Clones share the list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Warnings(Arc<Mutex<WarningList>>);
 
@@ -21,7 +21,7 @@ struct WarningList {
 }
 
 impl Warnings {
-    /// Adds what is not there yet.
+    /// Adds a warning, unless it is in the list already.
     pub(crate) fn add(&self, texts: impl IntoIterator<Item = String>) {
         let mut given = self.given();
         for text in texts {
@@ -43,7 +43,7 @@ impl Warnings {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The values of the `Warning` header, which kubectl prints. A text with control characters has none.
+    /// The values of the `Warning` header, which kubectl prints. A text with control characters has no value.
     pub(crate) fn header_values(&self) -> Vec<String> {
         let texts: Vec<String> = self.list().into_iter().filter(|text| !text.chars().any(char::is_control)).collect();
         let total: usize = texts.iter().map(|text| text.chars().count()).sum();

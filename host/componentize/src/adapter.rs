@@ -1,5 +1,4 @@
-//! The adapter: what languages that insist on an operating system find in the place of one. What it does is in
-//! `adapter.wat`.
+//! The adapter that languages get in place of the operating system that they require. Its code is in `adapter.wat`.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -11,15 +10,15 @@ use crate::world;
 #[cfg(test)]
 mod tests;
 
-/// Its world: it imports the log, and nothing else of the host.
+/// The adapter's world: it imports the log, and nothing else from the host.
 pub(crate) const WORLD: &str = "windlass:adapter/adapter";
 
 const SOURCE: &str = include_str!("adapter.wat");
 
-/// Where the texts go in the source.
+/// The placeholder for the texts in the source.
 const TEXTS_HERE: &str = "(;TEXTS;)";
 
-/// Its messages, at most 448 bytes each, by the name of the function that puts each into memory.
+/// Its messages, at most 448 bytes each, by the name of the function that writes each into memory.
 const TEXTS: [(&str, &str); 6] = [
     ("plugin", "plugin"),
     ("path", "path"),
@@ -45,7 +44,7 @@ const TEXTS: [(&str, &str); 6] = [
     ),
 ];
 
-/// As a core module, with the section that says what it asks for.
+/// The adapter as a core module, with the section that describes its imports.
 pub(crate) fn module() -> anyhow::Result<Vec<u8>> {
     let mut module = core()?;
     let (resolve, world) = world::resolve(WORLD)?;
@@ -63,7 +62,7 @@ fn core() -> anyhow::Result<Vec<u8>> {
     Ok(wat::parse_str(&*TEXT)?)
 }
 
-/// A function for each text that writes it, and nothing behind it, and returns its length.
+/// For each text, a function that writes it without anything after it, and returns its length.
 fn texts() -> String {
     let mut source = String::new();
     for (name, text) in TEXTS {

@@ -1,16 +1,16 @@
-//! The imports of a module, and those that it cannot have, in the plugin author's words.
+//! The imports of a module. Imports that a plugin cannot have are reported in its author's words.
 
 use std::fmt;
 
 use crate::adapter;
 
-/// Where languages look for their operating system.
+/// The module from which languages import their operating system.
 pub(crate) const WASI: &str = "wasi_snapshot_preview1";
 
-/// An import that a module needs and a plugin cannot have.
+/// Imports that a module needs but a plugin cannot have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foreign {
-    /// Module and name of each.
+    /// Module and name of each import.
     pub functions: Vec<(String, String)>,
 }
 
@@ -38,11 +38,11 @@ impl fmt::Display for Foreign {
     }
 }
 
-/// Refuses a module that imports anything the host cannot give.
+/// Refuses a module that imports anything that the host does not provide.
 pub(crate) fn check(imports: &[(String, String)]) -> Result<(), Foreign> {
     let is_given = |module: &str, name: &str| match module {
         WASI => adapter::has(name),
-        // What of it there is, and with which types, is the encoder's to check.
+        // The encoder checks which of its functions exist, and their types.
         _ => {
             module.starts_with("windlass:plugin/")
                 || module.starts_with("[export]windlass:plugin/")

@@ -1,8 +1,8 @@
-//! Makes a plugin of what a language's own compiler wrote: from a core module to a component that imports nothing but
+//! Makes a plugin from the output of a language's own compiler: turns a core module into a component that imports only
 //! Windlass.
 //!
-//! `windlass build` calls it, so that an author needs no other tool. Compiling is the language's business, running is
-//! `windlass-wasm`'s; this crate reads and writes bytes only.
+//! `windlass build` calls it, so that an author needs no other tool. Compiling is up to the language, and running to
+//! `windlass-wasm`; this crate only reads and writes bytes.
 
 mod adapter;
 mod imports;
@@ -17,10 +17,10 @@ use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 pub use self::imports::Foreign;
 pub use self::world::Interface;
 
-/// Why no plugin can be made of a file.
+/// Why a file cannot be made into a plugin.
 #[derive(Debug, thiserror::Error)]
 pub enum ComponentizeError {
-    /// It is no WebAssembly, or damaged.
+    /// It is not WebAssembly, or is damaged.
     #[error("it is no WebAssembly module: {0}")]
     NotWasm(String),
     /// It exports no interface of Windlass.
@@ -30,20 +30,20 @@ pub enum ComponentizeError {
         Interface::Composer
     )]
     NoPlugin,
-    /// It exports one of a version that this Windlass does not know.
+    /// It exports an interface version that this Windlass does not know.
     #[error(
         "it exports `{found}`, and this windlass knows `{known}`: build it with the SDK of this windlass, or get the windlass that its SDK is for"
     )]
     OtherAbi {
-        /// As the module says.
+        /// The interface that the module exports.
         found: String,
-        /// Ours.
+        /// The interface that this Windlass knows.
         known: Interface,
     },
     /// It exports both kinds of plugin.
     #[error("it is both a reconciler and a composer: a plugin is one of the two")]
     Both,
-    /// It needs what neither Windlass nor the adapter gives.
+    /// It needs imports that neither Windlass nor the adapter provides.
     #[error(transparent)]
     Foreign(#[from] Foreign),
     /// It does not fit the interface.
@@ -51,15 +51,15 @@ pub enum ComponentizeError {
     Misfit(String),
 }
 
-/// Makes a component of a core module. What is a component already stays one: with the runtime of Python it is one that
-/// gives back its memory. None names its parts.
+/// Makes a component from a core module. A component stays one; if it has a known runtime of Python, it becomes one
+/// that frees its memory. The result has no names of component parts.
 ///
-/// A module without the section that describes its world (`wit-bindgen go` writes none) is given that of the interface
-/// which it exports.
+/// A module without the section that describes its world, as `wit-bindgen go` produces, gets the world of the interface
+/// that it exports.
 ///
 /// # Errors
 ///
-/// The mistakes that the plugin's author must mend.
+/// Mistakes that the plugin's author must fix.
 pub fn componentize(module: &[u8]) -> Result<Vec<u8>, ComponentizeError> {
     let shape = Shape::of(module).map_err(|error| ComponentizeError::NotWasm(error.to_string()))?;
     if shape.is_component {
@@ -71,8 +71,8 @@ pub fn componentize(module: &[u8]) -> Result<Vec<u8>, ComponentizeError> {
     finished(&component.map_err(|error| ComponentizeError::Misfit(format!("{error:#}")))?)
 }
 
-/// The component with its author's language. The tools leave no trace of it where the code that runs is an
-/// interpreter's.
+/// Adds the language of the author to the component. If an interpreter runs the code, the tools leave no trace of its
+/// language.
 #[must_use]
 pub fn labelled(mut component: Vec<u8>, language: &str) -> Vec<u8> {
     let mut languages = ProducersField::new();
@@ -85,7 +85,7 @@ fn finished(component: &[u8]) -> Result<Vec<u8>, ComponentizeError> {
     sections::finished(component).map_err(|error| ComponentizeError::NotWasm(error.to_string()))
 }
 
-/// The WIT files of Windlass's interface, by name: for tools of languages that read them.
+/// The WIT files of Windlass's interface, by name, for other languages' tools.
 #[must_use]
 pub fn wit() -> &'static [(&'static str, &'static str)] {
     world::FILES
@@ -101,11 +101,11 @@ fn encode(module: &[u8], shape: &Shape, interface: Interface) -> anyhow::Result<
     encoder.adapter(imports::WASI, &adapter::module()?)?.encode()
 }
 
-/// The parts of a module that matter here.
+/// The parts of a module that are needed here.
 #[derive(Default)]
 struct Shape {
     is_component: bool,
-    /// It says which world it is of.
+    /// True if it has a section that describes its world.
     has_world: bool,
     /// Module and name.
     imports: Vec<(String, String)>,

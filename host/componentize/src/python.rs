@@ -1,13 +1,13 @@
-//! Has Python's interpreter give back the memory of what crosses the interface.
+//! Makes Python's interpreter free the memory of values that cross the interface.
 //!
-//! The runtime of componentize-py keeps some of it for ever, so that an instance which serves many calls grows by each:
-//! what is allocated for an empty text or list, and the copy of bytes that a plugin hands out. The canonical ABI lets
-//! an allocation of nothing be any aligned address, and the interface between bindings and runtime (wit-dylib of
-//! wasm-tools) has a function for what is to be freed after a call. So three functions that the runtime exports get
-//! another one in front of them.
+//! The runtime of componentize-py never frees some of it: what is allocated for an empty text or list, and the copy of
+//! bytes that a plugin returns. So an instance that serves many calls grows with each. The canonical ABI allows any
+//! aligned address for an empty allocation, and the interface between bindings and runtime (wit-dylib of wasm-tools)
+//! has a function for memory to be freed after a call. So three functions that the runtime exports are wrapped by new
+//! ones.
 //!
-//! They get it only where the code is the one that is known to need it: a runtime that frees by itself, as a later one
-//! may, would free twice. Any other stays as it is, and the host gives up an instance that has grown.
+//! This applies only to the exact code that is known to need it. A runtime that frees by itself, as a later one may,
+//! would free twice. Other runtimes stay unchanged, and the host discards instances that have grown.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -17,25 +17,25 @@ use wasm_encoder::reencode::{self, Reencode, utils};
 use wasm_encoder::{BlockType, CodeSection, ExportSection, Function, FunctionSection, MemArg, Module, ValType};
 use wasmparser::{BinaryReaderError, ExternalKind, Parser, Payload, TypeRef};
 
-/// The SHA-256 of the runtime's code that componentize-py 0.25.1 brings.
+/// The SHA-256 of the runtime's code in componentize-py 0.25.1.
 #[rustfmt::skip]
 const KNOWN: [u8; 32] = [
     0xfc, 0x66, 0x8f, 0xcf, 0x3e, 0xfc, 0x89, 0xda, 0xec, 0xda, 0x94, 0xea, 0x5c, 0x75, 0x36, 0xd9,
     0xe5, 0xfa, 0xe2, 0x76, 0x94, 0x31, 0xf3, 0x7b, 0x1c, 0x5c, 0xd9, 0xc2, 0x33, 0xc6, 0x4a, 0x99,
 ];
 
-/// An earlier address, its bytes, alignment, bytes: an address.
+/// Arguments: an earlier address, its size, alignment, and the new size. Result: an address.
 const REALLOC: &str = "cabi_realloc";
-/// Arguments: the call, the type of a list that the plugin hands out, and where to put its address, else 0. Result: its
+/// Arguments: the call, the type of a list that the plugin returns, and where to put its address, else 0. Result: its
 /// length.
 const POP_LIST: &str = "wit_dylib_pop_list";
-/// Arguments: the call, the type of a list that the plugin gets, its address and length. Result: whether the runtime
-/// took it.
+/// Arguments: the call, the type of a list that the plugin receives, its address and length. Result: whether the
+/// runtime took it.
 const PUSH_LIST: &str = "wit_dylib_push_list";
-/// Arguments: the call, an address, its bytes, alignment, and whether to free it only when the call is over.
+/// Arguments: the call, an address, its size, alignment, and whether to free it only when the call has ended.
 const DEALLOC: &str = "wit_dylib_dealloc_bytes";
 
-/// The module with the functions in front. None: it is no runtime that is known to need them.
+/// The module with the wrappers. `None` if it is not a runtime that is known to need them.
 pub(crate) fn freeing(module: &[u8]) -> Result<Option<Vec<u8>>, reencode::Error> {
     freeing_if(module, is_known)
 }
@@ -55,11 +55,11 @@ fn freeing_if(module: &[u8], is_known: impl Fn(&[u8]) -> bool) -> Result<Option<
     Ok(Some(encoded.finish()))
 }
 
-/// The signs by which a module is known as a runtime.
+/// The facts that identify a module as the runtime.
 #[derive(Default)]
 struct Runtime {
     imported: u32,
-    /// The types of its own functions.
+    /// The types of the functions that it defines.
     types: Vec<u32>,
     /// The functions that it exports.
     exports: Vec<(String, u32)>,
@@ -115,7 +115,7 @@ impl Runtime {
     }
 }
 
-/// A function that is exported in the place of another one.
+/// A function that is exported in place of another one.
 struct InFront {
     name: &'static str,
     kind: u32,
@@ -124,7 +124,7 @@ struct InFront {
 
 /// Copies a module, and adds functions to it.
 struct Freeing {
-    /// How many it had.
+    /// The number of functions that it had.
     functions: u32,
     in_front: [InFront; 3],
 }
@@ -167,7 +167,7 @@ impl Reencode for Freeing {
     }
 }
 
-/// Nothing is anywhere: what is aligned so is as good as what was allocated, and need not be freed.
+/// An empty allocation may be at any aligned address, so the alignment itself will do, and nothing must be freed.
 fn realloc_nothing(realloc: u32) -> Function {
     let [before, before_bytes, align, bytes] = [0, 1, 2, 3];
     let mut body = Function::new([]);
@@ -179,7 +179,7 @@ fn realloc_nothing(realloc: u32) -> Function {
     body
 }
 
-/// A list that has an address is bytes, and the address that of a copy: it goes when the call is over.
+/// A list that has an address is bytes, and the address is that of a copy, which is freed when the call has ended.
 fn pop_list(pop_list: u32, dealloc: u32) -> Function {
     let [call, kind, address, length] = [0, 1, 2, 3];
     let [later, aligned] = [1, 1];
@@ -194,8 +194,8 @@ fn pop_list(pop_list: u32, dealloc: u32) -> Function {
     body
 }
 
-/// The runtime frees the bytes that it takes, also where they are none, and so needs an address that it may free. What
-/// it does not take is freed by who has pushed it, but not if it is none.
+/// The runtime frees the bytes that it takes even if there are none, so it needs an address that it may free. If it
+/// does not take the list, the code that has pushed it frees it, unless it is empty.
 fn push_list(push_list: u32, realloc: u32, dealloc: u32) -> Function {
     let [call, kind, address, length, is_taken] = [0, 1, 2, 3, 4];
     let [one, at_once] = [1, 0];
@@ -217,8 +217,8 @@ mod tests {
     use super::*;
     use wasmtime::{Engine, Instance, Store, WasmParams, WasmResults};
 
-    /// Counts what it allocates and frees. Lists of the type 0 are bytes, which it takes and frees, and hands out
-    /// without freeing.
+    /// A runtime that counts its allocations and frees. Lists of type 0 are bytes: it takes and frees them, and returns
+    /// them without freeing.
     const RUNTIME: &str = r#"(module
         (memory (export "memory") 1)
         (global $allocated (export "allocated") (mut i32) (i32.const 0))
@@ -239,7 +239,7 @@ mod tests {
         wat::parse_str(RUNTIME).expect("it is a module")
     }
 
-    /// The result of `function`, and how often it has allocated and freed.
+    /// The result of `function`, and the numbers of allocations and frees.
     fn call<P: WasmParams, R: WasmResults>(function: &str, params: P) -> (R, [i32; 2]) {
         let module = freeing_if(&runtime(), |_| true).expect("it is read").expect("it is a runtime");
         let engine = Engine::default();
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn a_list_that_comes_in_empty_leaves_nothing_behind() {
         assert_eq!(call(PUSH_LIST, (0, 1, 4, 0)), (0, [1, 1]));
-        assert_eq!(call(PUSH_LIST, (0, 1, 1024, 3)), (0, [0, 0]), "who has allocated it frees it");
+        assert_eq!(call(PUSH_LIST, (0, 1, 1024, 3)), (0, [0, 0]), "the allocator frees it");
     }
 
     #[test]

@@ -1,16 +1,16 @@
-//! The sections of a component, and which of them are left out or mended.
+//! The sections of a component: which are removed, and which are fixed.
 
 use wasm_encoder::{Component, ComponentSectionId, RawSection, reencode};
 use wasmparser::{BinaryReader, BinaryReaderError};
 
 use crate::python;
 
-/// The names of a component's types, instances and so on. A trap's backtrace has those of functions, which the modules
-/// have.
+/// The section with names of a component's types, instances and so on. The names of functions in a trap's backtrace are
+/// in the modules.
 const NAMES: &str = "component-name";
 
-/// The component without what names its parts, which is a hundredth of one in JavaScript, and with a runtime of Python
-/// that frees what it has. So are the components in it.
+/// The component without the names of its parts, which are a hundredth of a component in JavaScript, and with the fixed
+/// runtime of Python. Applies to the components within it too.
 pub(crate) fn finished(component: &[u8]) -> Result<Vec<u8>, reencode::Error> {
     const CUSTOM: u8 = ComponentSectionId::CoreCustom as u8;
     const MODULE: u8 = ComponentSectionId::CoreModule as u8;
@@ -28,10 +28,10 @@ pub(crate) fn finished(component: &[u8]) -> Result<Vec<u8>, reencode::Error> {
     Ok(finished.finish())
 }
 
-/// The outermost sections of a component: their numbers and contents.
+/// The outermost sections of a component: their IDs and contents.
 fn sections(component: &[u8]) -> Result<Vec<(u8, &[u8])>, BinaryReaderError> {
     let mut bytes = BinaryReader::new(component, 0);
-    // Magic and version.
+    // Skips the magic number and the version.
     bytes.read_bytes(8)?;
     let mut sections = Vec::new();
     while !bytes.eof() {

@@ -1,4 +1,4 @@
-//! The interface of Windlass, as this build of it has it.
+//! The interface of Windlass, as of this build.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use wit_parser::{Resolve, SourceMap, WorldId};
 
 use crate::ComponentizeError;
 
-/// The package's files. A test holds the list against the folder.
+/// The files of the package. A test compares the list with the folder.
 macro_rules! files {
     ($($name:literal),* $(,)?) => { &[$(($name, include_str!(concat!("../../../wit/", $name)))),*] };
 }
@@ -33,16 +33,16 @@ pub(crate) const FILES: &[(&str, &str)] = files![
     "writes.wit",
 ];
 
-/// The world of the adapter: what it asks of the host.
+/// The world of the adapter: its imports from the host.
 const ADAPTER: &str = "package windlass:adapter;
 world adapter { import windlass:plugin/log@0.2.0; }
 ";
 
-/// The functions that a plugin may export beside these.
+/// The prefix of further functions that a plugin may export.
 const MAPPER: &str = "windlass:plugin/mapper@0.2.0#";
 const CUSTOMIZE: &str = "windlass:plugin/customize@0.2.0#";
 
-/// An interface that a plugin exports: what kind of plugin it is.
+/// The interface that a plugin exports, which determines its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interface {
     /// It reconciles.
@@ -54,7 +54,7 @@ pub enum Interface {
 impl Interface {
     const ALL: [Self; 2] = [Self::Reconciler, Self::Composer];
 
-    /// With package, without version.
+    /// The name with the package, without the version.
     fn stem(self) -> &'static str {
         match self {
             Self::Reconciler => "windlass:plugin/reconciler@",
@@ -80,7 +80,7 @@ impl fmt::Display for Interface {
     }
 }
 
-/// Which interface a module exports, going by the names of its functions (`INTERFACE#FUNCTION`).
+/// The interface that a module exports, judged by the names of its functions (`INTERFACE#FUNCTION`).
 pub(crate) fn exported(names: &[String]) -> Result<Interface, ComponentizeError> {
     let mut found = None;
     for interface in Interface::ALL {
@@ -98,7 +98,7 @@ pub(crate) fn exported(names: &[String]) -> Result<Interface, ComponentizeError>
     found.ok_or(ComponentizeError::NoPlugin)
 }
 
-/// The package, and a world of it or the adapter's.
+/// Resolves the package, and a world in it or the adapter's.
 pub(crate) fn resolve(world: &str) -> anyhow::Result<(Resolve, WorldId)> {
     let mut resolve = Resolve::default();
     let mut files = SourceMap::default();

@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 use windlass_core::clock::{Clock, Moment};
 
-/// Tokio's clock, counted from the moment of its making.
+/// Tokio's clock, counted from its creation.
 #[derive(Debug)]
 pub(crate) struct SystemClock(Instant);
 
@@ -20,7 +20,7 @@ impl SystemClock {
     }
 }
 
-/// A clock that goes on while the machine is suspended, as a lease does, counted from the moment of its making.
+/// A clock that also counts while the machine is suspended, as a lease does. It counts from its creation.
 #[derive(Debug)]
 pub(crate) struct BootClock(Duration);
 
@@ -31,20 +31,20 @@ impl BootClock {
     }
 }
 
-/// The clock that leases go by, which reads zero now. Where the world is told, the machine's would go on by itself
-/// while told time stands still: there it is tokio's.
+/// The clock that leases use, which reads zero now. In a told world this is tokio's clock, because the machine's would
+/// advance while told time stands still.
 pub(crate) fn of_leases() -> Arc<dyn Clock> {
     if windlass_world::is_told() { Arc::new(SystemClock::new()) } else { Arc::new(BootClock::new()) }
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const SINCE_BOOT: ClockId = ClockId::Boottime;
-/// Elsewhere the monotonic clock is the one that counts suspension, as on macOS.
+/// On other systems, such as macOS, the monotonic clock is the one that counts suspension.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const SINCE_BOOT: ClockId = ClockId::Monotonic;
 
 fn since_boot() -> Duration {
-    // It cannot fail for a clock that the system has, and is never negative.
+    // This cannot fail for a clock that the system has, and is never negative.
     Duration::try_from(clock_gettime(SINCE_BOOT)).unwrap_or_default()
 }
 
@@ -53,7 +53,8 @@ impl Clock for BootClock {
         Moment(since_boot().saturating_sub(self.0))
     }
 
-    /// Late by as long as the machine is suspended meanwhile, so the caller checks the time on waking. At most an hour.
+    /// A suspension of the machine delays the wake-up by its length, so the caller checks the time on waking. Sleeps at
+    /// most an hour.
     fn sleep_until(&self, moment: Moment) -> BoxFuture<'static, ()> {
         let pause = moment.0.saturating_sub(self.now().0).min(Duration::from_hours(1));
         tokio::time::sleep(pause).boxed()

@@ -1,8 +1,8 @@
 //! Follows the files of a directory as they appear, change and go: plugins, policies and configurations.
 //!
-//! A [`DirectoryWatcher`] says when to look. What has changed is decided by content, so a file that is touched, or
-//! written again with the same bytes, has not. A `ConfigMap` in a Pod is a directory of links through `..data`, which
-//! is replaced as a whole: each look follows the links anew.
+//! A [`DirectoryWatcher`] says when to look. Changes are found by content, so touching a file, or writing the same
+//! bytes again, is no change. A `ConfigMap` in a Pod is a directory of links through `..data`, which is replaced as a
+//! whole, so each look follows the links anew.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -14,30 +14,30 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 use windlass_files::DirectoryWatcher;
 
-/// The quiet time in the directory before the next look, as one change often takes several writes.
+/// How long the directory must be quiet before the next look, as one change often takes several writes.
 const DIRECTORY_QUIET_TIME: Duration = Duration::from_millis(100);
-/// How often it is looked at without a reason.
+/// How often to look without a notification.
 const DIRECTORY_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Why a file or a directory cannot be read, in one line.
+/// Why a file or a directory cannot be read, as one line.
 pub type Problem = String;
 
 /// The new state of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// It has these bytes now, by their SHA-256.
+    /// Its bytes have this SHA-256.
     Is([u8; 32]),
-    /// It is there and cannot be read.
+    /// It exists but cannot be read.
     Unreadable(Problem),
-    /// It is there, and may not run, and why. Nobody who only looks at files says so.
+    /// It exists but may not run, and why. [`Files`] itself never returns this.
     Withheld(Problem),
-    /// It has more bytes than it may have, so it is not read.
+    /// It is larger than the limit, so it is not read. In bytes.
     TooLarge(u64),
-    /// It is not there any more.
+    /// It no longer exists.
     Gone,
 }
 
-/// A file that is not as it was.
+/// A file whose state has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The file.
@@ -46,11 +46,11 @@ pub struct Change {
     pub content: Content,
 }
 
-/// The files of one directory. Follows them as long as it lives.
+/// Follows the files of one directory for as long as it lives.
 pub struct Files {
     directory: PathBuf,
     wanted: PathFilter,
-    /// The most bytes that a file may have.
+    /// The largest size of a file, in bytes.
     most: u64,
     watcher: DirectoryWatcher,
     seen: BTreeMap<PathBuf, SeenFile>,
@@ -93,13 +93,13 @@ impl FileIdentity {
 }
 
 impl Files {
-    /// Follows those files of `directory`, not below it, that are `wanted`. Hidden ones never are. What has more than
-    /// `most` bytes is not read.
+    /// Follows the files directly in `directory` for which `wanted` is true, except hidden ones. Files of more than
+    /// `most` bytes are not read.
     pub(crate) fn follow(directory: &Path, most: u64, wanted: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
         Self::polling(directory, most, move |path| !is_hidden(path) && wanted(path), DIRECTORY_POLL_INTERVAL)
     }
 
-    /// Follows the one file `path`, which may not be there yet.
+    /// Follows the one file `path`, which may not exist yet.
     #[must_use]
     pub fn follow_one(path: &Path, most: u64) -> Self {
         let directory = match path.parent() {
@@ -127,11 +127,10 @@ impl Files {
         }
     }
 
-    /// The changes since the last time, in the order of the paths; the first time, all files that there are, at once
-    /// and even if there are none. After that it waits until something has changed. Nothing is lost when the future is
-    /// dropped.
+    /// Waits for changes and returns them in the order of the paths. The first call returns all existing files at once,
+    /// even if there are none. Cancel-safe.
     ///
-    /// While the directory itself cannot be read, nothing has changed: that is told in the log, and no file has gone.
+    /// While the directory itself cannot be read, this logs the problem and reports no change: no file counts as gone.
     pub async fn changes(&mut self) -> Vec<Change> {
         if !self.has_looked {
             let first = self.look().await;
@@ -182,12 +181,12 @@ impl Files {
     }
 }
 
-/// Whether the file `path` is hidden, as editors and copies in progress make them.
+/// Whether the file `path` is hidden, as the temporary files of editors and copies are.
 pub(crate) fn is_hidden(path: &Path) -> bool {
     path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
-/// The state of all wanted files, given how they were.
+/// The state of all wanted files, given their previous state.
 fn look(
     directory: &Path,
     wanted: &PathFilter,
@@ -216,7 +215,7 @@ fn read(path: &Path, most: u64) -> Content {
     }
 }
 
-/// None: it has more than `most` bytes, or comes to have them meanwhile.
+/// `None` if the file has more than `most` bytes, or grows beyond that while it is read.
 fn digest(path: &Path, most: u64) -> std::io::Result<Option<[u8; 32]>> {
     let mut file = windlass_files::open(path)?;
     if file.metadata()?.len() > most {

@@ -29,9 +29,9 @@ pub(crate) struct Host {
     pub(crate) informers: Informers,
     pub(crate) writer: Arc<Writer>,
     pub(crate) recorder: Arc<Recorder>,
-    /// Nothing is changed in the cluster, so no Kubernetes Event is sent either.
+    /// If true, the host changes nothing in the cluster, so it sends no Kubernetes Events either.
     pub(crate) read_only: bool,
-    /// A new generation has to prove itself beside the one before.
+    /// If true, a new generation goes through probation beside the previous one.
     pub(crate) rollback: bool,
     pub(crate) outages: Outages,
     pub(crate) kinds: Kinds,
@@ -43,21 +43,21 @@ pub(crate) struct Host {
     pub(crate) reviews: ServerReviews,
     /// The only namespace that this host may watch.
     pub(crate) namespace: Option<String>,
-    /// Which plugins run here, and which elsewhere.
+    /// Knows which plugins run here, and which elsewhere.
     pub(crate) leadership: Leadership,
     /// The feature gates.
     pub(crate) features: Features,
     /// The next versions of plugins, which are called as shadows.
     pub(crate) shadows: Shadows,
-    /// The guards of each plugin over all its calls.
+    /// The guards of each plugin, over all its calls.
     pub(crate) guards: Guards,
-    /// The CPU seconds that holding a call slot for a second keeps from others.
+    /// The CPU seconds that a call slot held for one second costs other plugins.
     pub(crate) slot_worth: f64,
-    /// Where calls are recorded. None: nowhere.
+    /// Where calls are recorded. `None` if none are.
     pub(crate) recordings: Option<Recordings>,
-    /// Samples calls, and exports their spans. None: nobody does.
+    /// Samples calls, and exports their spans. `None` without tracing.
     pub(crate) tracer: Option<Tracer>,
-    /// Which process this is, for those who read its writes in an audit log.
+    /// The name of this process, which identifies its writes in an audit log.
     pub(crate) replica: Arc<str>,
 }
 

@@ -1,9 +1,9 @@
 //! The runtime of Windlass: it follows the files of plugins, runs their controllers, and shares them out among
 //! replicas.
 //!
-//! Data flows one way. `plugins` decides what runs and starts it. A `controller` waits for `admission`, and feeds
-//! `dispatch`, which calls the plugin once for each key. `leadership`, `policies` and `egress` say what may be done,
-//! `observe` shows what is done. [`run`] starts all of it and stops it again.
+//! Data flows one way. `plugins` decides what runs and starts it. A `controller` waits for `admission` and feeds
+//! `dispatch`, which calls the plugin once for each key. `leadership`, `policies` and `egress` decide what may be done,
+//! and `observe` shows what is done. [`run`] starts all of it and stops it again.
 
 mod admission;
 mod clock;

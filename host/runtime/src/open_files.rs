@@ -1,9 +1,9 @@
 //! The limit on open files. Over HTTP/1.1 each watch is a connection, so a thousand caches exhaust the 1024 files that
-//! many systems begin with. That soft limit is for programs that use `select`; Windlass does not.
+//! many systems allow by default. That soft limit exists for programs that use `select`; Windlass does not.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// With fewer files than this, many watches of a server without HTTP/2 may exhaust them.
+/// With fewer files than this, many watches of a server without HTTP/2 may exhaust the limit.
 const OPEN_FILES_MIN: u64 = 4096;
 
 /// Raises the soft limit on open files to the hard limit, and warns if that is low.

@@ -1,8 +1,8 @@
-//! The stop of a host: one phase after the other, each with its limit and its line in the log.
+//! The stop of a host: one phase after the other, each with a limit and a log line.
 //!
-//! The manager goes through [`Phases::end`]; controllers have no limits of their own. They are told by tokens what is
-//! over, and tell by guards ([`AtWork`]) what of theirs is not, so that all are in step and the limits hold for all of
-//! them together. Signals are in `shutdown`, what a controller does in each phase in `running`.
+//! The manager goes through [`Phases::end`]; controllers have no limits of their own. Tokens tell them which phases are
+//! over, and their guards ([`AtWork`]) show which work is left. So all controllers are in step, and the limits hold for
+//! all of them together. Signals are in `shutdown`; what a controller does in each phase is in `running`.
 
 mod dropped;
 mod ending;
@@ -24,38 +24,38 @@ use windlass_core::queue::Queue;
 pub(crate) use self::dropped::Dropped;
 pub(crate) use self::kept_up::{ControllerEnd, kept_up, tracker};
 
-/// How long what only has to notice may take.
+/// How long a task may take that only has to notice a cancelled token.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the queues may take to drain.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long calls that run, and their writes, may take to end after that.
+/// How long running calls and their writes may take to end after that.
 const CALLS_TIMEOUT: Duration = Duration::from_secs(20);
-/// After that long, whatever a lease term that is handed over has not ended is cut, and has been told.
+/// How long a lease term that is handed over may take to end. By then, all work that has not ended was cut.
 pub(crate) const HAND_OVER_TIMEOUT: Duration =
     Duration::from_secs(DRAIN_TIMEOUT.as_secs() + CALLS_TIMEOUT.as_secs() + NOTICE_TIMEOUT.as_secs());
 /// How long Kubernetes Events may take to be sent.
 pub(crate) const EVENTS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The phases of a stop that are over. Clones are of the same stop.
+/// The phases of a stop, each a token that is cancelled when the phase begins. Clones belong to the same stop.
 #[derive(Clone, Debug)]
 pub(crate) struct Phases {
-    /// The host stops: no change becomes a key any more.
+    /// The host stops: changes no longer become keys.
     pub(crate) stop: CancellationToken,
-    /// The queues have had their time: no further call begins.
+    /// The time for the queues is over: no further call begins.
     pub(crate) last_call: CancellationToken,
-    /// Calls have had their time: nobody waits for them any more.
+    /// The time for calls is over: the host no longer waits for them.
     cut: CancellationToken,
-    /// All calls have ended, or are cut. What binds calls, such as policies, is followed until then.
+    /// All calls have ended or were cut. What binds calls, such as policies, is followed until then.
     pub(crate) over: CancellationToken,
     feeding: TaskTracker,
     draining: TaskTracker,
-    /// How many keys are dropped on the account of the stop.
+    /// Number of keys that the stop has dropped.
     dropped: Arc<AtomicUsize>,
-    /// Those of the host, where these are of one plugin or of one of its terms.
+    /// The host's phases, if these are of one plugin or one term.
     host: Option<Box<Phases>>,
 }
 
-/// Held by a controller at work: what it has not ended yet.
+/// Held by a controller at work until it has finished feeding and draining.
 #[derive(Debug)]
 pub(crate) struct AtWork {
     feeding: Vec<TaskTrackerToken>,
@@ -63,7 +63,7 @@ pub(crate) struct AtWork {
 }
 
 impl AtWork {
-    /// No more keys come.
+    /// No more keys are added.
     pub(crate) fn fed(&mut self) {
         self.feeding.clear();
     }
@@ -76,7 +76,7 @@ impl AtWork {
 }
 
 impl Phases {
-    /// They begin when `stop` is cancelled and [`Phases::end`] is called.
+    /// Phases that begin when `stop` is cancelled and [`Phases::end`] is called.
     pub(crate) fn of(stop: CancellationToken) -> Self {
         Self {
             stop,
@@ -90,12 +90,12 @@ impl Phases {
         }
     }
 
-    /// Those of one plugin, which is stopped when `stop` is cancelled, and the host may go on.
+    /// The phases of one plugin, which stops when `stop` is cancelled, while the host may go on.
     pub(crate) fn of_plugin(&self, stop: CancellationToken) -> Self {
         Self { stop, host: Some(Box::new(self.clone())), ..self.clone() }
     }
 
-    /// Those of a lease term that is over when `stop` is cancelled, or all of the host.
+    /// The phases of a lease term that ends when `stop` is cancelled or the host stops.
     pub(crate) fn of_term(&self, stop: CancellationToken) -> Self {
         Self {
             stop,
@@ -109,8 +109,9 @@ impl Phases {
         }
     }
 
-    /// Ends a lease term in order, once it is over, with the limits of a stop; without the lease, which may be `lost`
-    /// at any time, no call is begun any more. For ever: whatever it is polled beside has ended when the term has.
+    /// Ends a lease term in order once `stop` is cancelled, within the limits of a stop. If the lease is `lost` first,
+    /// no more calls begin. Never completes: the caller polls it beside the work of the term, and drops it when that
+    /// has ended.
     pub(crate) async fn hand_over(&self, lost: &CancellationToken) -> Infallible {
         self.stop.cancelled().await;
         lost.run_until_cancelled(timeout(DRAIN_TIMEOUT, self.draining.wait())).await;
@@ -119,11 +120,11 @@ impl Phases {
         if !self.host_stop().is_cancelled() {
             self.cut.cancel();
         }
-        // A stop of the host has limits of its own.
+        // A stop of the host has its own limits.
         pending().await
     }
 
-    /// Another controller is at work. To be called before anything of it runs.
+    /// Registers another controller. Call this before any of its tasks run.
     pub(crate) fn at_work(&self) -> AtWork {
         let all = || [Some(self), self.host.as_deref()].into_iter().flatten();
         AtWork {
@@ -132,17 +133,17 @@ impl Phases {
         }
     }
 
-    /// A count for the keys that another round drops.
+    /// A counter for the keys that another round drops.
     pub(crate) fn dropping(&self) -> Dropped {
         Dropped::new(&self.dropped, self.host_stop())
     }
 
-    /// Drops what waits in `queue` on behalf of what has ended. Returns how many keys.
+    /// Drops what waits in `queue` after its owner has ended. Returns the number of keys.
     pub(crate) fn drop_keys(&self, queue: &Queue<ObjectKey>) -> usize {
         self.dropping().drop_keys(queue)
     }
 
-    /// How many keys are dropped on the account of the stop.
+    /// Number of keys that the stop has dropped.
     pub(crate) fn all_dropped(&self) -> usize {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -157,16 +158,16 @@ impl Phases {
 
     /// Waits for `last`, however long that takes, unless the host stops.
     pub(crate) async fn unless_host_stops(&self, last: impl Future<Output = ()>) {
-        // The host has limits of its own, and what it leaves ends with it.
+        // The host has its own limits, and unfinished work ends with it.
         let _ = self.host_stop().run_until_cancelled(last).await;
     }
 
-    /// Told when all of the host stops.
+    /// Cancelled when the whole host stops.
     fn host_stop(&self) -> &CancellationToken {
         self.host.as_ref().map_or(&self.stop, |host| &host.stop)
     }
 
-    /// Those of one generation, which ends when `stop` is cancelled, though the term goes on.
+    /// The phases of one generation, which ends when `stop` is cancelled, although the term goes on.
     pub(crate) fn of_generation(&self, stop: CancellationToken) -> Self {
         Self { stop, ..self.clone() }
     }

@@ -1,4 +1,4 @@
-//! The settings of a host, which the command line makes.
+//! The settings of a host, as set on the command line.
 
 use std::path::PathBuf;
 
@@ -20,64 +20,64 @@ use crate::traces::TraceSettings;
 pub struct Settings {
     /// The directory of plugins.
     pub plugins: PathBuf,
-    /// The list of digests that may run. None: all may.
+    /// The list of digests that may run. `None` if all may.
     pub allowed_digests: Option<PathBuf>,
-    /// The directory of `NAME.config.yaml`. None: beside the plugins.
+    /// The directory of `NAME.config.yaml`. `None` for the directory of plugins.
     pub config_dir: Option<PathBuf>,
-    /// The only namespace that this host may watch. None: all.
+    /// The only namespace that this host may watch. `None` for all.
     pub namespace: Option<String>,
-    /// How many calls may be at work at once.
+    /// The number of calls that may run on a processor at once.
     pub concurrent_calls: u32,
-    /// How many calls may have begun at once, at work or waiting; see [`call_slots`](crate::call_slots).
+    /// The number of calls that may be in progress at once, running or waiting; see [`call_slots`](crate::call_slots).
     pub call_slots: u32,
     /// The limits of each call, and of all calls together.
     pub limits: Limits,
-    /// Compiles plugins, as a process of its own.
+    /// Compiles plugins in a separate process.
     pub compiler: Compiler,
-    /// The directory of compiled plugins. None: they are not kept.
+    /// The directory of compiled plugins. `None` if they are not kept.
     pub cache_dir: Option<PathBuf>,
-    /// The most that the caches of one plugin may hold together, in bytes.
+    /// The memory limit of all caches of one plugin, in bytes.
     pub plugin_cache: usize,
-    /// The most that any one cache may hold, in bytes.
+    /// The memory limit of any one cache, in bytes.
     pub cache: usize,
-    /// Where the admin endpoint listens, and for whom. None: nowhere.
+    /// Where the admin endpoint listens, and who may use it. `None` for no endpoint.
     pub admin: Option<AdminSettings>,
-    /// Authorities that plugins' HTTPS requests trust too.
+    /// Further certificate authorities that plugins' HTTPS requests trust.
     pub http_ca: Option<PathBuf>,
-    /// How often one plugin may read the API server itself.
+    /// How often one plugin may read from the API server itself.
     pub live: LiveBudget,
-    /// Further limits of one plugin, over all its calls.
+    /// Further limits of one plugin over all its calls.
     pub guards: GuardSettings,
-    /// Where policies come from.
+    /// The sources of policies.
     pub policies: PolicySettings,
-    /// Nothing is changed in the cluster.
+    /// If true, the host changes nothing in the cluster.
     pub read_only: bool,
-    /// A new version of a plugin that fails much more often than the one before is rolled back. Without it, what is
-    /// delivered runs.
+    /// If true, a new version of a plugin that fails much more often than the previous one is rolled back.
     pub rollback: bool,
     /// How replicas share out plugins.
     pub leases: LeaseSettings,
-    /// Which feature gates are on.
+    /// The feature gates.
     pub features: Features,
-    /// Where calls are recorded. None: nowhere.
+    /// Where calls are recorded. `None` if they are not.
     pub record: Option<Recordings>,
-    /// Where the spans of calls are exported. None: nowhere.
+    /// Where the spans of calls are exported. `None` if they are not.
     pub traces: Option<TraceSettings>,
 }
 
-/// Files of at least so many bytes are compiled in two steps. Smaller ones, as C and Rust make them, are compiled well
-/// in a quarter of a second.
+/// Files of at least this many bytes are compiled in two steps. Smaller ones, such as those of C and Rust plugins, are
+/// fully compiled in a quarter of a second.
 pub const QUICK_COMPILE_BYTES_MIN: u64 = 1 << 20;
 
-/// The calls at once of a host in a told world, whatever the machine: two machines are to see the same.
+/// The number of calls at once in a told world. It does not depend on the machine, so that all machines make the same
+/// calls.
 const CALLS_OF_TOLD_WORLD: u32 = 4;
 
 /// The settings of `windlass run` without flags, with two exceptions. The directories of plugins and policies have no
-/// default. And plugins are compiled in this process, where `run` has a child process do it: only the program itself
-/// can be started as the compiler, and a test is another program.
+/// default. And plugins are compiled in this process, where `run` uses a child process: only the program itself can be
+/// started as the compiler, and a test is another program.
 ///
-/// The flags of `run` take their defaults from here, and so do the flags of other commands that mean the same, such as
-/// `--cache-dir`. `--limit` changes one limit of [`Limits::default`], which these settings have too. Commands that only
+/// The flags of `run` take their defaults from here, and so do equivalent flags of other commands, such as
+/// `--cache-dir`. `--limit` changes one limit of [`Limits::default`], which these settings use too. Commands that only
 /// load plugins or replay calls take the rest from [`SandboxOptions`].
 impl Default for Settings {
     fn default() -> Self {
@@ -115,8 +115,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Those of a host that runs loaded plugins in a told world: no files, no leases, all that the plugins ask for is
-    /// granted, and nothing is rolled back. The rest is as `windlass run` has it by default.
+    /// The settings of a host that runs loaded plugins in a told world: no files, no leases, no rollback, and plugins
+    /// are granted all that they ask for. The rest is the default of `windlass run`.
     #[must_use]
     pub fn in_process() -> Self {
         let run = Self::default();
@@ -149,14 +149,14 @@ impl Settings {
             tracing::warn!(
                 calls = sandbox.concurrent_calls(),
                 wanted = self.call_slots,
-                "the address space is limited (`ulimit -v`): fewer calls may have begun at once, and plugins that wait hold up others sooner"
+                "the address space is limited (`ulimit -v`): fewer calls can be in progress at once, so plugins that wait delay others sooner"
             );
         }
         Ok(sandbox)
     }
 }
 
-/// How many processors this machine has.
+/// The number of processors of this machine.
 #[must_use]
 pub fn processors() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1))

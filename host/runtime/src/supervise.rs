@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::panics::cause;
 use windlass_core::retry::RetryPolicy;
 
-/// The pauses after panics that follow each other soon.
+/// The pauses after panics in quick succession.
 const PANIC_BACKOFF: RetryPolicy = jittered_policy(PANIC_BACKOFF_MIN, Duration::from_secs(30));
-/// The first of them: long enough that a task that panics each time costs little.
+/// The first pause. It is long enough that a task that panics each time costs little.
 const PANIC_BACKOFF_MIN: Duration = Duration::from_millis(100);
 /// After running this long, a task's panic counts as its first.
 const PANIC_BACKOFF_RESET: Duration = Duration::from_mins(1);
@@ -35,15 +35,15 @@ impl Panics {
         tracing::error!(task, times, cause = cause(panic), "a task of the host panicked; {then}");
     }
 
-    /// How often each task has panicked that has.
+    /// The number of panics of each task that has panicked.
     pub(crate) fn snapshot(&self) -> Vec<(&'static str, u64)> {
         let panics = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         panics.iter().map(|(task, times)| (*task, *times)).collect()
     }
 }
 
-/// Runs `task` until it returns, whose result this is, or until `stop` is cancelled. When it panics, it starts again
-/// after a pause.
+/// Runs `task` until it returns, and returns its result, or `None` if `stop` is cancelled first. After a panic, `task`
+/// starts again after a pause.
 pub(crate) async fn supervise<F, Fut, T>(
     name: &'static str,
     panics: &Panics,
@@ -57,7 +57,7 @@ where
     let mut retries = PANIC_BACKOFF.begin();
     loop {
         let started = tokio::time::Instant::now();
-        // Calling `task` may panic as well as running what it returns.
+        // Calling `task` may panic, not only running the future that it returns.
         let run = AssertUnwindSafe(async { task().await }).catch_unwind();
         let panic = match run.await {
             Ok(result) => return Some(result),
@@ -69,7 +69,7 @@ where
         let chosen = retries.pause(windlass_world::random());
         panics.report(name, &*panic, &format!("it starts again in {chosen:?}"));
         tokio::select! {
-            // Cancellation wins over a timer that is ready too.
+            // A cancelled `stop` wins over an elapsed pause.
             biased;
             () = stop.cancelled() => return None,
             () = tokio::time::sleep(chosen) => {}
@@ -77,13 +77,13 @@ where
     }
 }
 
-/// Runs `task`, which is done once and not again. None: it panicked.
+/// Runs `task` once. `None` if it panicked.
 pub(crate) async fn caught<T>(name: &'static str, panics: &Panics, task: impl Future<Output = T>) -> Option<T> {
     let run = AssertUnwindSafe(task).catch_unwind().await;
     run.inspect_err(|panic| panics.report(name, &**panic, "it is left out")).ok()
 }
 
-/// Pauses that double from `first` to `cap`, each as [`jittered`].
+/// Pauses that double from `first` to `cap`, each with the jitter of [`jittered`].
 pub(crate) const fn jittered_policy(first: Duration, cap: Duration) -> RetryPolicy {
     RetryPolicy::doubling(first, cap).jitter(1.0, 2.0)
 }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     impl Panics {
-        /// How often `task` has panicked.
+        /// The number of panics of `task`.
         pub(crate) fn of(&self, task: &str) -> u64 {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).get(task).copied().unwrap_or_default()
         }

@@ -17,7 +17,8 @@ use crate::supervise::jittered_policy;
 /// The pauses before a suspended plugin starts again. Each attempt may read as much from the API server as the plugin's
 /// limit allows.
 const SUSPENSION_BACKOFF: RetryPolicy = jittered_policy(Duration::from_mins(1), Duration::from_mins(15));
-/// An attempt that has lasted so long has succeeded: if the plugin is suspended later, its pauses begin anew.
+/// An attempt that has lasted this long has succeeded: if the plugin is suspended again later, its pauses start from
+/// the shortest.
 const ATTEMPT_SUCCEEDS_AFTER: Duration = Duration::from_mins(10);
 
 /// The suspension of one generation of a plugin.
@@ -29,7 +30,7 @@ pub(crate) struct Suspension {
 
 #[derive(Debug)]
 struct SuspensionState {
-    /// The excesses of the budget by the last attempt. The plugin is suspended if there were more since.
+    /// The number of excesses of the budget up to the last attempt. The plugin is suspended if there were more since.
     acknowledged: u64,
     /// When the plugin starts again. `None` until a controller has noticed the excess.
     next: Option<Instant>,
@@ -51,8 +52,8 @@ impl Suspension {
         Arc::new(Self { budget: budget.clone(), state: watch::Sender::new(state) })
     }
 
-    /// If the plugin is suspended, returns when it starts again as the error; the first to ask decides when that is.
-    /// Else returns the number of excesses that are over. The plugin is suspended when its budget has had more.
+    /// If the plugin is suspended, the error is the time at which it starts again; the first caller decides that time.
+    /// Else returns the number of past excesses; a higher number in the budget means that the plugin is suspended.
     pub(crate) fn check(&self, now: Instant) -> Result<u64, Instant> {
         let excesses = self.budget.excesses();
         let mut found = Ok(0);
@@ -68,7 +69,7 @@ impl Suspension {
             }
             let next = *state.next.get_or_insert_with(|| now + state.pauses.pause(windlass_world::random()));
             found = Err(next);
-            // Whoever waits for the end of the suspension has asked for its time first.
+            // Without a notification: a task that waits for the end has asked for the time first, with this function.
             false
         });
         found
@@ -86,8 +87,8 @@ impl Suspension {
         });
     }
 
-    /// Starts the plugin again now. False if it is not suspended. If it is suspended again later, its pauses begin
-    /// anew.
+    /// Starts the plugin again now. `false` if it is not suspended. If it is suspended again later, its pauses start
+    /// from the shortest.
     pub(crate) fn attempt_now(&self, now: Instant) -> bool {
         let excesses = self.budget.excesses();
         self.state.send_if_modified(|state| {
@@ -100,8 +101,8 @@ impl Suspension {
         })
     }
 
-    /// Completes when the plugin is not suspended, as [`Suspension::check`] does. `show` is called with each time at
-    /// which the plugin is to start again. Cancel-safe.
+    /// Completes when the plugin is not suspended, with the result of [`Suspension::check`]. Calls `show` with each
+    /// time at which the plugin is to start again. Cancel-safe.
     pub(crate) async fn over(&self, mut show: impl FnMut(Instant)) -> u64 {
         let mut state = self.state.subscribe();
         loop {
@@ -112,7 +113,7 @@ impl Suspension {
             show(next);
             tokio::select! {
                 biased;
-                // The sender is in `self`: this cannot fail.
+                // This cannot fail: `self` holds the sender.
                 _ = state.changed() => {}
                 () = sleep_until(next) => self.attempt_if_due(Instant::now()),
             }
@@ -149,7 +150,7 @@ mod tests {
         (budget, suspension)
     }
 
-    /// The pause until the plugin starts again, which is waited for.
+    /// The pause until the plugin starts again, after waiting for it.
     async fn pause(suspension: &Suspension) -> Duration {
         let began = Instant::now();
         suspension.over(|_| {}).await;
@@ -185,7 +186,8 @@ mod tests {
         assert!(pause(&suspension).await <= Duration::from_mins(2));
     }
 
-    /// One of them may learn of the excess, or stop its calls, when the others start again.
+    /// When the others start again, one controller may just have learned of the excess, or may still be stopping its
+    /// calls.
     #[tokio::test(start_paused = true)]
     async fn all_controllers_start_at_one_time_and_none_misses_an_excess() {
         let (budget, suspension) = suspended();
@@ -194,7 +196,7 @@ mod tests {
         let began = Instant::now();
         assert_eq!((one.await, other.await), (1, 1));
         assert!(began.elapsed() <= Duration::from_mins(2));
-        // A third one comes late, and has excesses of the attempt before it, which are over.
+        // A third controller comes late. The excesses that it sees belong to the earlier attempt and are over.
         assert_eq!(suspension.over(|_| panic!("an attempt has begun")).now_or_never(), Some(1));
         budget.exceed(excess());
         assert!(budget.exceeded(1).now_or_never().is_some(), "a round that began after one excess stops");

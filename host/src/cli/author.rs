@@ -1,4 +1,4 @@
-//! The commands of an author: a new plugin, its build, and trying it out.
+//! The commands of a plugin's author: create, build and try out a plugin.
 
 pub(crate) mod apiserver;
 pub(crate) mod build;

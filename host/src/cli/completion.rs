@@ -1,4 +1,4 @@
-//! `windlass completion` and `windlass man`: what shells and `man` know of the command line.
+//! `windlass completion` and `windlass man`: the command line for shells and for `man`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Flags that several commands have.
+//! Flags that several commands share.
 
 pub(crate) mod admin_serving;
 pub(crate) mod duration;

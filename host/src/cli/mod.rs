@@ -1,4 +1,4 @@
-//! The command line: a file for each subcommand, in rooms by who uses them.
+//! The command line: a file for each subcommand, in folders by who uses them.
 
 mod author;
 mod completion;
@@ -27,11 +27,11 @@ pub(crate) use self::flags::admin_serving::UsageError;
 use self::flags::log::LogArgs;
 use self::run::config::HostConfig;
 
-/// The first argument that makes this program the host's compiler. Users do not type it, so [`Command`] does not have
+/// The first argument that makes this program the host's compiler. It is not for users, so [`Command`] does not list
 /// it.
 pub(crate) const COMPILER: &str = "compile-component";
 
-/// The host's compiler: this program as another process.
+/// The host's compiler: this program in a separate process.
 pub(crate) fn compiler() -> anyhow::Result<Compiler> {
     Compiler::this_program(vec![COMPILER.into()])
         .context("cannot find this program's own file, to compile plugins with")
@@ -90,8 +90,8 @@ fn namespace(text: &str) -> Result<String, String> {
 }
 
 impl Cli {
-    /// Reads the command line. kubectl runs the program `kubectl-windlass` as its own command `windlass`: help then
-    /// shows that.
+    /// Reads the command line. kubectl runs the program `kubectl-windlass` as its command `windlass`, which help then
+    /// shows.
     pub(crate) fn from_command_line() -> Self {
         let mut command = Self::command();
         if is_kubectls(std::env::args_os().next().as_deref()) {
@@ -119,8 +119,8 @@ impl Cli {
             .enable_all()
             .thread_name("windlass")
             .worker_threads(processors() as usize)
-            // Guests run here, and a turn of one that spins takes half a millisecond: look at I/O, timers and what
-            // other threads have woken more often than after the usual sixty.
+            // Guests run on these threads, and a guest that spins occupies one for half a millisecond at a time. So
+            // check for I/O, timers and tasks woken by other threads more often than after the usual sixty polls.
             .event_interval(4)
             .global_queue_interval(4)
             .build()?;
@@ -150,18 +150,18 @@ impl Cli {
     }
 }
 
-/// Whether the program was started under the name of a kubectl plugin.
+/// Whether the program was started as a kubectl plugin.
 fn is_kubectls(program: Option<&OsStr>) -> bool {
     program.is_some_and(|program| Path::new(program).file_stem() == Some(OsStr::new("kubectl-windlass")))
 }
 
-/// Writes to standard output, and escapes what a stranger's plugin or object could deceive a reader with. A reader that
-/// closes the pipe early, as `head` does, is not an error.
+/// Writes to standard output, and escapes characters in strangers' texts that could deceive a reader. If the reader
+/// closes the pipe early, as `head` does, that is not an error.
 fn print(text: &str) -> std::io::Result<()> {
     print_as_is(&deceptive::escape(text))
 }
 
-/// Writes what is this program's own to standard output, as [`print()`] does, but as it is.
+/// Writes this program's own text to standard output, as [`print()`] does but unescaped.
 fn print_as_is(text: &str) -> std::io::Result<()> {
     use std::io::Write as _;
     match std::io::stdout().write_all(text.as_bytes()) {
@@ -175,8 +175,8 @@ fn print_json(document: &Value) -> std::io::Result<()> {
     print(&deceptive::escape_json(&format!("{document:#}\n")))
 }
 
-/// Runs `work`, and then waits for nothing else. Dropping a runtime would wait for its blocking threads, and a DNS
-/// look-up can block one for as long as the resolver likes.
+/// Runs `work`, and waits for nothing else. Dropping a runtime would wait for its blocking threads, and a DNS lookup
+/// may block one for as long as the resolver takes.
 fn run_to_end<T>(runtime: Runtime, work: impl Future<Output = T>) -> T {
     let result = runtime.block_on(work);
     runtime.shutdown_background();
@@ -230,7 +230,7 @@ mod tests {
         );
     }
 
-    /// They are many, and the others say where they are listed.
+    /// The limits are many, so the help of other commands only says where they are listed.
     #[test]
     fn the_limits_of_plugins_are_listed_in_the_help_of_one_command() {
         let mut command = Cli::command();

@@ -1,4 +1,4 @@
-//! The commands about rights: what a plugin asks for, has and lacks.
+//! The commands about rights: what a plugin asks for, is granted and lacks.
 
 pub(crate) mod examine;
 pub(crate) mod grant;

@@ -48,7 +48,7 @@ pub(super) struct RunArgs {
     context: Option<String>,
 }
 
-/// A thread for elections. Whatever else keeps the host busy, its leases are renewed in time.
+/// A separate thread for elections, so that leases are renewed in time however busy the host is.
 fn lease_threads() -> std::io::Result<Runtime> {
     Builder::new_multi_thread().enable_all().thread_name("windlass-lease").worker_threads(1).build()
 }
@@ -59,13 +59,13 @@ impl RunArgs {
         self.plugins.audit_log()
     }
 
-    /// Refuses the settings that a host would refuse. The plugins may not be named yet.
+    /// Refuses settings that a host would refuse. The plugin directory may still be missing.
     pub(super) fn check(mut self) -> anyhow::Result<()> {
         self.plugins.plugins.get_or_insert_default();
         self.plugins.settings_of_run().map(drop)
     }
 
-    /// Runs a host until it is told to stop. `config` is what `--config` names, and has been read.
+    /// Runs a host until it is told to stop. `config` is the file of `--config`, already read.
     pub(super) async fn run(self, config: Option<HostConfig>, log: LogControl) -> anyhow::Result<()> {
         if let (Some(config), Some(file)) = (config, &self.config) {
             tracing::info!(file = %file.display(), "settings come from a configuration file too");
@@ -74,7 +74,7 @@ impl RunArgs {
         let mut settings = self.plugins.settings_of_run()?;
         let stop = shutdown::on_signal()?;
         let options = ConnectOptions { kubeconfig: self.kubeconfig, context: self.context, namespace: None };
-        // A kubeconfig may name a program that says who we are, and that does not answer.
+        // A kubeconfig may name a program that provides credentials, and that may not answer.
         let Some(connection) = stop.run_until_cancelled(client::connect(&options)).await else {
             tracing::info!("stopped before the first controller started");
             return Ok(());
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn flags_have_the_same_defaults_as_the_settings() {
-        // Without `..`: whoever adds a setting says here whether a flag has the same default.
+        // Without `..`, so that a new setting must say here whether a flag has the same default.
         let Settings {
             plugins,
             allowed_digests,
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!((record.is_none(), traces.is_none()), (usual.record.is_none(), usual.traces.is_none()));
     }
 
-    /// Literals: whoever changes one of these changes what operators rely on.
+    /// Literals: changing one of these changes what operators rely on.
     #[test]
     fn the_defaults_are_those_that_operators_know() {
         let run = of_run();

@@ -26,8 +26,8 @@ impl VersionArgs {
     }
 }
 
-/// The commit, with `-dirty` if `tools/release-build` found changes that are in none; or `unknown` where the sources
-/// were no Git repository and nobody said it.
+/// The commit, with `-dirty` if `tools/release-build` found uncommitted changes; `unknown` if the sources were not a
+/// Git repository and no commit was given.
 const COMMIT: &str = env!("WINDLASS_COMMIT");
 const TARGET: &str = env!("WINDLASS_TARGET");
 const WASMTIME: &str = env!("WINDLASS_WASMTIME");

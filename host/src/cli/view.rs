@@ -1,4 +1,4 @@
-//! The forms in which the commands show what a running host does.
+//! The formats in which commands show the state of a running host.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,20 +7,20 @@ use clap::ValueEnum;
 use serde_json::Value;
 use windlass_core::deceptive;
 
-/// The format of what is shown of a running host.
+/// The output format for the state of a running host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ViewFormat {
     /// For people.
     Table,
     /// For people with wide terminals.
     Wide,
-    /// For programs: all that the host tells.
+    /// For programs: everything that the host reports.
     Json,
     /// The same as YAML.
     Yaml,
 }
 
-/// Writes all that the host tells, if that is what `format` is. False: it is a table.
+/// Prints everything that the host reports, if `format` asks for that. `false` for a table.
 pub(super) fn print_document(format: ViewFormat, document: &Value) -> std::io::Result<bool> {
     match format {
         ViewFormat::Table | ViewFormat::Wide => return Ok(false),
@@ -28,14 +28,14 @@ pub(super) fn print_document(format: ViewFormat, document: &Value) -> std::io::R
         ViewFormat::Yaml => {
             let mut text = String::new();
             yaml(document, 0, &mut text);
-            // Its texts are quoted as those of JSON are.
+            // Its texts are escaped like those in JSON.
             super::print(&deceptive::escape_json(text.trim_start_matches('\n')))?;
         }
     }
     Ok(true)
 }
 
-/// `value` as YAML in blocks, behind what stands on the line already.
+/// `value` as YAML in block style, after the text that is on the line already.
 fn yaml(value: &Value, depth: usize, into: &mut String) {
     let indent = "  ".repeat(depth);
     // Writing to a text cannot fail.
@@ -61,7 +61,7 @@ fn yaml(value: &Value, depth: usize, into: &mut String) {
     }
 }
 
-/// The name of a field, in quotes unless it can mean nothing else in YAML.
+/// A field's name, quoted unless it is unambiguous in YAML.
 fn name_of(name: &str) -> String {
     const OTHER: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     let is_plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphabetic());
@@ -90,7 +90,7 @@ pub(super) fn size(value: &Value) -> String {
     )
 }
 
-/// A time as kubectl writes ages, with fractions where it is short: `12ms`, `1.5s`, `3m20s`, `2h5m`; or a dash.
+/// A duration as kubectl writes ages, with fractions if it is short: `12ms`, `1.5s`, `3m20s`, `2h5m`; or a dash.
 pub(super) fn time(value: &Value) -> String {
     let Some(seconds) = value.as_f64().filter(|seconds| *seconds >= 0.0) else { return "-".to_owned() };
     if seconds < 1.0 {
@@ -108,7 +108,7 @@ pub(super) fn time(value: &Value) -> String {
     }
 }
 
-/// The first line of `text`, with at most so many characters.
+/// The first line of `text`, with at most `most` characters.
 pub(super) fn cut(text: &str, most: usize) -> String {
     let line = text.lines().next().unwrap_or_default();
     let is_whole = line.len() == text.len() && line.chars().count() <= most;
@@ -116,23 +116,23 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     if is_whole { kept } else { kept + "…" }
 }
 
-/// Whether a table of plugins says which replica shows each: a wide one where they are of replicas, and where two tell
-/// of one.
+/// Whether a table names the replica of each plugin: a wide one does if there are several replicas, and any table if
+/// two replicas report on one plugin.
 pub(super) fn shows_replica(plugins: &[Value], is_wide: bool) -> bool {
     let is_of_replicas = plugins.iter().any(|plugin| !plugin["replica"].is_null());
     is_of_replicas && (is_wide || plugins.windows(2).any(|two| two[0]["name"] == two[1]["name"]))
 }
 
-/// A table for people. A row is one line, whatever is in its cells.
+/// A table for people. A row is one line, whatever its cells contain.
 pub(super) fn table<R: AsRef<[String]>>(heading: &[&str], rows: impl IntoIterator<Item = R>) -> String {
-    // What is escaped is wider, so that comes first.
+    // Escaped first, because escaping makes text wider.
     let plain = |cell: &String| deceptive::escape_line(cell).into_owned();
     let cells = |row: &[String]| row.iter().map(plain).collect::<Vec<_>>();
     let first = heading.iter().map(|&it| it.to_owned()).collect();
     let all: Vec<_> = std::iter::once(first).chain(rows.into_iter().map(|row| cells(row.as_ref()))).collect();
     let width = |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<_> = (0..all[0].len()).map(|column| width(column).unwrap_or(0)).collect();
-    // `{cell:<width$}` panics where a column is wider than 65,535 characters.
+    // Not `{cell:<width$}`, which panics if a column is wider than 65,535 characters.
     let padded = |cell: &String, width: usize| cell.clone() + &" ".repeat(width.saturating_sub(cell.chars().count()));
     let line = |row: &Vec<String>| {
         let cells = row.iter().zip(&widths).map(|(cell, width)| padded(cell, *width));

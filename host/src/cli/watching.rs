@@ -1,4 +1,4 @@
-//! The commands that show what runs, and act on it.
+//! The commands that show the state of a running host, and act on it.
 
 pub(crate) mod admin;
 pub(crate) mod admin_client;

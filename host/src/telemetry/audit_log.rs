@@ -1,4 +1,4 @@
-//! The audit log: a file of its own for lines about mutations, as JSON, whatever `--log-level` shows of them.
+//! The audit log: a separate file with a JSON line for each mutation, whatever `--log-level` shows of them.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context as _, ensure};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// The lines of the audit log.
+/// The target of the audit log's lines.
 pub(super) const TARGET: &str = "windlass::audit";
 
-/// The file. A line that cannot be written is lost, and that is told: the host goes on.
+/// The file. If a line cannot be written, it is lost, which is logged; the host goes on.
 #[derive(Clone)]
 pub(super) struct AuditLog {
     path: Arc<Path>,
@@ -20,10 +20,10 @@ pub(super) struct AuditLog {
 }
 
 impl AuditLog {
-    /// Lines are appended to the file at `path`, which is made if it is not there, for this user alone.
+    /// Appends lines to the file at `path`, which is created if necessary, for this user only.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let is_pipe = std::fs::metadata(path).is_ok_and(|it| it.file_type().is_fifo());
-        // To open one waits until somebody reads it.
+        // Opening a pipe would block until it has a reader.
         ensure!(!is_pipe, "the audit log {} (--audit-log) is a pipe: it must be a file", path.display());
         let file = appended(path).with_context(|| {
             let path = path.display();
@@ -56,7 +56,7 @@ impl Write for AuditLog {
             lines.append(line)
         };
         let file = self.path.display();
-        // With nothing locked: this is written to the other log.
+        // Without the lock, because this writes to the other log.
         match news {
             None => {}
             Some(News::Fails(error)) => tracing::error!(
@@ -74,19 +74,19 @@ impl Write for AuditLog {
     }
 }
 
-/// News of the file, for people.
+/// A change of the file's state to report.
 #[derive(Debug)]
 enum News {
     Fails(io::Error),
     Goes { lost: u64 },
 }
 
-/// Where the lines go.
+/// The destination of the lines.
 struct AuditLines<W> {
     file: W,
-    /// The lines that could not be written since one could.
+    /// Number of lines that could not be written since the last written one.
     lost: u64,
-    /// The last line may be there in part.
+    /// True if the last line may be incomplete.
     is_torn: bool,
 }
 
@@ -96,7 +96,7 @@ impl<W: Write> AuditLines<W> {
     }
 
     fn append(&mut self, line: &[u8]) -> Option<News> {
-        // What is left of a torn line stays on a line of its own.
+        // The rest of an incomplete line stays on a separate line.
         let torn: &[u8] = if self.is_torn { b"\n" } else { b"" };
         if let Err(error) = self.file.write_all(&[torn, line].concat()) {
             let is_first = self.lost == 0;
@@ -110,14 +110,14 @@ impl<W: Write> AuditLines<W> {
 }
 
 impl AuditLines<File> {
-    /// Goes on in a new file where the old one was moved or removed, as whoever rotates logs does.
+    /// Continues in a new file if the old one was moved or removed, as log rotation does.
     fn follow(&mut self, path: &Path) {
         let identity = |it: Metadata| (it.dev(), it.ino());
         let there = std::fs::metadata(path).map(identity);
         if there.ok() == self.file.metadata().map(identity).ok() {
             return;
         }
-        // If it cannot be made, the old one still takes lines.
+        // If the new file cannot be created, the old one still takes lines.
         if let Ok(file) = appended(path) {
             (self.file, self.is_torn) = (file, false);
         }

@@ -1,5 +1,5 @@
 //! Log lines for plugin authors: a short line for each call, write, log line and event, without the fields that only
-//! tell replicas or generations apart.
+//! distinguish replicas or generations.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::{self, Write as _};
@@ -22,36 +22,36 @@ use super::lines::{own_field, own_fields};
 use super::source_map::SourceMap;
 use super::stack;
 
-/// The default filter. It adds calls and events, which a host's log does not have by default.
+/// The default filter. It adds calls and events, which a host does not log by default.
 pub(crate) const FILTER: &str = "info,windlass::audit=debug,windlass::dispatch=debug,windlass::events=debug";
 
 /// Fields that an author who watches one plugin does not need.
 const LEFT_OUT: [&str; 7] = ["plugin", "digest", "replica", "trace_id", "controller", "message", "source"];
 
-/// How often a failed call is told that fails again in the same way.
+/// How often a call that fails repeatedly in the same way is logged.
 const CALL_REPORT_INTERVAL: Duration = Duration::from_secs(10);
-/// The same of an exception that was logged: less often, since a failed call mostly follows it.
+/// The same for a logged exception: less often, as a failed call usually follows it.
 const EXCEPTION_REPORT_INTERVAL: Duration = Duration::from_mins(1);
-/// Never: another line tells of it again.
+/// Never logged again, because another line reports it too.
 const NO_SECOND_REPORT: Duration = Duration::MAX;
-/// More different failures than anybody reads.
+/// The most different failures that are remembered; more than anybody reads.
 const REMEMBERED_FAILURES_MAX: usize = 512;
 
-/// More controllers than anybody's plugins have together.
+/// The most controllers that are remembered; more than all plugins have.
 const REMEMBERED_CONTROLLERS_MAX: usize = 512;
 
-/// Of a source map, which may have the text of all files of a program.
+/// The largest source map, in bytes. It may contain the text of all files of a program.
 const SOURCE_MAP_BYTES_MAX: u64 = 256 << 20;
 
-/// Where the lines of a stack begin: below the text of their line. A line of the log begins with its time.
+/// The indent of a stack, which puts it below the text of its log line, after the time.
 const INDENT: &str = "                 ";
 
-/// How much of the log a reader wants to see.
+/// How much of the log to show.
 #[derive(Debug, Default)]
 pub(crate) struct BriefOptions {
-    /// Each repetition of a failure, and writes that were skipped.
+    /// Also show each repetition of a failure, and skipped writes.
     pub(crate) verbose: bool,
-    /// The source map of what runs, which may come and change.
+    /// The source map of the running plugin, which may appear and change.
     pub(crate) source_map: Option<PathBuf>,
 }
 
@@ -60,26 +60,25 @@ pub(crate) struct Brief {
     colours: bool,
     options: BriefOptions,
     told: Mutex<ToldFailures>,
-    /// Plugins and their controllers, as far as they have been in the log.
+    /// The plugins and controllers that have appeared in the log.
     controllers: Mutex<BTreeSet<(String, String)>>,
 }
 
-/// The failures in the log so far, by their text: one that comes again and again is written once in full, and then
-/// counted.
+/// The failures in the log so far, by their text. A repeated failure is written once in full, and then counted.
 #[derive(Debug, Default)]
 struct ToldFailures(HashMap<String, ToldFailure>);
 
 #[derive(Debug)]
 struct ToldFailure {
-    /// When it came first, in seconds.
+    /// The time of the first occurrence, in seconds.
     first: u64,
     times: u64,
     lines: Repeats,
 }
 
 impl ToldFailures {
-    /// How many times the failure `text` has come by `now`, and when it came first, in seconds. None: it is not to be
-    /// logged, as the last line about it is not so old as `interval`.
+    /// Counts the failure `text` at `now`. Returns how often it has occurred and when it first did, in seconds, or
+    /// `None` if the last line about it is more recent than `interval`.
     fn count(&mut self, text: String, now: u64, interval: Duration) -> Option<(u64, u64)> {
         if self.0.len() == REMEMBERED_FAILURES_MAX && !self.0.contains_key(&text) {
             self.0.clear();
@@ -97,7 +96,7 @@ impl Brief {
         Self { colours: std::io::stderr().is_terminal(), options, told, controllers }
     }
 
-    /// The line of an event at `now`. None: it says nothing new.
+    /// The line for an event at `now`. `None` if it has nothing new.
     fn told(
         &self,
         target: &str,
@@ -119,7 +118,7 @@ impl Brief {
         }
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if target == "windlass::build" {
-            // What fails after it is news.
+            // Failures after this are new.
             told.0.clear();
         }
         let Some((failure, interval)) = failure(target, fields) else {
@@ -133,8 +132,8 @@ impl Brief {
 }
 
 impl Brief {
-    /// Puts the controller before the key, as in `shops default/hello`, if its plugin has several: each has keys of its
-    /// own.
+    /// Puts the controller before the key, as in `shops default/hello`, if its plugin has several controllers, whose
+    /// keys are separate.
     fn name_controller(&self, fields: &mut BTreeMap<&'static str, String>) {
         let (plugin, controller) = (text_of(fields, "plugin"), text_of(fields, "controller"));
         if plugin.is_empty() || controller.is_empty() {
@@ -185,12 +184,12 @@ fn time_of_day(seconds: u64) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)
 }
 
-/// The failure of a plugin that an event tells of, as far as it is the same each time, and how often it may be told
-/// again. None: it tells of none.
+/// The failure that an event reports, without the parts that differ each time, and how often it may be logged. `None`
+/// for other events.
 fn failure(target: &str, fields: &BTreeMap<&'static str, String>) -> Option<(String, Duration)> {
     let field = |name| text_of(fields, name);
     let (what, interval) = match (target, field("message")) {
-        // The line with the reason is told again.
+        // The line with the reason is logged again anyway.
         ("windlass::dispatch", "called") if is_failed(field("result")) => (field("result"), NO_SECOND_REPORT),
         (_, CALL_FAILED) => (field("error"), CALL_REPORT_INTERVAL),
         ("windlass::plugin", message) if has_exception(field("fields")) => (message, EXCEPTION_REPORT_INTERVAL),
@@ -199,14 +198,14 @@ fn failure(target: &str, fields: &BTreeMap<&'static str, String>) -> Option<(Str
     Some((format!("{interval:?} {} {what}", field("plugin")), interval))
 }
 
-/// The message of dispatch about each call that fails and is tried again.
+/// The message of dispatch for each failed call that will be retried.
 const CALL_FAILED: &str = "the call failed; the key is tried again";
 
 fn is_failed(result: &str) -> bool {
     result.starts_with("Failed") || result.starts_with("Trapped")
 }
 
-/// Whether an SDK wrote the line about a panic or an exception that nobody has caught.
+/// Whether an SDK wrote this line about a panic or an uncaught exception.
 fn has_exception(fields: &str) -> bool {
     !fields.is_empty() && own_fields(fields).iter().any(|(name, _)| name == "stack" || name == "panic")
 }
@@ -221,13 +220,13 @@ fn again(level: Level, fields: &BTreeMap<&'static str, String>, times: u64, firs
     BriefLine { what, colour, text: escaped("", &text), stack: vec![] }
 }
 
-/// An event without the time.
+/// An event without its time.
 #[derive(Debug, PartialEq, Eq)]
 struct BriefLine {
     what: &'static str,
     colour: &'static str,
     text: String,
-    /// Lines below it.
+    /// The lines below it.
     stack: Vec<String>,
 }
 
@@ -289,14 +288,14 @@ fn line(
     BriefLine { what, colour, text: escaped(target, &text), stack }
 }
 
-/// `text` without what could forge a line: it quotes plugins, objects and their names. A tool's output has lines of its
-/// own.
+/// `text` without characters that could forge a line, because it quotes plugins, objects and their names. A tool's
+/// output keeps its line breaks.
 fn escaped(target: &str, text: &str) -> String {
     let escaped = deceptive::escape(text);
     if target == "windlass::build" { escaped.into_owned() } else { escaped.replace('\n', "\\n") }
 }
 
-/// The fields that a plugin said itself, but for a stack of several lines, which is told by itself.
+/// The plugin's own fields. A stack of several lines is passed to `stack` instead.
 fn own(fields: &str, mut stack: impl FnMut(&str)) -> String {
     let mut shown = Vec::new();
     for field in if fields.is_empty() { vec![] } else { own_fields(fields) } {
@@ -352,7 +351,7 @@ fn call(fields: &BTreeMap<&'static str, String>) -> String {
     spaced(&[field("key"), &ended])
 }
 
-/// `8.534657ms` as `8.5 ms`: nobody compares further digits here.
+/// `8.534657ms` as `8.5 ms`: further digits are not useful here.
 fn rounded(elapsed: &str) -> String {
     let (number, unit) = elapsed.split_at(elapsed.find(|letter: char| letter.is_alphabetic()).unwrap_or(elapsed.len()));
     number.parse::<f64>().map_or_else(|_| elapsed.to_owned(), |number| format!("{number:.1} {unit}"))
@@ -515,10 +514,10 @@ mod tests {
         assert_eq!(told("windlass::audit", Level::INFO, &fields), reads);
     }
 
-    /// The second of an event, its target, level and fields.
+    /// An event's time in seconds, target, level and fields.
     type TimedEvent<'a> = (u64, &'a str, Level, &'a [(&'static str, &'a str)]);
 
-    /// The log's lines of these events: the seconds at which they come, their targets, levels and fields.
+    /// The log lines for these events.
     fn said(brief: &Brief, events: &[TimedEvent<'_>]) -> Vec<String> {
         let said = |(now, target, level, fields): &TimedEvent<'_>| {
             let mut fields = fields.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
@@ -527,7 +526,7 @@ mod tests {
         events.iter().filter_map(said).collect()
     }
 
-    /// The log's lines of three attempts of a plugin that panics, at these seconds.
+    /// The log lines for three failed calls of a panicking plugin, at these seconds.
     fn panics(brief: &Brief, seconds: [u64; 3]) -> Vec<String> {
         let of = |second| {
             said(
@@ -574,7 +573,7 @@ mod tests {
         assert_eq!(panics(&brief, [100, 101, 110]), [&first[..], &[counted]].concat());
         let built = said(&brief, &[(111, "windlass::build", Level::INFO, &[("message", "built")])]);
         assert_eq!(built, ["build built"]);
-        assert_eq!(panics(&brief, [112, 112, 112]), first, "another build may fail otherwise, or not at all");
+        assert_eq!(panics(&brief, [112, 112, 112]), first, "another build may fail differently, or not at all");
         let verbose = Brief::new(BriefOptions { verbose: true, source_map: None });
         assert_eq!(panics(&verbose, [1, 1, 1]).len(), 9);
     }

@@ -1,6 +1,6 @@
-//! Log lines, as text and as JSON, that say each thing once: what the event says, then what the spans around it add.
+//! Log lines, as text and as JSON, without repetitions: first the fields of the event, then those that its spans add.
 //!
-//! A plugin's own fields stand apart from the host's, so no plugin can say who it is or which object a line is about.
+//! A plugin's own fields are separate from the host's, so that no plugin can claim another name or object.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -43,7 +43,7 @@ where
     }
 }
 
-/// A span's fields, as they are kept until a line needs them: one `name=JSON` on each line.
+/// A span's fields, stored until a line needs them: one `name=JSON` on each line.
 pub(crate) struct SpanFields;
 
 impl<'a> FormatFields<'a> for SpanFields {
@@ -84,15 +84,15 @@ impl Visit for Said {
     }
 }
 
-/// The target of plugins' own lines.
+/// The target of plugins' own log lines.
 const PLUGIN: &str = "windlass::plugin";
 
-/// All that one line says besides its time and level.
+/// Everything in a line besides its time and level.
 #[derive(Default)]
 struct Line {
     target: String,
     said: Said,
-    /// The plugin's own.
+    /// The plugin's own fields.
     own: Vec<(String, String)>,
 }
 
@@ -117,7 +117,7 @@ impl Visit for Line {
     fn record_str(&mut self, field: &Field, value: &str) {
         match field.name() {
             "fields" if self.target == PLUGIN => self.own = own_fields(value),
-            // Of lines that come from the crate `log`.
+            // Set on lines that come from the crate `log`.
             "log.target" => value.clone_into(&mut self.target),
             name if name.starts_with("log.") => {}
             _ => self.said.record_str(field, value),
@@ -130,12 +130,12 @@ impl Visit for Line {
 }
 
 impl Line {
-    /// Adds what a span says and the line does not yet. Of spans, those within come first.
+    /// Adds the fields of a span that the line does not have yet. Inner spans come first.
     fn add_span(&mut self, said: &str, names: &FieldSet) {
         let inner = self.said.0.len();
         for (name, value) in said.lines().filter_map(|field| field.trim_start().split_once('=')) {
             let Some(name) = names.field(name).map(|field| field.name()) else { continue };
-            // The audit calls it so.
+            // The audit log calls the key `primary`.
             let is_primary = name == "key" && self.said.0.iter().any(|it| it.0 == "primary" && it.1 == value);
             match self.said.0.iter().position(|it| it.0 == name) {
                 Some(at) if at >= inner => value.clone_into(&mut self.said.0[at].1),
@@ -151,7 +151,7 @@ impl Line {
             write!(out, ",{}:{value}", json(host_name(name)))?;
         }
         if !self.own.is_empty() {
-            // Of two with one name the last counts: a JSON object has only one.
+            // If two have the same name, the last one counts, because a JSON object has only one.
             let own: BTreeMap<_, _> = self.own.iter().map(|(name, value)| (name, value)).collect();
             for (at, (name, value)) in own.into_iter().enumerate() {
                 write!(out, "{}{}:{}", if at == 0 { r#","fields":{"# } else { "," }, json(name), json(value))?;
@@ -166,17 +166,17 @@ impl Line {
         let (dim, on, off) = if is_coloured { ("\x1b[2m", colour(level), "\x1b[0m") } else { ("", "", "") };
         write!(out, "{dim}{time}{off} {on}{level:>5}{off}")?;
         for (_, value) in self.said.0.iter().filter(|(name, _)| *name == "message") {
-            // A plugin's could look like the fields that follow.
+            // Quoted, as a plugin's message could look like the fields that follow.
             if self.target == PLUGIN {
                 write!(out, " {value}")?;
                 continue;
             }
-            // It is for people to read, and comes first, so it needs no quotes.
+            // The message is for people and comes first, so it needs no quotes.
             let message: String = serde_json::from_str(value).unwrap_or_else(|_| value.clone());
             write!(out, " {}", deceptive::escape(&message).replace('\n', "\\n"))?;
         }
         for (name, value) in self.said.0.iter().filter(|(name, _)| *name != "message") {
-            // A text is its own JSON, in quotes.
+            // A plain text in JSON is the text in quotes.
             let bare = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).filter(|it| is_word(it));
             write!(out, " {}={}", host_name(name), bare.unwrap_or(value))?;
         }
@@ -187,7 +187,7 @@ impl Line {
     }
 }
 
-/// The fields of a plugin's line, which come as a JSON list of pairs.
+/// The fields of a plugin's line, which arrive as a JSON list of pairs.
 pub(crate) fn own_fields(list: &str) -> Vec<(String, String)> {
     serde_json::from_str(list).unwrap_or_else(|_| vec![("unreadable".to_owned(), list.to_owned())])
 }
@@ -198,7 +198,7 @@ pub(crate) fn own_field((name, value): &(String, String)) -> String {
     if is_word(value) { format!("{name}={value}") } else { format!("{name}={}", json(value)) }
 }
 
-/// Whether every character of `text` stands for itself between quotes. Nearly all values are so, and each line has a
+/// Whether no character of `text` needs escaping in quotes. That is true of nearly all values, and each line has a
 /// dozen.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\'))
@@ -213,7 +213,7 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && !text.contains(breaks)
 }
 
-/// `text` as JSON, without any character that could deceive a reader.
+/// `text` as JSON, with deceptive characters escaped.
 fn json(text: &str) -> String {
     if is_plain(text) {
         return ["\"", text, "\""].concat();
@@ -221,7 +221,7 @@ fn json(text: &str) -> String {
     deceptive::escape_json(&serde_json::Value::from(text).to_string()).into_owned()
 }
 
-/// The name of an event's or a span's field: those of the line itself are taken.
+/// The name of a field of an event or a span, changed if the line itself has such a field.
 fn host_name(name: &'static str) -> &'static str {
     match name {
         "timestamp" => "event.timestamp",
@@ -264,7 +264,7 @@ mod tests {
         }
     }
 
-    /// The lines of `logs`, without times.
+    /// The lines that `logs` writes, without times.
     fn logged(format: Lines, logs: impl FnOnce()) -> String {
         let log = Log::default();
         let writer = log.clone();

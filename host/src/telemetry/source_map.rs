@@ -1,17 +1,17 @@
-//! Reads a source map (ECMA-426), as far as it leads from a place in a bundle to one in its sources.
+//! Reads a source map (ECMA-426), to map a place in a bundle to a place in its sources.
 
 use serde_json::Value;
 
-/// A map, read.
+/// A parsed source map.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SourceMap {
-    /// Without the way up from where the bundle is.
+    /// Relative to the bundle, without leading `../`.
     sources: Vec<String>,
-    /// Of each line of the bundle, in order of columns.
+    /// For each line of the bundle, its segments ordered by column.
     lines: Vec<Vec<MapSegment>>,
 }
 
-/// Where a piece of a line comes from. Lines and columns count from 0.
+/// The origin of a piece of a line. Lines and columns count from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MapSegment {
     column: i64,
@@ -21,19 +21,19 @@ struct MapSegment {
 }
 
 impl SourceMap {
-    /// None: it is no source map.
+    /// `None` if it is not a source map.
     pub(super) fn read(text: &str) -> Option<Self> {
         let map: Value = serde_json::from_str(text).ok()?;
         let short = |source: &Value| source.as_str().map(|source| source.trim_start_matches("../").to_owned());
         let sources = map["sources"].as_array()?.iter().map(short).collect::<Option<_>>()?;
-        // The source, its line and its column go on from one line to the next.
+        // The source, line and column are relative to the previous segment, also across lines.
         let mut state = [0; 3];
         let lines =
             map["mappings"].as_str()?.split(';').map(|line| segments(line, &mut state)).collect::<Option<_>>()?;
         Some(Self { sources, lines })
     }
 
-    /// The file, line and column that this line and column come from, all counted from 1.
+    /// The file, line and column that this line and column come from. All count from 1.
     pub(super) fn find(&self, line: usize, column: i64) -> Option<(&str, i64, i64)> {
         let segments = self.lines.get(line.checked_sub(1)?)?;
         let at = segments.partition_point(|segment| segment.column < column).checked_sub(1)?;
@@ -47,7 +47,7 @@ fn segments(line: &str, state: &mut [i64; 3]) -> Option<Vec<MapSegment>> {
     for segment in line.split(',').filter(|segment| !segment.is_empty()) {
         let numbers = numbers(segment)?;
         column += numbers.first()?;
-        // One of a single number comes from no source.
+        // A segment with a single number has no source.
         if let [_, changes @ ..] = &*numbers
             && changes.len() >= state.len()
         {
@@ -61,7 +61,7 @@ fn segments(line: &str, state: &mut [i64; 3]) -> Option<Vec<MapSegment>> {
     Some(found)
 }
 
-/// Numbers in base 64 of variable length, whose lowest bit is the sign.
+/// Numbers in base 64 VLQ, whose lowest bit is the sign.
 fn numbers(text: &str) -> Option<Vec<i64>> {
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let (mut numbers, mut value, mut shift) = (Vec::new(), 0_i64, 0);

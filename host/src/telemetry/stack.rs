@@ -1,29 +1,29 @@
-//! Stacks of plugins for people: each frame on a line of its own, without those of the language's runtime and the SDK,
-//! which are counted.
+//! Plugins' stacks for people: each frame on a separate line. Frames of the language's runtime and the SDK are only
+//! counted.
 //!
-//! A stack comes in the message of a trap, which the host wrote, or as the field `stack` of a line that an SDK logged,
-//! as its language writes stacks.
+//! A stack is part of a trap's message, which the host wrote, or the field `stack` of a line that an SDK logged, in the
+//! format of its language.
 
 use super::source_map::SourceMap;
 
-/// Lines of a stack that are shown.
+/// The most lines of a stack that are shown.
 const SHOWN_STACK_LINES: usize = 24;
 
 /// A line of a stack.
 #[derive(Debug, PartialEq, Eq)]
 enum StackLine {
-    /// A frame of the author's.
+    /// A frame in the author's code.
     Own(String),
-    /// A frame of somebody else's.
+    /// A frame in other code.
     Other,
     /// Text around frames, such as the message of an exception that caused another.
     Text(String),
 }
 
-/// How the messages of traps begin, and no others.
+/// The prefixes of traps' messages; no other message has them.
 const TRAPS: [&str; 2] = ["the plugin trapped: ", "the plugin was stopped: "];
 
-/// The message of a trap and the lines of its stack, of which there may be none.
+/// The message of a trap, and the lines of its stack, if any.
 pub(super) fn of_trap(error: &str) -> (&str, Vec<String>) {
     let is_trap = TRAPS.iter().any(|begin| error.starts_with(begin));
     match error.rsplit_once("; in ").filter(|_| is_trap) {
@@ -39,9 +39,9 @@ pub(super) fn of_trap(error: &str) -> (&str, Vec<String>) {
     }
 }
 
-/// The lines of a stack that was logged beside `message`. `map` leads from a bundle to its sources.
+/// The lines of a stack that was logged with `message`. `map` leads from a bundle to its sources.
 pub(super) fn of_field(stack: &str, message: &str, map: Option<&SourceMap>) -> Vec<String> {
-    // A guest's text comes on one line, with its control characters written out.
+    // A guest's text is on one line, with control characters escaped.
     let stack = stack.replace("\\n", "\n").replace("\\t", "\t");
     let lines: Vec<&str> = stack.lines().collect();
     let (mut shown, mut others, mut at) = (Vec::new(), 0, 0);
@@ -50,7 +50,7 @@ pub(super) fn of_field(stack: &str, message: &str, map: Option<&SourceMap>) -> V
         match line {
             StackLine::Own(frame) => shown.push(frame),
             StackLine::Other => others += 1,
-            // The line itself says it.
+            // The log line itself has this text.
             StackLine::Text(text) if text.is_empty() || text.ends_with(message) => {}
             StackLine::Text(text) => shown.push(text),
         }
@@ -66,7 +66,7 @@ pub(super) fn of_field(stack: &str, message: &str, map: Option<&SourceMap>) -> V
     shown
 }
 
-/// The first of `lines`, and how many of them belong to it. None: there are no more.
+/// The first entry of `lines`, and the number of lines that it takes. `None` at the end.
 fn stack_line(lines: &[&str], map: Option<&SourceMap>) -> Option<(StackLine, usize)> {
     let (first, next) = (*lines.first()?, lines.get(1).copied().unwrap_or_default());
     let line = if let Some(frame) = first.trim_start().strip_prefix("at ") {
@@ -101,7 +101,7 @@ fn javascript(frame: &str, map: Option<&SourceMap>) -> StackLine {
     }
 }
 
-/// The place in the source of a place in a bundle, `FILE:LINE:COLUMN`.
+/// The place `FILE:LINE:COLUMN` in the source for a place in a bundle.
 fn source_of(place: &str, map: &SourceMap) -> Option<String> {
     let (rest, column) = place.rsplit_once(':')?;
     let (_, line) = rest.rsplit_once(':')?;
@@ -109,7 +109,7 @@ fn source_of(place: &str, map: &SourceMap) -> Option<String> {
     Some(format!("{file}:{line}:{column}"))
 }
 
-/// `"/0/app.py", line 12, in reconcile`, and the source's line if Python had it.
+/// Parses `"/0/app.py", line 12, in reconcile`, and the source line if Python had it.
 fn python(frame: &str, code: &str) -> StackLine {
     let mut parts = frame.splitn(3, ", ");
     let file = parts.next().unwrap_or_default().trim_matches('"');
@@ -124,12 +124,12 @@ fn python(frame: &str, code: &str) -> StackLine {
     StackLine::Own(format!("{function} ({short}:{line}){code}").trim_start_matches("in ").to_owned())
 }
 
-/// `main.applyConfigMap(0xc000)` and, on the next line, `example.com/shop/main.go:71 +0x1d`.
+/// Parses `main.applyConfigMap(0xc000)` and, on the next line, `example.com/shop/main.go:71 +0x1d`.
 fn go(function: &str, place: &str) -> StackLine {
     let function = function.trim_start_matches("created by ");
     let name = function.rsplit_once('(').map_or(function, |(name, _)| name);
     let first = name.split('/').next().unwrap_or(name);
-    // Packages of Go's own have no host in their path.
+    // The paths of Go's own packages do not contain a host.
     let is_own = name.starts_with("main.") || (name.contains('/') && first.contains('.'));
     if !is_own || name.starts_with("windlass.dev/sdk") {
         return StackLine::Other;
@@ -187,7 +187,8 @@ mod tests {
 
     #[test]
     fn places_in_a_bundle_are_shown_as_places_in_its_sources() {
-        // Line 2 of the bundle, column 1, is line 1, column 1, of the source; column 5 is line 3, column 3, of another.
+        // Line 2 of the bundle, column 1, is line 1, column 1, of the source; column 5 is line 3, column 3, of another
+        // source.
         let map = r#"{"version":3,"sources":["../../plugin.ts","../../node_modules/x/y.js"],"names":[],"mappings":";AAAA,ICEE"}"#;
         let map = SourceMap::read(map).expect("a map");
         let stack = "Error: boom\\n    at reconcile (plugin.js:2:2)\\n    at other (plugin.js:2:6)";

@@ -1,4 +1,4 @@
-//! The log lines of a guest arrive as events of `tracing`, one line each, whatever it writes. Alone in its binary,
+//! A guest's log lines become events of `tracing`, one line each, whatever the guest writes. In its own test program,
 //! because it installs a global subscriber.
 
 mod support;

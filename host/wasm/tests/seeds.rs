@@ -1,7 +1,7 @@
 //! The seeds of the fuzz targets of `fuzz/`: small components, and manifests of this project's own guests.
 //!
-//! `WINDLASS_FUZZ_SEEDS=DIR` has them written to DIR/loader and DIR/manifest, as `tools/fuzz` does; here each is only
-//! tried once.
+//! With `WINDLASS_FUZZ_SEEDS=DIR` the tests write them to DIR/loader and DIR/manifest, as `tools/fuzz` does; otherwise
+//! they only try each one once.
 
 mod support;
 
@@ -13,10 +13,10 @@ use support::{PluginDir, load, options, sandbox};
 use windlass_manifest::Manifest;
 use windlass_wasm::{Limits, Sandbox, SandboxOptions};
 
-/// Larger ones are compiled too slowly to be of use.
+/// Larger components are compiled too slowly to be useful.
 const SEED_BYTES_MAX: usize = 32 << 10;
 
-/// Writes a seed of `target`, if somebody wants it.
+/// Writes a seed of `target`, if the variable is set.
 fn write(target: &str, name: &str, bytes: &[u8]) {
     let Some(directory) = std::env::var_os("WINDLASS_FUZZ_SEEDS").map(|root| PathBuf::from(root).join(target)) else {
         return;
@@ -46,7 +46,7 @@ async fn the_components_that_fuzzing_begins_with_are_small_plugins() {
     for (name, guest) in guests {
         let bytes = guest.component();
         assert!(bytes.len() <= SEED_BYTES_MAX, "{name} has {} bytes", bytes.len());
-        // Short for what does not end alone: on a busy machine the others may take longer.
+        // Short, for components that do not end by themselves: on a busy machine the others may take longer.
         let short = Limits { describe_deadline: std::time::Duration::from_millis(100), ..Limits::default() };
         let (limits, expected) = if name == "spins" { (short, Err("describe")) } else { (Limits::default(), Ok(())) };
         let loaded = load(&sandbox(limits), "guest", &bytes).await.map(drop).map_err(|error| error.problem.reason());
@@ -73,7 +73,7 @@ fn answered(cache: &Path) -> String {
     let files = std::fs::read_dir(cache).expect("readable").map(|entry| entry.expect("readable").path());
     let kept = files.into_iter().find(|path| path.extension().is_some_and(|it| it == "manifest")).expect("it is kept");
     let bytes = std::fs::read(kept).expect("readable");
-    // What comes after it is its seal.
+    // A seal follows it.
     let mut texts = serde_json::Deserializer::from_slice(&bytes).into_iter::<Box<RawValue>>();
     texts.next().expect("a text").expect("JSON").get().to_owned()
 }

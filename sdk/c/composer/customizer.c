@@ -1,4 +1,4 @@
-// The call of a customizer by the host. A plugin without one contains nothing of it, since nothing there calls it.
+// The host's call of a customizer. A plugin without one contains none of this, since nothing there calls it.
 
 #ifdef __wasm__
 
@@ -38,7 +38,7 @@ bool exports_windlass_plugin_customize_customize(exports_windlass_plugin_customi
     return failures.count == 0;
 }
 
-// When the host has read the answer. In place of what the bindings have.
+// Called when the host has read the result. Replaces the bindings' function.
 void __wasm_export_exports_windlass_plugin_customize_customize_post_return(uint8_t *answer) {
     (void)answer;
     windlass_memory_clear();

@@ -1,4 +1,4 @@
-// The call of a mapper by the host. A plugin without one contains nothing of it, since nothing there calls it.
+// The host's call of a mapper. A plugin without one contains none of this, since nothing there calls it.
 
 #ifdef __wasm__
 
@@ -31,7 +31,7 @@ static windlass_json *lift_state(const exports_windlass_plugin_mapper_option_jso
     return wire->is_some ? lift_json(lift(wire->val), "the changed object", failures) : NULL;
 }
 
-// Says of which object a change was that could not be mapped.
+// Adds to the error the object whose change could not be mapped.
 static void name_object(const windlass_change *change, windlass_failures *failures) {
     windlass_ref ref = windlass_ref_to(change->new ? change->new : change->old);
     for (size_t i = 0; i < failures->count && ref.name.data != NULL; i++) {
@@ -41,7 +41,7 @@ static void name_object(const windlass_change *change, windlass_failures *failur
     }
 }
 
-// The objects of one change are given back before those of the next are read.
+// The objects of one change are freed before those of the next are read.
 static windlass_targets map_change(const exports_windlass_plugin_mapper_change_batch_t *batch, size_t index, windlass_failures *failures) {
     windlass_mark mark = windlass_memory_mark();
     windlass_change change = {
@@ -59,7 +59,7 @@ static windlass_targets map_change(const exports_windlass_plugin_mapper_change_b
     return targets;
 }
 
-// The host takes one text.
+// The host takes only one text.
 static windlass_text all_messages(const windlass_failures *failures) {
     windlass_buffer text = {0};
     for (size_t i = 0; i < failures->count; i++) {
@@ -85,7 +85,7 @@ bool exports_windlass_plugin_mapper_map(
     return failures.count == 0;
 }
 
-// When the host has read the answer. In place of what the bindings have.
+// Called when the host has read the result. Replaces the bindings' function.
 void __wasm_export_exports_windlass_plugin_mapper_map_post_return(uint8_t *answer) {
     (void)answer;
     windlass_memory_clear();

@@ -1,5 +1,5 @@
-// Package cache reads from the caches of the declared watches. That costs no request, and shows what this call has
-// already written. A read that no declared watch covers fails with windlass.NotWatched.
+// Package cache reads from the caches of the declared watches. Reads send no request, and include the writes of this
+// call. A read that no declared watch covers fails with windlass.NotWatched.
 package cache
 
 import (
@@ -10,8 +10,8 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// Get reads one object into a new T, a struct or a map. Nil: it is not in the cache. With fields it reads only the
-// object's identity and the values at these JSON pointers.
+// Get reads one object into a new T, a struct or a map. It returns nil if the object is not in the cache. With fields
+// it reads only the object's identity and the values at these JSON pointers.
 func Get[T any](target windlass.Ref, fields ...string) (*T, error) {
 	return host.Object[T](guest.Host().CacheGet(target, fields))
 }
@@ -32,7 +32,7 @@ func GetMany[T any](targets []windlass.Ref, fields ...string) []Read[T] {
 	return results
 }
 
-// Query says what to list. All conditions must hold; an empty field is no condition.
+// Query selects the objects to list. All conditions must hold; an empty field is no condition.
 type Query struct {
 	Kind windlass.Kind
 	// Namespace is empty for all namespaces of the watch.
@@ -49,17 +49,17 @@ type Query struct {
 	PageSize int
 	// PageBytes is how many bytes a page may hold; zero: the host's limit.
 	PageBytes int
-	// PageToken is where to begin: the token that Page returned in this call, for the same conditions; empty: at the beginning.
+	// PageToken is the token that Page returned in this call, for the same conditions; empty: start at the beginning.
 	PageToken string
 }
 
-// List lists objects, a page at a time as the loop goes on. It ends after the first error.
+// List lists objects, one page at a time as the loop continues. It ends after the first error.
 func List[T any](query Query) iter.Seq2[*T, error] {
 	return host.Pages[T](query.PageToken, query.read)
 }
 
-// Page reads one page of a list, and the token of the next one, with which to continue later in the call; empty: it is
-// the last one.
+// Page reads one page of a list, and returns the token of the next page, to continue later in the call. The token of
+// the last page is empty.
 func Page[T any](query Query) (objects []*T, next string, err error) {
 	return host.OnePage[T](query.PageToken, query.read)
 }
@@ -75,7 +75,7 @@ func (query Query) read(token string) (host.Page, *host.APIError) {
 	return guest.Host().CacheList(asked)
 }
 
-// All collects a list.
+// All collects the objects of a list.
 func All[T any](objects iter.Seq2[*T, error]) ([]*T, error) {
 	var all []*T
 	for object, err := range objects {

@@ -1,8 +1,8 @@
 // Package composer turns a function into a plugin. The function computes, from an object and the objects around it, the
 // children that should exist. The host applies, owns, prunes and reports them.
 //
-// A composer has log, clock, random and config, and no other package of the SDK that calls the host: its answer depends on
-// nothing but its request. One that calls another is not built.
+// A composer may use log, clock, random and config, and no other package of the SDK that calls the host: its response
+// depends only on its request. A composer that uses another package does not build.
 package composer
 
 import (
@@ -20,7 +20,7 @@ import (
 // Func computes a composition. Its errors are reported like those of a reconciler.Func.
 type Func func(ctx context.Context, request Request) (Composition, error)
 
-// Request is a composer's request: an object, its children and its related objects. A test may make one, with any
+// Request is a composer's request: an object, its children and its related objects. A test may create one, with any
 // objects.
 type Request struct {
 	// Request names the object that the call is about. Its Raw is the parent.
@@ -57,7 +57,7 @@ func Children[T any](request Request, apiVersion, kind string) ([]*T, error) {
 	return all[T](request.RawChildren, windlass.Kind{APIVersion: apiVersion, Kind: kind})
 }
 
-// Child returns the child that a reference names; nil: it does not exist, or the parent does not control it.
+// Child returns the child that a reference names; nil if it does not exist, or the parent does not control it.
 func Child[T any](request Request, target windlass.Ref) (*T, error) {
 	return one[T](request.RawChildren, target)
 }
@@ -67,12 +67,13 @@ func Related[T any](request Request, apiVersion, kind string) ([]*T, error) {
 	return all[T](request.RawRelated, windlass.Kind{APIVersion: apiVersion, Kind: kind})
 }
 
-// RelatedObject returns the related object that a reference names; nil: it does not exist, or does not map to the parent.
+// RelatedObject returns the related object that a reference names; nil if it does not exist, or does not map to the
+// parent.
 func RelatedObject[T any](request Request, target windlass.Ref) (*T, error) {
 	return one[T](request.RawRelated, target)
 }
 
-// head is the part of an object that is needed to match it against a reference.
+// head is the part of an object that identifies it in a reference.
 type head struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
@@ -120,32 +121,32 @@ func read(document json.RawMessage, into any) error {
 	return host.Expect("an object", string(document), into)
 }
 
-// Composition is a composer's answer.
+// Composition is a composer's response.
 type Composition struct {
-	// Children are all that should exist, structs or maps, each as a set of fields to apply: of an owned kind, and with a name.
-	// Existing ones that are not among them are pruned.
+	// Children are all objects that should exist, structs or maps, each as a set of fields to apply. Each has a name and
+	// an owned kind. Existing children that are not in the list are pruned.
 	Children []any
-	// Status is the parent's new one; nil: leave it as it is.
+	// Status is the parent's new status; nil leaves it as it is.
 	Status any
-	// Events are sent each time they are returned, so return only what is new.
+	// Events are sent each time they are returned, so only return events about something new.
 	Events []Event
 	// RequeueAfter asks for another call after a time, even if nothing changes; zero: none.
 	RequeueAfter time.Duration
-	// AllowEmpty says that an answer without children is intended, so that existing ones may be pruned.
+	// AllowEmpty declares that having no children is intended, so that existing children may be pruned.
 	AllowEmpty bool
-	// Finalized says of a parent that is being deleted that it may go. Only with the option Finalizer.
+	// Finalized releases a parent that is being deleted. Only with the option Finalizer.
 	Finalized bool
 }
 
 // Event is an event about an object: the primary, if Regarding is nil.
 type Event = host.Event
 
-// Normal is an event that reports what is done: reason and action in CamelCase for machines, and a note for people.
+// Normal is an event that reports an action: reason and action in CamelCase for machines, and a note for people.
 func Normal(reason, action, note string) Event {
 	return Event{Reason: reason, Action: action, Note: note}
 }
 
-// Warning is an event that says what went wrong, or may go wrong.
+// Warning is an event about something that went wrong, or may go wrong.
 func Warning(reason, action, note string) Event {
 	return Event{Warning: true, Reason: reason, Action: action, Note: note}
 }
@@ -166,21 +167,21 @@ func Register(of manifest.Manifest, by Func, options ...Option) {
 	}
 }
 
-// needed ends a call of a plugin that was not registered.
+// needed panics if no plugin was registered.
 func needed() {
 	if compose == nil {
 		panic("nothing is registered: call composer.Register from an init function")
 	}
 }
 
-// answer is a composition as documents.
+// answer converts a composition to documents.
 type answer struct {
 	children []string
 	status   string
 	Composition
 }
 
-// run makes one call of the plugin's function.
+// run runs one call of the plugin's function.
 func run(request Request) (written answer, failures []host.Failure) {
 	needed()
 	failures = entry.Run(func(ctx context.Context) error {

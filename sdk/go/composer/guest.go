@@ -36,8 +36,8 @@ func init() {
 	}
 }
 
-// exportCustomizer puts the plugin's customizer in the place of the answer that there is none. A component without one does not hold
-// this.
+// exportCustomizer replaces the response of a plugin without a customizer. A component without one does not contain
+// this code.
 func exportCustomizer() {
 	export_windlass_plugin_customize.Customizer = func(
 		of windlass_plugin_types.Request,

@@ -2,5 +2,5 @@
 
 package composer
 
-// Nobody calls a unit test.
+// There are no calls by a host in a unit test.
 func exportCustomizer() {}

@@ -1,21 +1,21 @@
-// Package conditions keeps lists of status conditions, in Kubernetes' form.
+// Package conditions manages lists of status conditions in Kubernetes' form.
 package conditions
 
 import "time"
 
-// Condition is one aspect of an object's state. A list of conditions has each type once.
+// Condition is one aspect of an object's state. A list of conditions contains each type once.
 type Condition struct {
-	// Type says which aspect, such as "Ready".
+	// Type is the aspect, such as "Ready".
 	Type string `json:"type"`
 	// Status is "True", "False" or "Unknown".
 	Status string `json:"status"`
-	// Reason says why, in CamelCase, for machines.
+	// Reason is the reason in CamelCase, for machines.
 	Reason string `json:"reason"`
-	// Message says why, for people.
+	// Message is the reason as text, for people.
 	Message string `json:"message"`
 	// ObservedGeneration is the generation of the object that the condition is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// LastTransitionTime is the time since when Status has its value. Set fills it.
+	// LastTransitionTime is the time at which Status got its value. Set sets it.
 	LastTransitionTime string `json:"lastTransitionTime"`
 }
 
@@ -27,7 +27,7 @@ func Status(holds bool) string {
 	return "False"
 }
 
-// Find returns the condition of a type; nil: there is none.
+// Find returns the condition of a type, or nil.
 func Find(conditions []Condition, conditionType string) *Condition {
 	for place := range conditions {
 		if conditions[place].Type == conditionType {
@@ -37,15 +37,15 @@ func Find(conditions []Condition, conditionType string) *Condition {
 	return nil
 }
 
-// IsTrue says whether a condition is there and holds.
+// IsTrue reports whether a condition exists and is true.
 func IsTrue(conditions []Condition, conditionType string) bool {
 	found := Find(conditions, conditionType)
 	return found != nil && found.Status == "True"
 }
 
-// Set returns a list with conditions entered, all about this generation of the object, each in place of the one of its
-// type or after the others. LastTransitionTime becomes now if the status changed, and otherwise stays, so that setting
-// the same again changes nothing. The given list is left as it is.
+// Set returns a list with these conditions set, all for this generation of the object. Each replaces the one of its
+// type or is appended. LastTransitionTime becomes now if the status changed, and otherwise stays, so setting the same
+// condition again changes nothing. The given list is not modified.
 func Set(known []Condition, generation int64, now time.Time, entered ...Condition) []Condition {
 	conditions := append([]Condition(nil), known...)
 	for _, condition := range entered {

@@ -6,7 +6,7 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// Get decodes the configuration, a document that the manifest's schema accepts; {} if there is none.
+// Get decodes the configuration, a document that is valid by the manifest's schema; {} if there is none.
 func Get[T any]() (value T, err error) {
 	err = host.Expect("the configuration", guest.Host().Config(), &value)
 	return value, err

@@ -1,4 +1,4 @@
-// Package events sends Kubernetes Events. One may be merged with others or dropped, and none fails a call.
+// Package events sends Kubernetes Events. The host may merge or drop them; they never make a call fail.
 package events
 
 import (
@@ -7,21 +7,21 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// Option says more of an event.
+// Option adds to an event.
 type Option func(*host.Event)
 
-// About names the object that the event is about. The primary if nothing is said.
+// About sets the object that the event is about. By default it is the primary.
 func About(object windlass.Ref) Option { return func(event *host.Event) { event.Regarding = &object } }
 
-// With names another object that has to do with it.
+// With adds a second, related object.
 func With(object windlass.Ref) Option { return func(event *host.Event) { event.Related = &object } }
 
-// Normal says what was done: why and what in CamelCase for machines, and a note for people.
+// Normal reports an action: why and what in CamelCase for machines, and a note for people.
 func Normal(reason, action, note string, options ...Option) {
 	emit(host.Event{Reason: reason, Action: action, Note: note}, options)
 }
 
-// Warning says what went wrong, or may go wrong.
+// Warning reports something that went wrong, or may go wrong.
 func Warning(reason, action, note string, options ...Option) {
 	emit(host.Event{Warning: true, Reason: reason, Action: action, Note: note}, options)
 }

@@ -1,4 +1,4 @@
-// Package labels turns the LabelSelectors that objects carry into the text that lists take.
+// Package labels turns the LabelSelectors in objects into the text form for lists.
 package labels
 
 import (
@@ -7,11 +7,11 @@ import (
 )
 
 // Selector is a LabelSelector, such as the spec.selector of a Deployment: metav1.LabelSelector without its packages. An
-// empty one selects everything. One that an object does not have selects nothing: make no list for it.
+// empty selector selects everything. If an object has no selector, it selects nothing: then do not list.
 type Selector struct {
 	// MatchLabels are labels that an object must have, with their values.
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
-	// MatchExpressions are requirements that it must meet, too.
+	// MatchExpressions are requirements that the object must also meet.
 	MatchExpressions []Requirement `json:"matchExpressions,omitempty"`
 }
 
@@ -24,17 +24,17 @@ type Requirement struct {
 	Values []string `json:"values,omitempty"`
 }
 
-// Operator is a question about a label.
+// Operator is an operator on a label.
 type Operator string
 
 const (
-	// In wants one of the values.
+	// In requires one of the values.
 	In Operator = "In"
-	// NotIn wants none of the values, or no such label.
+	// NotIn requires another value, or no such label.
 	NotIn Operator = "NotIn"
-	// Exists wants the label.
+	// Exists requires the label.
 	Exists Operator = "Exists"
-	// DoesNotExist wants no such label.
+	// DoesNotExist requires that the label is missing.
 	DoesNotExist Operator = "DoesNotExist"
 )
 
@@ -51,7 +51,7 @@ func (selector Selector) String() string {
 	return strings.Join(parts, ",")
 }
 
-// String is the requirement as a part of a selector's text. What Kubernetes does not have, the host refuses by name.
+// String is the requirement as a part of a selector's text. The host refuses unknown operators by name.
 func (requirement Requirement) String() string {
 	values := slices.Sorted(slices.Values(requirement.Values))
 	set := " (" + strings.Join(slices.Compact(values), ",") + ")"

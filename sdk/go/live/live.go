@@ -1,5 +1,5 @@
-// Package live reads from the API server itself. Each read costs a request and counts against the plugin's budget.
-// Where a watch can be declared, package cache is better. A read needs a permission in the manifest.
+// Package live reads from the API server itself. Each read sends a request and counts against the plugin's budget.
+// Package cache is better if a watch can be declared. A read needs a right in the manifest.
 package live
 
 import (
@@ -11,8 +11,8 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// Get reads one object into a new T, a struct or a map. Nil: it does not exist. With fields it reads only the object's
-// identity and the values at these JSON pointers.
+// Get reads one object into a new T, a struct or a map. It returns nil if the object does not exist. With fields it
+// reads only the object's identity and the values at these JSON pointers.
 func Get[T any](target windlass.Ref, fields ...string) (*T, error) {
 	return get[T](target, "", host.View{Fields: fields})
 }
@@ -22,8 +22,8 @@ func GetMetadata[T any](target windlass.Ref) (*T, error) {
 	return get[T](target, "", host.View{Metadata: true})
 }
 
-// GetSubresource reads a part of an object that has a path of its own, such as "scale" or "status". Nil: the object does
-// not exist. It needs a permission of its own, such as to get deployments/scale.
+// GetSubresource reads a subresource of an object, such as "scale" or "status". It returns nil if the object does not
+// exist. It needs its own right, such as to get deployments/scale.
 func GetSubresource[T any](target windlass.Ref, name string) (*T, error) {
 	return get[T](target, name, host.View{})
 }
@@ -32,7 +32,7 @@ func get[T any](target windlass.Ref, subresource string, view host.View) (*T, er
 	return host.Object[T](guest.Host().LiveGet(target, subresource, view))
 }
 
-// Query says what to list. All conditions must hold; an empty field is no condition.
+// Query selects the objects to list. All conditions must hold; an empty field is no condition.
 type Query struct {
 	Kind windlass.Kind
 	// Namespace is empty for all namespaces.
@@ -47,17 +47,17 @@ type Query struct {
 	Fields []string
 	// PageSize is how many objects are read at once; zero: 500.
 	PageSize int
-	// PageToken is where to begin: the token that Page returned, for the same conditions; empty: at the beginning.
+	// PageToken is the token that Page returned, for the same conditions; empty: start at the beginning.
 	PageToken string
 }
 
-// List lists objects, a page at a time as the loop goes on. It ends after the first error. cache.All collects it.
+// List lists objects, one page at a time as the loop continues. It ends after the first error. cache.All collects it.
 func List[T any](query Query) iter.Seq2[*T, error] {
 	return host.Pages[T](query.PageToken, query.read)
 }
 
-// Page reads one page of a list, and the token of the next one, with which to continue later, even in another call: the
-// server keeps it for some minutes. Empty: it is the last one.
+// Page reads one page of a list, and returns the token of the next page, to continue later, even in another call: the
+// server keeps it for some minutes. The token of the last page is empty.
 func Page[T any](query Query) (objects []*T, next string, err error) {
 	return host.OnePage[T](query.PageToken, query.read)
 }
@@ -73,22 +73,21 @@ func (query Query) read(token string) (host.Page, *host.APIError) {
 	return guest.Host().LiveList(asked)
 }
 
-// LogQuery says which part of a log to read; a zero field is no condition.
+// LogQuery selects the part of a log to read; a zero field is no condition.
 type LogQuery struct {
-	// Container is empty for the only one.
+	// Container may be empty if the Pod has only one.
 	Container string
-	// Previous reads the log of the container before, which has ended.
+	// Previous reads the log of the container's previous, terminated run.
 	Previous bool
-	// TailLines is how many of the last lines are read.
+	// TailLines is the number of last lines to read.
 	TailLines int
-	// Since is how old a line may be, rounded up to whole seconds.
+	// Since is the maximum age of a line, rounded up to whole seconds.
 	Since time.Duration
-	// LimitBytes is how many bytes are read; zero: as many as the host returns at once.
+	// LimitBytes is the number of bytes to read; zero: as many as the host returns at once.
 	LimitBytes int
 }
 
-// Log reads the log of a Pod's container, from the first line that is meant. What is not UTF-8 is U+FFFD. It needs a
-// permission to get pods/log.
+// Log reads the log of a Pod's container. Bytes that are not UTF-8 become U+FFFD. It needs the right to get pods/log.
 func Log(pod windlass.Ref, query LogQuery) (string, error) {
 	pod.UID = ""
 	asked := host.LogQuery{
@@ -102,11 +101,11 @@ func Log(pod windlass.Ref, query LogQuery) (string, error) {
 	return log, nil
 }
 
-// ServedKind says how the API server serves a kind.
+// ServedKind describes how the API server serves a kind.
 type ServedKind = host.Served
 
-// Served says how the API server serves a kind, for plugins that adapt to the cluster. Nil: it does not. It needs no
-// permission, and counts as a read.
+// Served returns how the API server serves a kind, for plugins that adapt to the cluster; nil if it does not serve it.
+// It needs no right, and counts as a read.
 func Served(kind windlass.Kind) (*ServedKind, error) {
 	served, failed := guest.Host().LiveServed(kind)
 	if failed != nil {

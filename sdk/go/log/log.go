@@ -12,7 +12,7 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// Level says how much a line matters.
+// Level is the importance of a line.
 type Level uint8
 
 // The levels.
@@ -21,15 +21,15 @@ const (
 	Trace Level = iota
 	// Debug is for finding faults.
 	Debug
-	// Info is what was done.
+	// Info is for actions.
 	Info
-	// Warn is something that needs attention.
+	// Warn is for something that needs attention.
 	Warn
-	// Error is a failure.
+	// Error is for a failure.
 	Error
 )
 
-// LevelTrace is the level of log/slog that becomes Trace.
+// LevelTrace is the log/slog level that becomes Trace.
 const LevelTrace = slog.LevelDebug - 4
 
 // Field is a name and a value of a line.
@@ -40,12 +40,12 @@ func Write(level Level, message string, fields ...Field) {
 	guest.Host().Log(int(min(level, Error)), message, fields)
 }
 
-// Handler forwards what is logged by log/slog: the level, the message and the attributes, whose groups are in their
-// names, as in "request.method". Every level is enabled: the host decides which ones are shown.
+// Handler forwards the records of log/slog: the level, the message and the attributes, with the groups in their names,
+// as in "request.method". Every level is enabled: the host decides which ones are shown.
 func Handler() slog.Handler { return handler{} }
 
 type handler struct {
-	// group is the prefix of further attributes' names: empty, or ends with a dot.
+	// group is the prefix of further attributes' names: empty, or ending with a dot.
 	group  string
 	fields []Field
 }
@@ -60,7 +60,7 @@ func (handler handler) WithGroup(name string) slog.Handler {
 }
 
 func (handler handler) WithAttrs(attributes []slog.Attr) slog.Handler {
-	// Appended to a copy, because others may go on from the same fields.
+	// Appends to a copy, because other handlers may extend the same fields.
 	fields := append([]Field(nil), handler.fields...)
 	for _, attribute := range attributes {
 		fields = add(fields, handler.group, attribute)
@@ -96,7 +96,7 @@ func levelOf(level slog.Level) Level {
 func add(fields []Field, group string, attribute slog.Attr) []Field {
 	value := attribute.Value.Resolve()
 	if value.Kind() == slog.KindGroup {
-		// A group without a name is inlined, as slog has it.
+		// A group without a name is inlined, as slog requires.
 		if attribute.Key != "" {
 			group += attribute.Key + "."
 		}

@@ -1,5 +1,5 @@
-// Package manifest says what a plugin watches, and what it may do. A Manifest becomes the document that
-// manifest.schema.json describes, in which durations are in milliseconds.
+// Package manifest describes a plugin's watches and rights. A Manifest becomes the document that manifest.schema.json
+// describes, in which durations are in milliseconds.
 package manifest
 
 import (
@@ -7,22 +7,23 @@ import (
 	"time"
 )
 
-// Manifest is the whole document. It must be constant: the host asks twice, with other clocks and seeds, and compares.
+// Manifest is the whole document. It must be constant: the host asks twice, with different clocks and seeds, and
+// compares.
 type Manifest struct {
 	// Name is the stem of the file that the plugin is installed as.
 	Name string `json:"name"`
 	// Version is the plugin's own, by semver.org.
 	Version string `json:"version"`
-	// Description says in a sentence what the plugin is for.
+	// Description is the plugin's purpose in a sentence.
 	Description string `json:"description,omitempty"`
 	// Controllers are the reconcile loops, at least one.
 	Controllers []Controller `json:"controllers"`
 	// CRDs are CustomResourceDefinitions that the plugin brings, whole.
 	CRDs []json.RawMessage `json:"crds,omitempty"`
-	// Permissions are access beyond what the watches imply. They imply the rights to read watched objects, to change owned
-	// ones, and to write the status of primaries.
+	// Permissions are rights beyond those that the watches imply. Watches imply the rights to read watched objects, to
+	// change owned ones, and to write the status of primaries.
 	Permissions []Permission `json:"permissions,omitempty"`
-	// Finalizers that are not the plugin's own and that it adds and removes; "*" for any.
+	// Finalizers are those, other than the plugin's, that it adds and removes; "*" for any.
 	Finalizers []string `json:"finalizers,omitempty"`
 	// Metrics that the plugin may set.
 	Metrics []Metric `json:"metrics,omitempty"`
@@ -42,21 +43,21 @@ func (manifest Manifest) MarshalJSON() ([]byte, error) {
 	}{"windlass.dev/v1alpha1", "PluginManifest", plain(manifest)})
 }
 
-// Controller is one reconcile loop: a primary kind, and what else makes its objects run again.
+// Controller is one reconcile loop: a primary kind, and the other objects that make its objects run again.
 type Controller struct {
 	// Name is unique in the plugin. It is in requests, logs and metrics.
 	Name string `json:"name"`
-	// Primary is the objects that are reconciled.
+	// Primary selects the objects that are reconciled.
 	Primary Watch `json:"primary"`
 	// Owns are children: a change of one runs the primary that controls it.
 	Owns []Watch `json:"owns,omitempty"`
 	// Watches are other objects: a change of one runs the primaries that its Mapping finds.
 	Watches []Watch `json:"watches,omitempty"`
-	// Options say how the loop runs.
+	// Options set how the loop runs.
 	Options *Options `json:"options,omitempty"`
 }
 
-// Watch is objects of one kind that the host keeps in its cache for the plugin.
+// Watch selects objects of one kind that the host keeps in its cache for the plugin.
 type Watch struct {
 	// Name is a DNS label that no other watch of the controller has. Only ToMapped and ToRelated need it.
 	Name       string `json:"name,omitempty"`
@@ -71,12 +72,13 @@ type Watch struct {
 	Projection *Projection `json:"projection,omitempty"`
 	// Indexes let cache.List find objects quickly.
 	Indexes []Index `json:"indexes,omitempty"`
-	// Predicates are the updates that count, any of them; none: all. Objects that appear or go, and the beginning of a
-	// deletion, count whatever they say.
+	// Predicates are the updates that count, any of them; empty: all updates. Creations, deletions, and the beginning of a
+	// deletion always count.
 	Predicates []Predicate `json:"predicates,omitempty"`
-	// Deleted is new(false) if neither the beginning of a deletion nor its end runs anybody. Not for a Primary.
+	// Deleted is new(false) to ignore the deletion of an object and its beginning. Not for a Primary.
 	Deleted *bool `json:"deleted,omitempty"`
-	// NoOpSkip is new(false) if even a write that would provably change nothing is sent, for webhooks that are to run at each.
+	// NoOpSkip is new(false) to send even a write that would provably change nothing, for webhooks that must run at each
+	// write.
 	NoOpSkip *bool `json:"noOpSkip,omitempty"`
 	// UpdateStrategy is only for kinds that a composer owns.
 	UpdateStrategy UpdateStrategy `json:"updateStrategy,omitempty"`
@@ -84,20 +86,20 @@ type Watch struct {
 	Mapping *Mapping `json:"mapping,omitempty"`
 }
 
-// UpdateStrategy is how a composer's children of a kind change.
+// UpdateStrategy is how a composer's children of a kind are updated.
 type UpdateStrategy string
 
 // The strategies.
 const (
-	// InPlace applies them: the default.
+	// InPlace applies changes: the default.
 	InPlace UpdateStrategy = "inPlace"
-	// Recreate deletes a child, and creates it anew when it has gone.
+	// Recreate deletes a child, and creates it again once it is gone.
 	Recreate UpdateStrategy = "recreate"
-	// OnDelete leaves a child until somebody else deletes it.
+	// OnDelete leaves a child until someone else deletes it.
 	OnDelete UpdateStrategy = "onDelete"
 )
 
-// choice is one of a fixed set, with its arguments, as JSON: code outside this package cannot make another.
+// choice is one of a fixed set, with its arguments, as JSON: code outside this package cannot create others.
 type choice struct{ document []byte }
 
 // MarshalJSON writes it as an object.
@@ -108,7 +110,7 @@ func (choice choice) MarshalJSON() ([]byte, error) {
 	return choice.document, nil
 }
 
-// chosen is a choice with arguments. A member that is "" or nil is left out.
+// chosen is a choice with arguments. It leaves out members that are "" or nil.
 func chosen(kind string, members map[string]any) choice {
 	for name, value := range members {
 		if value == "" || value == nil {
@@ -140,7 +142,7 @@ type Index struct {
 	Source IndexSource `json:"source"`
 }
 
-// IndexSource says which value.
+// IndexSource is the value that an index contains.
 type IndexSource struct{ choice }
 
 // ByField is an index over a text, or each element of a list of texts. In the pointer, "*" stands for each element of a
@@ -165,18 +167,19 @@ func ByAnnotationList(name, key string, separator rune) Index {
 	return Index{name, IndexSource{chosen("annotation", map[string]any{"key": key, "split": string(separator)})}}
 }
 
-// ByReference is an index over references that say namespace and name in two fields. It finds each as "namespace/name".
+// ByReference is an index over references with the namespace and the name in two fields. Each value is
+// "namespace/name".
 func ByReference(name string, path ReferencePath) Index {
 	return Index{name, IndexSource{path.chosen()}}
 }
 
-// BySelector is an index over LabelSelectors, for ToSelecting. An empty one selects everything. cache.List finds an object
-// by labels that it selects, such as "app=web,tier=front".
+// BySelector is an index over LabelSelectors, for ToSelecting. An empty selector selects everything. cache.List finds
+// an object by labels that it selects, such as "app=web,tier=front".
 func BySelector(name, pointer string) Index {
 	return Index{name, IndexSource{chosen("selector", map[string]any{"pointer": pointer})}}
 }
 
-// BySelectedLabels is the same over maps of labels, as a Service has one. An empty one selects nothing.
+// BySelectedLabels is the same for maps of labels, as in a Service. An empty one selects nothing.
 func BySelectedLabels(name, pointer string) Index {
 	return Index{name, IndexSource{chosen("selector", map[string]any{"pointer": pointer, "form": "labels"})}}
 }
@@ -186,11 +189,12 @@ func BySelectorText(name, pointer string) Index {
 	return Index{name, IndexSource{chosen("selector", map[string]any{"pointer": pointer, "form": "text"})}}
 }
 
-// ReferencePath is where references are that say namespace and name in two fields.
+// ReferencePath is where to find references with the namespace and the name in two fields.
 type ReferencePath struct {
 	// Base leads to the references, such as "/spec/refs/*" to a list of them; empty: to the object itself.
 	Base string
-	// Namespace and Name lead to the two fields, below Base. No Namespace, or nothing there: the object's own.
+	// Namespace and Name lead to the two fields, below Base. If Namespace is empty, or the field is missing, it is the
+	// object's namespace.
 	Namespace, Name string
 }
 
@@ -198,7 +202,7 @@ func (path ReferencePath) chosen() choice {
 	return chosen("reference", map[string]any{"base": path.Base, "namespace": path.Namespace, "name": path.Name})
 }
 
-// Mapping says how a changed object leads to the primaries that run. On an update both the old and the new object count.
+// Mapping is how a changed object maps to the primaries that run. On an update both the old and the new object count.
 type Mapping struct{ choice }
 
 // ToOwner runs the primary that controls the object.
@@ -220,10 +224,10 @@ func ToField(pointer string) *Mapping {
 	return &Mapping{chosen("field", map[string]any{"pointer": pointer})}
 }
 
-// ToReferences runs the primaries that references name, each of which says namespace and name in two fields.
+// ToReferences runs the primaries that references name, with the namespace and the name in two fields.
 func ToReferences(path ReferencePath) *Mapping { return &Mapping{path.chosen()} }
 
-// ToReferrers runs every primary whose index holds the object's name, or its namespace and name.
+// ToReferrers runs every primary whose index contains the object's name, or its namespace and name.
 func ToReferrers(index string) *Mapping {
 	return &Mapping{chosen("referencedBy", map[string]any{"index": index})}
 }
@@ -246,12 +250,12 @@ func ToMapped() *Mapping { return &Mapping{choice{[]byte(`{"type":"mapper"}`)}} 
 // name.
 func ToRelated() *Mapping { return &Mapping{choice{[]byte(`{"type":"customize"}`)}} }
 
-// Predicate is an update that counts.
+// Predicate selects updates that count.
 type Predicate struct{ choice }
 
 // The updates that count.
 var (
-	// GenerationChanged: the desired state has changed, where the kind counts generations.
+	// GenerationChanged: the desired state has changed, if the kind has a generation.
 	GenerationChanged = Predicate{choice{[]byte(`{"type":"generation"}`)}}
 	// LabelsChanged: a label has changed.
 	LabelsChanged = Predicate{choice{[]byte(`{"type":"labels"}`)}}
@@ -264,29 +268,29 @@ func FieldsChanged(pointers ...string) Predicate {
 	return Predicate{chosen("fields", map[string]any{"pointers": pointers})}
 }
 
-// Not counts the updates that the predicate does not.
+// Not accepts the updates that the predicate rejects.
 func Not(predicate Predicate) Predicate {
 	return Predicate{chosen("not", map[string]any{"predicate": predicate})}
 }
 
-// And counts the updates that all of the predicates do.
+// And accepts the updates that all of the predicates accept.
 func And(predicates ...Predicate) Predicate {
 	return Predicate{chosen("and", map[string]any{"predicates": predicates})}
 }
 
-// Limiter is how the delay of a retry is found.
+// Limiter is how the delay of a retry is computed.
 type Limiter string
 
 const (
 	// Exponential doubles the delay with each failure of the object.
 	Exponential Limiter = "exponential"
-	// TokenBucket has the retries of all objects share a rate.
+	// TokenBucket makes the retries of all objects share a rate.
 	TokenBucket Limiter = "tokenBucket"
-	// MaxOf is the longer of both.
+	// MaxOf is the longer of both delays.
 	MaxOf Limiter = "maxOf"
 )
 
-// Options say how a loop runs. A zero field has the host's default.
+// Options set how a loop runs. A zero field has the host's default.
 type Options struct {
 	// Workers is how many objects are reconciled at once, at most 64; zero: 16.
 	Workers int
@@ -294,15 +298,15 @@ type Options struct {
 	MaxRetries *int
 	// BackoffBase, doubled n times and at most BackoffMax, is the delay before the n-th retry.
 	BackoffBase, BackoffMax time.Duration
-	// RetryLimiter is how the delay is found; zero: Exponential.
+	// RetryLimiter is how the delay is computed; zero: Exponential.
 	RetryLimiter Limiter
-	// RetriesPerSecond and RetriesBurst are of all objects together, for TokenBucket and MaxOf.
+	// RetriesPerSecond and RetriesBurst apply to all objects together, for TokenBucket and MaxOf.
 	RetriesPerSecond, RetriesBurst int
-	// Resync is how often every object runs again although nothing changed.
+	// Resync is how often every object runs again even if nothing changed.
 	Resync time.Duration
 	// Deadline is how long a call may take.
 	Deadline time.Duration
-	// Finalizer gives objects the finalizer windlass.dev/NAME, so that the plugin can clean up before they go.
+	// Finalizer gives objects the finalizer windlass.dev/NAME, so that the plugin can clean up before they are deleted.
 	Finalizer bool
 	// WithoutStatus says that the controller does not write the status of its primaries: the manifest asks for no right to.
 	WithoutStatus bool
@@ -345,7 +349,7 @@ func (options Options) MarshalJSON() ([]byte, error) {
 	return json.Marshal(document)
 }
 
-// Permission is access to resources of the API, as a rule in a Kubernetes Role.
+// Permission is rights to resources of the API, as in a rule of a Kubernetes Role.
 type Permission struct {
 	// APIGroups: the core group is the empty text.
 	APIGroups []string `json:"apiGroups"`
@@ -367,11 +371,11 @@ type Metric struct {
 	// Help says what it counts, in which unit, for people.
 	Help   string   `json:"help"`
 	Labels []string `json:"labels,omitempty"`
-	// Buckets are a histogram's upper bounds, in rising order.
+	// Buckets are a histogram's upper bounds, in ascending order.
 	Buckets []float64 `json:"buckets,omitempty"`
 }
 
-// MetricType says what the values of a metric are.
+// MetricType is the kind of a metric.
 type MetricType string
 
 // The types of metrics.
@@ -402,13 +406,13 @@ type HTTPAccess struct {
 	Methods []string `json:"methods"`
 }
 
-// Scheme is how a host is reached.
+// Scheme is the protocol for a host.
 type Scheme string
 
 // The schemes.
 const (
 	// HTTPS is HTTP over TLS.
 	HTTPS Scheme = "https"
-	// HTTP is HTTP in the clear.
+	// HTTP is unencrypted HTTP.
 	HTTP Scheme = "http"
 )

@@ -1,5 +1,5 @@
 // Package metrics sets the metrics that the manifest declares. A value that does not fit its declaration is counted and
-// dropped; none fails a call.
+// dropped; metrics never make a call fail.
 package metrics
 
 import (
@@ -27,7 +27,7 @@ func Observe(name string, value float64, labels Labels) {
 	guest.Host().MetricObserve(name, value, pairs(labels))
 }
 
-// pairs has an order, so that the same call says the same.
+// pairs are sorted, so that the same call sends the same values.
 func pairs(labels Labels) []host.Pair {
 	all := make([]host.Pair, 0, len(labels))
 	for name, value := range labels {

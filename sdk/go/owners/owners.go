@@ -1,4 +1,4 @@
-// Package owners controls existing objects by their labels.
+// Package owners claims existing objects by their labels.
 package owners
 
 import (
@@ -10,15 +10,15 @@ import (
 
 // Claimed is the result of a claim.
 type Claimed struct {
-	// Adopted are controlled by the primary from now on.
+	// Adopted are the objects that the primary controls from now on.
 	Adopted []windlass.Ref
-	// Released are no longer controlled by it.
+	// Released are the objects that it no longer controls.
 	Released []windlass.Ref
 }
 
 // Claim makes the primary the controller of all matching objects of its namespace that have no controller, and releases
-// objects that it controls and that no longer match. Objects of other controllers are left alone. It attempts all and
-// joins the errors. Afterwards cache.List with Owned finds the objects.
+// objects that it controls and that no longer match. Objects of other controllers are left alone. It attempts all
+// changes and joins the errors. Afterwards cache.List with Owned finds the objects.
 //
 // The selector must not be empty. A declared watch of the kind must have no selectors, because these would hide the
 // objects to release.

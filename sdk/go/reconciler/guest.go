@@ -36,7 +36,7 @@ func init() {
 	}
 }
 
-// exportMapper puts the plugin's mapper in the place of the answer that there is none. A component without one does not hold this.
+// exportMapper replaces the response of a plugin without a mapper. A component without one does not contain this code.
 func exportMapper() {
 	export_windlass_plugin_mapper.Mapper = func(
 		of windlass_plugin_mapper.ChangeBatch,

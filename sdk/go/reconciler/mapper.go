@@ -10,19 +10,19 @@ import (
 	"windlass.dev/sdk/manifest"
 )
 
-// MapFunc says which primaries a change concerns; none is an answer too. The host asks it about the watches that the manifest maps by
-// manifest.ToMapped, each of which needs a name.
+// MapFunc returns the primaries that a change concerns, possibly none. The host calls it for the watches that the
+// manifest maps by manifest.ToMapped, each of which needs a name.
 //
 // It may use the packages log, clock, random and config, and read with package cache. Each change is mapped only once, so map the
 // objects that it reads, too. After an error, which is logged, every primary runs at low priority.
 type MapFunc func(ctx context.Context, change windlass.Change) ([]windlass.Target, error)
 
-// Option is something that a plugin has beside its function.
+// Option adds to a plugin's function.
 type Option func()
 
 var mapper MapFunc
 
-// Mapper is the plugin's own code that maps changes to primaries, for what no mapping of the manifest can say.
+// Mapper adds code that maps changes to primaries, for mappings that the manifest cannot express.
 func Mapper(by MapFunc) Option {
 	return func() {
 		mapper = by
@@ -30,7 +30,7 @@ func Mapper(by MapFunc) Option {
 	}
 }
 
-// mapped asks the plugin's mapper about changes of a watch, one by one: the targets of each, or why there are none.
+// mapped calls the plugin's mapper for changes of a watch, one by one: the targets of each, or its error.
 func mapped(changes []windlass.Change) (targets [][]windlass.Target, failed string) {
 	failures := entry.Run(func(ctx context.Context) error {
 		targets = make([][]windlass.Target, len(changes))
@@ -46,12 +46,12 @@ func mapped(changes []windlass.Change) (targets [][]windlass.Target, failed stri
 	return targets, host.Told(failures)
 }
 
-// unmapped is an error's text: of a call without a mapper, and of a manifest that asks for one.
+// unmapped is the error of a call without a mapper, and of a manifest that needs one.
 func unmapped(watch string) string {
 	return "the manifest maps the watch " + watch + " by `mapper`, and the plugin has none: give reconciler.Register a reconciler.Mapper"
 }
 
-// describe is the manifest of a plugin that has what the manifest says.
+// describe returns the manifest, after checking that the plugin has what the manifest needs.
 func describe() string {
 	needed()
 	if watch := entry.MappedBy(&plugin, manifest.ToMapped()); watch != nil && mapper == nil {

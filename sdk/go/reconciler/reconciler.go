@@ -1,4 +1,5 @@
-// Package reconciler makes a plugin of a function that brings the world to the state that an object asks for.
+// Package reconciler turns a function into a plugin. The function brings the cluster to the state that an object
+// specifies.
 package reconciler
 
 import (
@@ -10,9 +11,10 @@ import (
 	"windlass.dev/sdk/manifest"
 )
 
-// Func reconciles one object. Of an error the host is told each part (errors.Join), and how to retry by its class: a
-// windlass.APIError as it came, windlass.Terminal never, windlass.RetryAfter not before its time, anything else after a backoff. A
-// panic is such an error, with its stack in the log. The context ends with the call, and so must all goroutines.
+// Func reconciles one object. The host gets each part of an error (errors.Join), and retries it by its class: a
+// windlass.APIError by its reason, windlass.Terminal never, windlass.RetryAfter not before its time, any other after a
+// backoff. A panic counts as such an error, with its stack in the log. The context ends with the call, and so must all
+// goroutines.
 type Func func(ctx context.Context, request windlass.Request) (windlass.Outcome, error)
 
 var (
@@ -20,7 +22,7 @@ var (
 	reconcile Func
 )
 
-// Register says what the plugin is. Called once, from an init function: when a plugin's main would run, the host has no use for it.
+// Register defines the plugin. Call it once, from an init function, because the host does not run main.
 func Register(of manifest.Manifest, by Func, options ...Option) {
 	if reconcile != nil {
 		panic("reconciler.Register is called twice: a plugin has one function, and tells its controllers apart by Request.Controller")
@@ -31,14 +33,14 @@ func Register(of manifest.Manifest, by Func, options ...Option) {
 	}
 }
 
-// needed ends a call of a plugin that is none yet.
+// needed panics if no plugin was registered.
 func needed() {
 	if reconcile == nil {
 		panic("nothing is registered: call reconciler.Register from an init function")
 	}
 }
 
-// run makes one call of the plugin's function.
+// run runs one call of the plugin's function.
 func run(request windlass.Request) (outcome windlass.Outcome, failures []host.Failure) {
 	needed()
 	failures = entry.Run(func(ctx context.Context) (err error) {

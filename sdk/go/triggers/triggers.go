@@ -1,9 +1,9 @@
-// Package triggers says why a call is made now, for a line of the log and for people:
+// Package triggers reports why the host makes this call now, for the log and for people:
 //
 //	slog.Info("reconciling", "because", triggers.List())
 //
-// A key is queued once, however much happens. So this is not all that has happened, and what a plugin does must not depend
-// on it. Only a reconciler has it.
+// A key is queued only once, however much happens. So the list may be incomplete, and a plugin's actions must not
+// depend on it. It exists only for reconcilers.
 package triggers
 
 import (
@@ -11,9 +11,9 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// Trigger is one thing that has queued the key.
+// Trigger is one event that has queued the key.
 type Trigger = host.Trigger
 
-// List returns what has queued the key since the call before, the oldest first, and at most eight. In a unit test that is
-// what windlasstest.Host.Triggers holds.
+// List returns the events that have queued the key since its previous call, oldest first, and at most eight. In a unit
+// test it returns windlasstest.Host.Triggers.
 func List() []Trigger { return guest.Host().Triggers() }

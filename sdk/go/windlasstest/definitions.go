@@ -20,10 +20,10 @@ type definitions map[windlass.Kind]windlass.Object
 //	…
 //	host.Define(crd)
 //
-// From now on objects of these kinds get their defaults, and a write of one that does not fit is windlass.Invalid, with the
-// paths in its message. A field that the kind does not have does not fit, as for an API server with strict field validation; a
-// write with writes.Warn or writes.Ignore keeps it. Not checked are pattern, format, allOf and its like, list types, and rules
-// in CEL. Define panics if there is no definition in it.
+// From now on objects of these kinds get their defaults, and a write of an invalid object fails as windlass.Invalid,
+// with the paths in its message. An unknown field is invalid, as for an API server with strict field validation; a
+// write with writes.Warn or writes.Ignore keeps it. It does not check pattern, format, allOf and similar keywords, list
+// types, and rules in CEL. Define panics if the text has no definition.
 func (host *Host) Define(yaml string) {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
@@ -45,7 +45,7 @@ func (host *Host) Define(yaml string) {
 	}
 }
 
-// child is a field that is an object; empty: it is not there.
+// child is a field that is an object; empty if it is missing.
 func child(of any, name string) windlass.Object {
 	object, _ := of.(windlass.Object)
 	field, _ := object[name].(windlass.Object)
@@ -57,7 +57,8 @@ func (definitions definitions) schema(object windlass.Object) windlass.Object {
 	return definitions[windlass.Kind{APIVersion: ref.APIVersion, Kind: ref.Kind}]
 }
 
-// misfits is what is wrong with an object, as an API server judges it. Of a write to its status only that is judged.
+// misfits returns the errors of an object, as an API server reports them. For a write to the status, only the errors of
+// the status.
 func (definitions definitions) misfits(object windlass.Object, subresource string, refusesUnknown bool) []string {
 	judge := judge{refusesUnknown: refusesUnknown}
 	if schema := definitions.schema(object); schema != nil {
@@ -69,7 +70,7 @@ func (definitions definitions) misfits(object windlass.Object, subresource strin
 	return judge.found
 }
 
-// fill puts defaults where there is nothing. A null where none may be is nothing.
+// fill fills in defaults. A null in a field that is not nullable counts as absent.
 func fill(schema windlass.Object, value any) {
 	switch value := value.(type) {
 	case windlass.Object:
@@ -97,7 +98,7 @@ func fill(schema windlass.Object, value any) {
 	}
 }
 
-// judge collects what is wrong with an object.
+// judge collects the errors of an object.
 type judge struct {
 	refusesUnknown bool
 	found          []string
@@ -175,7 +176,7 @@ func (judge *judge) number(schema windlass.Object, number float64, path string) 
 	}
 }
 
-// size judges the bounds whose keywords end so: minLength and maxLength.
+// size checks the limits whose keywords end so: minLength and maxLength.
 func (judge *judge) size(schema windlass.Object, keyword string, size int, path string) {
 	least, hasLeast := float(schema["min"+keyword])
 	most, hasMost := float(schema["max"+keyword])
@@ -204,7 +205,7 @@ var typeNames = map[string]string{
 	"boolean": "a boolean", "integer": "a whole number", "number": "a number", "string": "text", "array": "a list", "object": "an object",
 }
 
-// wantedTypes are the types that a schema admits; none: any.
+// wantedTypes are the types that a schema allows; empty: any.
 func wantedTypes(schema windlass.Object) []string {
 	if schema["x-kubernetes-int-or-string"] == true {
 		return []string{"a whole number", "text"}
@@ -228,7 +229,7 @@ func typeOf(value any) string {
 	case windlass.Object:
 		return "an object"
 	default:
-		// JSON does not tell 1.0 from 1.
+		// JSON does not distinguish 1.0 from 1.
 		if number, _ := float(value); number == float64(int64(number)) {
 			return "a whole number"
 		}

@@ -32,7 +32,7 @@ func parsed(document string) any {
 // plain is a copy of a value as maps and lists.
 func plain(value any) any { return parsed(text(value)) }
 
-// metadata of an object, which has it from now on.
+// metadata returns an object's metadata, and adds it if it is missing.
 func metadata(object windlass.Object) windlass.Object {
 	meta, is := object["metadata"].(windlass.Object)
 	if !is {
@@ -42,7 +42,7 @@ func metadata(object windlass.Object) windlass.Object {
 	return meta
 }
 
-// controller is the owner that controls an object; nil: none does.
+// controller is the owner that controls an object, or nil.
 func controller(object windlass.Object) windlass.Object {
 	owners, _ := metadata(object)["ownerReferences"].([]any)
 	for _, owner := range owners {
@@ -61,14 +61,14 @@ func refOf(object windlass.Object) windlass.Ref {
 	}
 }
 
-// key is where an object is kept.
+// key is the key of a stored object.
 func key(ref windlass.Ref) windlass.Ref {
 	ref.UID = ""
 	return ref
 }
 
-// merged is what is there with fields put over it: of objects field by field, all else whole. As a merge patch has it, null takes
-// a field away.
+// merged is a value with fields merged over it: objects field by field, other values as a whole. As in a merge patch,
+// null removes a field.
 func merged(value, over any, nullRemoves bool) any {
 	fields, is := over.(windlass.Object)
 	if !is {
@@ -88,7 +88,7 @@ func merged(value, over any, nullRemoves bool) any {
 	return all
 }
 
-// patched carries the steps of a JSON patch out.
+// patched applies the steps of a JSON patch.
 func patched(object windlass.Object, steps []any) (windlass.Object, error) {
 	var root any = object
 	for _, step := range steps {
@@ -162,7 +162,7 @@ func at(value any, path string) (any, error) {
 	return value, nil
 }
 
-// edit puts a value at a path, inserted into a list if it is added, or takes what is there away, if the value is nil.
+// edit sets the value at a path (inserts into a list for "add"), or removes it if the value is nil.
 func edit(root *any, path string, value *any, adds bool) error {
 	if path == "" {
 		*root = *value
@@ -208,7 +208,7 @@ func edit(root *any, path string, value *any, adds bool) error {
 	return fmt.Errorf("%w %s", errNotThere, path)
 }
 
-// projected is an object with what identifies it and the values at some pointers; whole if none is named.
+// projected is an object with its identity and the values at some pointers; the whole object if there are none.
 func projected(object windlass.Object, fields []string) windlass.Object {
 	if fields == nil {
 		return object

@@ -8,22 +8,22 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// SetLog sets the log of a Pod, whatever its container. Without one it is not found.
+// SetLog sets the log of a Pod, for all its containers. Without it, the log is not found.
 func (host *Host) SetLog(pod windlass.Ref, log string) {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
 	host.logs[key(pod)] = log
 }
 
-// Unserve says that the API server does not have a kind. All others it has, as far as live.Served tells.
+// Unserve removes a kind from the API server. According to live.Served, it serves all other kinds.
 func (host *Host) Unserve(kind windlass.Kind) {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
 	host.unserved[kind] = true
 }
 
-// Answer answers each create of an object of this kind that has no name, such as a SubjectAccessReview, of which nothing is
-// stored. Without an answer it is what was sent.
+// Answer sets the response to each create of an object of this kind without a name, such as a SubjectAccessReview,
+// which is not stored. Without it, the response is the object that was sent.
 func (host *Host) Answer(kind string, answer any) {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
@@ -52,7 +52,7 @@ func (memory *memory) LiveGet(target host.Ref, subresource string, view host.Vie
 	case "scale":
 		object = scale(object)
 	default:
-		// As the host does: it is no object that does not exist.
+		// Like the host: this is different from an object that does not exist.
 		failed := memory.notFound("get", target)
 		failed.Object = nil
 		return host.Read{Err: failed}
@@ -110,7 +110,7 @@ func (memory *memory) LiveServed(kind host.Kind) (*host.Served, *host.APIError) 
 	}, nil
 }
 
-// DeleteCollection deletes what the selector finds. A field selector is more than this host knows.
+// DeleteCollection deletes the objects that the selector matches. This host does not support field selectors.
 func (memory *memory) DeleteCollection(collection host.Collection, options host.DeleteOptions) ([]host.Ref, *host.APIError) {
 	if collection.FieldSelector != "" {
 		panic("windlasstest: collections by a field selector are not there: test what is made of the objects by itself")
@@ -146,7 +146,7 @@ func (memory *memory) DeleteCollection(collection host.Collection, options host.
 	return deleted, nil
 }
 
-// asError is nil for no failure, which a nil pointer in an error is not.
+// asError turns a nil pointer into a nil error.
 func asError(failed *windlass.APIError) error {
 	if failed == nil {
 		return nil
@@ -154,7 +154,7 @@ func asError(failed *windlass.APIError) error {
 	return failed
 }
 
-// viewed is what a live read returns of an object.
+// viewed is the part of an object that a live read returns.
 func viewed(object windlass.Object, view host.View) windlass.Object {
 	if view.Metadata {
 		return windlass.Object{"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": object["metadata"]}

@@ -12,10 +12,10 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// memory is a Host as the SDK asks it.
+// memory is a Host in the form that the SDK calls.
 type memory struct{ *Host }
 
-// refused is the failure that the test wants for a request; nil: none.
+// refused is the failure that the test has set for a request, or nil.
 func (memory *memory) refused(verb string, target windlass.Ref) *windlass.APIError {
 	for place := range memory.failures {
 		failure := &memory.failures[place]
@@ -87,7 +87,7 @@ func (memory *memory) list(
 	return page, nil
 }
 
-// controls says whether the primary controls an object.
+// controls reports whether the primary controls an object.
 func (memory *memory) controls(object windlass.Object) bool {
 	controller := controller(object)
 	return controller != nil && controller["uid"] == memory.owner()["uid"]

@@ -8,10 +8,10 @@
 //		if writes := host.Writes(); len(writes) != 1 || writes[0].Verb != "apply" { … }
 //	}
 //
-// It keeps objects in a map and carries writes out in a simple way: there is no admission, and an apply knows no field
-// managers. Objects are validated and defaulted if the test defines their kind (see [Host.Define]). With an object goes
-// what it controls. The host records the calls of the SDK's packages. These use it until the test ends, so tests that use
-// it cannot be parallel.
+// It keeps objects in a map and carries out writes in a simple way: there is no admission, and an apply ignores field
+// managers. Objects are validated and defaulted if the test defines their kind (see [Host.Define]). Deleting an object
+// also deletes the objects that it controls. The host records the calls of the SDK's packages. These use it until the
+// test ends, so tests that use it cannot be parallel.
 package windlasstest
 
 import (
@@ -34,13 +34,13 @@ import (
 
 // Host is a host in memory.
 type Host struct {
-	// Time is the clock's time, which stands still.
+	// Time is the clock's time, which does not advance.
 	Time time.Time
 	// Seed is the seed of random numbers, which are the same in each test.
 	Seed uint64
 	// Primary is the owner of objects that are written with writes.Owned. Reconcile sets it.
 	Primary windlass.Ref
-	// HTTP answers requests; nil: each is refused as not granted.
+	// HTTP responds to requests; if nil, each request is refused as not granted.
 	HTTP func(http.Request) (http.Response, error)
 	// Triggers are what triggers.List returns.
 	Triggers []triggers.Trigger
@@ -60,13 +60,13 @@ type Host struct {
 	metrics     []Metric
 }
 
-// Write is a write that was asked for, carried out or not.
+// Write is a write that the plugin requested, successful or not.
 type Write struct {
 	// Verb is "create", "update", "apply", "patch", "delete" or "deletecollection".
 	Verb string
-	// Target is the object that was named, by the body where that names it. A collection has no name.
+	// Target is the object, which the body names if it has a body. A collection has no name.
 	Target windlass.Ref
-	// Body is the object, the fields or the patch; nil for a deletion; of a collection its labelSelector and all.
+	// Body is the object, the fields or the patch; nil for a deletion; for a collection its labelSelector and all.
 	Body any
 	// Options are those of a write, Deletion those of a deletion.
 	Options  host.WriteOptions
@@ -110,7 +110,7 @@ func New(t testing.TB) *Host {
 		objects: map[windlass.Ref]windlass.Object{}, logs: map[windlass.Ref]string{}, unserved: map[windlass.Kind]bool{},
 		answers: map[string]windlass.Object{},
 	}
-	// It refuses parallel tests.
+	// Setenv fails in parallel tests.
 	t.Setenv("WINDLASSTEST", "1")
 	before := guest.Current
 	guest.Current = &memory{double}
@@ -122,8 +122,8 @@ func New(t testing.TB) *Host {
 	return double
 }
 
-// Put keeps objects, structs or maps, as they are: each with apiVersion, kind and metadata.name. Put adds what a server
-// would add (uid, resourceVersion, generation) where it is missing.
+// Put stores objects, structs or maps, unchanged: each with apiVersion, kind and metadata.name. Put adds the fields
+// that a server would add (uid, resourceVersion, generation) if they are missing.
 func (host *Host) Put(objects ...any) {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
@@ -139,25 +139,26 @@ func (host *Host) Put(objects ...any) {
 	}
 }
 
-// Remove removes an object, and with it what it controls.
+// Remove removes an object, and the objects that it controls.
 func (host *Host) Remove(target windlass.Ref) {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
 	host.drop(target, false)
 }
 
-// Configure gives the plugin a configuration.
+// Configure sets the plugin's configuration.
 func (host *Host) Configure(config any) { host.config = text(config) }
 
-// Fail makes the next request of a verb about a kind fail: "get", "list", "create", "update", "apply", "patch",
-// "delete", "deletecollection", "claim" or "served". An empty verb or kind is any. It may be called again, for further requests.
+// Fail makes the next request with a verb for a kind fail: "get", "list", "create", "update", "apply", "patch",
+// "delete", "deletecollection", "claim" or "served". An empty verb or kind matches any. It may be called again, for
+// further requests.
 func (host *Host) Fail(verb, kind string, reason windlass.Reason) {
 	host.FailWith(verb, kind, 1, &windlass.APIError{
 		Code: codes[reason], Reason: reason, StatusReason: reason.String(), Message: "the test wants it so",
 	})
 }
 
-// FailWith makes the next requests of a verb about a kind fail with an error, this many times.
+// FailWith makes the next requests with a verb for a kind fail with an error, this many times.
 func (host *Host) FailWith(verb, kind string, times int, err *windlass.APIError) {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
@@ -172,7 +173,7 @@ var codes = map[windlass.Reason]int{
 	windlass.ServerError: 500, windlass.TooLarge: 413, windlass.Other: 400,
 }
 
-// Writes are the writes that the plugin asked for, in order.
+// Writes are the writes that the plugin requested, in order.
 func (host *Host) Writes() []Write {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
@@ -207,7 +208,7 @@ func (host *Host) Forget() {
 	host.writes, host.events, host.lines, host.metrics = nil, nil, nil, nil
 }
 
-// Object returns an object as it is now; nil: it is not there.
+// Object returns the current state of an object, or nil.
 func (host *Host) Object(target windlass.Ref) windlass.Object {
 	host.mutex.Lock()
 	defer host.mutex.Unlock()
@@ -217,7 +218,7 @@ func (host *Host) Object(target windlass.Ref) windlass.Object {
 	return nil
 }
 
-// Read decodes an object as it is now into a new T; nil: it is not there.
+// Read decodes the current state of an object into a new T, or returns nil.
 func Read[T any](host *Host, target windlass.Ref) *T {
 	object := host.Object(target)
 	if object == nil {
@@ -230,7 +231,7 @@ func Read[T any](host *Host, target windlass.Ref) *T {
 	return value
 }
 
-// Reconcile calls a plugin's function about an object, as the host would: with the object as it is, if it exists.
+// Reconcile calls a plugin's function for an object, as the host would: with the object's current state, if it exists.
 func (host *Host) Reconcile(
 	function func(context.Context, windlass.Request) (windlass.Outcome, error), primary windlass.Ref,
 ) (windlass.Outcome, error) {
@@ -253,7 +254,8 @@ func (host *Host) Request(primary windlass.Ref) windlass.Request {
 	return request
 }
 
-// Change is a change of an object, a struct or a map, as a mapper gets it. Nil for before: the object is new; nil for now: it has gone.
+// Change is a change of an object, a struct or a map, as a mapper gets it. The object is new if before is nil, and
+// deleted if now is nil.
 func Change(watch string, before, now any) windlass.Change {
 	return windlass.Change{Watch: watch, RawOld: state(before), RawNew: state(now)}
 }
@@ -265,7 +267,7 @@ func state(object any) json.RawMessage {
 	return json.RawMessage(text(object))
 }
 
-// sorted are the references of a kind's objects, in the order in which a list has them.
+// sorted are the references of a kind's objects, in the order of a list.
 func (host *Host) sorted(kind windlass.Kind, namespace string) []windlass.Ref {
 	var refs []windlass.Ref
 	for ref := range host.objects {

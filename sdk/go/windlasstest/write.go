@@ -54,7 +54,7 @@ func (memory *memory) write(operation host.Operation) host.Read {
 	return read
 }
 
-// carryOut changes what is kept and returns the object as it is then.
+// carryOut carries out a write and returns the resulting object.
 func (memory *memory) carryOut(write Write, operation host.Operation) (windlass.Object, *windlass.APIError) {
 	target := write.Target
 	if failed := memory.refused(write.Verb, target); failed != nil {
@@ -73,7 +73,7 @@ func (memory *memory) carryOut(write Write, operation host.Operation) (windlass.
 	}
 	creates := operation.Verb == host.Create && subresource == ""
 	if body, is := write.Body.(windlass.Object); is && creates && target.Name == "" && metadata(body)["generateName"] == nil {
-		// Nothing is stored of a kind that needs no name.
+		// Kinds that need no name are not stored.
 		if answer, has := memory.answers[target.Kind]; has {
 			return answer, nil
 		}
@@ -108,7 +108,7 @@ func (memory *memory) carryOut(write Write, operation host.Operation) (windlass.
 	return memory.keep(target, kept, object, write.Options), nil
 }
 
-// remove returns what is left of a deleted object: as it is, if finalizers hold it.
+// remove returns the deleted object if finalizers still hold it.
 func (memory *memory) remove(target windlass.Ref, kept windlass.Object, orphans, dryRun bool) windlass.Object {
 	finalizers, _ := metadata(kept)["finalizers"].([]any)
 	if len(finalizers) == 0 {
@@ -125,7 +125,7 @@ func (memory *memory) remove(target windlass.Ref, kept windlass.Object, orphans,
 	return left
 }
 
-// drop takes an object away, and with it what it controls, as the garbage collector does.
+// drop removes an object, and the objects that it controls, as the garbage collector does.
 func (host *Host) drop(target windlass.Ref, orphans bool) {
 	gone, has := host.objects[key(target)]
 	if !has {
@@ -153,7 +153,7 @@ func (host *Host) drop(target windlass.Ref, orphans bool) {
 	}
 }
 
-// changed is what a write makes of an object.
+// changed is the result of a write on an object.
 func changed(kept windlass.Object, write Write, operation host.Operation) (windlass.Object, error) {
 	body := plain(write.Body)
 	if subresource := write.Options.Subresource; subresource != "" {
@@ -197,7 +197,7 @@ func subresourced(kept windlass.Object, body any, subresource string, operation 
 	return object, nil
 }
 
-// keep puts an object in its place and returns it.
+// keep stores an object and returns it.
 func (memory *memory) keep(target windlass.Ref, before, object windlass.Object, options host.WriteOptions) windlass.Object {
 	meta := metadata(object)
 	if meta["namespace"] == nil && target.Namespace != "" {
@@ -229,7 +229,7 @@ func (memory *memory) keep(target windlass.Ref, before, object windlass.Object, 
 	return object
 }
 
-// stamp adds what a server would add.
+// stamp adds the fields that a server would add.
 func (host *Host) stamp(object windlass.Object) {
 	host.version++
 	meta := metadata(object)
@@ -243,7 +243,7 @@ func (host *Host) stamp(object windlass.Object) {
 	}
 }
 
-// selects says whether a label selector finds an object. Of Kubernetes' syntax it knows `a=b`, `a==b`, `a!=b`, `a` and `!a`.
+// selects reports whether a label selector matches an object. It supports `a=b`, `a==b`, `a!=b`, `a` and `!a`.
 func selects(selector string, object windlass.Object) bool {
 	labels, _ := metadata(object)["labels"].(windlass.Object)
 	for _, part := range strings.Split(selector, ",") {

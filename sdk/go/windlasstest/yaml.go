@@ -11,9 +11,9 @@ import (
 	"windlass.dev/sdk"
 )
 
-// yaml reads YAML as definitions of kinds are written, so that a plugin's tests need no module for it: blocks and flows,
-// quoted, plain and folded texts, comments, several documents. It refuses what it does not know, such as anchors and tags.
-// What spans lines is joined by spaces, which matters to no definition.
+// yaml reads YAML as definitions of kinds use it, so that a plugin's tests need no module for it: blocks and flows,
+// quoted, plain and folded texts, comments, several documents. It refuses other features, such as anchors and tags. It
+// joins the lines of a text by spaces, which makes no difference to a definition.
 type yaml struct {
 	lines []string
 	at    int
@@ -61,12 +61,12 @@ func (yaml *yaml) document() any {
 	return value
 }
 
-// wrong is an error in the line that was read last.
+// wrong is an error at the line read last.
 func (yaml *yaml) wrong(what string) string {
 	return fmt.Sprintf("windlasstest: the definitions are no YAML that this host knows: line %d: %s", yaml.at, what)
 }
 
-// peek returns the indentation and the text of the next line that has any.
+// peek returns the indentation and the text of the next line that is not empty.
 func (yaml *yaml) peek() (indent int, text string, is bool) {
 	for ; yaml.at < len(yaml.lines); yaml.at++ {
 		line := yaml.lines[yaml.at]
@@ -78,7 +78,7 @@ func (yaml *yaml) peek() (indent int, text string, is bool) {
 	return 0, "", false
 }
 
-// node is the value that begins at the next line, if that is indented so far at least.
+// node is the value that starts at the next line, if that is indented at least this far.
 func (yaml *yaml) node(least int) any {
 	indent, text, is := yaml.peek()
 	switch {
@@ -102,7 +102,7 @@ func (yaml *yaml) list(indent int) []any {
 		if !is || at != indent || !isItem(text) {
 			return items
 		}
-		// What follows the dash is a line of its own, indented as it stands.
+		// The text after the dash counts as a line of its own, with its indentation.
 		yaml.lines[yaml.at] = strings.Repeat(" ", indent+1) + text[1:]
 		items = append(items, yaml.node(indent+1))
 	}
@@ -131,7 +131,7 @@ func (yaml *yaml) field(text string, indent int) any {
 	return yaml.node(indent + 1)
 }
 
-// value is what begins with a text and goes on in the lines that are indented further than its parent.
+// value is a value that starts with a text and continues in the lines that are indented further than its parent.
 func (yaml *yaml) value(text string, parent int) any {
 	switch text[0] {
 	case '|', '>':
@@ -152,7 +152,7 @@ func (yaml *yaml) value(text string, parent int) any {
 	}
 }
 
-// block is a text of lines.
+// block is a text of several lines.
 func (yaml *yaml) block(header string, parent int) string {
 	var lines []string
 	depth := -1
@@ -199,7 +199,7 @@ func (yaml *yaml) flow(text string) any {
 	}
 }
 
-// flow reads the value that a text begins with, and returns what is behind it.
+// flow reads the value at the start of a text, and returns the rest.
 func flow(text string) (value any, rest string, err error) {
 	text = strings.TrimLeft(text, " ")
 	if text == "" {
@@ -280,7 +280,7 @@ func unquoted(text string) string {
 	return text
 }
 
-// scalar is a plain text, or what it stands for.
+// scalar is the value of a plain text.
 func scalar(text string) any {
 	switch text {
 	case "", "~", "null", "Null", "NULL":

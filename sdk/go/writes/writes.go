@@ -1,4 +1,5 @@
-// Package writes changes the API. The host settles each write, and holds the key until its caches show it.
+// Package writes changes the API. The host resolves the outcome of each write, and holds the key until its caches show
+// it.
 package writes
 
 import (
@@ -11,13 +12,13 @@ import (
 	"windlass.dev/sdk/internal/host"
 )
 
-// Operation is one write, for Batch. The functions that make one take the options of the write.
+// Operation is one write, for Batch. The functions that create one take the options of the write.
 type Operation struct {
 	host.Operation
 	err error
 }
 
-// Option says how to write.
+// Option sets an option of a write.
 type Option func(*host.Operation)
 
 // Owned makes the primary the controller of the object. It is not for subresources.
@@ -26,7 +27,7 @@ func Owned() Option { return func(it *host.Operation) { it.Options.Owned = true 
 // Force takes over fields that other managers own. Apply only.
 func Force() Option { return func(it *host.Operation) { it.Options.Force = true } }
 
-// DryRun has the server check the change and answer as if it were made.
+// DryRun makes the server check the change and respond as if it was made, without making it.
 func DryRun() Option {
 	return func(it *host.Operation) { it.Options.DryRun, it.Delete.DryRun = true, true }
 }
@@ -36,7 +37,7 @@ func IfVersion(version string) Option {
 	return func(it *host.Operation) { it.Options.ResourceVersion, it.Delete.ResourceVersion = version, version }
 }
 
-// Subresource writes to a part with a path of its own, such as "status", "scale" or "eviction".
+// Subresource writes to a subresource, such as "status", "scale" or "eviction".
 func Subresource(name string) Option {
 	return func(it *host.Operation) { it.Options.Subresource = name }
 }
@@ -46,13 +47,14 @@ func Of(parent windlass.Ref) Option {
 	return func(it *host.Operation) { it.Options.Parent = &parent }
 }
 
-// ManagerSuffix writes as a field manager of its own, the plugin's with "/" and this behind it: at most 32 lower-case letters,
-// digits and dashes. So two controllers can apply two parts of one object, and neither drops what the other has applied.
+// ManagerSuffix uses another field manager: the plugin's, followed by "/" and this suffix of at most 32 lower-case
+// letters, digits and dashes. This way two controllers can apply two parts of one object, and neither drops what the
+// other has applied.
 func ManagerSuffix(suffix string) Option {
 	return func(it *host.Operation) { it.Options.ManagerSuffix = suffix }
 }
 
-// How the server treats fields that the kind does not have. By default it refuses the object.
+// These options set how the server treats unknown fields. By default it refuses the object.
 var (
 	// Warn makes the server drop them, and the host log its warning.
 	Warn Option = func(it *host.Operation) { it.Options.FieldValidation = host.Warn }
@@ -60,21 +62,21 @@ var (
 	Ignore Option = func(it *host.Operation) { it.Options.FieldValidation = host.Ignore }
 )
 
-// How the objects that a deleted one owns are treated. By default they are deleted after it.
+// These options set how the dependents of a deleted object are treated. By default they are deleted after it.
 var (
 	// Foreground deletes them before it.
 	Foreground Option = func(it *host.Operation) { it.Delete.Propagation = host.Foreground }
-	// Orphan leaves them, without this owner.
+	// Orphan keeps them, without this owner.
 	Orphan Option = func(it *host.Operation) { it.Delete.Propagation = host.Orphan }
 )
 
-// GracePeriod is the time that a deleted object has to end, rounded up to whole seconds. By default it is its kind's.
+// GracePeriod is the grace period of a deleted object, rounded up to whole seconds. By default it is the kind's.
 func GracePeriod(period time.Duration) Option {
 	return func(it *host.Operation) { it.Delete.GracePeriod = period }
 }
 
-// Create creates an object, a struct or a map, and returns its new state. generateName is allowed. Where nothing is stored, as
-// of a SubjectAccessReview, it needs no name, and what is returned is the answer.
+// Create creates an object, a struct or a map, and returns its new state. generateName is allowed. A kind that is not
+// stored, such as a SubjectAccessReview, needs no name, and the server's response is returned.
 func Create[T any](object T, options ...Option) (T, error) {
 	return returned[T](operation(host.Create, object, options), guest.Imports.Create)
 }
@@ -90,7 +92,7 @@ func Apply[T any](fields T, options ...Option) (T, error) {
 	return returned[T](operation(host.Apply, fields, options), guest.Imports.Apply)
 }
 
-// ApplyStatus applies the status of an object, by force: it has no other writer.
+// ApplyStatus applies the status of an object, forced: no other client writes it.
 func ApplyStatus(target windlass.Ref, status any, options ...Option) error {
 	return send(Status(target, status, options...), guest.Imports.Apply).Err
 }
@@ -101,8 +103,8 @@ func Scale(target windlass.Ref, replicas int32, options ...Option) error {
 	return send(patched(target, host.Merge, patch, append([]Option{Subresource("scale")}, options...)), guest.Imports.Patch).Err
 }
 
-// Evict deletes a Pod unless a disruption budget forbids it now, which is an error of the class windlass.TooManyRequests. A Pod
-// that has gone is evicted.
+// Evict deletes a Pod unless a disruption budget forbids it now, which is an error of the class
+// windlass.TooManyRequests. Evicting a deleted Pod succeeds.
 func Evict(pod windlass.Ref, options ...Option) error {
 	eviction := map[string]any{
 		"apiVersion": "policy/v1", "kind": "Eviction", "metadata": named(pod),
@@ -113,14 +115,14 @@ func Evict(pod windlass.Ref, options ...Option) error {
 	pod.UID = ""
 	options = append([]Option{Subresource("eviction"), Of(pod)}, options...)
 	err := send(operation(host.Create, eviction, options), guest.Imports.Create).Err
-	// It names the Pod: where evictions are not served, it names nothing.
+	// The error names the Pod; if the server does not serve evictions, the error names no object.
 	if failed, is := err.(*windlass.APIError); is && failed.Reason == windlass.NotFound && failed.Object != nil {
 		return nil
 	}
 	return err
 }
 
-// named is the metadata of an object of which only the name is said.
+// named is the metadata of an object with only a name.
 func named(object windlass.Ref) windlass.Object {
 	metadata := windlass.Object{"name": object.Name}
 	if object.Namespace != "" {
@@ -155,28 +157,29 @@ func StrategicPatch[T any](target windlass.Ref, patch any, options ...Option) (T
 }
 
 // Delete deletes an object. It returns the object if it still exists because it waits for finalizers or its grace
-// period; empty: it is gone.
+// period, and an empty one if it is deleted.
 func Delete(target windlass.Ref, options ...Option) (json.RawMessage, error) {
 	result := send(Deletion(target, options...), guest.Imports.Delete)
 	return result.Object, result.Err
 }
 
-// Collection says which objects DeleteCollection deletes. All conditions must hold; an empty field is no condition.
+// Collection selects the objects that DeleteCollection deletes. All conditions must hold; an empty field is no
+// condition.
 type Collection struct {
 	Kind windlass.Kind
-	// Namespace is empty for the primary's, if the kind has namespaces.
+	// Namespace is empty for the primary's namespace, if the kind has namespaces.
 	Namespace string
 	// LabelSelector is in Kubernetes' syntax, such as "app=web,tier in (front,back)".
 	LabelSelector string
 	// FieldSelector is in Kubernetes' syntax, as far as the API supports it for the kind.
 	FieldSelector string
-	// All says that all objects of the kind and namespace are meant. Without it, one of the selectors must select.
+	// All selects all objects of the kind and namespace. Without it, a selector is required.
 	All bool
 }
 
-// DeleteCollection deletes the objects of a collection with one request, with the options of a deletion. It returns them: each
-// is gone, or waits for finalizers or its grace period. Nil: the server does not say which. After an error, some may be
-// deleted.
+// DeleteCollection deletes the objects of a collection with one request, with the options of a deletion. It returns
+// them: each is deleted, or waits for finalizers or its grace period. It returns nil if the server does not report
+// them. After an error, some may be deleted.
 func DeleteCollection(collection Collection, options ...Option) ([]windlass.Ref, error) {
 	how := Deletion(windlass.Ref{}, options...).Delete
 	deleted, failed := guest.Host().DeleteCollection(host.Collection(collection), how)
@@ -280,7 +283,7 @@ func with(it host.Operation, options []Option) Operation {
 	return Operation{Operation: it}
 }
 
-// send carries an operation out by the host's function for it.
+// send sends an operation by the host function of its verb.
 func send(operation Operation, by func(guest.Imports, host.Operation) host.Read) Result {
 	if operation.err != nil {
 		return Result{Err: operation.err}

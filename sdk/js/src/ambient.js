@@ -1,16 +1,16 @@
-// What the language itself knows of the world (time, randomness, the console), answered by the host, so that a call can be
-// replayed. In a component it is so always, in a test while a plugin is called.
+// The language's own clock, randomness and console, answered by the host, so that a call can be replayed. In a component this is always so,
+// in a test while a plugin is called.
 
 import * as clock from '#host/clock';
 import * as random from '#host/random';
 import { console } from './console.js';
 
-// While the modules load, to be stored in the component, there is no host to ask. Time stands at 1970 then, and
-// randomness is a fixed sequence: what is made of it is the same in every build.
+// There is no host while the modules load, to be stored in the component. The clock then stands at 1970, and randomness is a fixed
+// sequence: the results are the same in every build.
 let hasHost = false;
 let step = 0;
 
-/** Says that a call has begun. */
+/** Starts a call. */
 export function begin() {
   hasHost = true;
 }
@@ -79,7 +79,7 @@ const replacements = {
   fetch: missing('fetch', 'use http.fetch of "windlass", which answers at once'),
 };
 
-/** Puts all in place, and returns the function that puts back what was there before. */
+/** Replaces the globals, and returns a function that restores them. */
 export function install() {
   const names = Object.keys(replacements);
   const before = names.map((name) => Object.getOwnPropertyDescriptor(globalThis, name));

@@ -1,13 +1,13 @@
 import type { ApiError } from './errors.js';
 import type { KubernetesObject, ObjectKind, ObjectRef, Page, Settled } from './types.js';
 
-/** How to read. */
+/** Options of a read. */
 export interface ReadOptions {
   /** Read only the values at these JSON pointers (RFC 6901), in their places, beside what identifies the object. */
   fields?: string[];
 }
 
-/** What to list. All conditions must hold. */
+/** Selects the objects to list. All conditions must hold. */
 export interface Query extends ObjectKind, ReadOptions {
   /** Left out: all namespaces of the watch. */
   namespace?: string | undefined;
@@ -19,15 +19,15 @@ export interface Query extends ObjectKind, ReadOptions {
   owned?: boolean;
   /** How many objects a page may hold. Default: 500. */
   limit?: number;
-  /** Where to begin: the `nextToken` of a page that was read before with the same conditions. */
+  /** Where to start: the `nextToken` of an earlier page for the same conditions. */
   pageToken?: string | undefined;
   /** How many bytes a page may hold. */
   maxBytes?: number | undefined;
 }
 
 /**
- * Reads one object from the caches of the declared watches, which costs no request and shows what this call has already
- * written. Undefined: it is not there.
+ * Reads one object from the caches of the declared watches. This sends no request, and includes the writes of this call. Undefined: the
+ * object is not in the cache.
  *
  * @throws {ApiError} `not-watched` if no declared watch covers it.
  */
@@ -39,11 +39,11 @@ export function getMany<T = KubernetesObject>(
   options?: ReadOptions,
 ): Array<Settled<T | undefined, ApiError>>;
 
-/** Lists objects: those of all pages. */
+/** Lists objects, from all pages. */
 export function list<T = KubernetesObject>(query: Query): T[];
 
 /** Reads one page of a list. */
 export function page<T = KubernetesObject>(query: Query): Page<T>;
 
-/** Lists objects, a page at a time as the loop goes on. For lists that are too large to hold at once. */
+/** Lists objects, one page at a time as the loop continues. For lists that are too large to hold at once. */
 export function iterate<T = KubernetesObject>(query: Query): Generator<T, void, undefined>;

@@ -1,22 +1,22 @@
 import type { Instant } from './clock.js';
 
-/** One aspect of an object's state, in Kubernetes' form. A list of them has each type once. */
+/** One aspect of an object's state, in Kubernetes' form. A list of conditions contains each type once. */
 export interface Condition {
-  /** Which aspect, such as `Ready`. */
+  /** The aspect, such as `Ready`. */
   type: string;
-  /** Whether it holds. */
+  /** Whether the condition holds. */
   status: 'True' | 'False' | 'Unknown';
-  /** Why, in CamelCase, for machines. */
+  /** The reason in CamelCase, for machines. */
   reason: string;
-  /** Why, for people. */
+  /** The reason as text, for people. */
   message: string;
-  /** The generation of the object that this is said about. */
+  /** The generation of the object that the condition is about. */
   observedGeneration?: number | bigint;
-  /** Since when `status` is what it is. */
+  /** The time at which `status` got its value. */
   lastTransitionTime: string;
 }
 
-/** A condition to enter. */
+/** A condition to set. */
 export interface NewCondition {
   type: string;
   /** `true` and `false` are `True` and `False`. */
@@ -27,15 +27,14 @@ export interface NewCondition {
 }
 
 /**
- * A list with conditions entered, each in place of the one of its type or behind the others. `lastTransitionTime` becomes
- * the time if the status is another, and stays otherwise, so that setting the same again changes nothing. The given list is
- * left as it is.
+ * A list with conditions set. Each replaces the one of its type or is appended. `lastTransitionTime` becomes the current time if the status
+ * changed, and otherwise stays, so setting the same condition again changes nothing. The given list is not modified.
  */
 export function set(
   conditions: readonly Condition[] | undefined,
   entered: NewCondition | readonly NewCondition[],
   options?: {
-    /** The generation of the object that they are said about. */
+    /** The generation of the object that the conditions are about. */
     generation?: number | bigint | undefined;
     /** The time. Default: now. */
     at?: Instant;
@@ -45,7 +44,7 @@ export function set(
 /** The condition of a type. */
 export function find(conditions: readonly Condition[] | undefined, type: string): Condition | undefined;
 
-/** Whether a condition is there and holds. */
+/** Whether a condition exists and is true. */
 export function isTrue(conditions: readonly Condition[] | undefined, type: string): boolean;
 
 /** A list without the condition of a type. The others keep their order. */

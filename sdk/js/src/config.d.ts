@@ -1,2 +1,2 @@
-/** The operator's configuration, which the manifest's schema accepts; `{}` if there is none. */
+/** The operator's configuration, which is valid by the manifest's schema; `{}` if there is none. */
 export function get<T = Record<string, unknown>>(): T;

@@ -12,7 +12,7 @@ function logger(level) {
 
 let isOpen = false;
 
-/** Says that there is a log: not while modules load, nor in `describe`. */
+/** Declares that there is a log: there is none while modules load, nor in `describe`. */
 export function open() {
   isOpen = true;
 }
@@ -23,7 +23,7 @@ function write(level, message, fields) {
 
 const PLACEHOLDER = /%[sdifjoOc%]/g;
 
-/** Whether the format has a place for each argument. */
+/** Whether the format has a placeholder for each argument. */
 function wantsAll([first, ...rest]) {
   if (typeof first !== 'string') return false;
   const places = first.match(PLACEHOLDER) ?? [];

@@ -1,4 +1,4 @@
-// Which objects are related to a parent, as the plugin says.
+// The objects that are related to a parent, according to the plugin.
 
 import { known, listFrom, optionalText, text, texts } from './wire.js';
 

@@ -22,9 +22,9 @@ export type ApiReason =
   | 'too-many-requests'
   /** The page token or the version is too old (410). */
   | 'expired'
-  /** The request took longer than its time. */
+  /** The request took too long. */
   | 'timeout'
-  /** The write was sent and its result is not known. The host settles it before the key runs again. */
+  /** The write was sent and its result is unknown. The host finds it out before the key runs again. */
   | 'unknown-outcome'
   /** This replica may no longer act for the plugin. The request was not sent. */
   | 'lease-lost'
@@ -32,67 +32,67 @@ export type ApiReason =
   | 'read-only'
   /** The server could not be reached or failed (5xx). */
   | 'server-error'
-  /** What was to be sent, or what came back, exceeds a limit. */
+  /** The request or the response exceeds a limit. */
   | 'too-large'
   /** A reason without a case here: see `statusReason`. */
   | 'other';
 
-/** What an {@link ApiError} is made of. */
+/** The properties of an {@link ApiError}. */
 export interface ApiErrorInit {
-  /** The HTTP status, or the one that fits best if the request never reached the server. */
+  /** The HTTP status, or the closest one if the request never reached the server. */
   code: number;
   /** The class of the failure. */
   reason: ApiReason;
-  /** The reason in the form of Kubernetes' `Status.reason`, such as `Conflict`. */
+  /** The reason as in Kubernetes' `Status.reason`, such as `Conflict`. */
   statusReason: string;
   /** The text for people. */
   message: string;
-  /** How many milliseconds to wait before trying again, if the server said so. */
+  /** The milliseconds to wait before a retry, if the server has set them. */
   retryAfterMs?: number | undefined;
   /** The API verb, such as `get` or `patch`. */
   verb: string;
   /** Resource, group and subresource, such as `deployments.apps/scale`. */
   resource: string;
   /**
-   * The object, if the request was about a single one. An error of `not-found` names it only if this object is what does not
-   * exist, and not its kind, its namespace or a subresource of it.
+   * The object, if the request was about a single one. An error of `not-found` names it only if the object itself does not exist, not if
+   * its kind, its namespace or a subresource is missing.
    */
   object?: ObjectRef | undefined;
 }
 
 /**
- * A failed request to the API, or to the host's cache of it. Let it go its way, also as the `cause` of another error: the
- * host knows from its reason how to retry. `String(error)` says all of it.
+ * A failed request to the API server, or to the host's cache. Do not catch it, or make it the `cause` of another error: the host decides by
+ * its reason how to retry. `String(error)` includes all details.
  */
 export class ApiError extends Error {
   constructor(init: ApiErrorInit, options?: ErrorOptions);
-  /** The HTTP status, or the one that fits best if the request never reached the server. */
+  /** The HTTP status, or the closest one if the request never reached the server. */
   code: number;
   /** The class of the failure. */
   reason: ApiReason;
-  /** The reason in the form of Kubernetes' `Status.reason`. Where `reason` is `other`, this tells which. */
+  /** The reason as in Kubernetes' `Status.reason`. If `reason` is `other`, this has the actual reason. */
   statusReason: string;
-  /** How many milliseconds to wait before trying again, if the server said so. */
+  /** The milliseconds to wait before a retry, if the server has set them. */
   retryAfterMs?: number | undefined;
   /** The API verb, such as `get` or `patch`. */
   verb: string;
   /** Resource, group and subresource, such as `deployments.apps/scale`. */
   resource: string;
   /**
-   * The object, if the request was about a single one. An error of `not-found` names it only if this object is what does not
-   * exist, and not its kind, its namespace or a subresource of it.
+   * The object, if the request was about a single one. An error of `not-found` names it only if the object itself does not exist, not if
+   * its kind, its namespace or a subresource is missing.
    */
   object?: ObjectRef | undefined;
 }
 
-/** Not worth another attempt until something changes, such as a spec that makes no sense. */
+/** A failure that is not retried until something changes, such as an invalid spec. */
 export class Terminal extends Error {}
 
-/** What a {@link Transient} may have beside its message. */
+/** Options of a {@link Transient}. */
 export interface TransientOptions extends ErrorOptions {
   /**
-   * How many milliseconds must pass before another attempt is worth it. The backoff may be longer, and at most ten minutes
-   * count. Left out: the backoff alone decides.
+   * The minimum delay of the retry in milliseconds. The backoff may be longer, and the delay is limited to ten minutes. Left out: the
+   * backoff alone decides.
    */
   retryAfterMs?: number | undefined;
 }
@@ -106,17 +106,17 @@ export interface TransientOptions extends ErrorOptions {
  */
 export class Transient extends Error {
   constructor(message?: string, options?: TransientOptions);
-  /** How many milliseconds must pass before another attempt is worth it. */
+  /** The minimum delay of the retry in milliseconds. */
   retryAfterMs?: number | undefined;
 }
 
-/** Why an HTTP request brought nothing, or (`status`) not what was wanted. */
+/** Why an HTTP request got no response, or (`status`) not the wanted one. */
 export type HttpReason =
   | 'not-granted' | 'invalid-request' | 'dns' | 'connect' | 'tls' | 'timeout' | 'too-large' | 'protocol' | 'other' | 'status';
 
 /**
- * An HTTP request that brought nothing. Thrown on, it is worth another attempt, unless the request was malformed. One that is not
- * granted fails the call as an {@link ApiError} of `not-granted` does: the key runs again when the policy changes.
+ * An HTTP request that got no response. Rethrown, it is retried, unless the request was malformed. A request that is not granted fails the
+ * call like an {@link ApiError} of `not-granted`: the key runs again when the policy changes.
  */
 export class HttpError extends Error {
   constructor(target: string, reason: HttpReason, detail: string, options?: ErrorOptions);
@@ -124,15 +124,15 @@ export class HttpError extends Error {
   target: string;
   /** The class of the failure. */
   reason: HttpReason;
-  /** What the host says of it. */
+  /** The host's message. */
   detail: string;
 }
 
-/** Whether an error is, wraps or joins an {@link ApiError} of one of these classes; without classes: of any. */
+/** Whether an error is, wraps or joins an {@link ApiError} of one of these classes; without classes: of any class. */
 export function isApiError(error: unknown, ...reasons: ApiReason[]): boolean;
 
 /**
- * Throws what a call has collected: nothing if there is nothing, else the one error or an `AggregateError`. A call attempts
- * all its operations and reports all that failed.
+ * Throws the errors that a call has collected: nothing if there are none, otherwise the single error or an `AggregateError`. A call
+ * attempts all its operations and reports all failures.
  */
 export function throwAll(errors: readonly unknown[]): void;

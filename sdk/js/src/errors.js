@@ -1,7 +1,7 @@
-// The errors that tell the host how to go on.
+// The errors by which the host decides how to continue.
 
 import { formatRef } from './objects.js';
-// That file imports this one too. Neither calls the other while it loads.
+// The imported file imports this one too. Neither calls the other while it loads.
 import { optionalMilliseconds } from './wire.js';
 
 export class ApiError extends Error {
@@ -41,11 +41,11 @@ export class HttpError extends Error {
 }
 
 for (const type of [ApiError, Terminal, Transient, HttpError]) {
-  // Not enumerable, as the names of the language's own errors.
+  // Not enumerable, like the names of the language's own errors.
   Object.defineProperty(type.prototype, 'name', { value: type.name, writable: true, configurable: true });
 }
 
-/** What this package throws where several things failed. Its message says no more than that, so it is not told. */
+/** Thrown by this package if several operations failed. Its message adds nothing, so it is not reported. */
 export class Collected extends AggregateError {}
 
 /** Whether an error is, wraps or joins an ApiError of one of these classes. */

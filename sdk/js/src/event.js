@@ -1,4 +1,4 @@
-// An event as it crosses the interface: by `events.emit`, and in what a composer answers.
+// An event in the interface's form: for `events.emit`, and in a composer's response.
 
 import { known, oneOf, optionalReference, text } from './wire.js';
 

@@ -1,10 +1,10 @@
 import type { ObjectRef } from './types.js';
 
-/** What an event is about. */
+/** The objects that an event is about. */
 export interface About {
   /** Left out: the primary. */
   regarding?: ObjectRef | undefined;
-  /** Another object that has to do with it. */
+  /** A second, related object. */
   related?: ObjectRef | undefined;
 }
 
@@ -12,19 +12,19 @@ export interface About {
 export interface EventInput extends About {
   /** Whether someone should look at it. Default: `normal`. */
   eventType?: 'normal' | 'warning';
-  /** Why, in CamelCase, for machines. */
+  /** The reason, in CamelCase, for machines. */
   reason: string;
-  /** What was done, in CamelCase, for machines. */
+  /** The action, in CamelCase, for machines. */
   action: string;
   /** The text for people. */
   note: string;
 }
 
-/** Reports what was done. */
+/** Reports an action. */
 export function normal(reason: string, action: string, note: string, about?: About): void;
 
-/** Reports what someone should look at. */
+/** Reports a problem that someone should look at. */
 export function warning(reason: string, action: string, note: string, about?: About): void;
 
-/** Sends an event later; it may be merged with others or dropped, and never fails the call. */
+/** Sends an event later; it may be merged with others or dropped, and never makes the call fail. */
 export function emit(event: EventInput): void;

@@ -1,4 +1,4 @@
-// What the host is told of an error: its parts, each with its class.
+// How an error is reported to the host: its parts, each with its class.
 
 import { ApiError, Collected, HttpError, Terminal, Transient } from './errors.js';
 import { nameOf, optionalMilliseconds, optionalReference, shown, text } from './wire.js';
@@ -10,7 +10,7 @@ export const UNREADABLE = 'an error that cannot be read';
 export function failuresOf(error) {
   const uncaught = [];
   const failures = collect(error, uncaught, []);
-  // Only an AggregateError that holds itself leaves nothing, and the host wants at least one.
+  // Only an AggregateError that contains itself has no failures, and the host needs at least one.
   if (failures.length === 0) failures.push(failureOf(messageOf(error)));
   for (const failure of failures) {
     if (failure.api === undefined) failure.message ||= SILENT;
@@ -23,7 +23,7 @@ export function failureOf(message, more) {
   return { message, api: undefined, terminal: false, retryAfterMs: undefined, ...more };
 }
 
-/** What an error is told as, with what the errors say that wrap it. Those above it, of which it is a part, are not told again. */
+/** The failures of an error, with the texts of the errors that wrap it. The errors above it, of which it is a part, are skipped. */
 function collect(error, uncaught, above) {
   const chain = classified(error, above);
   const failures = failuresWithin(chain, uncaught, above);
@@ -47,17 +47,20 @@ function failuresWithin(chain, uncaught, above) {
   return [failureOf(message, { retryAfterMs: delayOf(inner) })];
 }
 
-/** An HTTP request that is not granted is a denial as any other: the host runs the key again when the policy changes. */
+/** An HTTP request that is not granted is a denial like any other: the host runs the key again when the policy changes. */
 function denial({ detail }) {
   return { code: 403, reason: 'not-granted', statusReason: 'NotGranted', message: detail, verb: 'fetch', resource: 'http' };
 }
 
-/** How long the next attempt has to wait. A plugin may have changed it, so it is checked. */
+/** The minimum delay of the retry. A plugin may have changed it, so it is checked. */
 function delayOf(error) {
   return error instanceof Transient ? optionalMilliseconds(error.retryAfterMs, 'the retryAfterMs of a Transient') : undefined;
 }
 
-/** What one of joined errors is told as. What it says may throw; that is told in its place, once, and the others keep their classes. */
+/**
+ * The failures of one of several joined errors. If its getters throw, that error is reported in its place, once, and the others keep their
+ * classes.
+ */
 function partOf(part, uncaught, above, message, isFirst = true) {
   try {
     return surround(collect(part, uncaught, above), message, part);
@@ -66,14 +69,14 @@ function partOf(part, uncaught, above, message, isFirst = true) {
   }
 }
 
-/** An error and its causes down to the first that has a class; where none has, the error alone, whose text has them all. */
+/** An error and its causes down to the first that has a class; if none has one, only the error, whose text includes all causes. */
 function classified(error, above) {
   const chain = withCauses(error, above);
   const last = chain.findIndex((part) => hasClass(part) || isJoined(part));
   return last < 0 ? [error] : chain.slice(0, last + 1);
 }
 
-/** Puts failures into the text of an error that wraps what they were told of. For an API error that is the error's own text. */
+/** Puts failures into the text of the error that wraps theirs. For an API error the error's own text is used. */
 function surround(failures, outer, inner) {
   for (const failure of failures) {
     const told = failure.api ?? failure;
@@ -82,8 +85,8 @@ function surround(failures, outer, inner) {
   return failures;
 }
 
-// Many say in their text what they wrap, and it is not said twice. The host says itself what was asked of which object, so of an
-// ApiError there is the message alone.
+// Many errors include the text of the error that they wrap, which is not repeated. For an ApiError only the message appears, because the
+// host itself adds the request and the object.
 function around(outer, inner, message) {
   if (outer === '' || message === '') return outer + message;
   for (const said of [...textsOf(inner), message]) {
@@ -94,16 +97,16 @@ function around(outer, inner, message) {
 }
 
 /**
- * Where a text stands in another on its own: at its beginning or end, or set off from the words around it by punctuation (by spaces, if
- * it has several words itself), and not as a part of a name such as "shop-1". Anywhere else it is by chance, which is -1. Of several such
- * places it is the last one, for what is said around an error mostly stands before it. What is not ASCII is taken for a letter.
+ * The place where one text contains another as a separate part: at its beginning or end, or separated from the words around it by
+ * punctuation (by spaces, if it has several words itself), and not as a part of a name such as "shop-1". Anywhere else it occurs by chance:
+ * then it is -1. The last such place counts, because context mostly comes before an error. Non-ASCII characters count as letters.
  */
 function placeOf(said, outer) {
   const touched = said.includes(' ')
     ? /[0-9A-Za-z\u0080-\uffff][-_./]?\0|\0[-_./]?[0-9A-Za-z\u0080-\uffff]/
     : /[0-9A-Za-z\u0080-\uffff](?: +|[-_./]?)\0|\0(?: +|[-_./]?)[0-9A-Za-z\u0080-\uffff]/;
   let place = said === '' ? -1 : outer.lastIndexOf(said);
-  // Further away is nothing that could touch it but very many spaces.
+  // Only a very long run of spaces could be longer than this.
   while (
     place >= 0 &&
     touched.test(`${outer.slice(Math.max(place - 99, 0), place)}\0${outer.slice(place + said.length, place + said.length + 99)}`)
@@ -113,10 +116,10 @@ function placeOf(said, outer) {
   return place;
 }
 
-/** How an error may be quoted, the longest first. */
+/** The forms in which an error may be quoted, the longest first. */
 function textsOf(error) {
   if (!(error instanceof Error)) return [shown(error)];
-  // Without a message it is quoted by nothing that could not be said by chance, such as "Error".
+  // Without a message, no form is specific enough: "Error" could occur by chance.
   return error.message === '' ? [] : [`${error}`, ownMessage(error), `${error.message}`].map((said) => said.toWellFormed());
 }
 
@@ -132,7 +135,7 @@ function isObject(value) {
   return typeof value === 'object' && value !== null;
 }
 
-/** What one error says of itself, without its causes. */
+/** The text of one error, without its causes. */
 function ownMessage(error) {
   if (error instanceof ApiError) return error.toString().toWellFormed();
   if (!(error instanceof Error)) return shown(error);
@@ -141,7 +144,7 @@ function ownMessage(error) {
   return [isPlain ? '' : error.name, error.message].filter((said) => said !== '').join(': ').toWellFormed();
 }
 
-/** What an error says, and all its causes but those above it. */
+/** The text of an error and of all its causes, without those above it. */
 export function messageOf(error, above) {
   const parts = withCauses(error, above);
   return parts.reduceRight((message, part, place) => around(ownMessage(part), parts[place + 1], message), '');
@@ -157,7 +160,7 @@ function withCauses(error, above = []) {
   return parts;
 }
 
-/** The error as the interface has it. A plugin may have made or changed it, so it is checked. */
+/** The error in the interface's form. A plugin may have created or changed it, so it is checked. */
 function apiFailure(error) {
   return {
     code: error.code & 0xffff,
@@ -185,7 +188,7 @@ export function stackOf(error) {
   return parts.join('\ncaused by: ');
 }
 
-// QuickJS leaves the message out of the stack, V8 does not.
+// QuickJS omits the message from the stack, V8 does not.
 function oneStack(error) {
   const stack = String(error.stack ?? '').trimEnd();
   const head = `${error.name}: ${error.message}`;

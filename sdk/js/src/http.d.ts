@@ -1,10 +1,10 @@
 import type { Fields } from './types.js';
 
-/** What to send. */
+/** The request. */
 export interface RequestInit {
   /** Default: `GET`. */
   method?: string;
-  /** Names and values. Those that are about the connection are the host's. */
+  /** Names and values. The host sets the headers about the connection. */
   headers?: Fields;
   /** A text or bytes. */
   body?: string | Uint8Array | null | undefined;
@@ -14,9 +14,9 @@ export interface RequestInit {
   timeoutMs?: number | undefined;
 }
 
-/** What came back, whole. */
+/** The whole response. */
 export interface Response {
-  /** Such as 200. */
+  /** The status, such as 200. */
   readonly status: number;
   /** Whether the status is one of 200 to 299. */
   readonly ok: boolean;
@@ -24,15 +24,15 @@ export interface Response {
   readonly headers: ReadonlyArray<readonly [string, string]>;
   /** The first value of a header. Case does not matter. */
   header(name: string): string | undefined;
-  /** The body as it came: a text if it is UTF-8. */
+  /** The body as received: a text if it is UTF-8. */
   readonly body: string | Uint8Array;
-  /** The body as text. What is no UTF-8 becomes U+FFFD. */
+  /** The body as text. Bytes that are not UTF-8 become U+FFFD. */
   text(): string;
   /** The body as bytes. */
   bytes(): Uint8Array;
-  /** The body, which is JSON, as a value. */
+  /** The JSON body as a value. */
   json<T = any>(): T;
-  /** Makes a status other than 200 to 299 an `HttpError`, and returns the response otherwise. */
+  /** Throws an `HttpError` if the status is not one of 200 to 299; otherwise returns the response. */
   throwIfNotOk(): this;
 }
 

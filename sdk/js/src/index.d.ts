@@ -15,7 +15,7 @@ export type { Condition, NewCondition } from './conditions.js';
 export type { EventInput } from './events.js';
 export type { Instant } from './clock.js';
 export type { Trigger } from './triggers.js';
-/** Reads from the caches of the declared watches, which cost no request: nearly every read. */
+/** Reads from the caches of the declared watches, which send no request: for nearly all reads. */
 export * as cache from './cache.js';
 /** The host's clock. */
 export * as clock from './clock.js';
@@ -27,17 +27,17 @@ export * as config from './config.js';
 export * as events from './events.js';
 /** HTTP requests to hosts that the manifest names and the operator grants. */
 export * as http from './http.js';
-/** Reads from the API server itself, each of which costs a request. */
+/** Reads from the API server itself, each of which sends a request. */
 export * as live from './live.js';
 /** The plugin's log. */
 export * as log from './log.js';
 /** Metrics that the manifest declares. */
 export * as metrics from './metrics.js';
-/** Control of existing objects by their labels. */
+/** Claims existing objects by their labels. */
 export * as owners from './owners.js';
 /** The host's randomness. */
 export * as random from './random.js';
-/** Why a call is made now, for people. */
+/** Why the host makes this call now, for people. */
 export * as triggers from './triggers.js';
-/** Changes to the API. The host settles each one, and holds the key until its caches have seen it. */
+/** Changes to the API. The host resolves the outcome of each change, and holds the key until its caches show it. */
 export * as writes from './writes.js';

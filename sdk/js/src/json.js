@@ -2,7 +2,7 @@
 
 import { shown } from './wire.js';
 
-/** The value that a JSON text stands for. */
+/** The value of a JSON text. */
 export function parse(text) {
   return hasLongNumber(text) ? parseWithBigInts(text) : JSON.parse(text);
 }
@@ -22,7 +22,7 @@ export function stringify(value, what = 'the value') {
   return text;
 }
 
-// No Error: the stack of one would take its place in each component.
+// Not an Error: its stack would take space in each component.
 const REFUSED = { message: 'it holds what is no JSON' };
 
 function written(value) {
@@ -30,14 +30,14 @@ function written(value) {
     return JSON.stringify(value, checked);
   } catch (error) {
     if (error === REFUSED) throw error;
-    // It holds a BigInt, or it is no tree: then this fails too, and says so.
+    // It contains a BigInt, or a cycle: then this fails too, with an error that says so.
     return stringifyWithBigInts(value);
   }
 }
 
-// JSON has something for each of these, silently: null for NaN, by which a patch deletes the field, {} for a Map or a Promise, a number
-// for an object of Number, which equals none, so that what holds it would be written again at each call. The engine asks this for each
-// value: it comes to a tenth of the writing as long as what is usual is told from the rest at once, and no place is noted.
+// JSON silently converts each of these: NaN to null, by which a patch deletes the field; a Map or a Promise to {}; a Number object to a
+// number that equals no Number object, so that its parent would be written again at each call. The engine calls this for each value. It
+// takes a tenth of the writing time, as long as usual values are recognised at once and no place is recorded.
 function checked(key, inner) {
   const isUsual =
     typeof inner === 'object'
@@ -47,7 +47,7 @@ function checked(key, inner) {
   return inner;
 }
 
-/** Says what of a refused value cannot be written, and where it is. */
+/** Names the part of a refused value that cannot be written, and its place. */
 function refuse(value, what) {
   const paths = new Map();
   JSON.stringify(value, function (key, inner) {
@@ -60,7 +60,7 @@ function refuse(value, what) {
   });
 }
 
-/** Why a value must not be written, of which JSON would be made of `inner`. */
+/** The reason why a value must not be written, although JSON would write `inner` for it. */
 function reasonAgainst(value, inner) {
   if (inner instanceof Number) return 'an object of Number: make it a number, as by Number(value) without new';
   if (inner instanceof Map) return 'a Map: make it an object, as by Object.fromEntries(map)';
@@ -72,11 +72,11 @@ function reasonAgainst(value, inner) {
   return kind === 'Object' || kind === 'Array' ? undefined : `an object of ${kind}, which JSON has nothing for: make it what JSON has`;
 }
 
-/** As many digits as the first number that is not safe has: 9007199254740992. */
+/** As many digits as the first unsafe number has: 9007199254740992. */
 const LONG = 16;
 
-// A run of so many digits covers a multiple of its length. Looking only at those costs a sixteenth of looking at all: in QuickJS
-// a quarter of a regular expression, and as much as a walk over the parsed value of a usual object.
+// A run of this many digits covers a multiple of its length. Looking only at these places costs a sixteenth of looking at all: in QuickJS
+// that is a quarter of a regular expression, and as much as a walk over the parsed value of a usual object.
 function hasLongNumber(text) {
   for (let place = LONG - 1, length = text.length; place < length; place += LONG) {
     const character = text[place];
@@ -94,8 +94,8 @@ function isInLongRun(text, place) {
   return last - first + 1 >= LONG;
 }
 
-// To take BigInts through the engine's own parser and writer they travel as texts that begin with a mark. Texts that
-// begin with it anyway get one more, so that each way is exact.
+// BigInts pass through the engine's own parser and writer as texts that begin with a mark. Texts that begin with the mark anyway get one
+// more, so that both ways are exact.
 const MARK = '#';
 const TOKEN = /("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?|-?\d[\d.eE+-]*/g;
 const WHOLE = /^-?\d+$/;

@@ -1,9 +1,9 @@
-// Lists, which the host hands over a page at a time.
+// Lists, which the host returns one page at a time.
 
 import { parse } from './json.js';
 import { optionalText, u32 } from './wire.js';
 
-/** The fields that every query has. */
+/** The fields that all queries share. */
 export const QUERY = ['apiVersion', 'kind', 'namespace', 'labelSelector', 'limit', 'pageToken'];
 
 export function query({ namespace, labelSelector, limit = 500, pageToken }) {
@@ -15,7 +15,7 @@ export function query({ namespace, labelSelector, limit = 500, pageToken }) {
   };
 }
 
-/** One page; `fetch` asks the host for the one that the query's token names. */
+/** One page; `fetch` reads the page that the query's token names. */
 export function one(fetch, asked) {
   const { items, nextToken } = fetch(asked);
   const page = { items: items.map(parse) };
@@ -33,7 +33,7 @@ export function* each(fetch, asked) {
   } while (pageToken !== undefined);
 }
 
-/** The same as a list. */
+/** The same objects as a list. */
 export function all(fetch, asked) {
   const objects = [];
   let pageToken = asked.pageToken;
@@ -45,7 +45,7 @@ export function all(fetch, asked) {
   return objects;
 }
 
-/** An object that may not be there. */
+/** An object that may be missing. */
 export function read(text) {
   return text === undefined || text === null ? undefined : parse(text);
 }

@@ -1,21 +1,21 @@
 import type { Fields } from './types.js';
 
-/** How much a line matters. */
+/** The importance of a line. */
 export type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error';
 
 /**
- * Writes a line with fields. The host adds the plugin, the controller, the object and the trace. `console.info('message',
- * { name: 'value' })` and its like write the same lines.
+ * Writes a line with fields. The host adds the plugin, the controller, the object and the trace. `console.info('message', { name: 'value'
+ * })` and the other console functions write the same lines.
  */
 export function log(level: Level, message: string, fields?: Fields): void;
 
 /** Writes a line of every detail. */
 export function trace(message: string, fields?: Fields): void;
-/** Writes a line for those who look for a fault. */
+/** Writes a line for finding faults. */
 export function debug(message: string, fields?: Fields): void;
-/** Writes a line about what was done. */
+/** Writes a line about an action. */
 export function info(message: string, fields?: Fields): void;
-/** Writes a line about what someone should look at. */
+/** Writes a line about a problem that someone should look at. */
 export function warn(message: string, fields?: Fields): void;
-/** Writes a line about what failed. */
+/** Writes a line about a failure. */
 export function error(message: string, fields?: Fields): void;

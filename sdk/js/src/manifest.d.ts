@@ -1,6 +1,6 @@
 import type { Counter, Gauge, Histogram } from './metrics.js';
 
-/** What a plugin watches and what it may do. What is left out is the host's default. */
+/** A plugin's watches and rights. A field that is left out has the host's default. */
 export interface Manifest {
   /** The version of this schema. Left out: the one that this SDK is for. */
   apiVersion?: 'windlass.dev/v1alpha1';
@@ -10,25 +10,25 @@ export interface Manifest {
   name: string;
   /** The plugin's own version, by semver.org. */
   version: string;
-  /** What the plugin is for, in a sentence. */
+  /** The plugin's purpose in a sentence. */
   description?: string;
   /** The reconcile loops. */
   controllers: Controller[];
   /** CustomResourceDefinitions that the plugin brings, whole. */
   crds?: object[];
-  /** Access beyond what the watches imply: to read what is watched, to change what is owned, and to write the status of primaries. */
+  /** Rights beyond those that the watches imply: to read watched objects, to change owned ones, and to write the status of primaries. */
   permissions?: Permission[];
   /** Metrics that the plugin may set. */
   metrics?: Array<Metric | Counter | Gauge | Histogram>;
   /** The configuration that an operator may give. */
   config?: { /** A JSON schema, which the configuration must fit. */ schema: object };
-  /** Finalizers of others that the plugin's own writes add or remove; `*` for all. */
+  /** Finalizers other than the plugin's that its writes add or remove; `*` for all. */
   finalizers?: string[];
-  /** HTTP hosts that the plugin may ask. */
+  /** HTTP hosts that the plugin may call. */
   http?: HttpAccess[];
 }
 
-/** One reconcile loop: a primary kind, and what else makes its objects run again. */
+/** One reconcile loop: a primary kind, and the other objects that make its objects run again. */
 export interface Controller {
   /** Unique in the plugin, a DNS label. It is in requests, logs and metrics. */
   name: string;
@@ -60,28 +60,25 @@ export interface Watch {
   projection?: Projection;
   /** Indexes, by which `cache.list` finds objects quickly. */
   indexes?: Index[];
-  /**
-   * Which updates count: any of these. Left out: all. Objects that appear or go, and the beginning of a deletion, count whatever
-   * they say.
-   */
+  /** The updates that count: any of these. Left out: all updates. Creations, deletions, and the beginning of a deletion always count. */
   predicates?: Predicate[];
-  /** `false`: even a write that would provably change nothing is sent, for webhooks that are to run at each. */
+  /** `false`: sends even a write that would provably change nothing, for webhooks that must run at each write. */
   noOpSkip?: boolean;
 }
 
 /** Children of one kind. */
 export interface OwnedWatch extends Watch {
-  /** `false`: neither the beginning of a child's deletion nor its end runs its primary. */
+  /** `false`: ignores the deletion of a child and its beginning. */
   deleted?: boolean;
-  /** How a composer's children of this kind change. */
+  /** How a composer's children of this kind are updated. */
   updateStrategy?: 'inPlace' | 'recreate' | 'onDelete';
 }
 
 /** Other objects of one kind. */
 export interface MappedWatch extends Watch {
-  /** `false`: neither the beginning of an object's deletion nor its end runs anybody. */
+  /** `false`: ignores the deletion of an object and its beginning. */
   deleted?: boolean;
-  /** How a changed object leads to the primaries that run. On an update, both the old and the new object count. */
+  /** How a changed object maps to the primaries that run. On an update, both the old and the new object count. */
   mapping: Mapping;
 }
 
@@ -89,7 +86,7 @@ export interface MappedWatch extends Watch {
 export type Projection =
   /** All but `managedFields`. */
   | { type: 'full' }
-  /** What identifies the object, and its metadata. */
+  /** The object's identity and its metadata. */
   | { type: 'metadata' }
   /** The metadata, and the values at these JSON pointers; `*` in one stands for each element of a list. */
   | { type: 'fields'; pointers: string[] };
@@ -98,11 +95,11 @@ export type Projection =
 export interface Index {
   /** Unique in the watch. */
   name: string;
-  /** Which value. */
+  /** The value that the index contains. */
   source: IndexSource;
 }
 
-/** Which value an index holds. */
+/** The value that an index contains. */
 export type IndexSource =
   /** A text, or each element of a list of texts. With a `*` in the pointer, all that it leads to. */
   | { type: 'field'; pointer: string }
@@ -110,7 +107,7 @@ export type IndexSource =
   | { type: 'label'; key: string }
   /** An annotation. With `split`, the character between the parts of a list such as `a, b`: each part. */
   | { type: 'annotation'; key: string; split?: string }
-  /** References that say namespace and name in two fields: each as `namespace/name`. */
+  /** References with the namespace and the name in two fields: each value is `namespace/name`. */
   | ({ type: 'reference' } & ReferencePath)
   /**
    * Label selectors, for `selectedBy`. `cache.list` finds an object by labels that it selects, such as `app=web,tier=front`.
@@ -120,17 +117,17 @@ export type IndexSource =
    */
   | { type: 'selector'; pointer: string; form?: 'labelSelector' | 'labels' | 'text' };
 
-/** Where references are that say namespace and name in two fields. */
+/** Where to find references with the namespace and the name in two fields. */
 export interface ReferencePath {
   /** Leads to the references; for a list of them its last segment is `*`. Left out: the object itself. */
   base?: string;
-  /** Leads to the namespace, below the base. Left out, or nothing there: the object's own. */
+  /** Leads to the namespace, below the base. If it is left out, or the field is missing, it is the object's namespace. */
   namespace?: string;
   /** Leads to the name, below the base. */
   name: string;
 }
 
-/** How a changed object leads to the primaries that run. */
+/** How a changed object maps to the primaries that run. */
 export type Mapping =
   /** The primary that controls the object. */
   | { type: 'owner' }
@@ -142,9 +139,9 @@ export type Mapping =
   | { type: 'annotation'; key: string }
   /** The primary that a field names; with a `*` in the pointer, each that it leads to. */
   | { type: 'field'; pointer: string }
-  /** The primaries that references name, each of which says namespace and name in two fields. */
+  /** The primaries that references name, with the namespace and the name in two fields. */
   | ({ type: 'reference' } & ReferencePath)
-  /** Every primary whose index holds the object's name, or its namespace and name. */
+  /** Every primary whose index contains the object's name, or its namespace and name. */
   | { type: 'referencedBy'; index: string }
   /** Every primary with a selector, in this index, that selects the object's labels. */
   | { type: 'selectedBy'; index: string }
@@ -159,7 +156,7 @@ export type Mapping =
 
 /** An update that counts. */
 export type Predicate =
-  /** What is asked for has changed, where the kind counts generations. */
+  /** The desired state has changed, if the kind has a generation. */
   | { type: 'generation' }
   /** A label has changed. */
   | { type: 'labels' }
@@ -167,9 +164,9 @@ export type Predicate =
   | { type: 'annotations' }
   /** A value at one of these JSON pointers has changed; `*` in one stands for each element of a list. */
   | { type: 'fields'; pointers: string[] }
-  /** The inner one does not count it. */
+  /** The inner predicate rejects the update. */
   | { type: 'not'; predicate: Predicate }
-  /** All inner ones, at least one, count it. */
+  /** All inner predicates, at least one, accept the update. */
   | { type: 'and'; predicates: Predicate[] };
 
 /** How a loop runs. All durations are in milliseconds. */
@@ -190,22 +187,22 @@ export interface Options {
     perSecond?: number;
     burst?: number;
   };
-  /** How often every object runs again without a reason. Default: ten hours. */
+  /** How often every object runs again even if nothing changed. Default: ten hours. */
   resyncMs?: number;
   /** How long a call may take, at most 600000. Default: 30000. */
   deadlineMs?: number;
-  /** Whether objects get the finalizer `windlass.dev/NAME`, so that the plugin can clean up before they go. */
+  /** Whether objects get the finalizer `windlass.dev/NAME`, so that the plugin can clean up before they are deleted. */
   finalizer?: boolean;
   /** Whether the controller writes the status of its primaries. `false`: the manifest asks for no right to. Default: true. */
   status?: boolean;
   /**
-   * What happens to an object whose own writes do not appear in the caches for too long. `probe`: it is held until the
-   * caches are known to be new enough. `run`: it runs all the same. Default: `probe`.
+   * How to treat an object whose writes do not appear in the caches for too long. `probe`: it is held until the caches are known to be new
+   * enough. `run`: it runs nevertheless. Default: `probe`.
    */
   expectationTimeout?: 'probe' | 'run';
 }
 
-/** Access to resources of the API, as a rule in a Kubernetes Role. */
+/** Rights to resources of the API, as in a rule of a Kubernetes Role. */
 export interface Permission {
   /** API groups; the core group is the empty text. */
   apiGroups: string[];
@@ -219,7 +216,7 @@ export interface Permission {
   names?: string[];
 }
 
-/** A metric that the plugin may set. `metrics.counter` and its like make one that the code can use too. */
+/** A metric that the plugin may set. `metrics.counter` and similar functions create one that the code can use too. */
 export interface Metric {
   /** Unique in the plugin. The host adds a prefix. */
   name: string;
@@ -229,17 +226,17 @@ export interface Metric {
   help: string;
   /** The labels that each value carries. */
   labels?: string[];
-  /** A histogram's upper bounds, rising, in the metric's unit. */
+  /** A histogram's upper bounds, ascending, in the metric's unit. */
   buckets?: number[];
 }
 
-/** An HTTP host that the plugin may ask. */
+/** An HTTP host that the plugin may call. */
 export interface HttpAccess {
-  /** How the host is reached. */
+  /** The protocol for the host. */
   scheme: 'https' | 'http';
   /** The host's name. `*` stands for one label, as in `*.example.com`. Or an address, IPv6 in brackets. */
   host: string;
-  /** The port. Left out: the scheme's own. */
+  /** The port. Left out: the scheme's default. */
   port?: number;
   /** The methods, such as `GET`; `*` for all. */
   methods: string[];

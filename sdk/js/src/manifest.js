@@ -1,4 +1,4 @@
-// The manifest as the host reads it. Fields that it does not have are refused while the plugin is built.
+// The manifest in the form that the host reads. Unknown fields are refused while the plugin is built.
 
 import { stringify } from './json.js';
 import { known, list } from './wire.js';
@@ -7,8 +7,8 @@ const WATCH = 'name apiVersion kind namespaces labelSelector fieldSelector proje
 const PREDICATE = 'type pointers predicate predicates';
 const REFERENCE = 'base namespace name';
 
-// The fields of each part, by the field that holds it. In texts, as these stand in each component. A field without a part is not
-// looked into.
+// The fields of each part, by the field that contains the part. They are in texts, as these are stored in each component. A field without a
+// part is not checked further.
 const PARTS = {
   manifest: 'apiVersion kind name version description controllers crds permissions metrics config finalizers http',
   controllers: 'name primary owns watches options',

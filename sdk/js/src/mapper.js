@@ -1,9 +1,9 @@
-// Which primaries a change concerns, as the plugin says.
+// The primaries that a change concerns, according to the plugin.
 
 import { parse } from './json.js';
 import { known, listFrom, optionalText, text } from './wire.js';
 
-/** The targets of each change of a batch, of which `map` is asked one by one. */
+/** The targets of each change of a batch. Calls `map` once per change. */
 export function targetsOf({ watch, changes }, map) {
   const answers = [];
   for (const change of changes) {

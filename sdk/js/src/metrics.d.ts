@@ -1,6 +1,6 @@
 import type { Fields } from './types.js';
 
-/** Adds to a counter that the manifest declares. Values never fail a call. */
+/** Adds to a counter that the manifest declares. Metrics never make a call fail. */
 export function add(name: string, value: number, labels?: Fields): void;
 
 /** Sets a gauge that the manifest declares. */
@@ -9,7 +9,7 @@ export function set(name: string, value: number, labels?: Fields): void;
 /** Adds a value to a histogram that the manifest declares. */
 export function observe(name: string, value: number, labels?: Fields): void;
 
-/** What a metric says of itself. */
+/** The description of a metric. */
 export interface About<Label extends string = string> {
   /** What it counts, in which unit, for people. */
   help: string;
@@ -23,7 +23,7 @@ interface Declared<Label extends string> {
   readonly labels?: Label[];
 }
 
-/** The labels of a value: each one that was declared. */
+/** The labels of a value: all that were declared. */
 type Values<Label extends string> = [Label] extends [never] ? [labels?: Record<string, never>] : [labels: Record<Label, string>];
 
 /** A value that only grows. List it in the manifest's `metrics`. */

@@ -1,6 +1,6 @@
 import type { ObjectMeta, ObjectRef, OwnerReference } from './types.js';
 
-/** What names an object. */
+/** Anything that identifies an object. */
 interface Named {
   apiVersion: string;
   kind: string;
@@ -10,7 +10,7 @@ interface Named {
 /** A reference for people: `Pod prod/shop-0`, or `Node n1`. */
 export function formatRef(target: ObjectRef): string;
 
-/** The reference to an object, as this incarnation of its name. */
+/** The reference to an object, including its UID. */
 export function refOf(object: Named): ObjectRef;
 
 /** The reference to the object of another kind that has the same namespace and name. */
@@ -32,16 +32,16 @@ export interface LabelSelector {
 }
 
 /**
- * The text of a LabelSelector, such as `app=web,tier in (a,b)`, for `cache.list`, `live.list` and `owners.claim`. An empty one
- * selects everything. One that an object does not have selects nothing: make no list for it.
+ * The text of a LabelSelector, such as `app=web,tier in (a,b)`, for `cache.list`, `live.list` and `owners.claim`. An empty selector selects
+ * everything. If an object has no selector, it selects nothing: then do not list.
  */
 export function selectorText(selector: LabelSelector): string;
 
 /**
- * Whether an object has every wanted field with the wanted value. What the server and others added does not count, just as
- * an apply leaves it: of a list, each wanted element must be there, wherever it stands.
+ * Whether an object has every wanted field with the wanted value. Fields that the server or others have added do not count, just as an
+ * apply leaves them. A list must contain each wanted element, at any position.
  *
- * Do not skip an apply by it: it does not see a field that is no longer wanted, nor a missing owner. The host itself skips
+ * Do not use it to decide whether to apply: it does not notice a field that is no longer wanted, nor a missing owner. The host itself skips
  * an apply that would change nothing.
  */
 export function hasFields(object: unknown, wanted: unknown): boolean;

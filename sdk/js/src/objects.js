@@ -1,4 +1,4 @@
-// How objects are named, and what plugins ask of them. Pure.
+// References to objects, and functions on objects. Pure.
 
 export function formatRef(target) {
   if (typeof target !== 'object' || target === null) throw new TypeError(`formatRef needs a reference, not ${target}`);

@@ -1,18 +1,17 @@
 import type { ObjectKind, ObjectRef } from './types.js';
 
-/** What a claim has changed. */
+/** The changes of a claim. */
 export interface Claimed {
-  /** Those that the primary controls from now on. */
+  /** The objects that the primary controls from now on. */
   adopted: ObjectRef[];
-  /** Those that it controls no longer. */
+  /** The objects that it no longer controls. */
   released: ObjectRef[];
 }
 
 /**
- * Makes the primary the controller of all matching objects of its namespace that have none, and gives up those that it
- * controls and that no longer match. Objects of other controllers are left alone. Afterwards `cache.list` with `owned`
- * returns the objects.
+ * Makes the primary the controller of all matching objects of its namespace that have no controller, and releases objects that it controls
+ * and that no longer match. Objects of other controllers are left alone. Afterwards `cache.list` with `owned` returns the objects.
  *
- * @throws {AggregateError} of every `ApiError`, after all was attempted.
+ * @throws {AggregateError} of every `ApiError`, after all changes were attempted.
  */
 export function claim(kind: ObjectKind, labelSelector: string): Claimed;

@@ -2,7 +2,7 @@ import type { EventInput } from './events.js';
 import type { Manifest } from './manifest.js';
 import type { KubernetesObject, ObjectRef, Writable } from './types.js';
 
-/** Which object a call is about. */
+/** The object that a call is about. */
 export interface Request<T = KubernetesObject> {
   /** The controller's name in the manifest. */
   readonly controller: string;
@@ -10,51 +10,51 @@ export interface Request<T = KubernetesObject> {
   readonly namespace?: string;
   /** The primary's name. */
   readonly name: string;
-  /** The last known UID, also of a primary that has gone. Left out: the host has never seen it. */
+  /** The last known UID, even if the primary is gone. Left out: the host has never seen it. */
   readonly uid?: string;
   /**
-   * The primary as cached when the call began. Undefined: it is not in the watch's scope, usually because it is gone.
-   * Nothing checks that it is of type `T`: that is the CRD's schema's part.
+   * The primary as cached when the call began. Undefined: it is not in the watch's scope, usually because it was deleted. Nothing checks
+   * that it has the type `T`: that is left to the CRD's schema.
    */
   readonly object: T | undefined;
-  /** The primary is being deleted and waits for its finalizers. */
+  /** Whether the primary is being deleted and waits for its finalizers. */
   readonly deleting: boolean;
-  /** How many retries of this key were counted since its last success, 0 at first. */
+  /** The number of counted retries of this key since its last success, initially 0. */
   readonly attempt: number;
-  /** The trace that logs, spans and API requests of this call belong to. */
+  /** The trace of this call's logs, spans and API requests. */
   readonly traceId: string;
 }
 
-/** How a reconcile ended that has not failed. */
+/** The result of a reconcile without a failure. */
 export interface Outcome {
-  /** Run again after so many milliseconds, which is not a failure. Left out: nothing is left to do until something changes. */
+  /** Run again after this many milliseconds, which is not a failure. Left out: nothing is left to do until something changes. */
   requeueAfterMs?: number;
 }
 
-/** The outcome that asks for another call after a time, in milliseconds; at most 24 days, longer times are cut. */
+/** The outcome that asks for another call after a time, in milliseconds; at most 24 days, longer times are cut to that. */
 export function requeueAfter(milliseconds: number): Outcome;
 
 /** A change of an object of a watch. */
 export interface Change<T = KubernetesObject> {
   /** The state before. Null: the object is new, or part of the watch's first list. */
   readonly old: T | null;
-  /** The state now. Null: the object has gone, and `old` is its last known state. */
+  /** The state now. Null: the object was deleted, and `old` is its last known state. */
   readonly new: T | null;
 }
 
 /** Primaries that a change concerns. */
 export type Target =
-  /** The one with this key. It need not exist. Without a namespace it is cluster-scoped. */
+  /** The primary with this key, which need not exist. Without a namespace it is cluster-scoped. */
   | { namespace?: string | undefined; name: string; index?: never; value?: never }
   /**
-   * All with this value in an index that the manifest declares for the primary, in whichever namespace. The value of an index of
-   * selectors is labels, as in `app=web,tier=front`: it finds the selectors that they match.
+   * All primaries with this value in an index that the manifest declares for the primary, in any namespace. The value for an index of
+   * selectors is labels, as in `app=web,tier=front`: they find the selectors that match them.
    */
   | { index: string; value: string; namespace?: never; name?: never };
 
-/** What a reconciler is made of. */
+/** The parts of a reconciler. */
 export interface ReconcilerDefinition<T> {
-  /** What the plugin watches and what it may do. */
+  /** The watches and the rights of the plugin. */
   manifest: Manifest;
   /**
    * Brings the world to the state that the object asks for. It is called again whenever something changes, so it must do
@@ -97,7 +97,7 @@ export interface ReconcilerPlugin {
  */
 export function defineReconciler<T = KubernetesObject>(definition: ReconcilerDefinition<T>): ReconcilerPlugin;
 
-/** All that a composition may depend on. */
+/** The input of a composition, which may depend on nothing else. */
 export interface CompositionRequest<T = KubernetesObject, Config = Record<string, unknown>> extends Omit<Request<T>, 'object'> {
   /** The primary, as cached when the call began. */
   readonly parent: T;
@@ -107,56 +107,55 @@ export interface CompositionRequest<T = KubernetesObject, Config = Record<string
   readonly related: KubernetesObject[];
   /** The operator's configuration. */
   readonly config: Config;
-  /** The child with this reference, if it is there. */
+  /** The child with this reference, if it exists. */
   child<C = KubernetesObject>(target: ObjectRef): C | undefined;
-  /** The related object with this reference, if it is there. */
+  /** The related object with this reference, if it exists. */
   relatedObject<C = KubernetesObject>(target: ObjectRef): C | undefined;
 }
 
-/** What should be. */
+/** A composer's response. */
 export interface Composition {
   /**
    * Every child that should exist, each as a set of fields to apply: of an owned kind, with a name, and where the parent
    * can own it. A child that is left out is pruned.
    */
   children: Writable[];
-  /** The parent's new status. Left out: it stays as it is. */
+  /** The parent's new status. Left out: the status stays as it is. */
   status?: object | undefined;
-  /** Events to send. They are sent each time that they are answered, so answer only what is new. */
+  /** Events to send. They are sent each time they are returned, so only return events about something new. */
   events?: EventInput[];
-  /** Compose again after so many milliseconds, also if nothing changes. */
+  /** Compose again after this many milliseconds, even if nothing changes. */
   requeueAfterMs?: number | undefined;
-  /** Says that no children at all is meant, so that existing ones may be pruned. */
+  /** Declares that having no children is intended, so that existing children may be pruned. */
   allowEmpty?: boolean;
-  /** Says of a parent that is being deleted that it may go. Only with the option `finalizer`. */
+  /** Releases a parent that is being deleted. Only with the option `finalizer`. */
   finalized?: boolean;
 }
 
-/** Objects of one watch that are related to a parent: those that meet all of it. */
+/** Objects of one watch that are related to a parent: those that meet all conditions. */
 export interface RelatedRule {
   /** The name of the watch in the manifest, which maps it by `customize`. */
   watch: string;
-  /** Where they are. Left out: in the parent's namespace or in none; for a cluster-scoped parent: anywhere. */
+  /** Their namespace. Left out: the parent's namespace or none; for a cluster-scoped parent: any namespace. */
   namespace?: string | undefined;
   /** Their names. Left out or empty: any. */
   names?: string[] | undefined;
-  /** Only those with these labels, in Kubernetes' syntax, such as `app=web,tier in (front,back)`. */
+  /** Only objects with these labels, in Kubernetes' syntax, such as `app=web,tier in (front,back)`. */
   labelSelector?: string | undefined;
 }
 
-/** What a composer is made of. */
+/** The parts of a composer. */
 export interface ComposerDefinition<T, Config> {
-  /** What the plugin watches and what it may do. */
+  /** The watches and the rights of the plugin. */
   manifest: Manifest;
   /**
-   * Computes the children. It must depend on nothing but its argument, and may use `log`, `clock`, `random` and `config`
-   * alone: a component that imports more is no composer. What it throws leaves everything as it is, and counts as a
-   * reconciler's. It must not be `async`.
+   * Computes the children. It must depend only on its argument, and may only use `log`, `clock`, `random` and `config`: the host refuses a
+   * composer that imports more. If it throws, everything stays as it is, and the error counts as a reconciler's. It must not be `async`.
    */
   compose(request: CompositionRequest<T, Config>): Composition;
   /**
-   * Says which objects `compose` is to find as related to the parent, of the watches that the manifest maps by `customize`. The host
-   * asks it before each `compose`, and composes again when one of them changes, appears or goes. What holds for `compose` holds for it.
+   * Returns the objects that `compose` gets as related to the parent, for the watches that the manifest maps by `customize`. The host calls
+   * it before each `compose`, and composes again when one of them is created, changed or deleted. The rules for `compose` apply here too.
    */
   customize?(request: Request<T> & { readonly object: T }): RelatedRule[];
 }

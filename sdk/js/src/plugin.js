@@ -1,4 +1,4 @@
-// Makes of a plugin's own functions what a component exports.
+// Turns a plugin's functions into the exports of a component.
 
 import '#host/ambient';
 import * as host from '#host/log';
@@ -48,7 +48,7 @@ function callable(value, name) {
   return value;
 }
 
-/** Makes one call. What it throws becomes the failures that the interface wants thrown, as `shape` has them. */
+/** Makes one call. Its exception becomes the failures that the interface expects, in the form of `shape`. */
 function run(call, shape = (failures) => failures) {
   begin();
   open();
@@ -59,12 +59,12 @@ function run(call, shape = (failures) => failures) {
   }
 }
 
-/** Failures as one text, which is all that a mapper's error has. */
+/** Failures as one text, as a mapper's error has nothing else. */
 function textOf(failures) {
   return failures.map(({ message, api }) => message || api.message).join('; ');
 }
 
-/** The failures of what was thrown, noted in the log. What it says of itself may throw too; that is told in its place, once. */
+/** The failures of an exception, which is also logged. If its getters throw, that error is reported in its place, once. */
 function told(error, isFirst) {
   let failures;
   try {

@@ -1,5 +1,5 @@
 /** Four random bytes as a number. `Math.random()` and `crypto` draw on the same source, which is the host's. */
 export function u32(): number;
 
-/** As many random bytes as asked for. Cryptographically secure in `reconcile`. */
+/** This many random bytes. Cryptographically secure in `reconcile`. */
 export function bytes(length: number): Uint8Array;

@@ -1,4 +1,4 @@
-// What a call is about, as the plugin sees it.
+// The request of a call, as the plugin sees it.
 
 import { parse } from './json.js';
 
@@ -17,7 +17,7 @@ export class Request {
     this.#text = object ?? undefined;
   }
 
-  /** Parsed when it is first asked for. */
+  /** Parsed at its first use. */
   get object() {
     if (this.#text !== undefined) {
       this.#object = parse(this.#text);

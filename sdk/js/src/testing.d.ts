@@ -6,24 +6,24 @@ import type { Trigger } from './triggers.js';
 import type { KubernetesObject, ObjectKind, ObjectMeta, ObjectRef } from './types.js';
 import type { Collection, DeleteOptions, PatchType, WriteOptions } from './writes.js';
 
-/** An object that a test gives. */
+/** An object that a test passes. */
 export type TestObject = KubernetesObject | { apiVersion: string; kind: string; metadata: ObjectMeta };
 
-/** What a host begins with. */
+/** The initial state of a host. */
 export interface TestHostOptions {
   /** The objects of the cluster. */
   objects?: TestObject[];
-  /** What {@link TestHost.define} is given: `readFileSync('crd.yaml', 'utf8')`. */
+  /** The definitions for {@link TestHost.define}: `readFileSync('crd.yaml', 'utf8')`. */
   crds?: string;
   /** The operator's configuration. Default: `{}`. */
   config?: object;
-  /** The time. Default: 2026-01-01T00:00:00Z. It stands still. */
+  /** The time, which does not advance. Default: 2026-01-01T00:00:00Z. */
   now?: Date;
-  /** What the random numbers begin with. */
+  /** The seed of the random numbers. */
   seed?: number;
-  /** What answers HTTP requests. Without it none is granted. */
+  /** Answers HTTP requests. Without it, no request is granted. */
   fetch?: (request: TestHttpRequest) => TestHttpResponse | TestHttpFailure;
-  /** What `triggers.list` answers. Default: nothing. */
+  /** The result of `triggers.list`. Default: empty. */
   triggers?: Trigger[];
 }
 
@@ -36,7 +36,7 @@ export interface TestHttpRequest {
   timeoutMs?: number | undefined;
 }
 
-/** What a test answers to it. */
+/** A test's response to the request. */
 export interface TestHttpResponse {
   /** Default: 200. */
   status?: number;
@@ -44,15 +44,15 @@ export interface TestHttpResponse {
   body?: string | Uint8Array;
 }
 
-/** That it brings no response. */
+/** The request gets no response. */
 export interface TestHttpFailure {
   reason: Exclude<HttpReason, 'status'>;
   message?: string;
 }
 
-/** A request of a test. What is left out is taken from the object. */
+/** A test's request. Fields that are left out are taken from the object. */
 export interface TestRequest {
-  /** The primary. Left out: it is gone. */
+  /** The primary. Left out: it was deleted. */
   object?: TestObject | undefined;
   controller?: string | undefined;
   namespace?: string | undefined;
@@ -64,45 +64,45 @@ export interface TestRequest {
   traceId?: string | undefined;
 }
 
-/** A composer's request of a test. */
+/** A test's composer request. */
 export interface TestCompositionRequest extends Omit<TestRequest, 'object'> {
   parent: TestObject;
   children?: TestObject[] | undefined;
   related?: TestObject[] | undefined;
 }
 
-/** A change that a test tells a mapper. */
+/** A change that a test passes to a mapper. */
 export interface TestChange {
   /** The name of the watch in the manifest. */
   watch: string;
   /** The state before. Left out: the object is new. */
   old?: TestObject | null | undefined;
-  /** The state now. Left out: the object has gone. */
+  /** The state now. Left out: the object was deleted. */
   new?: TestObject | null | undefined;
   controller?: string | undefined;
 }
 
-/** The question of a test which objects are related to a parent. */
+/** A test's question which objects are related to a parent. */
 export interface TestCustomizeRequest extends Omit<TestRequest, 'object'> {
   parent: TestObject;
 }
 
-/** One thing that went wrong, as the host is told of it. One of the first three is there. */
+/** One failure, as the host gets it. One of the first three fields is set. */
 export interface Failure {
   api?: ApiError;
   transient?: string;
   terminal?: string;
-  /** How many milliseconds a transient one has the next attempt wait. */
+  /** The minimum delay of a transient failure's retry in milliseconds. */
   retryAfterMs?: number;
 }
 
-/** What came of a call. */
+/** The result of a call. */
 export interface Result extends Outcome {
   /** Empty if nothing failed. */
   failures: Failure[];
 }
 
-/** What came of a composer's call. One that failed has answered nothing but the failures. */
+/** The result of a composer's call. If it failed, only the failures are set. */
 export interface CompositionResult extends Partial<Omit<Composition, 'children' | 'status'>> {
   /** Empty if it failed. */
   children: KubernetesObject[];
@@ -127,21 +127,21 @@ export interface CustomizeResult {
   failures: Failure[];
 }
 
-/** A write that the plugin has sent, also one that failed. */
+/** A write that the plugin has sent, even if it failed. */
 export interface Write {
   op: 'create' | 'update' | 'apply' | 'patch' | 'delete' | 'deleteCollection';
-  /** What was created, updated or applied. */
+  /** The object that was created, updated or applied. */
   object?: any;
-  /** What was patched or deleted. */
+  /** The object that was patched or deleted. */
   target?: ObjectRef;
   patchType?: PatchType;
   patch?: any;
-  /** Of which objects a collection was deleted. */
+  /** The collection that was deleted. */
   collection?: Collection;
   options: Omit<WriteOptions, 'subresource'> & DeleteOptions & { subresource?: { name: string; parent?: ObjectRef } };
 }
 
-/** Which request fails: the next one that all of this is true of. */
+/** The request to fail: the next one that meets all conditions. */
 export interface Failing {
   /** The function, such as `writes.apply` or `cache.get`. */
   call?: string;
@@ -172,9 +172,9 @@ export class TestHost {
   now: Date;
   /** The operator's configuration. */
   config: object;
-  /** What answers HTTP requests. */
+  /** Answers HTTP requests. */
   fetch: TestHostOptions['fetch'];
-  /** What `triggers.list` answers. */
+  /** The result of `triggers.list`. */
   triggers: Trigger[];
   /** All writes that were sent, in order. */
   writes: Write[];
@@ -186,30 +186,30 @@ export class TestHost {
   metrics: Array<{ type: 'counter' | 'gauge' | 'histogram'; name: string; value: number; labels: Record<string, string> }>;
   /** All HTTP requests. */
   requests: TestHttpRequest[];
-  /** The logs of Pods, by `NAMESPACE/NAME`, whatever their container. A Pod without one is not found. */
+  /** The logs of Pods, by `NAMESPACE/NAME`, for all their containers. The log of any other Pod is not found. */
   podLogs: Record<string, string>;
-  /** The kinds that the API server does not have, as far as `live.served` tells. All others it has. */
+  /** The kinds that the API server does not serve, according to `live.served`. It serves all others. */
   unserved: ObjectKind[];
-  /** The answers to creates of objects without a name, such as a `SubjectAccessReview`, by kind. Nothing is stored of them. */
+  /** The responses to creates of objects without a name, such as a `SubjectAccessReview`, by kind. These are not stored. */
   answers: Record<string, object>;
   /**
    * Defines kinds by CustomResourceDefinitions in YAML, usually the folder's `crd.yaml`.
    *
-   * From now on objects of these kinds get their defaults, and a write of one that does not fit fails with `invalid`, with the
-   * paths in its message; an answer of a composer that does not fit is an error of `compose`. A field that the kind does not
-   * have does not fit, as for an API server with strict field validation; a write with another `fieldValidation` keeps it. Not
-   * checked are `format`, `allOf` and its like, list types, and rules in CEL.
+   * From now on objects of these kinds get their defaults, and a write of an invalid object fails with `invalid`, with the paths in its
+   * message; an invalid child in a composer's response is an error of `compose`. An unknown field is invalid, as for an API server with
+   * strict field validation; a write with another `fieldValidation` keeps it. It does not check `format`, `allOf` and similar keywords,
+   * list types, and rules in CEL.
    */
   define(yaml: string): void;
-  /** Puts an object into the cluster, in place of the one of its name, whose uid it keeps if it has none. */
+  /** Puts an object into the cluster, replacing one of the same name, whose uid it keeps if it has none. */
   put(object: TestObject): KubernetesObject;
   /** An object of the cluster. */
   get<T = any>(target: ObjectRef): T | undefined;
   /** The objects of a kind. */
   list<T = any>(kind: ObjectKind): T[];
-  /** Takes an object out of the cluster, and with it what it controls. */
+  /** Removes an object from the cluster, and the objects that it controls. */
   remove(target: ObjectRef): void;
-  /** Has the next request fail that fits. Each call of this is for one request. */
+  /** Makes the next matching request fail. Each call of this is for one request. */
   failNext(
     what: Failing,
     error: { reason: ApiReason; message?: string; code?: number; statusReason?: string; retryAfterMs?: number },
@@ -223,8 +223,8 @@ export class TestHost {
   /** Asks a composer's `customize` which objects are related to a parent. */
   customize(plugin: ComposerPlugin, request: TestCustomizeRequest): CustomizeResult;
   /**
-   * Runs any function that uses the SDK, such as a part of a plugin, and returns what it returns. There is no primary, and so nothing
-   * with `owned`.
+   * Runs any function that uses the SDK, such as a part of a plugin, and returns its result. There is no primary, so `owned` cannot be
+   * used.
    */
   run<T>(call: () => T): T;
 }

@@ -1,5 +1,5 @@
-// A host in memory, for unit tests of plugins on Node.js. It answers at the interface itself, so that what a plugin asks
-// goes through all of the SDK.
+// A host in memory, for unit tests of plugins on Node.js. It implements the interface itself, so that a plugin's calls go through the whole
+// SDK.
 
 import { install } from './ambient.js';
 import { use } from './host/node/double.js';
@@ -13,13 +13,13 @@ const REQUEST = ['object', 'controller', 'namespace', 'name', 'uid', 'deleting',
 const COMPOSITION = [...REQUEST.slice(1), 'parent', 'children', 'related'];
 
 export class TestHost {
-  /** All that calls have done, in order. */
+  /** Everything that calls have done, in order. */
   writes = [];
   events = [];
   logs = [];
   metrics = [];
   requests = [];
-  /** What a test says of the cluster. */
+  /** A test's description of the cluster. */
   podLogs = {};
   unserved = [];
   answers = {};
@@ -117,7 +117,7 @@ export class TestHost {
     return this.#during(undefined, undefined, call);
   }
 
-  /** Throws if an answer of a composer does not fit the definitions: the host's write of it would be refused. */
+  /** Throws if a composer's response does not fit the definitions: the host's write of it would be refused. */
   #judge({ children, status }, parent) {
     for (const child of children) this.#store.admitted(child);
     if (status !== undefined) this.#store.admitted({ ...parent, status }, { subresource: { name: 'status' } });

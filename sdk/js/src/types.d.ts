@@ -7,15 +7,14 @@ export interface ObjectKind {
 }
 
 /**
- * One object. With a `uid`, it is that incarnation of the name only: when the name belongs to another one, a read finds
- * nothing and a write fails with `conflict`.
+ * One object. With a `uid`, it does not match another object of the same name: then a read finds nothing and a write fails with `conflict`.
  */
 export interface ObjectRef extends ObjectKind {
   /** Left out for a cluster-scoped object. */
   namespace?: string | undefined;
   /** The name. */
   name: string;
-  /** Left out: whichever incarnation has the name now. */
+  /** Left out: the object that has the name now. */
   uid?: string | undefined;
 }
 
@@ -27,57 +26,57 @@ export interface OwnerReference {
   uid: string;
   /** Whether the owner is the object's controller, of which there is at most one. */
   controller?: boolean;
-  /** Whether the owner cannot go in the foreground before the object. */
+  /** Whether foreground deletion of the owner waits until the object is deleted. */
   blockOwnerDeletion?: boolean;
 }
 
 /** The part of an object that all kinds share. */
 export interface ObjectMeta {
   name?: string | undefined;
-  /** What the server makes a name of. */
+  /** The prefix of a name that the server generates. */
   generateName?: string | undefined;
   /** Left out for a cluster-scoped object. */
   namespace?: string | undefined;
-  /** The incarnation of the name. */
+  /** The UID, as opposed to that of a later object of the same name. */
   uid?: string | undefined;
   /** The version, an opaque text. */
   resourceVersion?: string | undefined;
-  /** Counts the changes of what was asked for, where the kind has one. */
+  /** Counts the changes of the desired state, if the kind has a generation. */
   generation?: number | undefined;
   creationTimestamp?: string | undefined;
-  /** Since when the object is being deleted. */
+  /** The time at which the deletion began. */
   deletionTimestamp?: string | undefined;
   labels?: Record<string, string> | undefined;
   annotations?: Record<string, string> | undefined;
   ownerReferences?: OwnerReference[] | undefined;
   finalizers?: string[] | undefined;
-  // Any, since an interface of a plugin's own or of another package fits no index signature of `unknown`.
+  // Any, since an interface of a plugin or of another package does not fit an index signature of `unknown`.
   [field: string]: any;
 }
 
 /**
- * Any object, of whatever kind. To read one as a type of your own, name the type: `cache.get<Deployment>(…)`. The types of
- * other packages do too, such as those of `kubernetes-types`.
+ * Any object, of any kind. To read one as a type of your own, name the type: `cache.get<Deployment>(…)`. Types of other packages also work,
+ * such as those of `kubernetes-types`.
  */
 export interface KubernetesObject {
   apiVersion: string;
   kind: string;
   metadata: ObjectMeta;
-  // Any, since what is in here is the kind's own affair.
+  // Any, since its content depends on the kind.
   [field: string]: any;
 }
 
-/** What most custom kinds are. */
+/** The form that most custom kinds have. */
 export interface CustomObject<Spec, Status = unknown> {
   apiVersion: string;
   kind: string;
   metadata: ObjectMeta & { name: string };
   spec: Spec;
-  /** What is, as it was written last. Left out before it was first written. */
+  /** The status as last written. Left out before it was first written. */
   status?: Status | undefined;
 }
 
-/** What can be written: an object, or fields of one. */
+/** A value that can be written: an object, or fields of one. */
 export type Writable = object;
 
 /** A part of a list. */
@@ -87,7 +86,7 @@ export interface Page<T> {
   nextToken?: string;
 }
 
-/** What came of one of several reads or writes: the object (or none), or why it failed. */
+/** The result of one of several reads or writes: the object (or none), or the error. */
 export type Settled<T, E> = { object: T; error?: undefined } | { object?: undefined; error: E };
 
 /** Names and values; a name may occur twice in the list of pairs. Values become text. */

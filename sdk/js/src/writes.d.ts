@@ -1,7 +1,7 @@
 import type { ApiError } from './errors.js';
 import type { KubernetesObject, ObjectKind, ObjectMeta, ObjectRef, Settled, Writable } from './types.js';
 
-/** How to write. */
+/** The options of a write. */
 export interface WriteOptions {
   /**
    * Write to a subresource, such as `status`. With `parent` where the body is of another kind than the object, as for
@@ -14,18 +14,18 @@ export interface WriteOptions {
   owned?: boolean;
   /** Apply only: take over fields that other managers own. */
   force?: boolean;
-  /** The server checks the change and answers as if it were made. */
+  /** The server checks the change and responds as if it was made, without making it. */
   dryRun?: boolean;
-  /** What the server does with unknown and duplicate fields. Default: `strict`, which refuses them. */
+  /** How the server treats unknown and duplicate fields. Default: `strict`, which refuses them. */
   fieldValidation?: 'strict' | 'warn' | 'ignore';
   /**
-   * Write as a field manager of its own, the plugin's with `/` and this behind it: at most 32 lower-case letters, digits and
-   * dashes. So two controllers can apply two parts of one object, and neither drops what the other has applied.
+   * Uses another field manager: the plugin's, followed by `/` and this suffix of at most 32 lower-case letters, digits and dashes. This way
+   * two controllers can apply two parts of one object, and neither drops what the other has applied.
    */
   managerSuffix?: string | undefined;
 }
 
-/** Some objects of a kind. All conditions must hold. */
+/** Selects objects of a kind. All conditions must hold. */
 export interface Collection extends ObjectKind {
   /** Left out: for a namespaced kind, the primary's namespace. */
   namespace?: string | undefined;
@@ -33,34 +33,34 @@ export interface Collection extends ObjectKind {
   labelSelector?: string | undefined;
   /** In Kubernetes' syntax, as far as the API supports it for the kind. */
   fieldSelector?: string | undefined;
-  /** Says that all objects of the kind and namespace are meant. Without it, one of the selectors must select. */
+  /** Selects all objects of the kind and namespace. Without it, a selector is required. */
   all?: boolean | undefined;
 }
 
-/** How to delete. */
+/** The options of a deletion. */
 export interface DeleteOptions {
   /** The optimistic lock: fail with `conflict` unless the object still has this version. */
   resourceVersion?: string | undefined;
-  /** What happens to the objects that it owns. Default: `background`. */
+  /** How to treat the object's dependents. Default: `background`. */
   propagation?: 'background' | 'foreground' | 'orphan';
-  /** How long it may take to end, in milliseconds, rounded up to whole seconds. */
+  /** The grace period in milliseconds, rounded up to whole seconds. */
   gracePeriodMs?: number | undefined;
-  /** The server checks the deletion and answers as if it were made. */
+  /** The server checks the deletion and responds as if it was made, without making it. */
   dryRun?: boolean;
 }
 
-/** How a patch is written: JSON merge patch, JSON patch, or (built-in kinds only) strategic merge patch. */
+/** The form of a patch: JSON merge patch, JSON patch, or (built-in kinds only) strategic merge patch. */
 export type PatchType = 'merge' | 'json' | 'strategic';
 
-/** What a write came back with: `const { object } = writes.apply(…)`. */
+/** The result of a write: `const { object } = writes.apply(…)`. */
 export interface Written<T = KubernetesObject> {
-  /** The object as the server keeps it now. Use it instead of reading the object again. */
+  /** The current object on the server. Use it instead of reading the object again. */
   readonly object: T;
 }
 
 /**
- * Creates an object and returns it. `metadata.generateName` is allowed. Where nothing is stored, as of a
- * `SubjectAccessReview`, it needs no name, and what is returned is the answer.
+ * Creates an object and returns it. `metadata.generateName` is allowed. A kind that is not stored, such as a `SubjectAccessReview`, needs
+ * no name, and the server's response is returned.
  */
 export function create<T = KubernetesObject>(object: Writable, options?: WriteOptions): Written<T>;
 
@@ -68,11 +68,11 @@ export function create<T = KubernetesObject>(object: Writable, options?: WriteOp
 export function update<T = KubernetesObject>(object: Writable, options?: WriteOptions): Written<T>;
 
 /**
- * Applies a set of fields, server-side and as the plugin's field manager, and returns the object. The fields name it:
- * `apiVersion`, `kind`, `metadata.name`, `metadata.namespace`.
+ * Applies a set of fields, server-side and as the plugin's field manager, and returns the object. The fields must include `apiVersion`,
+ * `kind`, `metadata.name` and, if namespaced, `metadata.namespace`.
  *
- * A conflict means that the object has changed since it was read: let the error go, and the host runs the key again on a
- * newer cache.
+ * A conflict means that the object has changed since it was read: do not catch the error, and the host runs the key again with a newer
+ * cache.
  */
 export function apply<T = KubernetesObject>(object: Writable, options?: WriteOptions): Written<T>;
 
@@ -119,24 +119,24 @@ export {
 };
 
 /**
- * Deletes the objects of a collection with one request, and returns them: each is gone, or waits for finalizers or its grace
- * period. Undefined: the server does not say which. After an error, some may be deleted.
+ * Deletes the objects of a collection with one request, and returns them: each is deleted, or waits for finalizers or its grace period.
+ * Undefined: the server does not report them. After an error, some may be deleted.
  */
 export function deleteCollection(collection: Collection, options?: Omit<DeleteOptions, 'resourceVersion'>): ObjectRef[] | undefined;
 
-/** Applies the status of an object, by force: it has no other writer. */
+/** Applies the status of an object, forced: no other client writes it. */
 export function applyStatus<T = KubernetesObject>(
   target: ObjectRef | { apiVersion: string; kind: string; metadata: ObjectMeta },
   status: object,
   options?: WriteOptions,
 ): Written<T>;
 
-/** Sets the number of replicas of an object that has a `scale` subresource, whatever kind it is of. */
+/** Sets the number of replicas of an object of any kind that has a `scale` subresource. */
 export function scale<T = KubernetesObject>(target: ObjectRef, replicas: number, options?: WriteOptions): Written<T>;
 
 /**
- * Evicts a Pod: deletes it unless a disruption budget forbids it now, which is an error with reason `too-many-requests`. A
- * Pod that has gone is evicted.
+ * Evicts a Pod: deletes it unless a disruption budget forbids it now, which is an error with reason `too-many-requests`. Evicting a deleted
+ * Pod succeeds.
  */
 export function evict(pod: ObjectRef, options?: WriteOptions): void;
 

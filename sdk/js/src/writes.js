@@ -8,7 +8,7 @@ import {
   apiErrorFrom, ask, kind, known, list, oneOf, optionalMilliseconds, optionalReference, optionalText, reference, referenceFrom, text, u32,
 } from './wire.js';
 
-// Most plugins do not look at what came back, and to parse it costs more than to write it. So it waits until it is asked for.
+// Most plugins do not look at the result, and parsing it costs more than writing it. So it is parsed at its first use.
 class Written {
   #text;
   #object;
@@ -137,7 +137,7 @@ export function evict(pod, options) {
   try {
     create(eviction, { ...options, subresource: { name: 'eviction', parent } });
   } catch (error) {
-    // It names the Pod: where evictions are not served, it names nothing.
+    // The error names the Pod; if the server does not serve evictions, the error names no object.
     if (error.reason !== 'not-found' || error.object === undefined) throw error;
   }
 }

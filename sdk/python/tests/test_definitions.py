@@ -1,4 +1,4 @@
-"""Kinds that a test defines: what the double refuses, fills in and collects."""
+"""Kinds that a test defines: refused objects, defaults, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the host is told of an exception."""
+"""How an exception is reported to the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The manifest, against its schema's names and with what it refuses."""
+"""The manifest: its names match the schema, and invalid values are refused."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class ManifestTest(unittest.TestCase):
 
 
 def check(value: Any, schema: dict[str, Any], definitions: dict[str, Any]) -> None:
-    """As much of JSON schema as the manifest's needs: names, required ones, types, enumerations."""
+    """As much of JSON schema as the manifest's schema needs: names, required properties, types, enumerations."""
     if "$ref" in schema:
         schema = {**definitions[schema["$ref"].removeprefix("#/$defs/")], **schema}
     if "oneOf" in schema:

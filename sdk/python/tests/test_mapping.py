@@ -1,4 +1,4 @@
-"""Mappings by a plugin's own code: what is wrong with an answer, and how a test asks."""
+"""Mappings by a plugin's code: invalid results, and the calls of a test."""
 
 from __future__ import annotations
 

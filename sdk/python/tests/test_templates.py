@@ -1,4 +1,4 @@
-"""What `windlass new python` writes."""
+"""The folder that `windlass new python` writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 SDK = Path(__file__).parent.parent
 READMES = sorted((SDK / "templates").glob("*/README.md.tmpl"))
-#: What folders of all languages have.
+#: Files that the folders of all languages have.
 CRD = SDK / "../../host/author/src/new/common/crd.yaml"
 PLACES = {
     "name": "my-shop", "Kind": "MyShop", "plural": "myshops", "singular": "myshop", "module": "my_shop",

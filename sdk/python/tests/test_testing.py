@@ -1,4 +1,4 @@
-"""The double, and through it the modules that ask the host."""
+"""The test double, and through it the modules that call the host."""
 
 from __future__ import annotations
 

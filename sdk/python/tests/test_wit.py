@@ -1,4 +1,4 @@
-"""What crosses to the host: `_wit` and `_entry`, over bindings that write down what they are given."""
+"""The values that cross to the host: `_wit` and `_entry`, over bindings that record their arguments."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class InTest(WitTest):
 
 class CallTest(WitTest):
     def failures(self, error: BaseException) -> list[Any]:
-        """What the host is told of what a reconcile raises."""
+        """The failures that the host gets for an exception of a reconcile."""
 
         def reconcile(request: windlass.Request) -> windlass.Outcome:
             raise error
@@ -265,7 +265,7 @@ class CallTest(WitTest):
 
 
 class OptionalTest(WitTest):
-    """The exports that are beside those that every plugin has."""
+    """The optional exports beside those that every plugin has."""
 
     def map(self, function: Map, *changes: tuple[str | None, str | None]) -> Any:
         @windlass.reconciler(mapped_by(Mapping.mapper()), map=function)

@@ -1,4 +1,4 @@
-"""What a plugin is asked, and what it answers."""
+"""The requests and results of a plugin's calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .events import Event
 
 
 class Request:
-    """Which object a call is about."""
+    """The object that a call is about."""
 
     __slots__ = ("_object", "_text", "attempt", "controller", "deleting", "name", "namespace", "trace_id", "uid")
 
@@ -34,20 +34,20 @@ class Request:
         self.name = name
         #: None for a cluster-scoped primary.
         self.namespace = namespace
-        #: The last known UID, also of a primary that has gone. None: the host has never seen it.
+        #: The last known UID, even if the primary is gone. None: the host has never seen it.
         self.uid = uid
-        #: The primary is being deleted and waits for its finalizers.
+        #: Whether the primary is being deleted and waits for its finalizers.
         self.deleting = deleting
-        #: How many retries of this key were counted since its last success, 0 at first.
+        #: The number of counted retries of this key since its last success, initially 0.
         self.attempt = attempt
-        #: The trace that logs, spans and API requests of this call belong to.
+        #: The trace of this call's logs, spans and API requests.
         self.trace_id = trace_id
         self._text = object
         self._object: Object | None = None
 
     @property
     def object(self) -> Object | None:
-        """The primary as cached when the call began. None: it is not in the watch's scope, usually because it is gone."""
+        """The primary as cached when the call began. None: it is not in the watch's scope, usually because it was deleted."""
         if self._object is None and self._text is not None:
             self._object = decode(self._text)
         return self._object
@@ -70,7 +70,7 @@ DONE = Done()
 
 @dataclass(frozen=True)
 class RequeueAfter:
-    """Run again after a time, which is not a failure. Made by `requeue_after`."""
+    """Run again after a time, which is not a failure. Created by `requeue_after`."""
 
     #: In milliseconds.
     ms: int
@@ -81,17 +81,17 @@ Outcome = Done | RequeueAfter | None
 
 
 def requeue_after(delay: float | datetime.timedelta) -> RequeueAfter:
-    """Asks for another call after so many seconds, which is not a failure. At most 24 days; longer times are cut."""
+    """Asks for another call after this many seconds, which is not a failure. At most 24 days; longer times are cut to that."""
     return RequeueAfter(milliseconds(delay))
 
 
 class CompositionRequest:
-    """What a composer is asked: an object, and what there is around it. All that a composition may depend on."""
+    """A composer's request: an object and its surroundings. A composition may depend on nothing else."""
 
     __slots__ = ("_children", "_config", "_parent", "_related", "_texts", "request")
 
     def __init__(self, request: Request, parent: str, children: Sequence[str], related: Sequence[str], config: str) -> None:
-        #: Which object the call is about. Its own `object` is None: the primary is the `parent`.
+        #: The object that the call is about. Its own `object` is None: the primary is the `parent`.
         self.request = request
         self._texts = (parent, children, related, config)
         self._parent: Object | None = None
@@ -101,7 +101,7 @@ class CompositionRequest:
 
     @property
     def parent(self) -> Object:
-        """The object whose children are asked for, as cached when the call began."""
+        """The parent, as cached when the call began."""
         if self._parent is None:
             self._parent = decode(self._texts[0])
         return self._parent
@@ -122,7 +122,7 @@ class CompositionRequest:
 
     @property
     def config(self) -> Object:
-        """The operator's configuration of the plugin, which the manifest's schema accepts."""
+        """The operator's configuration of the plugin, which is valid by the manifest's schema."""
         if self._config is None:
             self._config = decode(self._texts[3])
         return self._config
@@ -152,17 +152,17 @@ class CompositionRequest:
 
 @dataclass
 class Composition:
-    """What a composer answers: the children that should exist, and what to say about the parent."""
+    """A composer's response: the children that should exist, and the parent's status and events."""
 
     #: Every child that should exist, each as a set of fields to apply: of an owned kind, with a name. One that is left out is pruned.
     children: Sequence[Mapping[str, Any]] = ()
-    #: The parent's new status. None: leave it as it is.
+    #: The parent's new status. None leaves it as it is.
     status: Mapping[str, Any] | None = None
-    #: Events to send. They are sent each time that they are answered, so answer only what is new.
+    #: Events to send. They are sent each time they are returned, so only return events about something new.
     events: Sequence[Event] = field(default_factory=list)
-    #: Ask again after so many seconds, also if nothing changes.
+    #: Call again after this many seconds, even if nothing changes.
     requeue_after: float | datetime.timedelta | None = None
-    #: Says that no children at all is meant, so that existing ones may be pruned. Without it, the host deletes none.
+    #: Declares that having no children is intended, so that existing children may be pruned. Without it, the host deletes none.
     allow_empty: bool = False
-    #: Says of a parent that is being deleted that it may go. Only with the option `finalizer`.
+    #: Releases a parent that is being deleted. Only with the option `finalizer`.
     finalized: bool = False

@@ -1,4 +1,4 @@
-"""The parts of a manifest that have one of several forms, made by class methods. Plugins have them from `manifest`."""
+"""The parts of a manifest that have one of several forms, created by class methods. Plugins import them from `manifest`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Tagged:
         self._document = {"type": type, **fields}
 
     def document(self) -> Object:
-        """The form as JSON has it."""
+        """The form as JSON."""
         return dict(self._document)
 
     def __eq__(self, other: object) -> bool:
@@ -45,7 +45,7 @@ class Projection(Tagged):
 
     @classmethod
     def metadata(cls) -> Projection:
-        """What identifies the object, and its metadata."""
+        """The object's identity and its metadata."""
         return cls("metadata")
 
     @classmethod
@@ -55,11 +55,11 @@ class Projection(Tagged):
 
 
 class Predicate(Tagged):
-    """An update of an object that counts. That one appears or goes, or its deletion begins, counts whatever predicates say."""
+    """An update of an object that counts. Creations, deletions, and the beginning of a deletion always count."""
 
     @classmethod
     def generation(cls) -> Predicate:
-        """What is asked for has changed, where the kind counts generations."""
+        """The desired state has changed, if the kind has a generation."""
         return cls("generation")
 
     @classmethod
@@ -79,23 +79,23 @@ class Predicate(Tagged):
 
     @classmethod
     def not_(cls, predicate: Predicate) -> Predicate:
-        """The other predicate does not count the update."""
+        """The update counts unless the other predicate accepts it."""
         return cls("not", predicate=predicate.document())
 
     @classmethod
     def and_(cls, *predicates: Predicate) -> Predicate:
-        """All of the other predicates, at least one, count the update."""
+        """The update counts if all other predicates, at least one, accept it."""
         return cls("and", predicates=[predicate.document() for predicate in predicates])
 
 
 def _reference(base: str, namespace: str | None, name: str) -> dict[str, str]:
-    """Where references are: members that are left out do not appear."""
+    """Where to find references. Members that are not given are left out."""
     members = {"base": base or None, "namespace": namespace, "name": name}
     return {member: _pointers((pointer,))[0] for member, pointer in members.items() if pointer is not None}
 
 
 class Mapping(Tagged):
-    """How a changed object leads to the primaries that run. On an update, both the old and the new object count."""
+    """How a changed object maps to the primaries that run. On an update, both the old and the new object count."""
 
     @classmethod
     def owner(cls) -> Mapping:
@@ -133,7 +133,7 @@ class Mapping(Tagged):
 
     @classmethod
     def referenced_by(cls, index: str) -> Mapping:
-        """Every primary whose index holds the object's name, or its namespace and name. The primary's watch declares the index."""
+        """Every primary whose index contains the object's name, or its namespace and name. The primary's watch declares the index."""
         return cls("referencedBy", index=index)
 
     @classmethod

@@ -20,7 +20,7 @@ from .manifest import Manifest
 
 try:
     from . import _wit, _wit_exports
-except ImportError as error:  # no component: a test
+except ImportError as error:  # not in a component, but in a test
     if error.name not in ("wit_world", "componentize_py_types"):
         raise
     _wit = _wit_exports = None  # type: ignore[assignment]
@@ -28,7 +28,7 @@ except ImportError as error:  # no component: a test
 Reconcile = TypeVar("Reconcile", bound=Callable[[Request], Outcome])
 Compose = TypeVar("Compose", bound=Callable[[CompositionRequest], Composition])
 
-#: Names the module that componentize-py is told to build.
+#: Names the module that componentize-py builds.
 _APP = "app"
 
 
@@ -87,7 +87,7 @@ def _check(manifest: object, what: str) -> None:
 
 
 def _check_mapping(manifest: Manifest, mapping: str, function: object, name: str, decorator: str) -> None:
-    """Refuses a manifest that maps a watch by a function that is not there."""
+    """Refuses a manifest that maps a watch by a function that is missing."""
     where = f"@windlass.{decorator}(MANIFEST, {name}=…)"
     if callable(function):
         return
@@ -101,19 +101,19 @@ def _check_mapping(manifest: Manifest, mapping: str, function: object, name: str
 
 
 class _Export:
-    """Answers the host's calls. componentize-py makes one of each class at the end of the build."""
+    """Handles the host's calls. componentize-py creates one instance of each class at the end of the build."""
 
     def __init__(self) -> None:
-        from . import _runtime  # it is for components alone
+        from . import _runtime  # only for components
 
         try:
             _runtime.seal()
-        except Exception as error:  # componentize-py shows the message alone
+        except Exception as error:  # componentize-py only shows the message
             raise RuntimeError(f"the SDK could not end the build:\n{stack(error)}") from None
 
 
 def _export(interface: str, method: str, manifest: Manifest, answer: Callable[[Any], Any]) -> None:
-    """Puts the class that componentize-py looks for into the application's module."""
+    """Adds the class that componentize-py looks for to the application's module."""
     if not _wit_exports.has_export(interface):
         raise RuntimeError(
             f"this plugin is a {interface.lower()}, but is being built as another kind: see `plugin:` in windlass.yaml"
@@ -128,8 +128,8 @@ def _export(interface: str, method: str, manifest: Manifest, answer: Callable[[A
 
 
 def _export_optional(interface: str, method: str, is_there: bool, call: Callable[[Any, Any], Any]) -> None:
-    """The same for the interface beside it, which the larger world of its kind always exports. The host calls it if the manifest
-    says so."""
+    """The same for the interface beside it, which the larger world of its kind always exports. The host only calls it if the manifest uses
+    it."""
     if _wit_exports.has_export(interface):
         _put(interface, {method: call})
     elif is_there:
@@ -141,7 +141,7 @@ def _put(interface: str, methods: dict[str, Any]) -> None:
 
 
 def _method(answer: Callable[[Any], Any], told: Callable[[BaseException], Exception]) -> Callable[[Any, Any], Any]:
-    """A method of an export. It returns the answer to a call, or raises what the host is told of an exception."""
+    """A method of an export. It returns the result of a call, or raises the failures of an exception."""
 
     def call(self: _Export, asked: Any) -> Any:
         from_host = sys.modules["windlass._runtime"]
@@ -149,7 +149,7 @@ def _method(answer: Callable[[Any], Any], told: Callable[[BaseException], Except
         from_host.begin()
         try:
             return answer(asked)
-        except BaseException as error:  # the instance lives on: only this call has failed
+        except BaseException as error:  # only this call has failed: the instance continues
             raise told(error) from None
         finally:
             from_host.end()
@@ -166,12 +166,12 @@ def _rules(function: Any, request: Any) -> list[Any]:
 
 
 def raised(error: BaseException) -> Exception:
-    """What the host is told of an exception, as the bindings want it. It does not fail: the instance would be lost."""
+    """The failures of an exception, in the form of the bindings. It never fails itself: the instance would be lost."""
     return _wit_exports.raised([_as_told(failure) for failure in _failures(error)])
 
 
 def raised_as_text(error: BaseException) -> Exception:
-    """The same of a mapper's, which has nothing but a text."""
+    """The same for a mapper, whose error is only a text."""
     texts = []
     for failure in _failures(error):
         _as_told(failure)
@@ -191,7 +191,7 @@ def _as_told(failure: Failure) -> Any:
         if failure.uncaught is not None:
             report(failure.uncaught)
         return _wit_exports.failure(failure)
-    except BaseException as failed:  # such as an ApiError with fields that cannot cross: the others keep their class
+    except BaseException as failed:  # such as an ApiError with fields that cannot be passed on: the others keep their class
         try:
             report(failed)  # its stack has that of the exception above it
         except BaseException:
@@ -201,17 +201,17 @@ def _as_told(failure: Failure) -> Any:
 
 
 def report(error: BaseException) -> None:
-    """Logs an exception that the plugin did not mean, with its stack. Its first frames are this module's."""
+    """Logs an unexpected exception with its stack. Its first frames are this module's."""
     _host.current.log(_host.ERROR, plain(summary(error)), [("stack", plain(stack(error, skip=2)))])
 
 
 def stack(error: BaseException, skip: int = 0) -> str:
-    """The traceback of an exception as text, as far as it can be had."""
+    """The traceback of an exception as text, as far as possible."""
     frames = error.__traceback__
     while skip and frames is not None and frames.tb_next is not None:
         frames, skip = frames.tb_next, skip - 1
     try:
         lines = traceback.format_exception(type(error), error, frames)
-    except Exception as failed:  # an exception of the plugin's own may not let itself be formatted
+    except Exception as failed:  # an exception class of the plugin may fail to format itself
         lines = [f"{type(error).__qualname__} (its stack cannot be had: {failed!r})"]
     return "".join(lines).strip().replace('File "/0/', 'File "').replace('File "/1/', 'File "')

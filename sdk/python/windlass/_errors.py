@@ -1,4 +1,4 @@
-"""What calls fail with, and what the host is told of it."""
+"""The errors of calls, and how they are reported to the host."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Reason(str, Enum):
     ALREADY_EXISTS = "already-exists"
     """The name of the object to create is taken (409)."""
     CONFLICT = "conflict"
-    """The object is not at the version or the incarnation that the request names, or another manager owns an applied field."""
+    """The object does not have the version or the UID that the request names, or another manager owns an applied field."""
     INVALID = "invalid"
     """The server's validation refused the object (422)."""
     FORBIDDEN = "forbidden"
@@ -35,13 +35,13 @@ class Reason(str, Enum):
     NAMESPACE_TERMINATING = "namespace-terminating"
     """The namespace is being deleted, so that nothing can be created in it."""
     TOO_MANY_REQUESTS = "too-many-requests"
-    """The server's limit (429) or the plugin's own budget."""
+    """The server's limit (429) or the plugin's own budget is used up."""
     EXPIRED = "expired"
     """The page token or the version is too old (410)."""
     TIMEOUT = "timeout"
-    """The request took longer than its time. For a write that may have been carried out see `UNKNOWN_OUTCOME`."""
+    """The request took too long. For a write that may have been carried out see `UNKNOWN_OUTCOME`."""
     UNKNOWN_OUTCOME = "unknown-outcome"
-    """The write was sent and its result is not known. The host settles it before the key runs again."""
+    """The write was sent and its result is unknown. The host finds it out before the key runs again."""
     LEASE_LOST = "lease-lost"
     """This replica may no longer act for the plugin. The request was not sent."""
     READ_ONLY = "read-only"
@@ -49,7 +49,7 @@ class Reason(str, Enum):
     SERVER_ERROR = "server-error"
     """The server could not be reached or failed (5xx)."""
     TOO_LARGE = "too-large"
-    """What was to be sent, or what came back, exceeds a limit of the server (413) or of the host."""
+    """The request or the response exceeds a limit of the server (413) or of the host."""
     OTHER = "other"
     """A reason without a member here: see `ApiError.status_reason`."""
 
@@ -104,18 +104,18 @@ class ApiError(Exception):
         self.reason = reason
         #: The text for people.
         self.message = message
-        #: The HTTP status, or the one that fits best if the request never reached the server.
+        #: The HTTP status, or the closest one if the request never reached the server.
         self.code = _CODES.get(reason, 500) if code is None else code
-        #: The reason in the form of Kubernetes' `Status.reason`. Where `reason` is `OTHER`, this tells which.
+        #: The reason as in Kubernetes' `Status.reason`. If `reason` is `OTHER`, this has the actual reason.
         self.status_reason = "".join(map(str.capitalize, reason.split("-"))) if status_reason is None else status_reason
-        #: How many milliseconds to wait before trying again, if the server said so.
+        #: The milliseconds to wait before a retry, if the server has set them.
         self.retry_after_ms = retry_after_ms
         #: The API verb, such as `get` or `patch`.
         self.verb = verb
         #: Resource, group and subresource, such as `deployments.apps/scale`.
         self.resource = resource
-        #: The object, if the request was about a single one. An error of `NOT_FOUND` names it only if this object is what does not
-        #: exist, and not its kind, its namespace or a subresource of it.
+        #: The object, if the request was about a single one. An error of `NOT_FOUND` names it only if the object itself does not exist, not
+        #: if its kind, its namespace or a subresource is missing.
         self.object = object
 
     def __str__(self) -> str:
@@ -137,9 +137,9 @@ class Transient(Exception):
         raise windlass.Transient("a backup runs", retry_after=30)
     """
 
-    #: How many milliseconds to wait at least before trying again. None: as the backoff says.
+    #: The minimum delay of the retry in milliseconds. None: the backoff alone decides.
     retry_after_ms: int | None = None  # of the class, as a subclass need not call `__init__`
-    #: What the host is told instead, if this stands for a refusal that has a class of its own.
+    #: Reported to the host instead, if this stands for a denial that has a class of its own.
     _api: ApiError | None = None
 
     def __init__(self, *args: object, retry_after: float | datetime.timedelta | None = None) -> None:
@@ -149,18 +149,18 @@ class Transient(Exception):
 
 
 class Terminal(Exception):
-    """Something that is not worth another attempt until something changes, such as a spec that makes no sense."""
+    """A failure that is not retried until something changes, such as an invalid spec."""
 
 
 class NotAvailable(OSError, RuntimeError):
-    """What a plugin has not: files, sockets, threads, sleep. The message says what to do instead."""
+    """A facility that plugins do not have: files, sockets, threads, sleep. The message says what to do instead."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One thing that went wrong in a call, as the host is told of it."""
+    """One failure in a call, as the host gets it."""
 
-    #: `api`: passed on as it came. `transient`: worth another attempt. `terminal`: not worth one until something changes.
+    #: `api`: passed on unchanged. `transient`: retried. `terminal`: not retried until something changes.
     kind: Literal["api", "transient", "terminal"]
     #: The text for people.
     message: str
@@ -168,7 +168,7 @@ class Failure:
     error: ApiError | None = None
     #: The exception, if it is a mistake of the plugin rather than one of this package's errors.
     uncaught: BaseException | None = None
-    #: How many milliseconds to wait at least before another attempt, if the kind is `transient` and the plugin has said so.
+    #: The minimum delay of a retry in milliseconds, if the kind is `transient` and the plugin has set it.
     retry_after_ms: int | None = None
 
 
@@ -182,7 +182,7 @@ def failures_of(error: BaseException) -> list[Failure]:
 
 
 def _told(error: BaseException, above: list[BaseException]) -> list[Failure]:
-    """What the host is told of an exception. Those above it are not told again: a member may be raised from its own group."""
+    """The failures of an exception. Those above it are skipped: a member may be raised from its own group."""
     chain = _with_causes(error, above, (ApiError, Terminal, Transient, BaseExceptionGroup))
     link = chain[-1]
     if isinstance(link, BaseExceptionGroup) and not _is_among(link, above):
@@ -190,9 +190,9 @@ def _told(error: BaseException, above: list[BaseException]) -> list[Failure]:
         outer, above = _whole_text(link, _noted(outer, link), above), [*above, *chain]
         failures = [_within(outer, member, failure) for member in link.exceptions for failure in _told_of_member(member, above)]
     elif isinstance(link, ApiError):
-        # The host says itself what was asked of which object.
+        # The host itself adds the request and the object.
         failures = [Failure("api", _noted(text_of(link.message), link), link)]
-    elif isinstance(link, Terminal):  # also one that is a Transient as well, as `http.InvalidRequest` is
+    elif isinstance(link, Terminal):  # even if it is a Transient as well, as `http.InvalidRequest` is
         failures = [Failure("terminal", _whole_text(link, _said(link), above))]
     elif isinstance(link, Transient) and link._api is not None:
         failures = [Failure("api", _noted(text_of(link._api.message), link), link._api)]
@@ -206,7 +206,7 @@ def _told(error: BaseException, above: list[BaseException]) -> list[Failure]:
 
 
 def _told_of_member(error: BaseException, above: list[BaseException]) -> list[Failure]:
-    """The same of a member of a group: one of which it cannot be had takes from the others neither class nor text."""
+    """The same for a member of a group. If that fails, the other members keep their class and text."""
     try:
         return _told(error, above)
     except BaseException as failed:
@@ -214,14 +214,14 @@ def _told_of_member(error: BaseException, above: list[BaseException]) -> list[Fa
 
 
 def untold(text: str, why: BaseException) -> Failure:
-    """What the host is told in place of what cannot be told."""
+    """The failure in place of one that cannot be reported."""
     return Failure("transient", f"{text} (the host cannot be told more: {summary(why)})", uncaught=why)
 
 
 def _with_causes(
     error: BaseException, above: list[BaseException], last: tuple[type[BaseException], ...] = ()
 ) -> list[BaseException]:
-    """An exception and its causes, down to one of the types, if there is one, and to none of those above it."""
+    """An exception and its causes, down to the first one of the given types, without those above it."""
     chain = [error]
     while not isinstance(chain[-1], last):
         cause = chain[-1].__cause__
@@ -232,12 +232,12 @@ def _with_causes(
 
 
 def _is_among(error: BaseException, some: list[BaseException]) -> bool:
-    """Whether it is one of them, and not only equal to one."""
+    """Whether the list contains this very object, and not only an equal one."""
     return any(error is one for one in some)
 
 
 def _whole_text(error: BaseException, text: str, above: list[BaseException]) -> str:
-    """What an exception says, which is `text`, and all its causes."""
+    """The text of an exception, which is `text`, and of all its causes."""
     chain = _with_causes(error, above)
     texts = [text, *map(_said, chain[1:])]
     message = texts.pop()
@@ -247,12 +247,12 @@ def _whole_text(error: BaseException, text: str, above: list[BaseException]) -> 
 
 
 def _within(outer: str, inner: BaseException, failure: Failure) -> Failure:
-    """A failure as the text of an exception has it that wraps what the failure was told of."""
+    """A failure as the text of the exception that wraps it shows it."""
     return replace(failure, message=_around(outer, inner, failure.message))
 
 
 def _around(outer: str, inner: BaseException, message: str) -> str:
-    """Many say in their text what they wrap, and it is not said twice."""
+    """Many exceptions include the text of the error that they wrap; it is not repeated."""
     for said in (text_of(inner), message):
         place = _place_of(said, outer)
         if place >= 0:
@@ -271,13 +271,13 @@ def _place_of(text: str, outer: str) -> int:
     return place
 
 
-#: What a text touches that is a part of a name, or also a word among others. What is not ASCII is taken for a letter.
+#: Characters that make the text they touch a part of a name, or only separate words. Non-ASCII characters count as letters.
 _NAME = re.compile(r"[-_./]?[0-9A-Za-z\u0080-\U0010ffff]")
 _WORD = re.compile(rf" +[0-9A-Za-z\u0080-\U0010ffff]|{_NAME.pattern}")
 
 
 def text_of(value: object) -> str:
-    """What an exception says, as far as it can be had: one of the plugin's own may fail to describe itself, in any way."""
+    """The text of an exception, as far as possible: an exception class of the plugin may fail to describe itself in any way."""
     try:
         return str(value)
     except BaseException:
@@ -290,7 +290,7 @@ def _said(error: BaseException) -> str:
 
 
 def _noted(text: str, error: BaseException) -> str:
-    """A text with what `add_note` has added to its exception, in one line."""
+    """A text with the notes that `add_note` has added to its exception, in one line."""
     try:
         notes = "; ".join([" ".join(text_of(note).split()) for note in error.__notes__])
     except BaseException:  # there are none
@@ -299,14 +299,14 @@ def _noted(text: str, error: BaseException) -> str:
 
 
 def summary(error: BaseException) -> str:
-    """An exception in a line, as the last one of a traceback."""
+    """An exception in one line, like the last line of a traceback."""
     name = type(error).__qualname__
     text = _said(error)
     return f"{name}: {text}" if text else name
 
 
 class Collected(ExceptionGroup[Exception]):
-    """What this package raises where several things failed. Its message only counts them, so it is not told."""
+    """Raised by this package if several operations failed. Its message only counts them, so it is not reported."""
 
     def derive(self, exceptions: Sequence[Exception]) -> Collected:  # type: ignore[override]
         return Collected(self.message, exceptions)
@@ -327,7 +327,7 @@ class Failures:
         self.errors: list[Exception] = [error for error in errors if isinstance(error, Exception)]
 
     def add(self, error: Exception) -> None:
-        """Adds one more."""
+        """Adds an exception."""
         self.errors.append(error)
 
     def __bool__(self) -> bool:
@@ -346,7 +346,7 @@ class Failures:
         return True
 
     def raise_any(self) -> None:
-        """Raises what was collected: one exception as it is, several as an `ExceptionGroup`. Does nothing if there is none."""
+        """Raises the collected exceptions: a single one as it is, several as an `ExceptionGroup`. Does nothing if there is none."""
         if len(self.errors) == 1:
             raise self.errors[0]
         if self.errors:

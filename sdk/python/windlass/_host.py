@@ -17,13 +17,13 @@ from ._objects import ObjectRef
 
 Pairs = list[tuple[str, str]]
 
-#: The levels of the host's log, by their numbers.
+#: The levels of the host's log, by number.
 TRACE, DEBUG, INFO, WARN, ERROR = range(5)
 
 
 @dataclass(frozen=True)
 class Query:
-    """The conditions of a list; `live` lists have the selector of fields, those of the cache the rest."""
+    """The conditions of a list. Only `live` lists have the field selector; the other conditions are for cache lists."""
 
     api_version: str
     kind: str
@@ -41,7 +41,7 @@ class Query:
 
 @dataclass(frozen=True)
 class LogQuery:
-    """Which part of a log."""
+    """Selects a part of a log."""
 
     pod: ObjectRef
     container: str | None = None
@@ -55,13 +55,13 @@ class LogQuery:
 class ServedKind:
     """How the API server serves a kind."""
 
-    #: The plural by which paths and permissions name it, such as `deployments`.
+    #: The plural name of the kind in paths and rules, such as `deployments`.
     resource: str
-    #: Its objects are in namespaces.
+    #: Whether its objects are namespaced.
     namespaced: bool
-    #: Such as `get` and `watch`.
+    #: The verbs, such as `get` and `watch`.
     verbs: list[str]
-    #: Such as `status` and `scale`.
+    #: The subresources, such as `status` and `scale`.
     subresources: list[str]
 
 
@@ -79,7 +79,7 @@ class Collection:
 
 @dataclass(slots=True)
 class WriteOptions:
-    """How to write."""
+    """The options of a write."""
 
     subresource: str | None = None
     parent: ObjectRef | None = None
@@ -93,7 +93,7 @@ class WriteOptions:
 
 @dataclass(slots=True)
 class DeleteOptions:
-    """How to delete."""
+    """The options of a deletion."""
 
     resource_version: str | None = None
     propagation: str = "background"
@@ -114,7 +114,7 @@ class Operation:
 
 
 class Host(Protocol):
-    """What the interface offers, function by function."""
+    """The functions of the interface."""
 
     def cache_get(self, target: ObjectRef, fields: Sequence[str] | None) -> str | None: ...
     def cache_get_many(self, targets: list[ObjectRef], fields: Sequence[str] | None) -> list[str | ApiError | None]: ...
@@ -139,8 +139,8 @@ class Host(Protocol):
 
 
 class NoHost:
-    """Outside of the host: lines go to stderr, time and randomness are the system's, metrics are dropped, and the rest says what
-    it lacks."""
+    """Outside of the host: lines go to stderr, time and randomness are the system's, metrics are dropped, and all other functions raise an
+    error that names the missing host."""
 
     def _lacks(self, what: str) -> NoReturn:
         raise RuntimeError(f"{what} needs the Windlass host; in a test, use windlass.testing.Host")
@@ -207,5 +207,5 @@ class NoHost:
         return os.urandom(length)
 
 
-#: Whoever answers now.
+#: The current host.
 current: Host = NoHost()

@@ -11,7 +11,7 @@ from . import _host
 from ._text import plain
 
 def level_of(number: int) -> int:
-    """The host's level for one of `logging`."""
+    """The host's level for a level of `logging`."""
     if number >= logging.ERROR:
         return _host.ERROR
     if number >= logging.WARNING:
@@ -21,7 +21,7 @@ def level_of(number: int) -> int:
     return _host.DEBUG if number >= logging.DEBUG else _host.TRACE
 
 
-#: What a record of the standard library has. The rest is `extra`.
+#: The attributes of the standard library's records. All others are `extra`.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -56,12 +56,12 @@ class Record(logging.LogRecord):
 
     @property
     def msecs(self) -> float:  # type: ignore[override]
-        """The milliseconds of it."""
+        """The milliseconds of that time."""
         return self.created % 1 * 1000
 
     @property
     def relativeCreated(self) -> float:  # type: ignore[override]
-        """The same since the call began, which nobody counts."""
+        """The milliseconds since the call began; always 0, as they are not counted."""
         return 0.0
 
 
@@ -77,7 +77,7 @@ class Handler(logging.Handler):
         try:
             message = record.getMessage() if record.args else str(record.msg)
         except Exception as error:
-            # As `logging` has it: a wrong format is no reason to fail, but one to say so.
+            # As in `logging`: a wrong format is reported, but does not fail the call.
             message = f"{record.msg!r} % {record.args!r}: {error!r}"
         fields = [(plain(key), plain(value)) for key, value in self._extra(record)]
         if record.exc_info and record.exc_info[0] is not None:
@@ -115,13 +115,13 @@ def _log(
 
 
 def install(module: Any = logging) -> None:
-    """Sends all that is logged to the host, which decides what it keeps."""
+    """Sends all log records to the host, which decides which ones it keeps."""
     logging.addLevelName(5, "TRACE")
     root = logging.getLogger()
     root.handlers[:] = [Handler()]
     logging.setLogRecordFactory(Record)
     logging.Logger._log = _log  # type: ignore[method-assign]
-    if root.level == logging.WARNING:  # nobody has said otherwise
+    if root.level == logging.WARNING:  # the level was not changed
         root.setLevel(1)
     # What no field shows need not be found out.
     for name in ("logThreads", "logProcesses", "logMultiprocessing", "logAsyncioTasks"):

@@ -20,7 +20,7 @@ class Change:
 
     #: The state before. None: the object is new, or part of the watch's first list.
     old: Object | None = None
-    #: The state now. None: the object has gone, and `old` is its last known state.
+    #: The state now. None: the object was deleted, and `old` is its last known state.
     new: Object | None = None
 
     @property
@@ -42,11 +42,11 @@ class Primary:
 
 @dataclass(frozen=True)
 class Indexed:
-    """All primaries with a value in an index, in whichever namespace."""
+    """All primaries with a value in an index, in any namespace."""
 
     #: The name of an index that the manifest declares for the primary.
     index: str
-    #: The value. Of an index of selectors: labels, as in `app=web,tier=front`, which finds the selectors that they match.
+    #: The value. For an index of selectors: labels, as in `app=web,tier=front`, which find the selectors that match them.
     value: str
 
 
@@ -56,32 +56,32 @@ Target = Primary | Indexed
 
 @dataclass(frozen=True)
 class RelatedRule:
-    """Objects of one watch that are related to a parent: those that meet all of it."""
+    """Objects of one watch that are related to a parent: those that meet all conditions."""
 
     #: The name of the watch in the manifest, which maps it by `Mapping.customize()`.
     watch: str
-    #: Where they are. None: in the parent's namespace or in none; for a cluster-scoped parent: anywhere.
+    #: Their namespace. None: the parent's namespace or none; for a cluster-scoped parent: any namespace.
     namespace: str | None = None
     #: Their names. Empty: any.
     names: Sequence[str] = ()
-    #: Only those with these labels, such as `app=web,tier in (front,back)`. None: any.
+    #: Only objects with these labels, such as `app=web,tier in (front,back)`. None: any.
     label_selector: str | None = None
 
 
-#: Says which primaries a change concerns, of the watch of this name.
+#: Returns the primaries that a change in the watch of this name concerns.
 Map = Callable[[str, Change], Sequence[Target]]
 
-#: Says which objects are related to the parent, which is the object of the request.
+#: Returns the objects that are related to the parent, which is the object of the request.
 Customize = Callable[[Request], Sequence[RelatedRule]]
 
 
 def targets_of(answer: object) -> list[Target]:
-    """The answer of a `Map`. `TypeError` says where it is wrong."""
+    """Checks the result of a `Map`. `TypeError` names the place of the error."""
     return [_target(target, place) for place, target in enumerate(_listed(answer, "map", _TARGETS))]
 
 
 def rules_of(answer: object) -> list[RelatedRule]:
-    """The answer of a `Customize`. `TypeError` says where it is wrong."""
+    """Checks the result of a `Customize`. `TypeError` names the place of the error."""
     return [_rule(rule, place) for place, rule in enumerate(_listed(answer, "customize", _RULES))]
 
 

@@ -1,4 +1,4 @@
-"""How objects are named, and helpers for those that are dicts."""
+"""References to objects, and helpers for objects that are dicts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-#: A Kubernetes object as JSON has it: dicts, lists, texts, numbers, booleans and None.
+#: A Kubernetes object as JSON: dicts, lists, texts, numbers, booleans and None.
 Object = dict[str, Any]
 
 
@@ -18,7 +18,7 @@ class ObjectKind:
     kind: str
 
 
-# Not frozen, as that would make each one three times as slow to make; but hashable: treat it as a value.
+# Not frozen, as that would make creating one take three times as long; but hashable: treat it as a value.
 @dataclass(slots=True, unsafe_hash=True)
 class ObjectRef:
     """One object. With a `uid` it is that incarnation of the name only: when the name belongs to another one, a read finds
@@ -30,17 +30,17 @@ class ObjectRef:
     namespace: str | None = None
     uid: str | None = None
 
-    # No field: the bindings take a reference as it is, and read this from it. There is one cluster.
+    # Not a field: the bindings take a reference as it is, and read this attribute. There is only one cluster.
     cluster = None
 
     @classmethod
     def of(cls, obj: Mapping[str, Any]) -> ObjectRef:
-        """Names an object by its `apiVersion`, `kind` and `metadata`, without its UID: see `with_uid`."""
+        """The reference to an object, from its `apiVersion`, `kind` and `metadata`, without its UID: see `with_uid`."""
         metadata = obj["metadata"]
         return cls(obj["apiVersion"], obj["kind"], metadata["name"], metadata.get("namespace"))
 
     def with_uid(self, uid: str) -> ObjectRef:
-        """The same, narrowed to one incarnation of the name."""
+        """The same reference, restricted to the object with this UID."""
         return replace(self, uid=uid)
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ class ObjectRef:
 
 
 def sibling(obj: Mapping[str, Any], api_version: str, kind: str, name: str | None = None) -> ObjectRef:
-    """Names an object of another kind that has the same namespace, and the same name unless another is given."""
+    """A reference to an object of another kind in the same namespace, with the same name unless another is given."""
     metadata = obj["metadata"]
     return ObjectRef(api_version, kind, metadata["name"] if name is None else name, metadata.get("namespace"))
 
@@ -70,13 +70,13 @@ def owner_reference(owner: Mapping[str, Any]) -> Object:
 
 
 def controller_of(obj: Mapping[str, Any]) -> Object | None:
-    """The owner reference of the object's controller. None: nobody controls it."""
+    """The owner reference of the object's controller, or None."""
     owners = (obj.get("metadata") or {}).get("ownerReferences") or []
     return next((owner for owner in owners if owner.get("controller") is True), None)
 
 
 def is_controlled_by(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
-    """Whether `owner`, this very incarnation of it, is the controller of an object."""
+    """Whether `owner`, with this UID, is the controller of an object."""
     controller = controller_of(obj)
     uid = (owner.get("metadata") or {}).get("uid")
     return uid is not None and controller is not None and controller.get("uid") == uid
@@ -109,5 +109,5 @@ def has_fields(actual: Any, wanted: Any) -> bool:
             else:
                 return False
         return True
-    # JSON tells true from 1, which Python's `==` does not.
+    # JSON distinguishes true from 1, Python's `==` does not.
     return isinstance(actual, bool) == isinstance(wanted, bool) and bool(actual == wanted)

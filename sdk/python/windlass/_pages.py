@@ -1,4 +1,4 @@
-"""Lists that come in pages, of the cache or of the API server."""
+"""Lists from the cache or the API server, which come in pages."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Page:
 
     #: The objects.
     items: list[Object]
-    #: What asks for the next page. None: this is the last one.
+    #: The token of the next page. None: this is the last page.
     next_token: str | None
 
 
 def checked(query: Query) -> Query:
-    """The same, if the host can be asked so."""
+    """The same query, if it is valid."""
     number(query.limit, "the limit of a list")
     if query.max_bytes is not None:
         number(query.max_bytes, "max_bytes of a list")
@@ -39,7 +39,7 @@ def page(fetch: Fetch, query: Query) -> Page:
 
 
 def pages(fetch: Fetch, query: Query) -> Iterator[Object]:
-    """The objects of all pages, fetched as the iteration goes on."""
+    """The objects of all pages, fetched as the iteration continues."""
     while True:
         items, token = fetch(query)
         for item in items:

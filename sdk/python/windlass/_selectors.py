@@ -1,4 +1,4 @@
-"""Label selectors as objects carry them, and their text, which lists take."""
+"""Label selectors as objects contain them, and their text form for lists."""
 
 from __future__ import annotations
 

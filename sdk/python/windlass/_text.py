@@ -34,10 +34,10 @@ _as_ascii = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(","
 
 _decode = json.JSONDecoder().decode
 
-#: The largest number of the interface: 2^32 - 1.
+#: The largest number that the interface allows: 2^32 - 1.
 LARGEST = (1 << 32) - 1
 
-#: The longest duration of the interface in milliseconds, about 24 days.
+#: The longest duration that the interface allows, in milliseconds: about 24 days.
 LONGEST_MS = (1 << 31) - 1
 
 
@@ -47,7 +47,7 @@ def decode(text: str) -> Any:
 
 
 def encode(value: object) -> str:
-    """Writes JSON. What is not JSON raises `TypeError` or `ValueError`, which name the place."""
+    """Writes JSON. Other values raise `TypeError` or `ValueError`, which name the place."""
     try:
         text = _as_text(value)
     except (TypeError, ValueError):
@@ -60,7 +60,7 @@ def encode(value: object) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        # A lone surrogate can cross as an escape of JSON, and in no other way.
+        # A lone surrogate can only be passed as a JSON escape.
         return _as_ascii(value)
     return text
 
@@ -91,8 +91,8 @@ def _has_another_key(value: object) -> bool:
 
 
 def _refuse(value: object, path: str) -> None:
-    """Says what in a value is no JSON, and where, if there is any. For one that was refused, or may have to be: to look at each costs
-    more than to write it."""
+    """Names a value that cannot be JSON, and its place, if there is one. Called only if writing failed, or may have to: checking each value
+    takes longer than writing it."""
     where = path or "the value"
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -112,7 +112,7 @@ def _refuse(value: object, path: str) -> None:
 
 
 def plain(value: object) -> str:
-    """A text that can cross: lone surrogates are written out as escapes."""
+    """A text that can be passed to the host: lone surrogates are written out as escapes."""
     text = value if type(value) is str else str(value)
     if text.isascii():
         return text
@@ -124,7 +124,7 @@ def plain(value: object) -> str:
 
 
 def text(value: object, what: str) -> str:
-    """An argument that is to be a text, as it can cross: with U+FFFD for lone surrogates. `TypeError` if it is none."""
+    """A text argument in a form that can be passed to the host: U+FFFD replaces lone surrogates. `TypeError` if it is not a text."""
     if not isinstance(value, str):
         raise TypeError(f"{what} must be a text, and is of type {type(value).__name__}")
     if value.isascii():
@@ -137,12 +137,12 @@ def text(value: object, what: str) -> str:
 
 
 def text_or_none(value: object, what: str) -> str | None:
-    """The same for an argument that may be left out."""
+    """The same for an optional argument."""
     return None if value is None else text(value, what)
 
 
 def number(value: int, what: str, largest: int = LARGEST) -> int:
-    """A whole number that the interface can hold, or `TypeError` or `ValueError` with `what` it was to be."""
+    """A whole number that the interface allows, or a `TypeError` or `ValueError` that calls it `what`."""
     if not isinstance(value, int):
         raise TypeError(f"{what} must be a whole number, and is {value!r}")
     if not 0 <= value <= largest:
@@ -151,12 +151,12 @@ def number(value: int, what: str, largest: int = LARGEST) -> int:
 
 
 def number_or_none(value: int | None, what: str) -> int | None:
-    """The same for an argument that may be left out."""
+    """The same for an optional argument."""
     return None if value is None else number(value, what)
 
 
 def milliseconds(delay: float | datetime.timedelta) -> int:
-    """A duration as the interface has it, of one in seconds or as a `timedelta`. What is too long is cut."""
+    """A duration in the interface's form, from seconds or a `timedelta`. Durations that are too long are cut."""
     seconds = delay.total_seconds() if isinstance(delay, datetime.timedelta) else delay
     return min(max(round(seconds * 1000), 0), LONGEST_MS) if seconds < LONGEST_MS else LONGEST_MS
 
@@ -168,5 +168,5 @@ def camel(name: str) -> str:
 
 
 def as_document(value: Any) -> Any:
-    """Deep copies of lists and dicts, as a trip through JSON makes them."""
+    """Deep copies of lists and dicts, as JSON would return them."""
     return decode(encode(value))

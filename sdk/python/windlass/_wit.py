@@ -70,14 +70,14 @@ def _error(error: Any) -> ApiError:
     )
 
 
-# What goes out is checked here: the bindings end the instance, without a word, where a value is not of the type they want.
+# The values are checked here: the bindings end the instance, without a message, if a value has the wrong type.
 
 
 def _ref(target: Any, what: str = "the target") -> Any:
     if not isinstance(target, ObjectRef):
         raise TypeError(f"{what} must be an ObjectRef, and is of type {type(target).__name__}")
     namespace, uid = target.namespace, target.uid
-    try:  # in one step, which nearly all pass
+    try:  # one check for all, which nearly always succeeds
         if "".join(
             (target.api_version, target.kind, target.name, "" if namespace is None else namespace, "" if uid is None else uid)
         ).isascii():
@@ -357,7 +357,7 @@ class WitHost:
 
 
 class BuildHost(_host.NoHost):
-    """While the component is built: its module runs, and no host is there yet."""
+    """Used while the component is built: its module runs, but there is no host yet."""
 
     def _lacks(self, what: str) -> NoReturn:
         raise RuntimeError(f"{what} is called while the plugin is built: call it within reconcile or compose")

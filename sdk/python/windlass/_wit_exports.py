@@ -1,4 +1,4 @@
-"""The exports of a component, over the bindings: its questions and its answers, as they cross. For `_entry`; see `_wit`."""
+"""Converts the requests and results of the exports between the bindings' form and the package's. For `_entry`; see `_wit`."""
 
 # The bindings have types only in a build.
 # mypy: disable-error-code="import-not-found"
@@ -17,7 +17,7 @@ from ._text import decode, encode, milliseconds, number, number_or_none, plain
 from ._wit import Err, error_out, event_out
 
 
-# A world has two of them at most.
+# A world has at most two of them.
 try:
     from wit_world.exports import reconciler as _reconciler
 except ImportError:
@@ -45,7 +45,7 @@ def has_export(name: str) -> bool:
 
 
 def request(asked: Any) -> Request:
-    """A request as it came."""
+    """Converts a request from the host."""
     return Request(
         asked.controller,
         asked.name,
@@ -59,17 +59,17 @@ def request(asked: Any) -> Request:
 
 
 def composition_request(asked: Any) -> CompositionRequest:
-    """A composition request as it came."""
+    """Converts a composition request from the host."""
     return CompositionRequest(request(asked.request), asked.parent, asked.children, asked.related, asked.config)
 
 
 def change(asked: Any) -> Change:
-    """One of a batch of changes."""
+    """Converts one change of a batch."""
     return Change(None if asked.old is None else decode(asked.old), None if asked.new is None else decode(asked.new))
 
 
 def outcome(answer: Outcome) -> Any:
-    """What a reconcile has returned, for the host."""
+    """Converts the outcome of a reconcile for the host."""
     if answer is None or isinstance(answer, Done):
         return _reconciler.Outcome(None)
     if isinstance(answer, RequeueAfter):
@@ -78,7 +78,7 @@ def outcome(answer: Outcome) -> Any:
 
 
 def composition(answer: Composition) -> Any:
-    """What a compose has returned, for the host."""
+    """Converts the composition of a composer for the host."""
     if not isinstance(answer, Composition):
         raise TypeError(f"compose returned {answer!r}; it returns a windlass.Composition")
     return _composer.Composition(
@@ -92,7 +92,7 @@ def composition(answer: Composition) -> Any:
 
 
 def targets(answer: Sequence[Target]) -> list[Any]:
-    """The answer of a map about one change, for the host."""
+    """Converts the result of a map for one change for the host."""
     return [
         _mapper.Target_Primary(_mapper.ObjectKey(target.namespace, target.name))
         if isinstance(target, Primary)
@@ -102,12 +102,12 @@ def targets(answer: Sequence[Target]) -> list[Any]:
 
 
 def rules(answer: Sequence[RelatedRule]) -> list[Any]:
-    """The answer of a customize, for the host."""
+    """Converts the result of a customize for the host."""
     return [_customize.RelatedRule(rule.watch, rule.namespace, rule.names, rule.label_selector) for rule in rules_of(answer)]
 
 
 def failure(of: Failure) -> Any:
-    """One thing that went wrong, as the bindings have it."""
+    """Converts a failure for the bindings."""
     if of.error is not None:
         return types.Failure("", error_out(of.error, of.message), False, None)
     retry_after_ms = number_or_none(of.retry_after_ms, "retry_after_ms of a Transient")
@@ -115,5 +115,5 @@ def failure(of: Failure) -> Any:
 
 
 def raised(failures: list[Any] | str) -> Exception:
-    """The exception that the bindings turn into failures, or into the text that is a mapper's error."""
+    """The exception that the bindings turn into failures, or into the text of a mapper's error."""
     return Err(failures)

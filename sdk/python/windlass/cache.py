@@ -1,4 +1,4 @@
-"""Reads from the caches of the declared watches. They cost no request, and show what this call has already written."""
+"""Reads from the caches of the declared watches. They send no request, and include the writes of this call."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def get(target: ObjectRef, *, fields: Sequence[str] | None = None) -> Object | N
 
 
 def get_many(targets: Iterable[ObjectRef], *, fields: Sequence[str] | None = None) -> builtins.list[Object | ApiError | None]:
-    """Reads several objects in one call to the host, in the order of the argument. What failed is an `ApiError` in its place:
-    give the list to `windlass.Failures` to raise them."""
+    """Reads several objects in one call to the host, in the order of the argument. A read that failed is an `ApiError` in its place: give
+    the list to `windlass.Failures` to raise them."""
     answers = _host.current.cache_get_many(builtins.list(targets), fields)
     return [decode(answer) if isinstance(answer, str) else answer for answer in answers]
 
@@ -69,6 +69,6 @@ def page(
     max_bytes: int | None = None,
     page_token: str | None = None,
 ) -> Page:
-    """One page of what `list` returns: the first, or the one whose token the page before has."""
+    """One page of the objects that `list` returns: the first, or the one for the token of the previous page."""
     query = Query(api_version, kind, namespace, label_selector, None, index, owned, fields, limit, max_bytes, page_token)
     return _page(_host.current.cache_list, query)

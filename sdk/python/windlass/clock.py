@@ -14,11 +14,11 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
 class Timestamp(NamedTuple):
-    """A point in time. As text it is as Kubernetes writes times: `2026-11-21T10:48:45Z`."""
+    """A point in time. As text it has Kubernetes' form: `2026-11-21T10:48:45Z`."""
 
     #: Seconds since 1970-01-01T00:00:00Z.
     seconds: int
-    #: Nanoseconds of the second that has begun.
+    #: Nanoseconds within that second.
     nanoseconds: int
 
     def datetime(self) -> datetime.datetime:
@@ -30,6 +30,6 @@ class Timestamp(NamedTuple):
 
 
 def now() -> Timestamp:
-    """The time. It never goes back within a call."""
+    """The current time. It never goes back within a call."""
     seconds, nanoseconds = _host.current.now()
     return Timestamp(seconds, nanoseconds)

@@ -1,4 +1,4 @@
-"""Status conditions, in Kubernetes' form: dicts in a list that has each type once."""
+"""Status conditions in Kubernetes' form: dicts in a list that contains each type once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["condition", "find", "is_true", "removed", "updated"]
 
 
 def condition(type: str, status: bool | str, reason: str, message: str = "") -> Object:
-    """A condition to be entered by `updated`. `status` is whether it holds: True, False, or the text `Unknown`. `reason` says why in
-    CamelCase for machines, `message` for people."""
+    """A condition for `updated`. `status` is whether it holds: True, False, or the text `Unknown`. `reason` is the reason in CamelCase for
+    machines, `message` for people."""
     text = ("True" if status else "False") if isinstance(status, bool) else status
     if text not in ("True", "False", "Unknown"):
         raise ValueError(f"the status of a condition is True, False or Unknown, and not {status!r}")
@@ -54,12 +54,12 @@ def updated(
 
 
 def find(conditions: Iterable[Mapping[str, Any]] | None, type: str) -> Mapping[str, Any] | None:
-    """The condition of a type. None: there is none."""
+    """The condition of a type, or None."""
     return next((condition for condition in conditions or () if condition.get("type") == type), None)
 
 
 def is_true(conditions: Iterable[Mapping[str, Any]] | None, type: str) -> bool:
-    """Whether a condition is there and holds."""
+    """Whether a condition exists and is true."""
     found = find(conditions, type)
     return found is not None and found.get("status") == "True"
 

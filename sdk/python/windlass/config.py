@@ -10,7 +10,7 @@ __all__ = ["get"]
 
 
 def get() -> Object:
-    """The document, which the manifest's `config_schema` accepts; `{}` if there is none. Values of Secrets are in it: do not log
+    """The document, which is valid by the manifest's `config_schema`; `{}` if there is none. It contains values of Secrets: do not log
     them."""
     document: Object = decode(_host.current.config())
     return document

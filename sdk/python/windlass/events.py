@@ -19,31 +19,31 @@ __all__ = ["Event", "emit", "normal", "warning"]
 class Event:
     """An event, as in `events.k8s.io/v1`."""
 
-    #: `normal` says what was done, `warning` what someone should look at.
+    #: `normal` reports an action, `warning` a problem that someone should look at.
     event_type: Literal["normal", "warning"]
-    #: Why, in CamelCase.
+    #: The reason, in CamelCase.
     reason: str
-    #: What was done, in CamelCase.
+    #: The action, in CamelCase.
     action: str
     #: The text for people.
     note: str
-    #: Which object it is about. None: the primary.
+    #: The object that the event is about. None: the primary.
     regarding: ObjectRef | None = None
-    #: Another object that has to do with it.
+    #: A second, related object.
     related: ObjectRef | None = None
 
 
 def normal(
     reason: str, action: str, note: str, *, regarding: ObjectRef | None = None, related: ObjectRef | None = None
 ) -> None:
-    """Reports what was done."""
+    """Reports an action."""
     emit(Event("normal", reason, action, note, regarding, related))
 
 
 def warning(
     reason: str, action: str, note: str, *, regarding: ObjectRef | None = None, related: ObjectRef | None = None
 ) -> None:
-    """Reports what someone should look at."""
+    """Reports a problem that someone should look at."""
     emit(Event("warning", reason, action, note, regarding, related))
 
 

@@ -24,7 +24,7 @@ Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 
 
 class HttpReason(str, Enum):
-    """Why a request brought no response."""
+    """The reason why a request got no response."""
 
     NOT_GRANTED = "not-granted"
     """The plugin's grants do not cover the request. It was not sent."""
@@ -33,9 +33,9 @@ class HttpReason(str, Enum):
     DNS = "dns"
     """The name could not be resolved."""
     CONNECT = "connect"
-    """No connection came about."""
+    """No connection could be made."""
     TLS = "tls"
-    """The peer's certificate or the handshake."""
+    """The peer's certificate or the handshake failed."""
     TIMEOUT = "timeout"
     """The exchange took longer than the request or the host allows."""
     TOO_LARGE = "too-large"
@@ -50,9 +50,9 @@ class HttpReason(str, Enum):
 
 
 class HttpError(Transient):
-    """A request that brought no response, or a status that is none of success. Worth another attempt: what it is due to (the network,
-    the other side) changes without the plugin hearing of it. One that is not granted fails the call as an `ApiError` of
-    `NOT_GRANTED` does: the key runs again when the policy changes."""
+    """A request that got no response, or a status other than 200 to 299. It is retried: its cause (the network, the server) can change
+    without the plugin noticing. A request that is not granted fails the call like an `ApiError` of `NOT_GRANTED`: the key runs again when
+    the policy changes."""
 
     def __init__(self, target: str, message: str, reason: HttpReason | None = None, status: int | None = None) -> None:
         super().__init__(f"{target}: {reason}: {message}" if reason is not None else f"{target}: {message}")
@@ -60,7 +60,7 @@ class HttpError(Transient):
         self.target = target
         #: The text for people.
         self.message = message
-        #: The class of the failure. None: there was a response, with another status than 200 to 299.
+        #: The class of the failure. None: there was a response with a status other than 200 to 299.
         self.reason = reason
         #: The status of the response, if there was one.
         self.status = status
@@ -74,7 +74,7 @@ class InvalidRequest(HttpError, Terminal):
 
 @dataclass(frozen=True)
 class Request:
-    """What is sent."""
+    """The request that was sent."""
 
     method: str
     url: str
@@ -85,13 +85,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """What came back, whole."""
+    """The whole response."""
 
-    #: Such as 200.
+    #: The status, such as 200.
     status: int
     #: Names in lower case. A name may occur more than once.
     headers: list[tuple[str, str]] = field(default_factory=list)
-    #: A text if it is UTF-8, else bytes.
+    #: A text if it is UTF-8, otherwise bytes.
     body: str | bytes = ""
     #: Method and URL of the request, without the query.
     target: str = "a test"
@@ -103,7 +103,7 @@ class Response:
 
     @property
     def text(self) -> str:
-        """The body as text. One that is no UTF-8 raises `UnicodeDecodeError`."""
+        """The body as text. Raises `UnicodeDecodeError` if it is not UTF-8."""
         return self.body if isinstance(self.body, str) else self.body.decode()
 
     @property
@@ -117,14 +117,14 @@ class Response:
         return next((value for key, value in self.headers if key.lower() == wanted), None)
 
     def json(self) -> Any:
-        """The body, which is JSON. One that is not is an `HttpError`."""
+        """The JSON body. Raises `HttpError` if it is not JSON."""
         try:
             return decode(self.text)
         except ValueError as error:
             raise HttpError(self.target, f"the body of the response is no JSON: {error}", status=self.status) from None
 
     def raise_for_status(self) -> Response:
-        """Raises `HttpError` if the status is another than 200 to 299."""
+        """Raises `HttpError` if the status is not one of 200 to 299."""
         if self.is_success:
             return self
         raise HttpError(self.target, f"answered with status {self.status}", status=self.status)
@@ -187,6 +187,6 @@ def delete(url: str, *, headers: Headers = (), timeout: float | None = None) -> 
 
 
 def failed(request: Request, reason: HttpReason, message: str) -> HttpError:
-    """The error of a request that brought no response."""
+    """The error of a request that got no response."""
     target = f"{request.method} {request.url.partition('?')[0].partition('#')[0]}"
     return (InvalidRequest if reason is HttpReason.INVALID_REQUEST else HttpError)(target, message, reason)

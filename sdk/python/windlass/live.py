@@ -31,8 +31,8 @@ def get(
     fields: Sequence[str] | None = None,
     metadata_only: bool = False,
 ) -> Object | None:
-    """Reads one object, or a subresource of it, such as `scale` or `status`. None: it does not exist. Without a namespace it is
-    meant beside the primary."""
+    """Reads one object, or a subresource of it, such as `scale` or `status`. None: it does not exist. Without a namespace, the primary's is
+    used."""
     text = _host.current.live_get(target, subresource, fields, metadata_only)
     return None if text is None else decode(text)
 
@@ -58,7 +58,7 @@ def log(
 
 
 def served(api_version: str, kind: str) -> ServedKind | None:
-    """How the API server serves a kind, for plugins that adapt to the cluster. None: it does not. It needs no permission, and counts as
+    """How the API server serves a kind, for plugins that adapt to the cluster. None: it does not serve it. It needs no right, and counts as
     a read."""
     return _host.current.live_served(api_version, kind)
 
@@ -95,6 +95,6 @@ def page(
     limit: int = 500,
     page_token: str | None = None,
 ) -> Page:
-    """One page of what `list` returns: the first, or the one whose token the page before has."""
+    """One page of the objects that `list` returns: the first, or the one for the token of the previous page."""
     query = Query(api_version, kind, namespace, label_selector, field_selector, None, False, fields, limit, None, page_token, metadata_only)
     return _page(_host.current.live_list, query)

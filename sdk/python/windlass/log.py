@@ -35,20 +35,20 @@ def trace(message: str, /, **fields: object) -> None:
 
 
 def debug(message: str, /, **fields: object) -> None:
-    """Writes a line for those who look for a fault."""
+    """Writes a line for finding faults."""
     write("debug", message, fields)
 
 
 def info(message: str, /, **fields: object) -> None:
-    """Writes a line about what was done."""
+    """Writes a line about an action."""
     write("info", message, fields)
 
 
 def warning(message: str, /, **fields: object) -> None:
-    """Writes a line about what someone should look at."""
+    """Writes a line about a problem that someone should look at."""
     write("warn", message, fields)
 
 
 def error(message: str, /, **fields: object) -> None:
-    """Writes a line about what failed."""
+    """Writes a line about a failure."""
     write("error", message, fields)

@@ -22,7 +22,7 @@ __all__ = [
 
 
 class _Part:
-    """Turns a dataclass into its part of the document: names in camelCase, without what is left out."""
+    """A dataclass that becomes a part of the document: names in camelCase, without fields that are left out."""
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
@@ -31,7 +31,7 @@ class _Part:
                 raise TypeError(f"{field.name} of a {type(self).__name__} is a list, and not the text {value!r}")
 
     def document(self) -> Object:
-        """The part as JSON has it."""
+        """The part as JSON."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
         return {camel(name): _value(value) for name, value in values if value is not None and value != () and value != []}
 
@@ -62,30 +62,30 @@ class Watch(_Part):
     projection: Projection | None = None
     #: Indexes, by which `windlass.cache.list` finds objects quickly.
     indexes: Sequence[Index] = ()
-    #: Which updates count: any of these. Empty: all updates.
+    #: The updates that count: any of these. Empty: all updates.
     predicates: Sequence[Predicate] = ()
     #: A DNS label that no other watch of the controller has.
     name: str | None = None
-    #: False: neither the beginning of an object's deletion nor its end runs anybody. Not for a primary.
+    #: False: ignores the deletion of an object and its beginning. Not for a primary.
     deleted: bool | None = None
-    #: False: even a write that would provably change nothing is sent, for webhooks that are to run at each.
+    #: False: sends even a write that would provably change nothing, for webhooks that must run at each write.
     no_op_skip: bool | None = None
 
 
 @dataclass(frozen=True)
 class OwnedWatch(Watch):
-    """Children of one kind. A plain `Watch` does as well, unless a composer says how they change."""
+    """Children of one kind. A plain `Watch` also works, unless a composer sets how they are updated."""
 
-    #: How a composer's children change: by applying, by deleting and creating anew, or not until somebody else deletes them. A
-    #: reconciler may not have it.
+    #: How a composer's children are updated: by applying, by deleting and creating them again, or not until someone else deletes them. Not
+    #: for a reconciler.
     update_strategy: Literal["inPlace", "recreate", "onDelete"] | None = None
 
 
 @dataclass(frozen=True)
 class MappedWatch(Watch):
-    """A watch, and whom its changes concern."""
+    """A watch, and the mapping of its changes to primaries."""
 
-    #: How a changed object leads to primaries. It must be given.
+    #: How a changed object maps to primaries. Required.
     mapping: Mapping | None = None
 
     def __post_init__(self) -> None:
@@ -100,15 +100,15 @@ class MappedWatch(Watch):
 class Backoff(_Part):
     """The delay before the n-th retry: `base_ms` doubled n times, at most `max_ms`, unless `limiter` says otherwise."""
 
-    #: 5 unless said otherwise.
+    #: Default: 5.
     base_ms: int | None = None
-    #: 1,000,000 unless said otherwise.
+    #: Default: 1,000,000.
     max_ms: int | None = None
-    #: `exponential`, unless said otherwise. `tokenBucket`: the retries of all objects share a rate. `maxOf`: the longer of both.
+    #: Default: `exponential`. `tokenBucket`: the retries of all objects share a rate. `maxOf`: the longer of both.
     limiter: Literal["exponential", "tokenBucket", "maxOf"] | None = None
-    #: Retries a second of all objects together, for a token bucket. 10 unless said otherwise.
+    #: Retries per second of all objects together, for a token bucket. Default: 10.
     per_second: int | None = None
-    #: Retries at once, for a token bucket. 100 unless said otherwise.
+    #: Retries at once, for a token bucket. Default: 100.
     burst: int | None = None
 
 
@@ -116,21 +116,21 @@ class Backoff(_Part):
 class Options(_Part):
     """How a controller's loop runs."""
 
-    #: How many objects are reconciled at once, at most 64. 16 unless said otherwise.
+    #: How many objects are reconciled at once, at most 64. Default: 16.
     workers: int | None = None
-    #: How many counted retries an object gets before the slow lane. 15 unless said otherwise.
+    #: How many counted retries an object gets before the slow lane. Default: 15.
     max_retries: int | None = None
-    #: How long retries wait.
+    #: The delays of retries.
     backoff: Backoff | None = None
-    #: How often every object runs again without a reason. Ten hours unless said otherwise.
+    #: How often every object runs again even if nothing changed. Default: ten hours.
     resync_ms: int | None = None
-    #: How long a call may take. 30 seconds unless said otherwise.
+    #: How long a call may take. Default: 30 seconds.
     deadline_ms: int | None = None
-    #: Whether objects get the finalizer `windlass.dev/NAME`, so that the plugin can clean up before they go: a call with `deleting`
-    #: that ends without an error takes it off.
+    #: Whether objects get the finalizer `windlass.dev/NAME`, so that the plugin can clean up before they are deleted: a call with
+    #: `deleting` that ends without an error removes it.
     finalizer: bool | None = None
-    #: What happens to an object whose own writes do not appear in the caches for too long. `probe`, unless said otherwise: it is
-    #: held until they do. `run`: it runs all the same.
+    #: How to treat an object whose writes do not appear in the caches for too long. Default: `probe`, which holds it until they do. `run`:
+    #: it runs nevertheless.
     expectation_timeout: Literal["probe", "run"] | None = None
     #: Whether the controller writes the status of its primaries. False: the manifest asks for no right to.
     status: bool | None = None
@@ -138,7 +138,7 @@ class Options(_Part):
 
 @dataclass(frozen=True)
 class Controller(_Part):
-    """One reconcile loop: a primary kind, and what else makes its objects run again."""
+    """One reconcile loop: a primary kind, and the other objects that make its objects run again."""
 
     #: Unique in the plugin. It is in requests, logs and metrics.
     name: str
@@ -154,7 +154,7 @@ class Controller(_Part):
 
 @dataclass(frozen=True)
 class Permission(_Part):
-    """Access to resources of the API, as a rule in a Kubernetes Role."""
+    """Rights to resources of the API, as in a rule of a Kubernetes Role."""
 
     #: API groups; the core group is the empty text.
     api_groups: Sequence[str]
@@ -170,15 +170,15 @@ class Permission(_Part):
 
 @dataclass(frozen=True)
 class HttpAccess(_Part):
-    """An HTTP host that the plugin may ask."""
+    """An HTTP host that the plugin may call."""
 
-    #: How the host is reached.
+    #: The protocol for the host.
     scheme: Literal["https", "http"]
     #: The host's name. `*` stands for one label, as in `*.example.com`.
     host: str
     #: The methods, such as `GET`; `*` for all.
     methods: Sequence[str]
-    #: None: the scheme's own.
+    #: None: the scheme's default port.
     port: int | None = None
 
 
@@ -195,23 +195,23 @@ class Manifest(_Part):
     version: str
     #: The reconcile loops. A plugin needs at least one.
     controllers: Sequence[Controller]
-    #: What the plugin is for, in a sentence.
+    #: The plugin's purpose in a sentence.
     description: str | None = None
     #: CustomResourceDefinitions that the plugin brings, whole.
     crds: Sequence[MappingType[str, Any]] = ()
-    #: Access beyond what the watches imply: to read what is watched, to change what is owned, and to write the status of primaries.
+    #: Rights beyond those that the watches imply: to read watched objects, to change owned ones, and to write the status of primaries.
     permissions: Sequence[Permission] = ()
     #: Metrics that the plugin may set.
     metrics: Sequence[Metric] = ()
-    #: A JSON schema of the configuration that an operator may give. None: it takes none.
+    #: A JSON schema of the configuration that an operator may give. None: there is no configuration.
     config_schema: MappingType[str, Any] | None = None
-    #: Finalizers of others that the plugin's own writes add or remove; `*` for all. Its own is kept by the host.
+    #: Finalizers other than the plugin's that its writes add or remove; `*` for all. The host manages the plugin's finalizer.
     finalizers: Sequence[str] = ()
-    #: HTTP hosts that the plugin may ask.
+    #: HTTP hosts that the plugin may call.
     http: Sequence[HttpAccess] = ()
 
     def document(self) -> Object:
-        """The document as JSON has it."""
+        """The document as JSON."""
         document: Object = {"apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", **super().document()}
         if self.config_schema is not None:
             del document["configSchema"]
@@ -221,7 +221,7 @@ class Manifest(_Part):
         return document
 
     def to_json(self) -> str:
-        """The document as text, as `describe` answers it."""
+        """The document as text, as `describe` returns it."""
         return encode(self.document())
 
 

@@ -50,7 +50,7 @@ class Counter:
     labels: Sequence[str] = ()
 
     def add(self, value: float = 1.0, /, **labels: str) -> None:
-        """Adds to it."""
+        """Adds to the counter."""
         add(self.name, value, labels)
 
 
@@ -66,7 +66,7 @@ class Gauge:
     labels: Sequence[str] = ()
 
     def set(self, value: float, /, **labels: str) -> None:
-        """Sets it."""
+        """Sets the gauge."""
         set(self.name, value, labels)
 
 
@@ -80,7 +80,7 @@ class Histogram:
     help: str
     #: The names of the labels that each value carries.
     labels: Sequence[str] = ()
-    #: The upper bounds, rising. Empty: the host's own.
+    #: The upper bounds, ascending. Empty: the host's buckets.
     buckets: Sequence[float] = ()
 
     def observe(self, value: float, /, **labels: str) -> None:

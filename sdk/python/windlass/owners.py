@@ -1,4 +1,4 @@
-"""Control of existing objects by their labels."""
+"""Claims existing objects by their labels."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["Claimed", "claim"]
 
 @dataclass(frozen=True)
 class Claimed:
-    """What a claim has changed."""
+    """The changes of a claim."""
 
-    #: Those that the primary controls from now on.
+    #: The objects that the primary controls from now on.
     adopted: list[ObjectRef]
-    #: Those that it controls no longer.
+    #: The objects that it no longer controls.
     released: list[ObjectRef]
 
 

@@ -10,13 +10,13 @@ __all__ = ["format_quantity", "parse_quantity"]
 _FORM = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(n|u|m|k|M|G|T|P|E|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?", re.ASCII)
 _DECIMAL = {suffix: Decimal(1000) ** power for suffix, power in zip(["n", "u", "m", "", "k", "M", "G", "T", "P", "E"], range(-3, 7))}
 _BINARY = {suffix: Decimal(1024) ** power for power, suffix in enumerate(["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"])}
-# Longer texts are no quantities, and no amount needs more digits.
+# Longer texts are not quantities, and no amount needs more digits.
 _LONGEST = 64
 _EXACT = Context(prec=2 * _LONGEST)
 
 
 def parse_quantity(quantity: str | int | float | Decimal) -> Decimal:
-    """The amount that a quantity says: 0.5 for `500m`, 1610612736 for `1.5Gi`. A number is its own amount."""
+    """The amount of a quantity: 0.5 for `500m`, 1610612736 for `1.5Gi`. A number is its own amount."""
     if isinstance(quantity, Decimal):
         return quantity
     text = str(quantity)

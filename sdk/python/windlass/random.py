@@ -20,5 +20,5 @@ def number() -> int:
 
 
 def bytes(length: int) -> builtins.bytes:
-    """As many random bytes as asked for."""
+    """This many random bytes."""
     return _host.current.random_bytes(_number(length, "the number of random bytes"))

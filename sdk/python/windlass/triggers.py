@@ -19,9 +19,9 @@ __all__ = ["Trigger", "list"]
 
 @dataclass(frozen=True)
 class Trigger:
-    """One thing that has queued the key. As text it is its reason and its object: `Changed ConfigMap prod/shop`."""
+    """One event that has queued the key. As text it is its reason and its object: `Changed ConfigMap prod/shop`."""
 
-    #: What happened, in CamelCase; later hosts may tell others.
+    #: The kind of event, in CamelCase; later hosts may have other ones.
     #:
     #: - `Changed`: the object is new or has changed, `Deleted`: it has gone;
     #: - `Start`: the controller has begun, or the first list of a watch has come;
@@ -31,7 +31,7 @@ class Trigger:
     reason: str
     #: The name of the watch, if the manifest gives it one.
     watch: str | None = None
-    #: The object, as far as it was one.
+    #: The object, if the event was about one.
     object: ObjectRef | None = None
 
     def __str__(self) -> str:
@@ -39,6 +39,6 @@ class Trigger:
 
 
 def list() -> builtins.list[Trigger]:
-    """What has queued the key since the call before, the oldest first, and at most eight. In a test there is none, unless it sets
-    `windlass.testing.Host.triggers`."""
+    """The events that have queued the key since its previous call, oldest first, and at most eight. In a test it is empty unless the test
+    sets `windlass.testing.Host.triggers`."""
     return [Trigger(reason, watch, target) for reason, watch, target in _host.current.triggers_list()]

@@ -50,7 +50,8 @@ def apply(
     field_validation: FieldValidation = "strict",
     manager_suffix: str | None = None,
 ) -> Object:
-    """Applies a set of fields, server-side and as the plugin's field manager: say what you want, and keep what others set."""
+    """Applies a set of fields, server-side and as the plugin's field manager: pass the fields that you want; those of other managers
+    stay."""
     options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix)
     return _written(Operation("apply", encode(obj), options=options))
 
@@ -67,8 +68,8 @@ def create(
     field_validation: FieldValidation = "strict",
     manager_suffix: str | None = None,
 ) -> Object:
-    """Creates an object. `metadata.generateName` is allowed. Where nothing is stored, as of a `SubjectAccessReview`, it needs no name,
-    and what is returned is the answer."""
+    """Creates an object. `metadata.generateName` is allowed. A kind that is not stored, such as a `SubjectAccessReview`, needs no name, and
+    the server's response is returned."""
     options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix)
     return _written(Operation("create", encode(obj), options=options))
 
@@ -85,7 +86,7 @@ def update(
     field_validation: FieldValidation = "strict",
     manager_suffix: str | None = None,
 ) -> Object:
-    """Replaces an object. The version in it is the lock; without one it overwrites what others did."""
+    """Replaces an object. The version in it is the optimistic lock; without one it overwrites the changes of others."""
     options = WriteOptions(subresource, parent, resource_version, owned, force, dry_run, field_validation, manager_suffix)
     return _written(Operation("update", encode(obj), options=options))
 
@@ -209,7 +210,7 @@ def delete_collection(
 
 
 def apply_status(target: ObjectRef, status: Mapping[str, Any]) -> None:
-    """Applies the status of an object, by force: it has no other writer. Write it only if it has changed."""
+    """Applies the status of an object, forced: no other client writes it. Write it only if it has changed."""
     metadata: Object = {"name": target.name}
     if target.namespace is not None:
         metadata["namespace"] = target.namespace
@@ -218,7 +219,7 @@ def apply_status(target: ObjectRef, status: Mapping[str, Any]) -> None:
 
 
 def scale(target: ObjectRef, replicas: int) -> Object:
-    """Sets the number of replicas of an object that has a `scale` subresource, whatever kind it is of."""
+    """Sets the number of replicas of an object of any kind that has a `scale` subresource."""
     return patch(target, {"spec": {"replicas": replicas}}, subresource="scale")
 
 
@@ -239,7 +240,7 @@ def evict(pod: ObjectRef) -> None:
     try:
         create(eviction, subresource="eviction", parent=parent)
     except ApiError as error:
-        # It names the Pod: where evictions are not served, it names nothing.
+        # The error names the Pod; if the server does not serve evictions, the error names no object.
         if error.reason is not Reason.NOT_FOUND or error.object is None:
             raise
 

@@ -1,6 +1,6 @@
 //! The code that wit-bindgen generates from `wit/`, for what the SDK does not wrap. Plugins rarely need it.
 
-// Generated code is wit-bindgen's: its style is not ours, and it documents only what the WIT files document.
+// The style of this code is wit-bindgen's, and it documents only what the WIT files document.
 #![allow(missing_docs, clippy::all, clippy::pedantic)]
 
 wit_bindgen::generate!({
@@ -11,7 +11,7 @@ wit_bindgen::generate!({
     additional_derives: [PartialEq],
 });
 
-/// The composer's world. It has the other's types and imports, so that what the SDK wraps serves both.
+/// The composer's world. It shares the reconciler's types and imports, so the SDK's wrappers serve both.
 ///
 /// Whichever world a plugin exports, the component imports only what the plugin calls.
 pub mod composer {
@@ -31,7 +31,7 @@ pub mod composer {
     });
 }
 
-/// The export `mapper`, which a reconciler may have beside its own.
+/// The optional export `mapper` of a reconciler.
 pub mod mapper {
     wit_bindgen::generate!({
         inline: "package windlass:sdk-mapper; world maps { export windlass:plugin/mapper@0.2.0; }",
@@ -44,7 +44,7 @@ pub mod mapper {
     });
 }
 
-/// The export `customize`, which a composer may have beside its own.
+/// The optional export `customize` of a composer.
 pub mod customize {
     wit_bindgen::generate!({
         inline: "package windlass:sdk-customize; world customizes { export windlass:plugin/customize@0.2.0; }",

@@ -1,4 +1,4 @@
-//! Reads from the caches of the declared watches. They cost no request, and show what this call has already written.
+//! Reads from the caches of the declared watches. They send no request, and include the writes of this call.
 
 use serde::de::DeserializeOwned;
 
@@ -17,7 +17,7 @@ const PAGE_OBJECTS: u32 = 500;
 /// The objects that a [`Query`] finds.
 pub type Objects<T> = pages::Objects<Query, T>;
 
-/// Reads one object. None: it is not in the cache.
+/// Reads one object. `None` if it is not in the cache.
 pub fn get<T: DeserializeOwned>(target: &ObjectRef) -> Result<Option<T>, Error> {
     read(host::get(target, None))
 }
@@ -33,8 +33,7 @@ pub fn get_many<T: DeserializeOwned>(targets: &[ObjectRef]) -> Vec<Result<Option
     host::get_many(targets, None).into_iter().map(read).collect()
 }
 
-/// Reads several objects as [`get_many`] does, but of each only the values at these JSON pointers, as [`get_fields`]
-/// does.
+/// Reads several objects as [`get_many`] does, but only the values at these JSON pointers, as [`get_fields`] does.
 #[must_use]
 pub fn get_many_fields<T: DeserializeOwned>(targets: &[ObjectRef], pointers: &[&str]) -> Vec<Result<Option<T>, Error>> {
     host::get_many(targets, Some(&owned(pointers))).into_iter().map(read).collect()
@@ -44,7 +43,7 @@ fn read<T: DeserializeOwned>(answer: Result<Option<String>, types::ApiError>) ->
     Ok(answer?.map(|text| json::read(WHAT, &text)).transpose()?)
 }
 
-/// Lists the objects of a kind, by default all that the watch sees.
+/// Lists the objects of a kind, by default all objects that the watch selects.
 ///
 /// ```no_run
 /// # use windlass_sdk::{Error, cache};
@@ -70,7 +69,7 @@ pub fn list(api_version: &str, kind: &str) -> Query {
     })
 }
 
-/// Which objects to list. All conditions must hold.
+/// Selects the objects to list. All conditions must hold.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is listed before `iter` or `page`"]
 pub struct Query(cache::ListQuery);
@@ -118,7 +117,7 @@ impl Query {
         self
     }
 
-    /// Begins after the page that this token came with.
+    /// Starts after the page that this token came with.
     pub fn after(mut self, next_token: impl Into<String>) -> Self {
         self.set_token(next_token.into());
         self

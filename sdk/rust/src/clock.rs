@@ -7,12 +7,12 @@ use std::fmt;
 pub struct Timestamp {
     /// Seconds since 1970-01-01T00:00:00Z.
     pub seconds: u32,
-    /// Nanoseconds of the second that has begun.
+    /// Nanoseconds within that second.
     pub nanoseconds: u32,
 }
 
-/// The time. It never goes back within a call. In a native test it is the test double's time, or the system's if there
-/// is no double.
+/// The current time. It never goes back within a call. In a native test it is the test double's time, or the system's
+/// if there is no double.
 #[must_use]
 pub fn now() -> Timestamp {
     let now = crate::native::clock::now();

@@ -1,4 +1,4 @@
-//! A composer's request and answer. Pure values: nothing here calls the host.
+//! A composer's request and response. Pure values: nothing here calls the host.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::request::{Request, milliseconds};
 /// A composer's request: an object, its children and its related objects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompositionRequest {
-    /// The object that the call is about. This request's own `object` is none: the primary is the
+    /// The object that the call is about. `object` of this request is always `None`: the primary is the
     /// [`parent`](Self::parent).
     pub request: Request,
     parent: String,
@@ -59,7 +59,7 @@ impl CompositionRequest {
         of_kind("a child", &self.children, api_version, kind)
     }
 
-    /// The child that a reference names. None: it does not exist, or the parent does not control it.
+    /// The child that a reference names. `None` if it does not exist, or the parent does not control it.
     pub fn child<T: DeserializeOwned>(&self, target: &ObjectRef) -> Result<Option<T>, JsonError> {
         named("a child", &self.children, target)
     }
@@ -69,12 +69,12 @@ impl CompositionRequest {
         of_kind("a related object", &self.related, api_version, kind)
     }
 
-    /// The related object that a reference names. None: it does not exist, or does not map to the parent.
+    /// The related object that a reference names. `None` if it does not exist, or does not map to the parent.
     pub fn related_object<T: DeserializeOwned>(&self, target: &ObjectRef) -> Result<Option<T>, JsonError> {
         named("a related object", &self.related, target)
     }
 
-    /// The operator's configuration of the plugin, which the manifest's schema accepts.
+    /// The operator's configuration of the plugin. It is valid by the manifest's schema.
     pub fn config<T: DeserializeOwned>(&self) -> Result<T, JsonError> {
         read("the configuration", &self.config)
     }
@@ -87,7 +87,7 @@ impl From<composer::CompositionRequest> for CompositionRequest {
     }
 }
 
-/// The part of an object that is needed to match it against a reference.
+/// The part of an object that identifies it in a reference.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Head {
@@ -144,7 +144,7 @@ fn named<T: DeserializeOwned>(
     Ok(None)
 }
 
-/// A composer's answer: the children that should exist, and what to report about the parent.
+/// A composer's response: the children that should exist, and what to report about the parent.
 ///
 /// ```
 /// use serde_json::json;
@@ -163,14 +163,14 @@ pub struct Composition {
     requeue_after_ms: Option<u32>,
     allow_empty: bool,
     finalized: bool,
-    /// The first object that failed to serialize. The error waits here for the end of the call, so that building needs
+    /// The first object that failed to serialize. The error is returned at the end of the call, so that building needs
     /// no error handling.
     error: Option<JsonError>,
 }
 
 impl Composition {
-    /// No children. The host takes that for a mistake and deletes nothing, unless [`allow_empty`](Self::allow_empty)
-    /// says that it is intended.
+    /// A response without children. The host takes that for a mistake and deletes nothing, unless
+    /// [`allow_empty`](Self::allow_empty) says that it is intended.
     pub fn new() -> Self {
         Self::default()
     }
@@ -184,7 +184,7 @@ impl Composition {
         self
     }
 
-    /// The parent's new status. Without it, the status stays as it is.
+    /// Sets the parent's new status. Without it, the status stays as it is.
     pub fn status<T: Serialize + ?Sized>(mut self, status: &T) -> Self {
         match to_json("the status", status) {
             Ok(text) => self.status = Some(text),
@@ -193,27 +193,29 @@ impl Composition {
         self
     }
 
-    /// Adds an event, if there is one. It is sent each time the function returns it, so return only what is new.
+    /// Adds an event, if there is one. It is sent each time the function returns it, so only return events about
+    /// something new.
     pub fn event(mut self, event: impl Into<Option<Event>>) -> Self {
         self.events.extend(event.into());
         self
     }
 
-    /// Calls the composer again after this time, even if nothing changes. At most 24 days; longer times are cut.
+    /// Calls the composer again after this time, even if nothing changes. At most 24 days; longer times are cut to
+    /// that.
     pub fn requeue_after(mut self, delay: Duration) -> Self {
         self.requeue_after_ms = Some(milliseconds(delay));
         self
     }
 
-    /// Says that an answer without children is intended, so that existing ones may be pruned.
+    /// Declares that having no children is intended, so that existing children may be pruned.
     pub fn allow_empty(mut self) -> Self {
         self.allow_empty = true;
         self
     }
 
-    /// Says of a parent that is being deleted that it may go: the host takes the finalizer off once the rest of the
-    /// answer has been brought about. Only for controllers with [`finalizer`](crate::manifest::Controller::finalizer);
-    /// without it, such a parent is not composed.
+    /// Releases a parent that is being deleted: the host removes the finalizer once it has carried out the rest of the
+    /// response. Only for controllers with [`finalizer`](crate::manifest::Controller::finalizer); without a finalizer,
+    /// a parent that is being deleted is not composed.
     pub fn finalized(mut self) -> Self {
         self.finalized = true;
         self
@@ -316,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_child_that_is_no_json_fails_the_whole_composition() {
-        // JSON has only texts for keys.
+        // JSON keys must be strings.
         let composition = Composition::new().child(&HashMap::from([((1, 2), 3)])).child(&object("Secret", "shop"));
         let error = composer::Composition::try_from(composition).unwrap_err();
         assert!(error.to_string().starts_with("a child: "), "{error}");

@@ -1,4 +1,4 @@
-//! Status conditions, in Kubernetes' form.
+//! Status conditions in Kubernetes' form.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +7,11 @@ use crate::clock::Timestamp;
 /// Whether a condition holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConditionStatus {
-    /// It holds.
+    /// The condition holds.
     True,
-    /// It does not.
+    /// The condition does not hold.
     False,
-    /// It is not known.
+    /// It is unknown whether the condition holds.
     Unknown,
 }
 
@@ -21,30 +21,30 @@ impl From<bool> for ConditionStatus {
     }
 }
 
-/// One aspect of an object's state. A list of conditions has each type once.
+/// One aspect of an object's state. A list of conditions contains each type once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// Which aspect, such as `Ready`.
+    /// The aspect, such as `Ready`.
     #[serde(rename = "type")]
     pub condition_type: String,
-    /// Whether it holds.
+    /// Whether the condition holds.
     pub status: ConditionStatus,
-    /// Why, in CamelCase, for machines.
+    /// The reason in CamelCase, for machines.
     pub reason: String,
-    /// Why, for people.
+    /// The reason as text, for people.
     #[serde(default)]
     pub message: String,
     /// The generation of the object that the condition is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The time since when `status` has its value. [`set_condition`] fills it.
+    /// The time at which `status` got its value. [`set_condition`] sets it.
     #[serde(default)]
     pub last_transition_time: String,
 }
 
 impl Condition {
-    /// A condition; [`observed`](Self::observed) completes it, and [`set_condition`] enters it into a list.
+    /// A new condition; [`observed`](Self::observed) completes it, and [`set_condition`] adds it to a list.
     pub fn new(
         condition_type: impl Into<String>,
         status: impl Into<ConditionStatus>,
@@ -61,7 +61,7 @@ impl Condition {
         }
     }
 
-    /// Says which generation of the object this is about.
+    /// Sets the generation of the object that this condition is about.
     #[must_use]
     pub fn observed(self, generation: Option<i64>) -> Self {
         Self { observed_generation: generation, ..self }
@@ -74,14 +74,14 @@ pub fn find_condition<'a>(conditions: &'a [Condition], condition_type: &str) -> 
     conditions.iter().find(|condition| condition.condition_type == condition_type)
 }
 
-/// Whether a condition is there and holds.
+/// Whether a condition exists and is true.
 #[must_use]
 pub fn is_condition_true(conditions: &[Condition], condition_type: &str) -> bool {
     find_condition(conditions, condition_type).is_some_and(|condition| condition.status == ConditionStatus::True)
 }
 
-/// A list with several conditions entered as by [`set_condition`], all about this generation of the object. Conditions
-/// that were in the list keep their places; new ones follow in the order given.
+/// A list with several conditions set as by [`set_condition`], all for this generation of the object. Conditions that
+/// were in the list keep their places; new ones follow in the order given.
 #[must_use]
 pub fn updated_conditions(
     known: &[Condition],
@@ -99,8 +99,8 @@ pub fn remove_condition(conditions: &mut Vec<Condition>, condition_type: &str) {
     conditions.retain(|condition| condition.condition_type != condition_type);
 }
 
-/// Enters a condition into a list, in place of the one of its type. `lastTransitionTime` becomes `now` if the status
-/// changed, and otherwise stays, so that setting the same again changes nothing.
+/// Adds a condition to a list, or replaces the one of its type. `lastTransitionTime` becomes `now` if the status
+/// changed, and otherwise stays, so setting the same condition again changes nothing.
 pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition, now: Timestamp) {
     let known = conditions.iter_mut().find(|known| known.condition_type == condition.condition_type);
     condition.last_transition_time = match &known {

@@ -42,7 +42,7 @@ pub fn compose<P: Composer>(
     Ok(composer::Composition::try_from(composition).map_err(Failures::from)?)
 }
 
-/// Asks a reconciler whom each change of a batch concerns.
+/// Asks a reconciler which primaries each change of a batch concerns.
 pub fn map<P: Mapper>(batch: mapper::ChangeBatch) -> Result<Vec<Vec<mapper::Target>>, String> {
     report_panics();
     let mapper::ChangeBatch { watch, changes, .. } = batch;
@@ -61,11 +61,11 @@ pub fn customize<P: Customize>(request: types::Request) -> Result<Vec<customize:
 }
 
 fn to_json(manifest: &Manifest) -> String {
-    // Cannot fail: the manifest consists of texts, numbers and lists.
+    // Cannot fail: the manifest contains only texts, numbers and lists.
     serde_json::to_string(manifest).expect("a manifest serializes")
 }
 
-/// Sends panics to the log, because a trap tells the host only that it happened, not why or where.
+/// Sends panics to the log, because a trap shows the host neither its reason nor its place.
 ///
 /// Called at the start of each call, because instances may or may not be reused.
 fn report_panics() {

@@ -7,7 +7,7 @@ use crate::object::ObjectRef;
 
 pub use types::ApiReason;
 
-/// A text that names no [`ApiReason`].
+/// A text that is not the name of an [`ApiReason`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownReason(String);
 
@@ -74,25 +74,25 @@ impl ApiReason {
     }
 }
 
-/// A failed request to the API, or to the host's cache of it.
+/// A failed request to the API server, or to the host's cache.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiError {
-    /// The HTTP status, or the one that fits best if the request never reached the server.
+    /// The HTTP status, or the closest one if the request never reached the server.
     pub code: u16,
     /// The class of the failure, by which the host decides how to retry.
     pub reason: ApiReason,
-    /// The reason in the form of Kubernetes' `Status.reason`. Where `reason` is `Other`, this says which.
+    /// The reason as in Kubernetes' `Status.reason`. If `reason` is `Other`, this has the actual reason.
     pub status_reason: String,
     /// The message for people.
     pub message: String,
-    /// How many milliseconds to wait before trying again, if the server said so.
+    /// The milliseconds to wait before a retry, if the server has set them.
     pub retry_after_ms: Option<u32>,
     /// The API verb, such as `get` or `patch`.
     pub verb: String,
     /// Resource, group and subresource, such as `deployments.apps/scale`.
     pub resource: String,
-    /// The object, if the request was about a single one. An error of [`ApiReason::NotFound`] names it only if this
-    /// object is what does not exist, and not its kind, its namespace or a subresource of it.
+    /// The object, if the request was about a single one. An error of [`ApiReason::NotFound`] names it only if the
+    /// object itself does not exist, not if its kind, its namespace or a subresource is missing.
     pub object: Option<ObjectRef>,
 }
 
@@ -122,15 +122,16 @@ impl From<ApiError> for types::ApiError {
     }
 }
 
-/// JSON that does not fit the plugin's types, read or written. It names the value by its path: `.spec.ports[0].name`.
+/// JSON that does not fit the plugin's types, when read or written. It names the value by its path:
+/// `.spec.ports[0].name`.
 #[derive(Debug)]
 pub struct JsonError {
     what: &'static str,
     source: Misfit,
 }
 
-/// Marks serde's error as a mismatch with a plugin's own types. This also works where a transparent error reveals
-/// nothing of a [`JsonError`] but its source.
+/// Marks serde's error as a mismatch with a plugin's types. This also works for a transparent error, which shows only
+/// the source of a [`JsonError`].
 #[derive(Debug)]
 pub(crate) struct Misfit {
     message: String,
@@ -155,7 +156,7 @@ impl JsonError {
         Self { what, source: Misfit { message: cause.to_string(), cause } }
     }
 
-    /// A document that cannot be read, for what the message says.
+    /// A document that cannot be read; the message calls it by this name.
     pub(crate) fn reading(what: &'static str, message: String, cause: serde_json::Error) -> Self {
         Self { what, source: Misfit { message, cause } }
     }
@@ -177,17 +178,17 @@ impl std::error::Error for JsonError {
     }
 }
 
-/// Why a read or a write failed.
+/// The error of a read or a write.
 #[derive(Debug)]
 pub enum Error {
-    /// The API refused, or the host on the way there.
+    /// The API server refused the request, or the host did.
     Api(Box<ApiError>),
-    /// The object does not fit the type that it was read as or written from.
+    /// The object does not fit the type that it was read into or written from.
     Json(JsonError),
 }
 
 impl Error {
-    /// The class of the API's refusal, if it was one.
+    /// The reason of the API server's refusal, if it was one.
     #[must_use]
     pub fn reason(&self) -> Option<ApiReason> {
         match self {

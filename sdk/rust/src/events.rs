@@ -1,12 +1,12 @@
-//! Kubernetes Events. The host sends them later, and may merge or drop them; they never fail a call.
+//! Kubernetes Events. The host sends them later, and may merge or drop them; they never make a call fail.
 
 use crate::object::ObjectRef;
 
 pub use crate::bindings::windlass::plugin::types::{Event, EventType};
 
 impl Event {
-    /// An event about the primary that reports what was done. `reason` (why) and `action` (what) are CamelCase words
-    /// for machines, `note` is the text for people.
+    /// A normal event about the primary. `reason` (why) and `action` (what was done) are CamelCase words for machines,
+    /// `note` is the text for people.
     pub fn normal(reason: impl Into<String>, action: impl Into<String>, note: impl Into<String>) -> Self {
         Self {
             regarding: None,
@@ -18,13 +18,13 @@ impl Event {
         }
     }
 
-    /// An event about the primary that warns of something. The arguments are those of [`normal`](Self::normal).
+    /// A warning about the primary. The arguments are those of [`normal`](Self::normal).
     pub fn warning(reason: impl Into<String>, action: impl Into<String>, note: impl Into<String>) -> Self {
         Self { event_type: EventType::Warning, ..Self::normal(reason, action, note) }
     }
 
-    /// Makes the event about another object than the primary. That must be in the primary's namespace unless the
-    /// primary is cluster-scoped.
+    /// Sets the object that the event is about, instead of the primary. It must be in the primary's namespace unless
+    /// the primary is cluster-scoped.
     #[must_use]
     pub fn regarding(self, object: ObjectRef) -> Self {
         Self { regarding: Some(object), ..self }
@@ -37,12 +37,12 @@ impl Event {
     }
 }
 
-/// Reports what was done, about the primary. The arguments are those of [`Event::normal`].
+/// Sends a normal event about the primary. The arguments are those of [`Event::normal`].
 pub fn normal(reason: &str, action: &str, note: impl Into<String>) {
     emit(&Event::normal(reason, action, note));
 }
 
-/// Warns of something, about the primary. The arguments are those of [`Event::normal`].
+/// Sends a warning about the primary. The arguments are those of [`Event::normal`].
 pub fn warning(reason: &str, action: &str, note: impl Into<String>) {
     emit(&Event::warning(reason, action, note));
 }

@@ -10,21 +10,21 @@ use crate::http::{self, HttpError, HttpReason};
 use crate::request::milliseconds;
 use crate::texts;
 
-/// One thing that went wrong in a call.
+/// One failure in a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Failure {
-    /// An API error, passed on unchanged: its reason tells the host how to retry.
+    /// An API error, passed on unchanged: the host decides by its reason how to retry.
     Api(Box<ApiError>),
-    /// Worth another attempt, after a backoff.
+    /// A failure to retry after a backoff.
     Transient(String),
-    /// Worth another attempt, but not before so long has passed. The backoff may be longer.
+    /// A failure to retry, but not before this time has passed. The backoff may be longer.
     TransientAfter {
         /// The text for people.
         message: String,
-        /// At most ten minutes count.
+        /// At most ten minutes; longer times are cut to that.
         after: Duration,
     },
-    /// Not worth another attempt until something changes.
+    /// A failure that is not retried until something changes.
     Terminal(String),
 }
 
@@ -56,8 +56,7 @@ impl Failure {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Failures(All);
 
-/// They are the source of [`Failures`], because a transparent error reveals nothing of its content but its text and its
-/// source.
+/// The source of [`Failures`], because a transparent error shows only its text and its source.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct All(Vec<Failure>);
 
@@ -68,18 +67,18 @@ impl Failures {
         Self::default()
     }
 
-    /// A failure that is worth another attempt, after a backoff.
+    /// A failure to retry after a backoff.
     pub fn transient(message: impl Into<String>) -> Self {
         Self::one(Failure::Transient(message.into()))
     }
 
-    /// A failure that is worth another attempt once so long has passed, if the backoff is not longer. At most ten
-    /// minutes count.
+    /// A failure to retry after this time, or after the backoff if that is longer. At most ten minutes; longer times
+    /// are cut to that.
     pub fn transient_after(message: impl Into<String>, after: Duration) -> Self {
         Self::one(Failure::TransientAfter { message: message.into(), after })
     }
 
-    /// A failure that is not worth another attempt until something changes.
+    /// A failure that is not retried until something changes.
     pub fn terminal(message: impl Into<String>) -> Self {
         Self::one(Failure::Terminal(message.into()))
     }
@@ -88,7 +87,7 @@ impl Failures {
         Self(All(vec![failure]))
     }
 
-    /// The same failures, each with a text before its own, such as the attempted action. They keep their classes.
+    /// The same failures, each with this text in front, such as the attempted action. They keep their classes.
     ///
     /// ```no_run
     /// # use windlass_sdk::{Failures, writes};
@@ -103,9 +102,9 @@ impl Failures {
         self.said(|message| texts::before(&text, message))
     }
 
-    /// The failures as they read in the text of an error that wraps them. Most errors include the text of what they
-    /// wrap, and that is not repeated. Of an API error only the message appears, because the host itself adds the
-    /// request and the object.
+    /// The failures as the text of a wrapping error shows them. Most errors include the text of the error that they
+    /// wrap, which is not repeated. For an API error only the message appears, because the host itself adds the request
+    /// and the object.
     fn within(self, outer: &str, whole: &str) -> Self {
         self.said(|message| texts::around(outer, whole, message))
     }
@@ -118,7 +117,7 @@ impl Failures {
         self
     }
 
-    /// Adds one more, unless the same is there already.
+    /// Adds a failure, unless the same one is there already.
     pub fn push(&mut self, failure: impl Into<Failures>) {
         for failure in failure.into().0.0 {
             if !self.0.0.contains(&failure) {
@@ -133,7 +132,7 @@ impl Failures {
     /// # use windlass_sdk::{ApiReason, Failures};
     /// # let failures = Failures::transient("too early");
     /// if failures.is(ApiReason::Conflict) {
-    ///     // Somebody else was faster.
+    ///     // Another client was faster.
     /// }
     /// ```
     #[must_use]
@@ -204,9 +203,9 @@ impl From<Error> for Failures {
 }
 
 /// An error of any type, such as one that wraps the SDK's. The first of its sources that the SDK knows decides how it
-/// is retried; without one, it is transient. The texts of the others come first, without repeats: a text counts as
-/// repeated if it is at the beginning or end of another, or set off by punctuation from the words around it (by spaces,
-/// if it has several words).
+/// is retried; without one, it is transient. The texts of the other errors come first, without repeats: a text counts
+/// as repeated if it is at the beginning or end of another text, or is separated by punctuation from the words around
+/// it (by spaces, if it has several words).
 impl From<Box<dyn std::error::Error + Send + Sync>> for Failures {
     fn from(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
         told(&*error)
@@ -257,7 +256,7 @@ fn known(error: &(dyn std::error::Error + 'static)) -> Option<Failures> {
     }
 }
 
-/// The error as this type, even if it is in a box of that type: such a box is an error too, with the source of its
+/// The error as this type, even if it is in a box of that type: such a box is also an error, with the source of its
 /// content.
 fn find<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a E> {
     let shared = || error.downcast_ref::<Arc<E>>().map(Arc::as_ref);
@@ -351,7 +350,8 @@ mod tests {
         assert_eq!(failures.iter().count(), 2);
     }
 
-    /// Includes the text of what it wraps, as many errors do, or leaves that to the code that prints its source.
+    /// Includes the text of the error that it wraps, as many errors do, or leaves that to the code that prints its
+    /// source.
     #[derive(Debug)]
     struct Wrapped {
         text: String,
@@ -471,7 +471,7 @@ mod tests {
             through(failed(crate::http::HttpReason::NotGranted)),
             http::not_granted("GET x: not-granted: no scheme".to_owned())
         );
-        // Another response may fit.
+        // Another response may fit the type.
         assert_eq!(through(HttpError::from(misfit())), Failures::transient(misfit().to_string()));
         let mut both = Failures::terminal("never");
         both.push(conflict("changed"));

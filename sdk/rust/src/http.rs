@@ -64,7 +64,7 @@ pub fn request(method: impl Into<String>, url: impl Into<String>) -> Request {
 #[must_use = "nothing happens before `send`"]
 pub struct Request {
     request: http::Request,
-    /// A body that failed to serialize. The error waits here until `send`, so that building needs no error handling.
+    /// A body that failed to serialize. The error is returned by `send`, so that building needs no error handling.
     error: Option<JsonError>,
 }
 
@@ -116,7 +116,7 @@ impl Request {
     }
 }
 
-/// The URL for messages: secrets are more often in the query than before it.
+/// The URL for messages, without the query, which is the part most likely to contain secrets.
 fn without_query(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or_default()
 }
@@ -131,7 +131,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// A response that belongs to no request, for tests.
+    /// A response without a request, for tests.
     #[must_use]
     pub fn new(status: u16, body: Body) -> Self {
         Self { target: "a test".to_owned(), status, headers: Vec::new(), body }
@@ -155,7 +155,7 @@ impl Response {
         self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// All headers, in the order in which they came, their names in lower case.
+    /// All headers in the order received, with names in lower case.
     #[must_use]
     pub fn headers(&self) -> &[(String, String)] {
         &self.headers
@@ -170,7 +170,7 @@ impl Response {
         }
     }
 
-    /// The body as text. None: it is not UTF-8.
+    /// The body as text. `None` if it is not UTF-8.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match &self.body {
@@ -195,14 +195,14 @@ impl Response {
     }
 }
 
-/// Why a request failed.
+/// The error of an HTTP request.
 ///
-/// As a [`Failures`] it is transient: its cause (the network, the other side) can change without the plugin being told.
+/// As a [`Failures`] it is transient: its cause (the network, the server) can change without the plugin noticing.
 /// A malformed request is terminal. One that is not granted is an [`ApiError`] of [`ApiReason::NotGranted`], so that
 /// the key runs again when the policy changes.
 #[derive(Debug)]
 pub enum HttpError {
-    /// It was not sent, or not answered.
+    /// The request was not sent, or not answered.
     Failed {
         /// Method and URL, without the query.
         target: String,
@@ -211,14 +211,14 @@ pub enum HttpError {
         /// The text for people.
         message: String,
     },
-    /// It was answered, but with another status than 200 to 299.
+    /// The server answered with a status other than 200 to 299.
     Status {
         /// Method and URL, without the query.
         target: String,
         /// The status.
         status: u16,
     },
-    /// The body does not fit the type that it was read as or written from.
+    /// The body does not fit the type that it was read into or written from.
     Json(JsonError),
 }
 
@@ -267,7 +267,7 @@ impl fmt::Display for HttpReason {
     }
 }
 
-/// The source of an [`HttpError`], so that its class is found even where a transparent error reveals nothing but its
+/// The source of an [`HttpError`], so that its class is found even through a transparent error, which shows only its
 /// source.
 impl std::error::Error for HttpReason {}
 
@@ -293,7 +293,7 @@ impl HttpError {
     }
 }
 
-/// The failure of a call whose HTTP request the plugin's grants do not cover.
+/// The failure of a call whose HTTP request is not granted to the plugin.
 pub(crate) fn not_granted(message: String) -> Failures {
     let error = ApiError {
         code: 403,

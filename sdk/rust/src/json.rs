@@ -1,8 +1,8 @@
 //! Reads JSON into a plugin's types, and says where it does not fit them.
 //!
-//! `serde_json` names a line and a column of a document that no author sees. They lead to the value's path, which is
-//! looked for only once a document does not fit: reading costs what it did, and no type of a plugin's brings code of
-//! its own.
+//! `serde_json` reports a line and a column of a document that the author never sees. This module turns them into the
+//! value's path, which is only searched for once a document does not fit: so reading costs no more, and a plugin's
+//! types add no code.
 
 use serde::de::DeserializeOwned;
 
@@ -13,7 +13,7 @@ pub(crate) fn read<T: DeserializeOwned>(what: &'static str, text: &str) -> Resul
     serde_json::from_str(text).map_err(|error| refused(what, text, error))
 }
 
-/// Once for all types.
+/// A single function for all types, to keep components small.
 #[cold]
 #[inline(never)]
 fn refused(what: &'static str, text: &str, error: serde_json::Error) -> JsonError {
@@ -43,14 +43,14 @@ pub(crate) fn misfit(text: &str, error: &serde_json::Error) -> String {
     said
 }
 
-/// Where a line begins, counted from one.
+/// Where a line begins; lines count from 1.
 fn line_start(text: &str, line: usize) -> usize {
     let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
     ends.take(line - 1).last().unwrap_or(0)
 }
 
-/// The type that is there and the one that is wanted, if they differ: serde's words in those of JSON, and without the
-/// value, which may be a Secret's. (What searches for a text would make each component a kilobyte larger.)
+/// The actual type and the wanted one, if they differ: serde's words translated to JSON's, and without the value, which
+/// may come from a Secret. (Searching for a text would make each component a kilobyte larger.)
 fn type_mismatch(reason: &str) -> Option<(&str, &str)> {
     const EXPECTED: &str = ", expected ";
     const FOUND: [(&str, &str); 6] = [
@@ -77,15 +77,15 @@ fn type_mismatch(reason: &str) -> Option<(&str, &str)> {
     Some((found, wanted))
 }
 
-/// An object or a list that the reader is in, by what it has come to there.
+/// An object or a list that the reader is inside of, with its position in it.
 enum Step<'a> {
-    /// A key in its quotes; empty before the next one.
+    /// The current key in its quotes; empty before the next key.
     Field(&'a str),
-    /// The index of an item.
+    /// The index of the current item.
     Item(usize),
 }
 
-/// The path of the value that a reader is at, or has just read, after `end` bytes. Empty: the whole document.
+/// The path of the value that a reader is at, or has just read, after `end` bytes. Empty means the whole document.
 fn path_at(text: &str, end: usize) -> String {
     let text = text.get(..end).unwrap_or(text);
     let mut steps: Vec<Step> = Vec::new();
@@ -117,12 +117,12 @@ fn path_at(text: &str, end: usize) -> String {
     path
 }
 
-/// The text in quotes that `rest` begins with.
+/// The text in quotes at the beginning of `rest`.
 fn quoted(rest: &str) -> &str {
     let mut escaped = true;
     let end = rest.bytes().position(|byte| {
         let ends = byte == b'"' && !escaped;
-        // The quote that begins it counts as escaped.
+        // The opening quote counts as escaped.
         escaped = byte == b'\\' && !escaped;
         ends
     });

@@ -38,7 +38,7 @@
 //! lines go to stderr, the clock is the system's, and events and metrics are dropped; any other call to the host panics
 //! and says which one.
 
-// The generated code names the crate by its name, from inside and from plugins alike.
+// The generated code refers to the crate by name, both inside it and in plugins.
 extern crate self as windlass_sdk;
 
 pub mod bindings;
@@ -83,16 +83,16 @@ pub use relations::{Change, RelatedRule, Target};
 pub use request::{Outcome, Request};
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 
-/// A plugin that brings the world to the state that an object asks for, with any calls it needs.
+/// A plugin that brings the cluster to the state that an object specifies, with any calls it needs.
 ///
-/// Do not rely on anything from an earlier call: each call may get a fresh instance, so there is no `self`.
+/// Do not rely on state from an earlier call: each call may get a fresh instance, so there is no `self`.
 pub trait Reconciler {
-    /// Describes what the plugin watches and what it may do. It must be constant: the host asks twice, with different
+    /// Describes the watches and the rights of the plugin. It must be constant: the host asks twice, with different
     /// clocks and random seeds, and refuses a plugin whose answers differ.
     fn manifest() -> manifest::Manifest;
 
-    /// Reconciles one object. The host calls it again whenever something changes, so it must do nothing when there is
-    /// nothing to do. An error must hold at least one failure.
+    /// Reconciles one object. The host calls it again whenever something changes, so it must write nothing if there is
+    /// nothing to do. An error must contain at least one failure.
     fn reconcile(request: Request) -> Result<Outcome, Failures>;
 }
 
@@ -130,15 +130,15 @@ pub trait Reconciler {
 /// # fn main() {}
 /// ```
 pub trait Composer {
-    /// Describes what the plugin watches and what it may do. It must be constant, like a [`Reconciler`]'s.
+    /// Describes the watches and the rights of the plugin. It must be constant, like a [`Reconciler`]'s.
     fn manifest() -> manifest::Manifest;
 
-    /// Computes the composition. It must depend on nothing but its argument. An error must hold at least one failure,
-    /// and leaves everything as it is.
+    /// Computes the composition. It must depend only on its argument. An error must contain at least one failure, and
+    /// leaves everything as it is.
     fn compose(request: CompositionRequest) -> Result<Composition, Failures>;
 }
 
-/// A reconciler's own mapping, for watches that no mapping of the manifest fits.
+/// A mapping in a reconciler's code, for watches that no mapping of the manifest fits.
 ///
 /// It may read [`cache`] and [`config`](mod@config), and call [`log`], [`clock`] and [`random`] besides. The host maps
 /// each change once, so give the objects that the mapper reads a mapping, too. A mapper has no primary: it names the
@@ -181,11 +181,11 @@ pub trait Composer {
 /// # fn main() {}
 /// ```
 pub trait Mapper: Reconciler {
-    /// The primaries that a change of the watch of this name concerns. After an error or a panic every primary runs.
+    /// The primaries that a change in the watch of this name concerns. After an error or a panic every primary runs.
     fn map(watch: &str, change: &Change) -> Result<Vec<Target>, Failures>;
 }
 
-/// A composer's own relations, for watches that no mapping of the manifest fits.
+/// Relations in a composer's code, for watches that no mapping of the manifest fits.
 ///
 /// ```
 /// # use serde_json::Value;
@@ -222,9 +222,9 @@ pub trait Mapper: Reconciler {
 /// # fn main() {}
 /// ```
 pub trait Customize: Composer {
-    /// The objects that [`compose`](Composer::compose) is to find as related to this parent, which is the object of the
-    /// request. When one of them changes, the parent is composed again. It must depend on nothing but its argument and
-    /// [`config`](mod@config). An error must hold at least one failure.
+    /// The objects that [`compose`](Composer::compose) gets as related to this parent, which is the object of the
+    /// request. When one of them changes, the parent is composed again. It must depend only on its argument and
+    /// [`config`](mod@config). An error must contain at least one failure.
     fn customize(request: Request) -> Result<Vec<RelatedRule>, Failures>;
 }
 
@@ -290,8 +290,8 @@ macro_rules! export_guest {
         #[cfg(target_arch = "wasm32")]
         $crate::bindings::export!($guest with_types_in $crate::bindings);
 
-        // A native linker does not know the exports by their names. There, this keeps the compiler from calling the
-        // plugin dead code.
+        // A native linker does not know the exports by name. This keeps the compiler from reporting the plugin as dead
+        // code there.
         #[cfg(not(target_arch = "wasm32"))]
         const _: &dyn ::std::any::Any = &(
             <$guest as $crate::bindings::exports::windlass::plugin::reconciler::Guest>::describe,
@@ -318,7 +318,7 @@ macro_rules! export_composer_guest {
     };
 }
 
-/// Has the plugin of this crate map watches itself. Beside [`plugin!`].
+/// Exports this type's [`Mapper`] from the plugin of this crate. Use it beside [`plugin!`].
 #[macro_export]
 macro_rules! mapper {
     ($plugin:ty) => {
@@ -349,7 +349,7 @@ macro_rules! mapper {
     };
 }
 
-/// Has the plugin of this crate say which objects are related to a parent. Beside [`composer!`].
+/// Exports this type's [`Customize`] from the plugin of this crate. Use it beside [`composer!`].
 #[macro_export]
 macro_rules! customize {
     ($plugin:ty) => {
@@ -383,7 +383,7 @@ macro_rules! customize {
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-// So must all that the guide shows.
+// All examples of the guide must compile, too.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/authoring.md")]
 struct Authoring;

@@ -1,5 +1,5 @@
-//! Reads from the API server itself. Each costs a request and counts against the plugin's budget. So read from the
-//! [`cache`](crate::cache) what a watch shows, and from here only what is not worth a watch.
+//! Reads from the API server itself. Each read sends a request and counts against the plugin's budget. So read from the
+//! [`cache`](crate::cache) what a watch covers, and read live only what is not worth a watch.
 //!
 //! A live read needs a permission in the manifest, to `get` or `list` the resource; a subresource needs its own, such
 //! as `deployments/scale` or `pods/log`.
@@ -26,7 +26,7 @@ const PAGE_OBJECTS: u32 = 500;
 /// The objects that a [`Query`] finds.
 pub type Objects<T> = pages::Objects<Query, T>;
 
-/// Reads one object. None: it does not exist.
+/// Reads one object. `None` if it does not exist.
 pub fn get<T: DeserializeOwned>(target: &ObjectRef) -> Result<Option<T>, Error> {
     read(target, None, &live::View::Whole)
 }
@@ -41,7 +41,7 @@ pub fn get_fields<T: DeserializeOwned>(target: &ObjectRef, pointers: &[&str]) ->
     read(target, None, &live::View::Fields(owned(pointers)))
 }
 
-/// Reads a subresource of an object, such as `scale` or `status`. None: the object does not exist.
+/// Reads a subresource of an object, such as `scale` or `status`. `None` if the object does not exist.
 pub fn get_subresource<T: DeserializeOwned>(target: &ObjectRef, name: &str) -> Result<Option<T>, Error> {
     read(target, Some(name), &live::View::Whole)
 }
@@ -54,8 +54,7 @@ fn owned(pointers: &[&str]) -> Vec<String> {
     pointers.iter().map(|&pointer| pointer.to_owned()).collect()
 }
 
-/// The log of a Pod's only container, until it is told otherwise. Without a namespace, the Pod is meant beside the
-/// primary.
+/// The log of a Pod, by default of its only container. Without a namespace, it is a Pod in the primary's namespace.
 ///
 /// ```no_run
 /// # use windlass_sdk::{Error, ObjectRef, live};
@@ -68,8 +67,8 @@ pub fn log(pod: ObjectRef) -> Log {
     Log::of(pod)
 }
 
-/// How the API server serves a kind, for plugins that adapt to the cluster. None: it does not. It needs no permission,
-/// and counts as a read.
+/// How the API server serves a kind, for plugins that adapt to the cluster. `None` if it does not serve the kind. It
+/// needs no right, and counts as a read.
 pub fn served(api_version: &str, kind: &str) -> Result<Option<ServedKind>, Error> {
     Ok(host::served(&ObjectKind::new(api_version, kind))?)
 }
@@ -98,7 +97,7 @@ pub fn list(api_version: &str, kind: &str) -> Query {
     })
 }
 
-/// Which objects to list. All conditions must hold.
+/// Selects the objects to list. All conditions must hold.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is listed before `iter` or `page`"]
 pub struct Query(live::ListQuery);
@@ -140,7 +139,7 @@ impl Query {
         self
     }
 
-    /// Begins after the page that this token came with. A token that is too old is an error with reason `Expired`:
+    /// Starts after the page that this token came with. A token that is too old is an error with the reason `Expired`:
     /// start the list again.
     pub fn after(mut self, next_token: impl Into<String>) -> Self {
         self.set_token(next_token.into());

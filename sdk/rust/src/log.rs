@@ -40,7 +40,7 @@ macro_rules! debug {
     ($($line:tt)*) => { $crate::log_at!($crate::log::Level::Debug, $($line)*) };
 }
 
-/// Writes a line about what was done.
+/// Writes a line about something that the plugin did.
 #[macro_export]
 macro_rules! info {
     ($($line:tt)*) => { $crate::log_at!($crate::log::Level::Info, $($line)*) };

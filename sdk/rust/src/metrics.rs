@@ -20,20 +20,20 @@
 //! # manifest();
 //! ```
 //!
-//! Values never fail a call.
+//! Setting a value never makes a call fail.
 
 use crate::manifest::{Metric, MetricType};
 use crate::native::metrics as host;
 
-/// A value that only grows. `N` is how many labels it has.
+/// A value that only grows. `N` is the number of its labels.
 #[derive(Debug, Clone, Copy)]
 pub struct Counter<const N: usize>(Declared<N>);
 
-/// A value that goes up and down. `N` is how many labels it has.
+/// A value that goes up and down. `N` is the number of its labels.
 #[derive(Debug, Clone, Copy)]
 pub struct Gauge<const N: usize>(Declared<N>);
 
-/// Counts values by size. `N` is how many labels it has.
+/// Counts values by size. `N` is the number of its labels.
 #[derive(Debug, Clone, Copy)]
 pub struct Histogram<const N: usize> {
     declared: Declared<N>,
@@ -80,7 +80,7 @@ impl<const N: usize> Histogram<N> {
         Self { declared: Declared { name, help, labels }, buckets: &[] }
     }
 
-    /// Sets the upper bounds of the buckets, in rising order.
+    /// Sets the upper bounds of the buckets, in ascending order.
     #[must_use]
     pub const fn buckets(self, bounds: &'static [f64]) -> Self {
         Self { buckets: bounds, ..self }

@@ -1,5 +1,5 @@
-//! The host's functions. A plugin has the generated ones. A native build has the test double's, so that the logic of
-//! plugins can be tested. All calls of the SDK to the host go through here.
+//! The host's functions: the generated ones in a plugin, and those of the test double in a native build, so that a
+//! plugin's logic can be tested. All calls of the SDK to the host go through here.
 
 #[cfg(target_arch = "wasm32")]
 pub(crate) use crate::bindings::windlass::plugin::{

@@ -1,4 +1,4 @@
-//! How objects are named, and the part of them that all kinds share.
+//! References to objects, and the part of an object that all kinds share.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ impl ObjectRef {
         Self { cluster: None, api_version, kind, namespace: None, name, uid: None }
     }
 
-    /// Narrows the reference to one incarnation of the name.
+    /// Restricts the reference to the object with this UID, not a later object of the same name.
     #[must_use]
     pub fn with_uid(self, uid: impl Into<String>) -> Self {
         Self { uid: Some(uid.into()), ..self }
@@ -47,29 +47,29 @@ impl fmt::Display for ObjectRef {
     }
 }
 
-/// The part of an object's `metadata` that identifies it and its state. A plugin that needs more (labels, say) declares
-/// a struct of its own: fields that a plugin does not read cost no code.
+/// The part of `metadata` that identifies an object and its state. A plugin that needs more (labels, for example)
+/// declares its own struct: fields that a plugin does not read cost no code.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata {
     /// The name.
     pub name: String,
-    /// None for a cluster-scoped object.
+    /// `None` for a cluster-scoped object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The incarnation of the name. None before the object is created.
+    /// The UID. `None` before the object is created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// The version, an opaque text. None before the object is created.
+    /// The version, an opaque text. `None` before the object is created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
-    /// Counts the changes of the desired state, where the kind has a generation.
+    /// Counts the changes of the desired state, if the kind has a generation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
 }
 
-/// An entry of `metadata.ownerReferences`. For a primary, the host makes the entry itself where a write is
-/// [`owned`](crate::writes::Write::owned), and for a composer's children. Use this for other owners.
+/// An entry of `metadata.ownerReferences`. For a primary, the host adds the entry itself if a write is
+/// [`owned`](crate::writes::Write::owned), and for a composer's children. Use this type for other owners.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerReference {
@@ -79,18 +79,18 @@ pub struct OwnerReference {
     pub kind: String,
     /// Its name. The owner is in the namespace of the object that it owns, or cluster-scoped.
     pub name: String,
-    /// Its incarnation.
+    /// Its UID.
     pub uid: String,
-    /// Whether it is the one owner that controls the object.
+    /// Whether it is the object's controller, of which there is one.
     #[serde(default)]
     pub controller: bool,
-    /// Whether the owner, deleted in the foreground, waits for the object to go.
+    /// Whether foreground deletion of the owner waits until the object is deleted.
     #[serde(default)]
     pub block_owner_deletion: bool,
 }
 
 impl OwnerReference {
-    /// The reference to an object as the controller of others. None: it has no UID, because it is not created yet.
+    /// The reference to an object as the controller of others. `None` before the object is created, as it has no UID.
     #[must_use]
     pub fn to_controller(api_version: impl Into<String>, kind: impl Into<String>, owner: &Metadata) -> Option<Self> {
         Some(Self {
@@ -104,15 +104,15 @@ impl OwnerReference {
     }
 }
 
-/// An object of the shape that most custom kinds have: metadata, a spec and a status. Plugins that need more of an
-/// object, or other fields, declare a struct of their own.
+/// An object of the form that most custom kinds have: metadata, a spec and a status. Plugins that need other fields
+/// declare their own struct.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Object<Spec, Status> {
     /// The metadata that identifies it.
     pub metadata: Metadata,
     /// The desired state.
     pub spec: Spec,
-    /// The observed state, as it was last written; before the first write, the type's default.
+    /// The last status written; before the first write, the type's default.
     #[serde(default)]
     pub status: Status,
 }
@@ -126,11 +126,11 @@ impl Metadata {
     }
 }
 
-/// Whether an object has every wanted field with the wanted value. Additions by the server and others do not count,
-/// just as an apply leaves them. Of a list, each wanted element must be present, at any position.
+/// Whether an object has every wanted field with the wanted value. Fields that the server or others have added do not
+/// count, just as an apply leaves them. A list must contain each wanted element, at any position.
 ///
-/// Do not skip an apply by it: it does not see a field that is no longer wanted, nor a missing owner. The host itself
-/// skips an apply that would change nothing.
+/// Do not use it to decide whether to apply: it does not notice a field that is no longer wanted, nor a missing owner.
+/// The host itself skips an apply that would change nothing.
 #[must_use]
 pub fn has_fields(object: &Value, wanted: &Value) -> bool {
     match (object, wanted) {

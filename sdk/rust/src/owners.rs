@@ -1,4 +1,4 @@
-//! Control of existing objects by their labels.
+//! Claims existing objects by their labels.
 
 use crate::bindings::windlass::plugin::owners;
 use crate::error::ApiError;

@@ -1,4 +1,4 @@
-//! Lists that come in pages, of the cache or of the API server.
+//! Lists from the cache or the API server, which come in pages.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -9,13 +9,14 @@ use crate::bindings::windlass::plugin::types;
 use crate::error::Error;
 use crate::json;
 
-/// A query that is answered in pages. Each source has its own, so that a plugin imports only what it reads from.
+/// A query that is answered in pages. Each source has its own type, so that a plugin imports only the functions it
+/// uses.
 pub trait Pages {
     /// The name of the objects in the message when one does not parse.
     #[doc(hidden)]
     const WHAT: &'static str;
 
-    /// Asks for the page that the query's token names.
+    /// Requests the page that the query's token names.
     #[doc(hidden)]
     fn fetch(&self) -> Result<types::Page, Error>;
 
@@ -29,7 +30,7 @@ pub trait Pages {
 pub struct Page<T> {
     /// The objects.
     pub items: Vec<T>,
-    /// The token for the query of the next page. None: this is the last page.
+    /// The token for the query of the next page. `None` on the last page.
     pub next_token: Option<String>,
 }
 
@@ -42,7 +43,7 @@ pub(crate) fn page<Q: Pages, T: DeserializeOwned>(query: &Q) -> Result<Page<T>, 
 /// The objects that a query finds, fetched a page at a time while the iteration goes on. It ends after the first error.
 #[derive(Debug)]
 pub struct Objects<Q, T> {
-    /// None: the last page was fetched, or an error ended the list.
+    /// `None` if the last page was fetched, or an error ended the list.
     next_page: Option<Q>,
     fetched: VecDeque<String>,
     object: PhantomData<fn() -> T>,
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
     use crate::error::ApiReason;
 
-    /// Pages of two numbers, counted up by the token. The third page is lost.
+    /// Pages of two numbers, which the token counts up. The third page fails.
     #[derive(Debug, Clone)]
     struct Numbers(u8);
 

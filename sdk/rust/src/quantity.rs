@@ -6,12 +6,12 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A billionth: Kubernetes knows nothing smaller, and rounds away from nothing what is.
+/// A billionth: Kubernetes supports nothing smaller, and rounds smaller parts away from zero.
 const NANO: i128 = 1_000_000_000;
-/// The powers of a thousand from a billionth on, and of 1,024 from one on.
+/// The powers of 1,000 from a billionth up, and of 1,024 from one up.
 const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-/// Longer texts are no quantities.
+/// Longer texts are not quantities.
 const QUANTITY_BYTES_MAX: usize = 64;
 
 /// An amount of a resource, as `resources.requests` has it: exact, to a billionth.
@@ -36,7 +36,7 @@ pub struct Quantity {
     is_binary: bool,
 }
 
-/// A text is no quantity.
+/// The error for a text that is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuantityError(String);
 
@@ -49,38 +49,38 @@ impl fmt::Display for QuantityError {
 impl std::error::Error for QuantityError {}
 
 impl Quantity {
-    /// A whole number of something.
+    /// A whole number.
     #[must_use]
     pub fn new(amount: i64) -> Self {
         Self { nanos: i128::from(amount) * NANO, is_binary: false }
     }
 
-    /// So many bytes, written in powers of 1,024.
+    /// A number of bytes, written in powers of 1,024.
     #[must_use]
     pub fn bytes(amount: i64) -> Self {
         Self { is_binary: true, ..Self::new(amount) }
     }
 
-    /// The amount, rounded away from nothing to a whole number; at the ends of `i64`, cut to it.
+    /// The amount, rounded away from zero to a whole number and limited to the range of `i64`.
     #[must_use]
     pub fn value(self) -> i64 {
         saturated(divided(self.nanos, NANO))
     }
 
-    /// The amount in thousandths, rounded in the same way; at the ends of `i64`, cut to it.
+    /// The amount in thousandths, rounded away from zero and limited to the range of `i64`.
     #[must_use]
     pub fn milli_value(self) -> i64 {
         saturated(divided(self.nanos, NANO / 1_000))
     }
 
-    /// The amount as a number, as near as it can be.
+    /// The closest `f64` to the amount.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "the documentation says so")]
     pub fn as_f64(self) -> f64 {
         self.nanos as f64 / NANO as f64
     }
 
-    /// Whether it is nothing.
+    /// Whether the amount is zero.
     #[must_use]
     pub fn is_zero(self) -> bool {
         self.nanos == 0
@@ -124,7 +124,7 @@ fn power(base: i128, exponent: u32) -> Option<i128> {
     base.checked_pow(exponent)
 }
 
-/// Rounded away from nothing.
+/// Rounded away from zero.
 fn divided(amount: i128, by: i128) -> i128 {
     amount / by + amount.signum() * i128::from(amount % by != 0)
 }
@@ -144,11 +144,11 @@ impl FromStr for Quantity {
     }
 }
 
-/// The canonical form: a whole number, with the largest suffix that leaves one.
+/// The canonical form: a whole number, with the largest suffix for which it is whole.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut amount, mut at) = (self.nanos, 0);
-        // Below 1,024 there is no suffix of its own, and none for a part of one.
+        // Powers of 1,024 have no suffix for amounts below 1,024, nor for fractions.
         if self.is_binary && amount.abs() >= 1_024 * NANO && amount % NANO == 0 {
             amount /= NANO;
             while at + 1 < BINARY.len() && amount % 1_024 == 0 {
@@ -192,7 +192,7 @@ impl Ord for Quantity {
     }
 }
 
-/// Written as the first one is, unless that is nothing. At the ends of what a quantity holds, cut to it.
+/// The result has the form of the first operand, unless that is zero. It is limited to the range of a quantity.
 impl Add for Quantity {
     type Output = Self;
 
@@ -243,7 +243,7 @@ impl Serialize for Quantity {
     }
 }
 
-/// From a text, or from a number, as people write in YAML.
+/// Reads a text, or a number, as people write in YAML.
 impl<'de> Deserialize<'de> for Quantity {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]

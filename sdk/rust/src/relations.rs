@@ -1,4 +1,4 @@
-//! Relations between objects that the plugin's own code knows. Pure values: nothing here calls the host.
+//! Relations between objects that the plugin's code computes. Pure values: nothing here calls the host.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,7 +16,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// A change between two states, of which one may be none; for tests.
+    /// A change between two states, either of which may be `None`; for tests.
     pub fn between<T: Serialize>(old: Option<&T>, new: Option<&T>) -> Result<Self, JsonError> {
         let text = |object: Option<&T>| {
             object.map(|object| serde_json::to_string(object).map_err(|error| JsonError::new("an object", error)))
@@ -24,17 +24,18 @@ impl Change {
         Ok(Self { old: text(old).transpose()?, new: text(new).transpose()? })
     }
 
-    /// The state before. None: the object is new, or part of the watch's first list.
+    /// The state before. `None` if the object is new, or part of the watch's first list.
     pub fn old<T: DeserializeOwned>(&self) -> Result<Option<T>, JsonError> {
         self.old.as_deref().map(|text| read("the old object", text)).transpose()
     }
 
-    /// The state now. None: the object has gone.
+    /// The state now. `None` if the object was deleted.
     pub fn current<T: DeserializeOwned>(&self) -> Result<Option<T>, JsonError> {
         self.new.as_deref().map(|text| read("the new object", text)).transpose()
     }
 
-    /// All states that there are, the old one first: whom an object concerned before, its change concerns, too.
+    /// Both states, as far as they exist, the old one first: a change also concerns the primaries that the old state
+    /// concerned.
     pub fn states<T: DeserializeOwned>(&self) -> Result<Vec<T>, JsonError> {
         Ok(self.old()?.into_iter().chain(self.current()?).collect())
     }
@@ -50,19 +51,19 @@ impl From<mapper::Change> for Change {
 /// Primaries that a change concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// The one with this key, which need not exist.
+    /// The primary with this key, which need not exist.
     Primary {
-        /// None for a cluster-scoped primary.
+        /// `None` for a cluster-scoped primary.
         namespace: Option<String>,
         /// The name.
         name: String,
     },
-    /// All with this value in an index, in whichever namespace.
+    /// All primaries with this value in an index, in any namespace.
     Indexed {
         /// The name of an index that the manifest declares for the primary.
         index: String,
-        /// The value. Of an index of selectors: labels, as in `app=web,tier=front`, which finds the selectors that they
-        /// match.
+        /// The value. For an index of selectors these are labels, as in `app=web,tier=front`, which find the selectors
+        /// that match them.
         value: String,
     },
 }
@@ -93,7 +94,7 @@ impl From<Target> for mapper::Target {
     }
 }
 
-/// Objects of one watch that are related to a parent: those that meet all of it.
+/// Objects of one watch that are related to a parent: those that meet all conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct RelatedRule {
@@ -104,25 +105,25 @@ pub struct RelatedRule {
 }
 
 impl RelatedRule {
-    /// The objects of the watch of this name, in the parent's namespace or in none; for a cluster-scoped parent:
-    /// anywhere.
+    /// The objects of the watch of this name, in the parent's namespace or cluster-scoped; for a cluster-scoped parent:
+    /// in any namespace.
     pub fn new(watch: impl Into<String>) -> Self {
         Self { watch: watch.into(), namespace: None, names: Vec::new(), labels: None }
     }
 
-    /// Only those in this namespace.
+    /// Only objects in this namespace.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// Only the one of this name. A further call adds a name.
+    /// Only the object with this name. A further call adds a name.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.names.push(name.into());
         self
     }
 
-    /// Only those with these labels, in Kubernetes' syntax.
+    /// Only objects with these labels, in Kubernetes' syntax.
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
         self.labels = Some(selector.into());
         self

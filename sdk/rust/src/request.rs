@@ -10,17 +10,17 @@ use crate::bindings::windlass::plugin::types;
 use crate::error::JsonError;
 use crate::json;
 
-/// How a reconcile ended that has not failed.
+/// How a reconcile ended without a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing is left to do until something changes.
     Done,
-    /// Run again after so many milliseconds, which is not a failure.
+    /// Run again after this many milliseconds; this is not a failure.
     RequeueAfter(u32),
 }
 
 impl Outcome {
-    /// Run again after this time; this is not a failure. At most 24 days; longer times are cut.
+    /// Run again after this time; this is not a failure. At most 24 days; longer times are cut to that.
     #[must_use]
     pub fn requeue_after(delay: Duration) -> Self {
         Self::RequeueAfter(milliseconds(delay))
@@ -40,27 +40,27 @@ impl From<Outcome> for reconciler::Outcome {
 /// 2³¹−1, which every guest language can hold.
 const DURATION_MILLIS_MAX: u32 = i32::MAX.cast_unsigned();
 
-/// A duration in milliseconds, as the interface has it.
+/// A duration in milliseconds, as the interface represents it.
 pub(crate) fn milliseconds(duration: Duration) -> u32 {
     u32::try_from(duration.as_millis()).map_or(DURATION_MILLIS_MAX, |ms| ms.min(DURATION_MILLIS_MAX))
 }
 
-/// The object that a call is about, with its circumstances.
+/// The object that a call is about, and the context of the call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Request {
     /// The controller's name in the manifest.
     pub controller: String,
-    /// None for a cluster-scoped primary.
+    /// `None` for a cluster-scoped primary.
     pub namespace: Option<String>,
     /// The primary's name.
     pub name: String,
-    /// The last known UID, also of a primary that has gone.
+    /// The last known UID, even if the primary is gone.
     pub uid: Option<String>,
-    /// The primary is being deleted and waits for its finalizers.
+    /// Whether the primary is being deleted and waits for its finalizers.
     pub deleting: bool,
-    /// The number of counted retries of this key since its last success, 0 at first.
+    /// The number of counted retries of this key since its last success, initially 0.
     pub attempt: u32,
-    /// The trace that logs, spans and API requests of this call belong to.
+    /// The trace of this call's logs, spans and API requests.
     pub trace_id: String,
     pub(crate) object: Option<String>,
 }
@@ -83,14 +83,15 @@ impl Request {
         Self { deleting: true, ..self }
     }
 
-    /// Whether the primary is missing: it is not in the watch's scope, usually because it is gone. The garbage
-    /// collector takes what it owned, so a plugin has nothing to do unless it keeps things that no object owns.
+    /// Whether the primary is missing: it is not in the watch's scope, usually because it was deleted. The garbage
+    /// collector deletes the objects that it owned, so a plugin only has to clean up things that are not owned.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         self.object.is_none()
     }
 
-    /// The primary as cached when the call began. None: it is not in the watch's scope, usually because it is gone.
+    /// The primary as cached when the call began. `None` if it is not in the watch's scope, usually because it was
+    /// deleted.
     pub fn object<T: DeserializeOwned>(&self) -> Result<Option<T>, JsonError> {
         self.object.as_deref().map(|text| json::read("the primary", text)).transpose()
     }
@@ -104,7 +105,7 @@ impl Request {
 
 impl From<types::Request> for Request {
     fn from(request: types::Request) -> Self {
-        // There is one cluster.
+        // There is only one cluster.
         let types::Request { controller, namespace, name, uid, object, deleting, attempt, trace_id, cluster: _ } =
             request;
         Self { controller, namespace, name, uid, deleting, attempt, trace_id, object }

@@ -1,4 +1,4 @@
-//! Label selectors as objects carry them, and their text, which lists take.
+//! Label selectors as objects contain them, and their text form for lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,13 +20,13 @@ use serde::{Deserialize, Serialize};
 /// # Ok::<_, serde_json::Error>(())
 /// ```
 ///
-/// An empty selector selects everything. One that an object does not have selects nothing: make no list for it.
+/// An empty selector selects everything. If an object has no selector, it selects nothing: then do not list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LabelSelector {
     /// Labels that an object must have, with their values.
     pub match_labels: BTreeMap<String, String>,
-    /// Requirements that it must meet, too.
+    /// Requirements that the object must also meet.
     pub match_expressions: Vec<LabelSelectorRequirement>,
 }
 
@@ -35,23 +35,23 @@ pub struct LabelSelector {
 pub struct LabelSelectorRequirement {
     /// The label's key.
     pub key: String,
-    /// The question about the label.
+    /// The operator.
     pub operator: LabelSelectorOperator,
     /// The values for [`In`](LabelSelectorOperator::In) and [`NotIn`](LabelSelectorOperator::NotIn), at least one.
     #[serde(default)]
     pub values: Vec<String>,
 }
 
-/// A question about a label.
+/// An operator on a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LabelSelectorOperator {
-    /// Has it one of the values?
+    /// The label has one of the values.
     In,
-    /// Is it missing, or has it none of the values?
+    /// The label is missing, or has none of the values.
     NotIn,
-    /// Is it there?
+    /// The label exists.
     Exists,
-    /// Is it missing?
+    /// The label is missing.
     DoesNotExist,
 }
 

@@ -16,9 +16,9 @@ pub(crate) fn before(outer: &str, told: &str) -> String {
     [outer, colon, told].concat()
 }
 
-/// The place where one text contains another on its own: at its beginning or end, or set off from the words around it
-/// by punctuation (by spaces, if it has several words itself), and not as a part of a name such as `shop-1`. Anywhere
-/// else it is there by chance. The last such place counts, because context mostly comes before an error.
+/// The place where one text contains another as a separate part: at its beginning or end, or separated from the words
+/// around it by punctuation (by spaces, if it has several words itself), and not as a part of a name such as `shop-1`.
+/// Anywhere else it occurs by chance. The last such place counts, because context mostly comes before an error.
 fn find(outer: &str, inner: &str) -> Option<Range<usize>> {
     if inner.is_empty() {
         return None;
@@ -40,7 +40,7 @@ fn is_set_off(before: &str, after: &str, by_spaces: bool) -> bool {
     !left.ends_with(is_of_word) && !right.starts_with(is_of_word)
 }
 
-/// The characters of names, besides letters and digits.
+/// The characters of names, beside letters and digits.
 const OF_NAMES: [char; 4] = ['-', '_', '.', '/'];
 
 /// Non-ASCII characters count as letters. A repeated text is better than a missing one, and Unicode's tables would

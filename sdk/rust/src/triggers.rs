@@ -1,7 +1,7 @@
-//! Why this call is made now, for a line of the log and for people.
+//! Why the host makes this call now, for the log and for people.
 //!
-//! A key is queued once, however much happens, so these are not all things that have happened: what a plugin does must
-//! not depend on them.
+//! A key is queued only once, however much happens, so the list may be incomplete: a plugin's actions must not depend
+//! on it.
 //!
 //! ```no_run
 //! # use windlass_sdk::{info, triggers};
@@ -15,8 +15,8 @@ use crate::native::triggers;
 
 pub use crate::bindings::windlass::plugin::triggers::Trigger;
 
-/// The things that have queued the key since the call before, the oldest first, and at most eight. None in a test,
-/// unless it sets some ([`testing::Host::trigger`](crate::testing::Host::trigger)).
+/// The reasons that have queued the key since its previous call, oldest first, and at most eight. In a test it is empty
+/// unless the test adds some ([`testing::Host::trigger`](crate::testing::Host::trigger)).
 #[must_use]
 pub fn list() -> Vec<Trigger> {
     triggers::list()

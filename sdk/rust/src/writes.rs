@@ -1,4 +1,4 @@
-//! Changes to the API. The host settles each change, and holds the key until its caches show it.
+//! Changes to the API. The host resolves the outcome of each change, and holds the key until its caches show it.
 //!
 //! Each function creates a change, options complete it, and `send` carries it out:
 //!
@@ -11,8 +11,8 @@
 //! # }
 //! ```
 //!
-//! A conflict means that the object has changed since it was read: return the error, and the host runs the key again on
-//! a newer cache. Do not retry within the call.
+//! A conflict means that the object has changed since it was read: return the error, and the host runs the key again
+//! with a newer cache. Do not retry within the call.
 
 mod collection;
 mod ensure;
@@ -33,12 +33,12 @@ pub use eviction::Eviction;
 pub use writes::{FieldValidation, Propagation};
 
 /// Applies a set of fields, server-side and as the plugin's field manager. The object must have `apiVersion`, `kind`,
-/// `metadata.name` and, if it is in one, `metadata.namespace`.
+/// `metadata.name` and, if it is namespaced, `metadata.namespace`.
 pub fn apply<T: Serialize + ?Sized>(object: &T) -> Write {
     Write::new(Change::Apply, object)
 }
 
-/// Applies the status of an object, by force: it has no other writer.
+/// Applies the status of an object, forced: no other client writes it.
 pub fn apply_status<T: Serialize>(target: &ObjectRef, status: &T) -> Write {
     let object = StatusOf {
         api_version: &target.api_version,
@@ -65,8 +65,8 @@ struct Name<'a> {
     namespace: Option<&'a str>,
 }
 
-/// Creates an object. `metadata.generateName` is allowed. Where nothing is stored, as of a `SubjectAccessReview`, it
-/// needs no name, and what is returned is the answer.
+/// Creates an object. `metadata.generateName` is allowed. A kind that is not stored, such as a `SubjectAccessReview`,
+/// needs no name, and the server's response is returned.
 pub fn create<T: Serialize + ?Sized>(object: &T) -> Write {
     Write::new(Change::Create, object)
 }
@@ -76,7 +76,7 @@ pub fn update<T: Serialize + ?Sized>(object: &T) -> Write {
     Write::new(Change::Update, object)
 }
 
-/// Patches an object with a JSON merge patch (RFC 7386): a null removes its field, lists are replaced whole.
+/// Patches an object with a JSON merge patch (RFC 7386): a null removes its field, lists are replaced as a whole.
 pub fn merge<T: Serialize + ?Sized>(target: ObjectRef, patch: &T) -> Write {
     Write::new(Change::Patch(target, writes::PatchType::Merge), patch)
 }
@@ -102,8 +102,8 @@ pub fn delete(target: ObjectRef) -> Delete {
     Delete { target, options }
 }
 
-/// Deletes the objects of a kind that selectors select, with one request. One of them must select, unless
-/// [`all`](DeleteCollection::all) are meant.
+/// Deletes the objects of a kind that selectors match, with one request. It needs a selector, or
+/// [`all`](DeleteCollection::all).
 ///
 /// ```no_run
 /// # use windlass_sdk::{Error, writes};
@@ -132,7 +132,7 @@ struct Replicas {
 }
 
 /// Evicts a Pod: deletes it unless a disruption budget forbids that now, which is an error with reason
-/// `TooManyRequests`. A Pod that has gone is evicted.
+/// `TooManyRequests`. Evicting a deleted Pod succeeds.
 pub fn evict(pod: &ObjectRef) -> Eviction {
     Eviction::of(pod)
 }
@@ -142,7 +142,7 @@ pub fn evict(pod: &ObjectRef) -> Eviction {
 #[must_use = "nothing happens before `send`"]
 pub struct Write {
     change: Change,
-    /// The object or the patch. An error waits here until `send`, so that the options need no error handling.
+    /// The object or the patch. An error is returned by `send`, so that the options need no error handling.
     body: Result<String, JsonError>,
     options: writes::WriteOptions,
 }
@@ -200,7 +200,7 @@ impl Write {
         self
     }
 
-    /// Has the server check the change and answer as if it were made.
+    /// Makes the server check the change and respond as if it was made, without making it.
     pub fn dry_run(mut self) -> Self {
         self.options.dry_run = true;
         self
@@ -212,15 +212,15 @@ impl Write {
         self
     }
 
-    /// Writes as a field manager of its own, the plugin's with `/` and this behind it: at most 32 lower-case letters,
-    /// digits and dashes. So two controllers can apply two parts of one object, and neither drops what the other has
-    /// applied.
+    /// Uses another field manager: the plugin's, followed by `/` and this suffix of at most 32 lower-case letters,
+    /// digits and dashes. This way two controllers can apply two parts of one object, and neither drops what the other
+    /// has applied.
     pub fn manager_suffix(mut self, suffix: impl Into<String>) -> Self {
         self.options.manager_suffix = Some(suffix.into());
         self
     }
 
-    /// Carries the change out.
+    /// Sends the change.
     pub fn send(self) -> Result<Written, Error> {
         let body = self.body?;
         let written = match self.change {
@@ -242,13 +242,13 @@ pub struct Delete {
 }
 
 impl Delete {
-    /// Sets how the objects that this one owns are deleted.
+    /// Sets how the object's dependents are deleted.
     pub fn propagation(mut self, propagation: Propagation) -> Self {
         self.options.propagation = propagation;
         self
     }
 
-    /// Sets how long the object may take to end, in milliseconds, rounded up to whole seconds.
+    /// Sets the grace period in milliseconds, rounded up to whole seconds.
     pub fn grace_period_ms(mut self, milliseconds: u32) -> Self {
         self.options.grace_period_ms = Some(milliseconds);
         self
@@ -260,14 +260,13 @@ impl Delete {
         self
     }
 
-    /// Has the server check the deletion and answer as if it were made.
+    /// Makes the server check the deletion and respond as if it was made, without making it.
     pub fn dry_run(mut self) -> Self {
         self.options.dry_run = true;
         self
     }
 
-    /// Carries the deletion out. Returns the object if it still exists because it waits for finalizers or its grace
-    /// period.
+    /// Sends the deletion. Returns the object if it still exists because it waits for finalizers or its grace period.
     pub fn send(self) -> Result<Option<Written>, Error> {
         Ok(host::delete(&self.target, &self.options)?.map(Written))
     }
@@ -299,8 +298,8 @@ pub fn batch(operations: impl IntoIterator<Item = Operation>) -> Vec<Result<Opti
     in_order(results, host::batch(&sent))
 }
 
-/// Pairs each operation that was sent with its answer. Operations that failed to serialize were not sent, and have
-/// none.
+/// Pairs each operation that was sent with its result. Operations that failed to serialize were not sent, and have no
+/// result.
 fn in_order(
     sent: Vec<Result<(), JsonError>>,
     answers: Vec<Result<Option<String>, types::ApiError>>,
@@ -412,7 +411,7 @@ mod tests {
 
     #[test]
     fn a_body_that_is_no_json_is_an_operation_that_is_not_sent() {
-        // JSON has only texts for keys.
+        // JSON keys must be strings.
         let operation = Operation::from(create(&HashMap::from([((1, 2), 3)])));
         let error = operation.0.unwrap_err();
         assert!(error.to_string().starts_with("an object to write: "));

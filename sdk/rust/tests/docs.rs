@@ -10,7 +10,7 @@ use support::{misfits, schema};
 
 const AUTHORING: &str = include_str!("../../../docs/authoring.md");
 
-/// A fenced block: what follows the fence, and the text.
+/// A fenced block: the info string after the fence, and the text.
 struct Snippet {
     info: &'static str,
     text: String,
@@ -35,8 +35,8 @@ fn snippets() -> Vec<Snippet> {
 #[test]
 fn every_snippet_is_covered_by_a_test() {
     for Snippet { info, line, .. } in snippets() {
-        // The commands are checked where there is a program to ask: tests/docs. Scripts in Starlark, which are shown as
-        // the language that they look like, are read by the interpreter's own tests.
+        // tests/docs checks the commands. The interpreter's tests read the Starlark scripts, whose fences name the
+        // language that they look like.
         assert!(
             ["rust", "json manifest", "console", "python"].contains(&info),
             "line {line}: nothing checks ```{info}"

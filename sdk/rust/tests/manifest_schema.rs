@@ -1,4 +1,4 @@
-//! The manifest's types and `wit/manifest.schema.json` say the same.
+//! The manifest's types and `wit/manifest.schema.json` match.
 
 mod support;
 
@@ -10,7 +10,7 @@ use windlass_sdk::manifest::{
 
 use support::{misfits, resolve, schema};
 
-/// A manifest that says everything that one can say.
+/// A manifest that uses every field.
 fn full_manifest() -> Manifest {
     let pointers = || vec!["/spec/image".to_owned()];
     let key = || "app".to_owned();
@@ -138,7 +138,7 @@ fn the_schema_describes_every_property_and_closes_every_object() {
     }
 }
 
-/// Visits the properties of all objects in the schema. A CRD's are Kubernetes' own.
+/// Visits the properties of all objects in the schema. The properties of a CRD are Kubernetes' own.
 fn for_each_property(schema: &Value, visit: &mut impl FnMut(&str, &Value)) {
     match schema {
         Value::Object(keywords) => {

@@ -1,4 +1,4 @@
-//! Runs that are had again from files: with two faults at once, and as strangers may have written them.
+//! Reruns from files: runs with two faults at once, and files that no check has written.
 
 use anyhow::ensure;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use windlass_tests::paths;
 
 use super::told;
 
-/// The file of a run under a scenario of tests/scenarios with these faults.
+/// The file of a run with these faults, for a scenario of tests/scenarios.
 pub(super) fn file(scenario: &str, faults: &Value) -> anyhow::Result<Value> {
     let scenario = scenario::read(&paths::root().join(format!("tests/scenarios/{scenario}.yaml")))?;
     let head = json!({"apiVersion": "windlass.dev/v1alpha1", "kind": "CheckReproduction", "digest": "", "seed": 1});
@@ -28,7 +28,7 @@ fn an_outage_that_begins_with_a_deed_ends_before_it_is_judged() -> anyhow::Resul
         "name": "somebody deletes it", "class": "deleted-child", "allows": 1,
         "atRest": {"afterStep": 1, "object": deployment, "deed": "delete"},
     });
-    // The third of them is what makes it again: the first two are the steps'.
+    // The third deployment is the repeated one: the scenario's steps make the first two.
     let when = json!({"verbs": ["patch"], "resources": ["deployments.apps"], "calls": {"after": 2}});
     let rule = json!({"name": "outage", "when": when, "then": [{"error": {"code": 500}}]});
     let outage = json!({"name": "each patch fails", "class": "outage", "rules": [rule], "lastsSeconds": 7200});
@@ -40,20 +40,20 @@ fn an_outage_that_begins_with_a_deed_ends_before_it_is_judged() -> anyhow::Resul
     })
 }
 
-/// Faults that a file may have, and no check has written: each can be, and comes to an end.
+/// Faults that no check has written, but a file may contain: each one can occur, and ends.
 #[test]
-fn the_faults_of_a_stranger_come_to_an_end() -> anyhow::Result<()> {
+fn faults_that_no_check_has_written_come_to_an_end() -> anyhow::Result<()> {
     let object = json!({"apiVersion": "v1", "kind": "Service", "namespace": "default", "name": "shop"});
     let point = |write: u64| json!({"write": write, "side": "afterCommit"});
     let of_watches = |then: Value| json!({"rules": [{"name": "", "when": {"verbs": ["watch"]}, "then": [then]}]});
-    // Each, and how many of two of it do not come about.
+    // Each file, and how many of its two faults do not occur.
     let faults = [
         (2, json!({"crash": point(0), "swap": point(u64::MAX), "allows": usize::MAX})),
         (0, json!({"crash": point(1), "failover": {"at": point(1), "late": "no such thing"}, "allows": usize::MAX})),
         (2, json!({"atRest": {"afterStep": usize::MAX, "object": object, "deed": "delete"}, "lastsSeconds": 0})),
         (0, json!({"clock": {"afterStep": 0, "by": "-8784h"}})),
         (2, of_watches(json!({"hide": {"after": usize::MAX, "events": usize::MAX}}))),
-        // The second has nothing left to hold.
+        // The second fault finds no request that it could hold.
         (1, of_watches(json!({"hold": {"for": "8784h"}}))),
         (0, of_watches(json!({"older": {"resourceVersion": u64::MAX}}))),
         (0, of_watches(json!({"jump": "-99999999h"}))),

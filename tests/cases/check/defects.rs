@@ -1,5 +1,5 @@
-//! Defects that are seeded into the engine (`windlass_core::defect`): `windlass check` finds each by a rule, and
-//! without one it finds nothing.
+//! Defects that are seeded into the engine (`windlass_core::defect`): `windlass check` finds each by a rule, and finds
+//! nothing without one.
 #![cfg(debug_assertions)]
 
 use std::path::{Path, PathBuf};
@@ -13,20 +13,20 @@ use self::Guest::{Composer, ReplicaSet, WebApp};
 use super::told::{self, Trial, told};
 use crate::composite::OWNS;
 
-/// A plugin that shows defects.
+/// A plugin that reveals defects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Guest {
     WebApp,
     ReplicaSet,
-    /// The guest `composer`, for whose parents the host keeps a finalizer.
+    /// The guest `composer`; the host keeps a finalizer on its parents.
     Composer,
 }
 
-/// A defect; the plugin, the scenario and the faults that show it; the seed that begins near them, within so many runs;
-/// and the rule by which it is found.
+/// A defect; the plugin, the scenario and the faults that reveal it; the seed whose first faults are close to them, and
+/// the number of runs needed; and the rule that finds it.
 type Case = (Defect, Guest, &'static str, &'static [&'static str], u64, usize, RunRule);
 
-/// Without faults there is no class, and no run is left for one.
+/// A defect that needs no faults has no class, and needs no further run.
 const CASES: [Case; 15] = [
     (Defect::AddWhileRunningIsLost, WebApp, "webapp", &["delay"], 1, 5, RunRule::Converges),
     (Defect::FailureIsForgotten, WebApp, "webapp", &["error-500"], 1, 8, RunRule::Fails),
@@ -46,7 +46,7 @@ const CASES: [Case; 15] = [
 ];
 
 impl Guest {
-    /// The file of the plugin, which may be made in `folder`.
+    /// The file of the plugin; it may be created in `folder`.
     fn file(self, folder: &Path) -> anyhow::Result<PathBuf> {
         Ok(match self {
             WebApp => paths::plugins()?.join("webapp.wasm"),
@@ -59,7 +59,7 @@ impl Guest {
         })
     }
 
-    /// Looks for all defects that this plugin shows.
+    /// Searches for all defects that this plugin reveals.
     fn shows_its_defects(self) -> anyhow::Result<()> {
         let folder = tempfile::tempdir()?;
         told::with(&self.file(folder.path())?, async |plugin| {

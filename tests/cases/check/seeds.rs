@@ -1,5 +1,5 @@
-//! The project's right plugins, whatever the seed: another seed begins with other faults, at another time of day. `make
-//! soak STORIES=check` has a thousand.
+//! The project's correct plugins pass with every seed: another seed starts with other faults, at another time of day.
+//! `make soak STORIES=check` runs a thousand seeds.
 
 use std::path::Path;
 use std::time::Instant;
@@ -9,15 +9,15 @@ use windlass_tests::paths;
 
 use super::told::{self, Trial, told};
 
-/// How many runs each seed gets beside those without a fault.
+/// The number of runs of each seed, beside those without a fault.
 const FAULTS: usize = 4;
 
-/// Checks the plugin of `file` with so many seeds.
+/// Checks the plugin of `file` with this many seeds.
 fn checked(name: &str, file: &Path, scenario: &str, seeds: u64) -> anyhow::Result<()> {
     told::with(file, async |plugin| {
         let (began, mut runs) = (Instant::now(), 0);
         for seed in 1..=seeds {
-            // Another seed, and two runs for each change of the scenario.
+            // A new seed, and two runs for each change in the scenario.
             let report = plugin.check(&Trial { scenario, classes: &[], runs: 6 + FAULTS, seed }).await?;
             ensure!(report.findings.is_empty(), "{name}, seed {seed}: {:#?}", told(&report));
             runs += report.runs;

@@ -1,4 +1,4 @@
-//! Plugins that are checked in this process, each in a told world on the thread that asks for it: they are loaded once,
+//! Plugins that are checked in this process, each in a simulated world on the calling thread: they are loaded once,
 //! however often they are checked.
 
 use std::path::Path;
@@ -12,24 +12,24 @@ use windlass_core::life::features::Features;
 use windlass_tests::{busy, paths};
 use windlass_wasm::{Limits, Metering, Plugin, Sandbox, SandboxOptions};
 
-/// A plugin in its told world.
+/// A plugin in its simulated world.
 pub(super) struct ToldPlugin(Arc<Plugin>);
 
-/// How much is tried, and where chance follows from.
+/// The effort of a check, and its seed.
 pub(super) struct Trial<'a> {
     pub(super) scenario: &'a str,
-    /// Faults of these classes. None: of all.
+    /// Faults of these classes; `None` means all classes.
     pub(super) classes: &'a [&'a str],
     pub(super) runs: usize,
     pub(super) seed: u64,
 }
 
-/// Loads the plugin of `file`, and does this `work` with it.
+/// Loads the plugin of `file`, and passes it to `work`.
 pub(super) fn with<T>(file: &Path, work: impl AsyncFnOnce(&ToldPlugin) -> anyhow::Result<T>) -> anyhow::Result<T> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let _turn = busy::turn().await?;
-        // As `windlass check` does.
+        // As `windlass check` does it.
         let limits = Limits { metering: Metering::Fuel, ..Limits::default() };
         let options = SandboxOptions { limits, cache: Some(paths::cache()?), ..SandboxOptions::in_one_thread() };
         let plugin = Sandbox::new(options)?.load(file).await?;
@@ -39,7 +39,7 @@ pub(super) fn with<T>(file: &Path, work: impl AsyncFnOnce(&ToldPlugin) -> anyhow
 }
 
 impl ToldPlugin {
-    /// Checks it under a scenario of tests/scenarios.
+    /// Checks the plugin with a scenario of tests/scenarios.
     pub(super) async fn check(&self, trial: &Trial<'_>) -> anyhow::Result<Report> {
         let Trial { scenario, classes, runs, seed } = *trial;
         let subject = CheckSubject { plugin: self.0.clone(), features: Features::default() };
@@ -49,7 +49,7 @@ impl ToldPlugin {
         windlass_check::check(subject, scenario::read(&file)?, effort).await.context("it cannot be checked")
     }
 
-    /// Has the run of a file again.
+    /// Reruns the run of a file.
     pub(super) async fn again(&self, file: &Value) -> anyhow::Result<RunAgain> {
         let subject = CheckSubject { plugin: self.0.clone(), features: Features::default() };
         let file = Reproduction::parse(&file.to_string())?;
@@ -57,7 +57,7 @@ impl ToldPlugin {
     }
 }
 
-/// The findings, with the first detail of each.
+/// The findings, each with its first detail.
 pub(super) fn told(report: &Report) -> Vec<String> {
     let told = report.findings.iter().map(|finding| {
         let faults: Vec<&str> = finding.faults.iter().map(|fault| &*fault.name).collect();

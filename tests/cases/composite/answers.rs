@@ -1,4 +1,4 @@
-//! Answers of composers: those that depend on the objects around the parent, and those that are not valid.
+//! Responses of composers: those that depend on objects around the parent, and invalid ones.
 
 use serde_json::{Value, json};
 use windlass_tests::server::Kind;
@@ -32,7 +32,7 @@ async fn related(kind: Kind) -> anyhow::Result<()> {
     stage.end().await
 }
 
-/// Asks for every wrong answer in turn; after each, the child of the last right one is as it was.
+/// Returns every invalid response in turn; after each, the child of the last valid response is unchanged.
 async fn wrong_answers(kind: Kind) -> anyhow::Result<()> {
     let stage = Stage::new(kind).await?;
     stage.answer(json!({"children": [map("a", &json!({}))]})).await?;
@@ -69,7 +69,7 @@ async fn wrong_answers(kind: Kind) -> anyhow::Result<()> {
     stage.end().await
 }
 
-/// It traps, loops, fails: its neighbour is served, and nothing of its own is pruned.
+/// The composer traps, loops, fails: its neighbour is served, and none of its own children is pruned.
 async fn misbehaviour(kind: Kind) -> anyhow::Result<()> {
     let stage = Stage::new(kind).await?;
     stage.answer(json!({"children": [map("a", &json!({}))]})).await?;
@@ -80,7 +80,7 @@ async fn misbehaviour(kind: Kind) -> anyhow::Result<()> {
         ("transient", &["told to fail for now"]),
         ("terminal", &["told to fail for good"]),
         ("silent", &["without saying why"]),
-        // On a busy machine its deadline comes first.
+        // On a busy machine the call hits its deadline first.
         ("loop", &["more than 1s of processor time", "it had not ended after 2s"]),
     ];
     for (how, words) in ways {
@@ -94,7 +94,7 @@ async fn misbehaviour(kind: Kind) -> anyhow::Result<()> {
     stage.end().await
 }
 
-/// A composer's random numbers are the same each time, so it comes to rest; and it is called again when it asked to be.
+/// A composer gets the same random numbers at each call, so it comes to rest; and it runs again when it asked to.
 async fn the_rest(kind: Kind) -> anyhow::Result<()> {
     let stage = Stage::new(kind).await?;
     let events = json!([{"type": "Warning", "reason": "Drawn", "note": "by chance"}]);

@@ -1,4 +1,4 @@
-//! Children: made, changed, mended, replaced, left alone, pruned.
+//! Children: created, changed, restored, replaced, left alone, pruned.
 
 use serde_json::{Value, json};
 use windlass_tests::server::Kind;
@@ -44,7 +44,7 @@ async fn a_life(kind: Kind) -> anyhow::Result<()> {
     stage.answer(json!({"children": [map("a", &json!({}))]})).await?;
     stage.gone("ConfigMap", "b").await?;
     stage.sees("ConfigMap", "a", |it| it["data"]["x"].is_null()).await?;
-    // No status in the answer leaves it as it is.
+    // A response without a status leaves the status as it is.
     stage.sees("Composite", "shop", |it| it["status"] == json!({"is": "2"})).await?;
 
     stage.objects().delete("Composite", "shop").await?;
@@ -58,7 +58,7 @@ async fn emptiness(kind: Kind) -> anyhow::Result<()> {
     let before = stage.sees("ConfigMap", "a", |_| true).await?;
     stage.answer(json!({"nothing": true})).await?;
     stage.event("EmptyComposition", "allow-empty").await?;
-    stage.host.says("composed no children, and 1 of its own are there").await?;
+    stage.host.says("composed no children, but 1 of its children exist").await?;
     stage.settle("later").await?;
     stage.sees("ConfigMap", "a", |it| it["metadata"]["uid"] == before["metadata"]["uid"]).await?;
     stage.answer(json!({"allowEmpty": true})).await?;
@@ -88,7 +88,7 @@ async fn half_a_failure(kind: Kind) -> anyhow::Result<()> {
 async fn somebody_elses(kind: Kind) -> anyhow::Result<()> {
     let stage = Stage::new(kind).await?;
     let objects = stage.objects();
-    // An owner that the garbage collector finds.
+    // An owner that exists, for the garbage collector.
     let other = objects.apply(&map("other-owner", &json!({}))).await?;
     let mut foreign = map("foreign", &json!({"theirs": "1"}));
     foreign["metadata"]["ownerReferences"] = json!([{
@@ -97,7 +97,7 @@ async fn somebody_elses(kind: Kind) -> anyhow::Result<()> {
     objects.apply(&foreign).await?;
     objects.apply(&map("orphan", &json!({"theirs": "1"}))).await?;
     objects.apply(&map("disputed", &json!({"ours": "another value"}))).await?;
-    // It must be in the cache: what the cache does not show yet cannot be told from what does not exist.
+    // The object must be in the cache: the host cannot know that an object exists before the cache shows it.
     objects.apply(&json!({
         "apiVersion": "tests.windlass.dev/v1", "kind": "Composite", "metadata": {"name": "looks"}, "spec": {"copy": true},
     })).await?;
@@ -117,7 +117,7 @@ async fn somebody_elses(kind: Kind) -> anyhow::Result<()> {
     let disputed = stage.sees("ConfigMap", "disputed", |it| it["data"] == json!({"ours": "another value"})).await?;
     assert!(disputed["metadata"]["ownerReferences"].is_null(), "{disputed}");
 
-    // All is well now, and still nothing of somebody else's goes.
+    // Everything works now, and the objects of other owners are still there.
     stage.answer(json!({"children": [map("own", &json!({}))]})).await?;
     stage.sees("ConfigMap", "own", |_| true).await?;
     stage.answer(json!({"allowEmpty": true})).await?;
@@ -140,7 +140,7 @@ async fn strategies(kind: Kind) -> anyhow::Result<()> {
     stage.sees("Service", "front", |it| it["spec"]["ports"][0]["port"] == 80).await?;
     stage.sees("ConfigMap", "fixed", |it| it["data"]["x"] == "1").await?;
 
-    // Of a Secret only metadata changes: no need to replace it.
+    // Only the metadata of a Secret changes, so the host need not replace it.
     let mut labelled = answer("YQ==", 80, "1");
     labelled["children"][0]["metadata"]["labels"] = json!({"new": "label"});
     stage.answer(labelled).await?;
@@ -150,14 +150,14 @@ async fn strategies(kind: Kind) -> anyhow::Result<()> {
     stage.answer(answer("Yg==", 81, "2")).await?;
     let replaced = stage.sees("Secret", "key", |it| it["data"]["password"] == "Yg==").await?;
     assert_ne!(replaced["metadata"]["uid"], secret["metadata"]["uid"]);
-    // In place, what cannot change is told once, with a remedy.
+    // With in-place updates, a forbidden change is reported once, with a remedy.
     stage.host.says("failed for good").await?;
     stage.event("ReconcileFailed", "updateStrategy: recreate").await?;
     stage.settle("later").await?;
     stage.sees("ConfigMap", "fixed", |it| it["data"]["x"] == "1").await?;
     let tries = stage.host.log().matches("failed for good").count();
     assert!(tries <= 4, "{tries} tries of one change that cannot be made:\n{}", stage.host.log());
-    // On deletion.
+    // With the strategy for deletion, the new version is created once the old one is deleted.
     stage.sees("Service", "front", |it| it["spec"]["ports"][0]["port"] == 80).await?;
     stage.objects().delete("Service", "front").await?;
     stage.sees("Service", "front", |it| it["spec"]["ports"][0]["port"] == 81).await?;
@@ -188,7 +188,7 @@ async fn waiting(kind: Kind) -> anyhow::Result<()> {
         .merge("ConfigMap", "slow", &json!({"metadata": {"finalizers": ["tests.windlass.dev/slow"]}}))
         .await?;
     stage.objects().delete("ConfigMap", "slow").await?;
-    // What the host has not seen go it may still change.
+    // The host may still update an object whose deletion it has not seen.
     stage.host.says("waiting until it has been deleted").await?;
     stage.answer(answer("2")).await?;
     stage.sees("ConfigMap", "quick", |it| it["data"]["x"] == "2").await?;
@@ -202,7 +202,7 @@ async fn waiting(kind: Kind) -> anyhow::Result<()> {
     stage.end().await
 }
 
-/// With a finalizer a parent is composed until its composer lets it go.
+/// A parent with a finalizer is composed until its composer releases it.
 async fn a_farewell(kind: Kind) -> anyhow::Result<()> {
     let stage = Stage::with(kind, "ends").await?;
     let [a, b] = ["a", "b"].map(|name| map(name, &json!({})));

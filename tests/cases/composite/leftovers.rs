@@ -14,7 +14,7 @@ use super::on_both_servers;
 use super::stage::{CREATED_BY, OWNS, Stage, fixed_secret, map};
 use crate::admin;
 
-/// `windlass children ARGUMENTS`: whether it succeeded, and what it printed.
+/// Runs `windlass children ARGUMENTS`: returns whether it succeeded, and its output.
 async fn children(server: &Server, arguments: &[&str]) -> anyhow::Result<(bool, String)> {
     let mut command = tokio::process::Command::new(paths::windlass()?);
     command.arg("children").args(arguments).arg("--kubeconfig").arg(server.kubeconfig());
@@ -23,7 +23,7 @@ async fn children(server: &Server, arguments: &[&str]) -> anyhow::Result<(bool, 
     Ok((status.success(), format!("{}{}", String::from_utf8(stdout)?, String::from_utf8(stderr)?)))
 }
 
-/// A Secret with this mark and controller, that no host has made.
+/// A Secret with this label and controller that no host has created.
 fn secret(name: &str, mark: Option<&str>, controller: Option<&Value>) -> Value {
     let mut secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}});
     if let Some(mark) = mark {
@@ -39,7 +39,7 @@ fn secret(name: &str, mark: Option<&str>, controller: Option<&Value>) -> Value {
     secret
 }
 
-/// Makes objects that look like children in one way or another and must not be deleted.
+/// Creates objects that resemble children in one way or another and must not be deleted.
 async fn others(stage: &Stage, parent: &Value) -> anyhow::Result<[&'static str; 4]> {
     let objects = stage.objects();
     let map = objects.get("ConfigMap", "a").await?.context("it was composed")?;

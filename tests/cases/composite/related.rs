@@ -1,4 +1,4 @@
-//! Objects that a composer relates to its parents by code, and parents of anybody's kind.
+//! Objects that a composer relates to its parents by code, and parents of kinds that others define.
 
 use serde_json::{Value, json};
 use windlass_tests::server::Kind;
@@ -22,10 +22,10 @@ async fn a_life(kind: Kind) -> anyhow::Result<()> {
     let asking = |rules: Value| json!({"rules": rules, "copy": true});
     stage.answer(asking(json!([{"names": ["one"]}]))).await?;
     stage.sees("ConfigMap", "copied", |it| related(it) == r#""Secret" one {"value":"MQ=="}"#).await?;
-    // A change of it composes the parent again.
+    // A change of a related object composes the parent again.
     stage.objects().apply(&secret("one", "MTE=")).await?;
     stage.sees("ConfigMap", "copied", |it| related(it).contains("MTE=")).await?;
-    // By labels: all, also one that comes later, and no longer one that has gone.
+    // By labels: all matching objects, including one that is created later, and without one that is deleted.
     stage.answer(asking(json!([{"labelSelector": "of=shop"}]))).await?;
     stage.sees("ConfigMap", "copied", |it| related(it).lines().count() == 2).await?;
     stage.objects().apply(&secret("three", "Mw==")).await?;
@@ -70,7 +70,7 @@ async fn mistakes(kind: Kind) -> anyhow::Result<()> {
         stage.answer(spec).await?;
         stage.host.says(words).await?;
     }
-    // It mends itself once the answer is right.
+    // The parent recovers once the response is valid.
     stage.answer(json!({"rules": [{}], "copy": true})).await?;
     stage.sees("ConfigMap", "copied", |_| true).await?;
     stage.end().await

@@ -1,4 +1,4 @@
-//! A host with the guest `composer`, and one parent that steers it.
+//! A host with the guest `composer`, and one parent that controls it.
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -11,22 +11,22 @@ use windlass_tests::{marker, paths};
 /// The label by which the host knows what it created.
 pub(crate) const CREATED_BY: &str = "windlass.dev/created-by";
 
-/// Where the guest's bytes name its version.
+/// The bytes before the version in the guest's file.
 pub(crate) const OWNS: (&[u8], usize) = (b"COMPOSER-OWNS=", 16);
 
-/// The stage of a story.
+/// The stage of a story: server, host and parent.
 pub(crate) struct Stage {
     pub(crate) server: Server,
     pub(crate) host: Host,
     pub(crate) plugins: tempfile::TempDir,
 }
 
-/// A `ConfigMap` as a composer answers it.
+/// A `ConfigMap` as a composer returns it.
 pub(crate) fn map(name: &str, data: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})
 }
 
-/// A `Secret` that cannot be changed, as a composer answers it.
+/// An immutable `Secret` as a composer returns it.
 pub(crate) fn fixed_secret(name: &str, password: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
@@ -35,7 +35,7 @@ pub(crate) fn fixed_secret(name: &str, password: &str) -> Value {
 }
 
 impl Stage {
-    /// A host that is at work in a namespace of `kind`.
+    /// Starts a host in a namespace of `kind`.
     pub(crate) async fn new(kind: Kind) -> anyhow::Result<Self> {
         Self::with(kind, "all").await
     }
@@ -46,7 +46,7 @@ impl Stage {
         install(server.objects()).await?;
         let plugins = tempfile::tempdir()?;
         marker::write("composer", OWNS, version, &plugins.path().join("composer.wasm"))?;
-        // Every failure is said, however many there are in a minute.
+        // Logs every failure, however many there are in a minute.
         let more = ["--grants=manifest", "--leases=none", "--log-level", "info,windlass::dispatch=debug"];
         let host = Host::run_with(server.kubeconfig(), server.objects().namespace(), plugins.path(), &more)?;
         host.says("controller started").await?;
@@ -57,7 +57,7 @@ impl Stage {
         self.server.objects()
     }
 
-    /// Has the parent `shop` answer `spec` from now on.
+    /// Makes the parent `shop` return `spec` from now on.
     pub(crate) async fn answer(&self, spec: Value) -> anyhow::Result<Value> {
         let parent = json!({
             "apiVersion": "tests.windlass.dev/v1", "kind": "Composite", "metadata": {"name": "shop"}, "spec": spec,
@@ -65,7 +65,7 @@ impl Stage {
         self.objects().apply(&parent).await
     }
 
-    /// Waits for an object that is `right`.
+    /// Waits until an object is `right`.
     pub(crate) async fn sees(&self, kind: &str, name: &str, right: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
         let what = format!("the {kind} {name} is as it should be");
         let seen = until(&what, || async {
@@ -76,7 +76,7 @@ impl Stage {
         seen.await.with_context(|| format!("the host logged:\n{}", self.host.log()))
     }
 
-    /// Waits until an object has gone.
+    /// Waits until an object is deleted.
     pub(crate) async fn gone(&self, kind: &str, name: &str) -> anyhow::Result<()> {
         let what = format!("the {kind} {name} is gone");
         let gone = until(&what, || async {
@@ -96,8 +96,8 @@ impl Stage {
         seen.await.with_context(|| format!("the host logged:\n{}", self.host.log()))
     }
 
-    /// Waits until the host has worked for another parent from the beginning to its status: whatever it had begun for
-    /// the first one before is over, too, unless it goes on for ever.
+    /// Waits until the host has composed another parent and written its status. By then the work that it had begun for
+    /// the first parent is finished too, unless it never ends.
     pub(crate) async fn settle(&self, marker: &str) -> anyhow::Result<()> {
         let parent = json!({
             "apiVersion": "tests.windlass.dev/v1", "kind": "Composite", "metadata": {"name": marker},
@@ -108,7 +108,7 @@ impl Stage {
         Ok(())
     }
 
-    /// The host ends well.
+    /// Stops the host, which must end cleanly.
     pub(crate) async fn end(self) -> anyhow::Result<()> {
         let log = self.host.log();
         let status = self.host.terminate().await?;
@@ -117,7 +117,7 @@ impl Stage {
     }
 }
 
-/// Installs the CRD of the parents, which takes whatever a test has to say.
+/// Installs the CRD of the parents, whose schema accepts whatever a test writes.
 async fn install(objects: &Objects) -> anyhow::Result<()> {
     for document in documents(&paths::root().join("tests/guests/composer/crd.yaml"))? {
         objects.apply(&document).await?;

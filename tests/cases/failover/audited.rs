@@ -1,4 +1,4 @@
-//! The API server's audit log, read for leases and writes: who held a lease when, and who wrote without holding it.
+//! The API server's audit log: which replica held a lease when, and which replica wrote without holding it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,30 +11,30 @@ use serde_json::Value;
 /// A mutation that the server has answered.
 #[derive(Clone, Debug)]
 pub(crate) struct Write {
-    /// When the server had its head.
+    /// When the server received its head.
     pub(crate) received: Timestamp,
-    /// When it had answered.
+    /// When the server had answered.
     answered: Timestamp,
-    /// Which process, of the names that the test gave.
+    /// The process, by the name that the test gave it.
     pub(crate) replica: String,
-    /// For which plugin, or in which role of the host's.
+    /// The plugin, or the host's role.
     pub(crate) by: String,
     pub(crate) resource: String,
     name: String,
     accepted: bool,
 }
 
-/// One replica's turn with a lease.
+/// One replica's term with a lease.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
     pub(crate) replica: String,
-    /// Its first update of the lease was answered.
+    /// When its first update of the lease was answered.
     pub(crate) began: Timestamp,
-    /// Its last one was received.
+    /// When its last update was received.
     pub(crate) renewed: Timestamp,
 }
 
-/// Reads the finished mutations of hosts. A last line that is still being written is left out.
+/// Reads the finished mutations of hosts. Ignores a last line that is still being written.
 pub(crate) fn writes(log: &Path) -> anyhow::Result<Vec<Write>> {
     let text = std::fs::read_to_string(log).with_context(|| format!("read {}", log.display()))?;
     let complete = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
@@ -65,8 +65,7 @@ fn write(entry: &Value) -> anyhow::Result<Option<Write>> {
     }))
 }
 
-/// Plugin and replica of `windlass/<version> (<plugin>@<digest>; <replica>)`, behind which a role of the host's may
-/// stand.
+/// Plugin and replica of `windlass/<version> (<plugin>@<digest>; <replica>)`; a role of the host may follow.
 fn agent(agent: &str) -> Option<(&str, &str)> {
     let (_, rest) = agent.strip_prefix("windlass/")?.split_once(" (")?;
     let (by, replica) = rest.strip_suffix(')')?.split_once("; ")?;
@@ -74,7 +73,7 @@ fn agent(agent: &str) -> Option<(&str, &str)> {
     Some((by.split_once('@').map_or(by, |(plugin, _)| plugin), replica))
 }
 
-/// The holders of the lease `name`, one after the other. Every accepted change of a lease is by its holder.
+/// The holders of the lease `name`, in order. Only the holder changes a lease.
 pub(crate) fn turns(writes: &[Write], name: &str) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
     for write in writes.iter().filter(|write| write.resource == "leases" && write.name == name && write.accepted) {
@@ -86,8 +85,8 @@ pub(crate) fn turns(writes: &[Write], name: &str) -> Vec<Turn> {
     turns
 }
 
-/// The writes of `plugin` that reached the server when their sender had no right to send any more: its lease had run
-/// out, or was another's.
+/// The writes of `plugin` that reached the server when the sender no longer held the lease: it had expired, or another
+/// replica held it.
 pub(crate) fn out_of_turn<'a>(
     writes: &'a [Write],
     plugin: &str,
@@ -96,7 +95,7 @@ pub(crate) fn out_of_turn<'a>(
 ) -> BTreeMap<&'a str, Vec<&'a Write>> {
     let mut late = BTreeMap::<&str, Vec<&Write>>::new();
     for write in writes.iter().filter(|write| write.by == plugin && write.resource != "leases") {
-        // The first update is answered before anything is done by virtue of it.
+        // The first update is answered before the replica does anything as the holder.
         let turn = turns.iter().rfind(|turn| turn.began <= write.received);
         let is_in_turn =
             turn.is_some_and(|turn| turn.replica == write.replica && write.received <= turn.renewed + duration);
@@ -141,7 +140,7 @@ mod tests {
             write("one", "leases", 1),
             write("one", "deployments", 2),
             write("one", "leases", 3),
-            // Its last renewal was at 3, and is good for 4 seconds.
+            // Its last renewal was at 3 and holds for 4 seconds.
             write("one", "deployments", 7),
             write("one", "services", 8),
             write("two", "leases", 9),

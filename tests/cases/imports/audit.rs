@@ -1,5 +1,5 @@
-//! The author of a write: the real API server's audit log names host, plugin, digest and replica at every write of the
-//! plugin's.
+//! The author of a write: the real API server's audit log names host, plugin, digest and replica for every write of a
+//! plugin.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ fn mutations(log: &str, namespace: &str) -> anyhow::Result<Vec<Value>> {
     let is_one = |entry: &Value| {
         entry["stage"] == "ResponseComplete"
             && entry["objectRef"]["namespace"] == namespace
-            // The host's own, by which it may run the plugin at all.
+            // The host's own writes, which let it run the plugin at all.
             && entry["objectRef"]["resource"] != "leases"
             && entry["verb"].as_str().is_some_and(|verb| !["get", "list", "watch"].contains(&verb))
     };

@@ -1,4 +1,4 @@
-//! `cache`: what the declared watches have, and never a request.
+//! `cache`: reads what the declared watches have, and never sends a request.
 
 use serde_json::{Value, json};
 use windlass_tests::probe::{Lab, NAME};
@@ -15,8 +15,8 @@ on_both_servers!(
     what_cannot_be_asked_is_answered_with_what_and_where,
 );
 
-/// Some `ConfigMap`s, seen by the plugin: `red-1`, `red-2` and `blue-1`, each with its colour as data, and as its tier
-/// its number.
+/// Some `ConfigMap`s that the plugin sees: `red-1`, `red-2` and `blue-1`, each with its colour as data, and its number
+/// as its tier.
 async fn with_colors(kind: Kind) -> anyhow::Result<Lab> {
     let lab = Lab::start(kind).await?;
     let mut last = Value::Null;
@@ -176,7 +176,7 @@ async fn what_no_watch_covers_is_not_watched(kind: Kind) -> anyhow::Result<()> {
             json!({"call": "cache.get", "target": {"apiVersion": "v1", "kind": "Secret", "name": "hidden"}}),
         ])
         .await?;
-    // Where the manifest asks for one namespace, the grants that it gets are of that one too.
+    // If the manifest asks for one namespace, its grants are for that namespace too.
     for step in [2, 4] {
         let error = call.error(step, "not-granted");
         assert!(error["message"].as_str().is_some_and(|text| text.contains("kube-system")), "{error}");

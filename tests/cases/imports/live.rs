@@ -1,4 +1,4 @@
-//! `live`: what the API server has now, whether or not a watch covers it.
+//! `live`: reads the current state from the API server, whether or not a watch covers it.
 
 use std::time::Duration;
 
@@ -115,7 +115,7 @@ async fn what_the_server_refuses_to_read(kind: Kind) -> anyhow::Result<()> {
         assert_eq!(call.error(1, reason)["object"]["name"], "a");
         rule.remove();
     }
-    // A connection that breaks: a read is not of unknown outcome, it has none.
+    // A connection that breaks: a read has no outcome that could be unknown.
     let rule = lab.proxy.add(Fault::Reset.on(reads()));
     let call = lab.run([get(&target("a"))]).await?;
     let _ = call.error(1, "server-error");
@@ -154,7 +154,7 @@ async fn what_cannot_be_asked_of_the_server(kind: Kind) -> anyhow::Result<()> {
 }
 
 async fn a_page_token_that_is_too_old(kind: Kind) -> anyhow::Result<()> {
-    // A cluster of its own: etcd forgets old versions after a second or two, which others may need.
+    // This needs its own cluster: etcd drops old versions after a second or two, which other tests may need.
     let cluster = match kind {
         Kind::Embedded => None,
         Kind::Real => Some(cluster::start(&["--apiserver-args=--etcd-compaction-interval=1s"])?),

@@ -1,4 +1,5 @@
-//! Writes whose answer is lost: the plugin is told that nobody knows, and the host finds out before the key runs again.
+//! Writes whose response is lost: the plugin learns that the outcome is unknown, and the host finds out before the key
+//! runs again.
 
 use http::StatusCode;
 use serde_json::json;
@@ -35,7 +36,7 @@ async fn a_create_whose_answer_is_lost_is_found_before_the_key_runs_again(kind: 
     Ok(())
 }
 
-/// The key is held until nothing can come any more, which takes half a minute: each case is another Probe's.
+/// The key is held until no response can arrive any more, which takes half a minute: each case uses its own Probe.
 async fn a_change_whose_answer_is_lost_is_of_unknown_outcome(kind: Kind) -> anyhow::Result<()> {
     let lab = Lab::start(kind).await?;
     let objects = lab.server.objects();

@@ -1,5 +1,5 @@
-//! Requests that a plugin must not send, or that cannot be sent, end in a typed error that says what and where; there
-//! is no trap and no request.
+//! Requests that a plugin must not send, or that cannot be sent, end in a typed error that says what is wrong and
+//! where, without a trap and without a request.
 
 use serde_json::{Value, json};
 use windlass_tests::probe::Lab;
@@ -14,7 +14,7 @@ on_both_servers!(
     kinds_that_there_are_not
 );
 
-/// Runs the steps, which all must be refused with their reason and words, without a request.
+/// Runs the steps. All must be refused with their reason and words, without a request.
 async fn refused(kind: Kind, cases: &[(Value, &str, &str)]) -> anyhow::Result<()> {
     let lab = Lab::start(kind).await?;
     let call = lab.run(cases.iter().map(|(step, ..)| step.clone())).await?;

@@ -1,5 +1,5 @@
-//! Every import does what `wit/` says, on both servers: the plugin `probe` calls it, and the test looks at the answer,
-//! at the server, and at what went over the wire.
+//! Every import does what `wit/` says, on both servers: the plugin `probe` calls it, and the test looks at the result,
+//! at the server, and at the requests that were sent.
 
 mod audit;
 mod batch;
@@ -14,7 +14,7 @@ mod refusals;
 mod small;
 mod writes;
 
-/// Makes of each case, an async function that takes a `Kind`, a test on either server.
+/// Generates a test on either server from each case, an async function that takes a `Kind`.
 macro_rules! on_both_servers {
     ($($case:ident),* $(,)?) => {
         mod on_the_embedded_server {
@@ -50,7 +50,7 @@ fn target(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name})
 }
 
-/// The texts in a list at a pointer of each item.
+/// The texts at a JSON pointer of each item of a list.
 fn all<'a>(items: &'a Value, pointer: &str) -> Vec<&'a str> {
     let items = items.as_array().map(Vec::as_slice).unwrap_or_default();
     items.iter().filter_map(|item| item.pointer(pointer)?.as_str()).collect()

@@ -1,4 +1,4 @@
-//! A call sees what it has written, although no watch has told of it yet; and every later call sees it, too.
+//! A call sees its own writes before the watch shows them, and so does every later call.
 
 use serde_json::{Value, json};
 use windlass_proxy::{Fault, Match};
@@ -16,7 +16,7 @@ async fn a_call_sees_its_own_writes(kind: Kind) -> anyhow::Result<()> {
     let mut waiting = config_map("waiting");
     waiting["metadata"]["finalizers"] = json!(["test.windlass.dev/wait"]);
     lab.put(&waiting).await?;
-    // No news of ConfigMaps reaches the host while the script runs.
+    // The host gets no watch events of ConfigMaps while the script runs.
     let news = lab.proxy.add(Fault::Hold.on(Match::watches("configmaps")));
     let get = |name: &str| json!({"call": "cache.get", "target": target(name), "fields": ["/data", "/metadata/deletionTimestamp"]});
     let list = |conditions: Value| {

@@ -1,4 +1,4 @@
-//! `owners.claim`: control of objects by their labels, and two that want the same.
+//! `owners.claim`: claims objects by their labels, also when two owners want the same ones.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ on_both_servers!(
     two_owners_that_race_own_each_child_once,
 );
 
-/// How often two owners race: 100 times if `WINDLASS_CLAIMS=full`.
+/// The number of races between two owners: 100 if `WINDLASS_CLAIMS=full`.
 const OWNER_RACES: usize = 15;
 const CHILDREN: usize = 4;
 
@@ -47,7 +47,7 @@ fn sorted<'a>(claimed: &'a Value, list: &str) -> Vec<&'a str> {
 async fn a_claim_adopts_releases_and_leaves(kind: Kind) -> anyhow::Result<()> {
     let lab = Lab::start(kind).await?;
     let friend = lab.server.objects().apply(&config_map("friend")).await?;
-    // One that exists, or the collector would take its dependents.
+    // An owner that exists, or the garbage collector would delete its dependents.
     let owner = |controller: bool| {
         let uid = &friend["metadata"]["uid"];
         json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "friend", "uid": uid, "controller": controller}])
@@ -111,7 +111,7 @@ async fn what_cannot_be_claimed(kind: Kind) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The names of the objects that a claim adopted; none if it failed.
+/// The names of the objects that a claim adopted; empty if it failed.
 fn adopted(call: &Call) -> Vec<String> {
     let claimed = call.steps[0].answer.as_ref().cloned().unwrap_or_default();
     all(&claimed["adopted"], "/name").into_iter().map(str::to_owned).collect()
@@ -146,7 +146,7 @@ async fn two_owners_that_race_own_each_child_once(kind: Kind) -> anyhow::Result<
             let children = lab.server.objects().list("ConfigMap", &format!("round={round}")).await?;
             let owned = children.iter().filter(|child| controllers(child).len() == 1).count();
             assert!(children.iter().all(|child| controllers(child).len() <= 1), "{children:?}");
-            // Whoever failed tries again, as it would after its backoff.
+            // The owner that failed retries, as it would after its backoff.
             if owned < CHILDREN {
                 lab.run_as("left", [claim(&selectors[0].1)]).await?;
             }

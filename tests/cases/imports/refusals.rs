@@ -1,5 +1,5 @@
-//! Refusals by the server or the host. Each class is made to happen for real: the record of the error is whole, and
-//! says which class it is.
+//! Refusals by the server or the host. Each class is provoked for real: the error record is complete, and names its
+//! class.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn create(object: &Value) -> Value {
     json!({"call": "writes.create", "object": object})
 }
 
-/// The fields that every record of an error has, in the order of WIT.
+/// The fields of every error record, in the order of the WIT.
 fn assert_whole(error: &Value, code: u16, status_reason: &str, verb: &str, resource: &str) {
     let whole = json!([error["code"], error["statusReason"], error["verb"], error["resource"]]);
     assert_eq!(whole, json!([code, status_reason, verb, resource]), "{error}");
@@ -78,7 +78,7 @@ async fn what_the_servers_validation_refuses(kind: Kind) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A kubeconfig for a user who may do everything but delete `ConfigMap`s.
+/// A kubeconfig for a user who may do everything except delete `ConfigMap`s.
 async fn as_somebody_less(server: &Server, path: &std::path::Path) -> anyhow::Result<()> {
     let user = format!("somebody-{}", server.objects().namespace());
     let role = json!({
@@ -105,7 +105,7 @@ async fn what_the_servers_authorization_refuses(kind: Kind) -> anyhow::Result<()
     let proxy = Proxied::start(&server, 5).await?;
     let directory = tempfile::tempdir()?;
     let mut kubeconfig = proxy.kubeconfig().to_owned();
-    // The embedded server lets everybody do everything: there, the proxy says what a server with RBAC does.
+    // The embedded server allows everything here, so the proxy refuses as a server with RBAC would.
     let message = "configmaps \"there\" is forbidden: User \"somebody\" cannot delete resource \"configmaps\"";
     let refusal = Refusal::new(StatusCode::FORBIDDEN, "Forbidden", message);
     let deletes = Match::verb(windlass_proxy::Verb::Delete).resource("configmaps");
@@ -152,7 +152,7 @@ async fn what_the_plugin_is_not_granted(kind: Kind) -> anyhow::Result<()> {
         (1, "create", "secrets", "allows it to create secrets"),
         (2, "patch", "secrets", "allows it to patch secrets"),
         (3, "delete", "services", "allows it to delete services"),
-        // Of a group that no rule is about, the server is not even asked what there is.
+        // If no rule names a group, the host does not even ask the server for the group's kinds.
         (4, "create", "", "no rule names the group of batch/v1 Job"),
         (5, "create", "configmaps", "create configmaps default/a is outside the namespace"),
         (6, "patch", "configmaps", "patch configmaps default/a is outside the namespace"),
@@ -183,7 +183,7 @@ async fn a_namespace_that_is_going(kind: Kind) -> anyhow::Result<()> {
     let call = lab.run([create(&config_map("late")), passed_on]).await?;
     assert_whole(call.error(1, "namespace-terminating"), 403, "Forbidden", "create", "configmaps");
     assert_eq!(call.request["deleting"], true);
-    // There is nothing to bring about any more: the key is forgotten, and nobody is troubled.
+    // Nothing is left to reconcile: the key is dropped, and nothing is reported.
     let _ = lab.run([json!({"call": "config.get"})]).await?;
     assert!(!lab.host.log().contains("\"failed\""), "{}", lab.host.log());
     objects.merge("Probe", NAME, &json!({"metadata": {"finalizers": null}})).await?;
@@ -194,7 +194,7 @@ async fn a_server_that_asks_to_wait(kind: Kind) -> anyhow::Result<()> {
     let lab = Lab::start(kind).await?;
     let refusal = Refusal::too_many_requests(Duration::from_secs(2));
     let busy = lab.proxy.add(Fault::Refuse(refusal).on(Match::writes().resource("configmaps")).times(1));
-    // The second call finds the server at leisure.
+    // The server has capacity again at the second call.
     let passed_on = json!({"call": "fail", "failures": [{"api": {"$from": "1"}}]});
     let run = lab.begin(NAME, true, [create(&config_map("a")), passed_on]).await?;
     let calls = lab.calls(&run, 1).await?;
@@ -202,7 +202,7 @@ async fn a_server_that_asks_to_wait(kind: Kind) -> anyhow::Result<()> {
     assert_whole(error, 429, "TooManyRequests", "create", "configmaps");
     assert_eq!(error["retryAfterMs"], 2000);
     assert_eq!(busy.fired(), 1);
-    // `failed` names the delay.
+    // The argument of `failed` names the delay.
     let said = lab.host.says("retry_in").await?;
     assert!(said.contains("\"retry_in\":\"2s\""), "{said}");
     Ok(())

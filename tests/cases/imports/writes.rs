@@ -1,5 +1,5 @@
-//! `writes`: every verb with every option, and what the server has afterwards. What is refused is in `refusals` and
-//! `malformed`.
+//! `writes`: every verb with every option, and the resulting state of the server. `refusals` and `malformed` test
+//! refused writes.
 
 use serde_json::{Value, json};
 use windlass_tests::probe::{Lab, NAME};
@@ -60,7 +60,7 @@ fn with_data(name: &str, data: &Value) -> Value {
     object
 }
 
-/// The object, as the server has it now.
+/// The current object on the server.
 async fn now(lab: &Lab, kind: &str, name: &str) -> anyhow::Result<Value> {
     Ok(lab.server.objects().get(kind, name).await?.unwrap_or_default())
 }
@@ -149,7 +149,7 @@ async fn an_apply_owns_its_fields_and_gives_them_up(kind: Kind) -> anyhow::Resul
     assert_eq!(call.ok(2)["data"], json!({"a": "1"}), "what is no longer applied goes");
     assert_eq!(managers(&now(&lab, "ConfigMap", "there").await?), [("windlass/probe", "Apply")]);
 
-    // Somebody else takes the field; then it is a conflict, unless by force.
+    // Another manager takes the field; then an apply conflicts, unless forced.
     lab.server.objects().apply(&with_data("there", &json!({"a": "theirs"}))).await?;
     let call = lab
         .run([
@@ -207,7 +207,7 @@ async fn a_delete_does_with_dependents_as_told(kind: Kind) -> anyhow::Result<()>
         dependent["metadata"]["ownerReferences"] = json!([owner]);
         lab.server.objects().apply(&dependent).await?;
         let call = lab.run([delete(&target(&parent), &json!({"propagation": policy}))]).await?;
-        // Those that wait for the collector are returned as they are meanwhile.
+        // Objects that wait for the garbage collector are returned in their current state.
         let waits = *call.ok(1) != Value::Null;
         assert_eq!(waits, policy != "background", "{policy}: {}", call.ok(1));
         until("the collector has done its work", || async {

@@ -1,23 +1,23 @@
-//! The oracle: from what happened at the server to how many children were created or deleted that should not have been.
-//! Pure.
+//! The oracle: derives from the server's history how many children were created or deleted without need. Pure.
 //!
-//! Two judgements, each exact where it applies.
+//! There are two judgements, each exact where it applies.
 //!
-//! **Need.** Where each operation met a converged parent, it needs just what it says: a scale-up by two, two creations;
-//! a child deleted by hand, one creation; a scale-down by two, two deletions. What was done beyond the sum is too much.
+//! **Need.** If each operation started with a converged parent, it needs an exact number of writes: a scale-up by two
+//! needs two creations, a child deleted by hand one creation, a scale-down by two two deletions. All further writes are
+//! too many.
 //!
-//! **Bounds.** Where operations come while earlier ones are still being carried out, a controller may act on a spec
-//! that is not the newest, and need not have heard of what others deleted. But it knows the spec that its status tells
-//! of, and all that it has done itself. So after a creation there are never more children than the largest spec since
-//! that one asks for. And after a deletion there are never fewer than the smallest asks for, if those are added which
-//! others have deleted and of which it may not have heard: all since the parent's status and children last agreed with
-//! its spec. (They cannot agree while it has not heard of one: it would count one more than there are.)
+//! **Bounds.** If operations start while earlier ones are still in progress, a controller may act on a spec that is not
+//! the newest, and may not know of others' deletions yet. But it knows the spec that its status reports, and all of its
+//! own writes. So after a creation there must never be more children than the largest spec since then asks for. And
+//! after a deletion there must never be fewer than the smallest spec asks for, plus the deletions by others that it may
+//! not know of: all since the parent's status and children last agreed with its spec. (They cannot agree while it does
+//! not know of a deletion: it would count one child more than there are.)
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_tests::children::{Entry, Parent, What};
 
-/// Counts of what was done to children, and of how much was too much.
+/// The numbers of writes to children, and of those that were too many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
     /// Children that appeared.
@@ -56,7 +56,7 @@ fn count<'a>(entries: impl IntoIterator<Item = &'a Entry>, by_hand: &BTreeSet<St
     figures
 }
 
-/// Judges by need one parent's whole life up to now, all of whose operations met it converged, as it is now.
+/// Judges by need one parent's whole life up to its present state. Each operation started with a converged parent.
 pub(crate) fn by_need(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figures {
     let mut figures = count(entries.iter().copied(), by_hand);
     let (mut ups, mut downs, mut asked) = (0, 0, 0);
@@ -76,7 +76,7 @@ pub(crate) fn by_need(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figures
 pub(crate) fn by_bounds(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figures {
     let mut figures = count(entries.iter().copied(), by_hand);
     let mut parent = Parent::default();
-    // The specs that the controller may act on, by their generations.
+    // The specs that the controller may act on, by generation.
     let mut specs = BTreeMap::<i64, u64>::new();
     let mut unheard = 0;
     for Entry { what, .. } in entries {
@@ -108,8 +108,8 @@ pub(crate) fn by_bounds(entries: &[&Entry], by_hand: &BTreeSet<String>) -> Figur
 mod tests {
     use super::*;
 
-    /// `5` asks for five in the next generation, `+a` creates, `-a` deletes, `!a` deletes by hand, `=5` tells of five
-    /// in the present generation.
+    /// `5` asks for five in the next generation, `+a` creates, `-a` deletes, `!a` deletes by hand, `=5` is a status of
+    /// five for the present generation.
     fn judged(judge: fn(&[&Entry], &BTreeSet<String>) -> Figures, life: &str) -> (u64, u64) {
         let (mut generation, mut by_hand, mut entries) = (0, BTreeSet::new(), Vec::new());
         for (version, word) in (1..).zip(life.split(' ')) {
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn need_sees_what_bounds_must_let_pass() {
-        // Five are made for the old spec, which the controller could not know to be one.
+        // Five are created for the old spec: the controller could not know that it was old.
         assert_eq!(judged(by_bounds, "5 +a +b 3 +c +d +e -a -b"), (0, 0));
         assert_eq!(judged(by_need, "2 +a +b 4 +c +d 3 -a 4 +e +f -b"), (1, 1));
     }

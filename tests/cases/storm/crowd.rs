@@ -11,16 +11,16 @@ use windlass_kube::{Informers, SubscribeOptions, Subscription};
 use super::replay::{Claim, Replay, Stay};
 use super::view::View;
 
-/// The most subscribers of those that come and go that are there at a time.
+/// The most temporary subscribers at a time.
 const CROWD_MAX: usize = 30;
 
 pub(crate) struct Crowd {
     informers: Informers,
     views: Vec<View>,
-    /// One of each view, there from the beginning to the end.
+    /// Permanent subscribers, one for each view.
     residents: Vec<Member>,
     guests: Vec<Member>,
-    /// The accounts of subscribers that have left, each with its view.
+    /// The records of subscribers that have left, each with its view.
     past: Vec<(usize, Replay)>,
 }
 
@@ -37,7 +37,7 @@ impl Member {
         Self { view, leave, replay }
     }
 
-    /// Its account, once it has taken all events that are there for it.
+    /// Its record, with all events that are available now.
     async fn left(self) -> anyhow::Result<(usize, Replay)> {
         self.leave.cancel();
         let replay = self.replay.await?.with_context(|| format!("a subscriber of view {}", self.view))?;
@@ -53,7 +53,7 @@ async fn attend(mut subscription: Subscription, leave: CancellationToken) -> any
             () = leave.cancelled() => break,
         }
     }
-    // Without tokio's budget, of which the end would look like the end of the events.
+    // Without tokio's budget, whose exhaustion would look like the end of the events.
     while let Some(event) = unconstrained(subscription.next()).now_or_never() {
         replay.take(event.context("the informer stopped")?)?;
     }
@@ -61,7 +61,7 @@ async fn attend(mut subscription: Subscription, leave: CancellationToken) -> any
 }
 
 impl Crowd {
-    /// The residents come in; complete lists are there.
+    /// Subscribes the residents; their lists are complete.
     pub(crate) async fn open(informers: &Informers, views: &[View]) -> anyhow::Result<(Self, Vec<Subscription>)> {
         let mut crowd = Self {
             informers: informers.clone(),
@@ -86,7 +86,7 @@ impl Crowd {
         Ok(self.informers.subscribe_with(self.views[view].spec.clone(), options)?)
     }
 
-    /// Somebody comes, if there is room.
+    /// A subscriber joins, if there is room.
     pub(crate) fn join(&mut self, random: &mut SmallRng) -> anyhow::Result<()> {
         if self.guests.len() < CROWD_MAX {
             let view = random.random_range(0..self.views.len());
@@ -96,7 +96,7 @@ impl Crowd {
         Ok(())
     }
 
-    /// Somebody goes.
+    /// A subscriber leaves.
     pub(crate) async fn leave(&mut self, random: &mut SmallRng) -> anyhow::Result<()> {
         if !self.guests.is_empty() {
             let guest = self.guests.swap_remove(random.random_range(0..self.guests.len()));
@@ -105,13 +105,13 @@ impl Crowd {
         Ok(())
     }
 
-    /// All go. What each has seen, of which view, and what it must have seen.
+    /// All leave. Returns what each has seen, of which view, and what it must have seen.
     pub(crate) async fn close(mut self, continuous: bool) -> anyhow::Result<Vec<(usize, Replay, Claim)>> {
         let claim = |stay| Claim { stay, continuous };
         let past = self.past.drain(..).map(|(view, replay)| (view, replay, claim(Stay::Passing)));
         let mut all: Vec<_> = past.collect();
         for view in 0..self.views.len() {
-            // Its snapshot is taken under the lock under which the last event was delivered to everybody.
+            // Its snapshot is taken under the same lock under which every subscriber gets the last event.
             self.guests.push(Member::join(view, self.subscribe(view, false)?));
         }
         for guest in self.guests {

@@ -1,11 +1,11 @@
-//! A record of the writes: every state of every object, by UID. Subscribers' accounts are checked against it.
+//! A record of the writes: every state of every object, by UID. The subscribers' records are checked against it.
 
 use std::collections::HashMap;
 
 use anyhow::Context as _;
 use serde_json::Value;
 
-/// A state that the server confirmed.
+/// A state that the server has confirmed.
 pub(crate) struct State {
     pub(crate) version: u64,
     /// Without `managedFields`.
@@ -20,11 +20,11 @@ pub(crate) struct Life {
     pub(crate) deleted: bool,
 }
 
-/// An event of an object, as seen through a label selector.
+/// An event of an object, as a watch with a label selector shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Applied(u64),
-    /// At this version; of a deletion only the server knows it.
+    /// The version of the event; for a deletion only the server knows it.
     Left(Option<u64>),
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Notes what the server answered, unless it is known already.
+    /// Records a response of the server, unless it is recorded already.
     pub(crate) fn wrote(&mut self, object: &Value) -> anyhow::Result<()> {
         let metadata = &object["metadata"];
         let uid = metadata["uid"].as_str().context("an object without a UID")?;
@@ -53,7 +53,7 @@ impl Ledger {
 }
 
 impl Life {
-    /// The events that a watch of the objects with this `tier` shows; None: a watch of all.
+    /// The events in a watch of the objects with this `tier`; `None` means a watch of all objects.
     pub(crate) fn steps(&self, tier: Option<&str>) -> Vec<Step> {
         let mut steps = Vec::new();
         let mut is_in = false;

@@ -1,4 +1,4 @@
-//! The objects as a subscriber knows them from its events, and whether that is what happened.
+//! The objects as a subscriber knows them from its events, and the comparison with what happened.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) struct Replay {
     pub(crate) state: BTreeMap<ObjectKey, Object>,
     pub(crate) events: u64,
     pub(crate) deletions: u64,
-    /// Of those, the ones that no watch showed.
+    /// The number of these that no watch has shown.
     pub(crate) unseen: u64,
     seen: HashMap<Arc<str>, Vec<Seen>>,
 }
@@ -28,21 +28,21 @@ enum Seen {
     Gone { last: Object, known: bool },
 }
 
-/// When a subscriber was there.
+/// The time of a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stay {
     /// From before the first change to the end.
     Throughout,
-    /// From some time on.
+    /// From some later time on.
     ToEnd,
     Passing,
 }
 
-/// How much a subscriber must have seen.
+/// The events that a subscriber must have seen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     pub(crate) stay: Stay,
-    /// There was one list: so the watch showed every change.
+    /// There was only one list, so the watch has shown every change.
     pub(crate) continuous: bool,
 }
 
@@ -55,7 +55,7 @@ fn describe(object: &Object) -> String {
 }
 
 impl Replay {
-    /// Takes an event, which must follow from those before.
+    /// Handles an event, which must follow from the earlier ones.
     pub(crate) fn take(&mut self, event: WatchEvent) -> anyhow::Result<()> {
         self.events += 1;
         match event {
@@ -96,7 +96,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Holds all that was seen against what the writers did.
+    /// Compares everything that the subscriber saw with what the writers did.
     pub(crate) fn check(&self, view: &View, ledger: &Ledger, claim: Claim) -> anyhow::Result<()> {
         for (uid, seen) in &self.seen {
             let life =
@@ -105,7 +105,7 @@ impl Replay {
             check_gone(seen)?;
             check_order(seen, &steps, view, claim)
                 .with_context(|| format!("{} of {uid}, which went {steps:?}", told(seen)))?;
-            // They are shared, so that those of one subscriber of each informer are enough.
+            // Events are shared, so one subscriber of each informer is enough.
             if claim.stay == Stay::Throughout {
                 for seen in seen {
                     if let Seen::Applied { object, .. } = seen {
@@ -140,7 +140,7 @@ fn told(seen: &[Seen]) -> String {
     format!("[{}] was told", told.collect::<Vec<_>>().join(", "))
 }
 
-/// A deletion that the watch showed has the last state, at the version of the deletion.
+/// A deletion in a watch has the last state, with the version of the deletion.
 fn check_gone(seen: &[Seen]) -> anyhow::Result<()> {
     for pair in seen.windows(2) {
         if let [Seen::Applied { object, .. }, Seen::Gone { last, known: true }] = pair {

@@ -1,4 +1,4 @@
-//! The informers that a storm has, and what each must hold: what a live list says.
+//! The informers of a storm, and the comparison of each with a live list.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use super::writer::{COLORS, TIERS};
 #[derive(Clone)]
 pub(crate) struct View {
     pub(crate) spec: WatchSpec,
-    /// The label that its selector wants.
+    /// The label value that its selector requires.
     pub(crate) tier: Option<&'static str>,
-    /// The pointer of its field index.
+    /// The JSON pointer of its field index.
     field: &'static str,
 }
 
 impl View {
-    /// All objects; some of them, which come and go with a label; the metadata of all.
+    /// All objects; some of them, which enter and leave with a label; the metadata of all.
     pub(crate) fn all(namespace: &str) -> Vec<Self> {
         let spec =
             WatchSpec { namespace: Some(namespace.into()), ..WatchSpec::all(ObjectKind::new("v1", "ConfigMap")) };
@@ -53,7 +53,7 @@ impl View {
         object
     }
 
-    /// The server's objects, asked past the proxy.
+    /// The server's objects, read without the proxy.
     pub(crate) async fn live(&self, objects: &Objects) -> anyhow::Result<Live> {
         let selector = self.tier.map(|tier| format!("?labelSelector=tier%3D{tier}")).unwrap_or_default();
         let uri = format!("/api/v1/namespaces/{}/configmaps{selector}", objects.namespace());
@@ -121,7 +121,7 @@ impl Live {
             .collect()
     }
 
-    /// The first difference, if there is one.
+    /// The first difference, if any.
     pub(crate) fn difference(&self, objects: &[Object]) -> Option<anyhow::Error> {
         self.compare("all", objects, |_| true).err()
     }

@@ -1,4 +1,4 @@
-//! Faults on the way to the server, drawn from a seed.
+//! Faults between client and server, drawn from a seed.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -11,12 +11,12 @@ use tokio::time::sleep;
 use windlass_proxy::{Cut, Fault, Garbage, Match, Refusal, Rule, RuleHandle, Verb};
 use windlass_tests::proxied::Proxied;
 
-/// How bad it gets.
+/// The severity of the faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Forecast {
-    /// Watches are cut and their events delayed: nothing that needs another list.
+    /// Watches are cut and their events delayed: nothing that makes another list necessary.
     Cuts,
-    /// All that the proxy can do, and outages.
+    /// All faults of the proxy, and outages.
     Everything,
 }
 
@@ -28,27 +28,27 @@ pub(crate) struct Weather<'a> {
     proxy: &'a Proxied,
     watches: Match,
     cuts: Vec<RuleHandle>,
-    /// Faults after which the client lists anew.
+    /// Faults after which the client lists again.
     relists: Vec<RuleHandle>,
-    /// Faults that spoil the answer to a list.
+    /// Faults that disturb the response to a list.
     spoilt_lists: Vec<RuleHandle>,
     others: Vec<RuleHandle>,
     figures: Figures,
 }
 
-/// How often what happened.
+/// The number of times that each fault occurred.
 #[derive(Clone, Default)]
 pub(crate) struct Figures {
     pub(crate) cuts: u64,
     pub(crate) outages: u64,
     pub(crate) relists: u64,
     pub(crate) spoilt_lists: u64,
-    /// Faults that the client gets over without a list.
+    /// Faults after which the client needs no list.
     pub(crate) harmless: u64,
 }
 
 impl<'a> Weather<'a> {
-    /// `pages` is how many a list has: a fault in any spoils it.
+    /// `pages` is the number of pages of a list: a fault in any page disturbs the list.
     pub(crate) fn begin(proxy: &'a Proxied, forecast: Forecast, pages: u64) -> Self {
         #[allow(clippy::cast_precision_loss, reason = "a dozen")]
         let of_page = |chance: f64| chance / pages as f64;
@@ -81,7 +81,7 @@ impl<'a> Weather<'a> {
                 (Fault::Garble(Garbage::Truncated), &lists, of_page(0.1)),
                 (Fault::Garble(Garbage::Twice), &lists, of_page(0.1)),
             ]);
-            // Even where there are few lists, some are spoilt.
+            // Even if there are few lists, some are disturbed.
             weather.spoilt_lists.extend([
                 proxy.add(Fault::Garble(Garbage::Truncated).on(lists.clone()).times(1)),
                 proxy.add(Fault::Reset.on(lists.clone()).skip(2).times(1)),
@@ -100,13 +100,13 @@ impl<'a> Weather<'a> {
         weather
     }
 
-    /// Cuts the watches that run now.
+    /// Cuts the running watches.
     pub(crate) fn cut(&mut self, random: &mut SmallRng) {
         let cut = CUTS[random.random_range(0..CUTS.len())];
         self.figures.cuts += self.proxy.cut(&self.watches, cut) as u64;
     }
 
-    /// The server is away for a while.
+    /// Makes the server unavailable for a while.
     pub(crate) async fn outage(&mut self, random: &mut SmallRng) {
         self.figures.outages += 1;
         self.proxy.go_dark();
@@ -114,7 +114,7 @@ impl<'a> Weather<'a> {
         self.proxy.come_back();
     }
 
-    /// Fine again. Says what it was.
+    /// Ends all faults. Returns their counts.
     pub(crate) fn end(self) -> Figures {
         let fired = |rules: &[RuleHandle]| rules.iter().map(RuleHandle::fired).sum::<u64>();
         Figures {

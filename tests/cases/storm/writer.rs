@@ -1,5 +1,5 @@
-//! One of several clients that change `ConfigMap`s at random, past the proxy. Each has names of its own, so that it
-//! knows what became of every write, also of one whose answer was lost.
+//! One of several clients that change `ConfigMap`s at random, without the proxy. Each has its own names, so it knows
+//! the outcome of every write, even if the response was lost.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,9 +21,9 @@ pub(crate) const COLORS: [&str; 4] = ["red", "green", "blue", "\"quoted\\ and ü
 #[derive(Default)]
 pub(crate) struct Desk {
     pub(crate) ledger: Mutex<Ledger>,
-    /// How many writes the storm has had.
+    /// The number of writes of the storm so far.
     pub(crate) written: AtomicU64,
-    /// How many answers were lost.
+    /// The number of lost responses.
     pub(crate) unknown: AtomicU64,
 }
 
@@ -34,9 +34,9 @@ pub(crate) struct Writer {
     number: u64,
     /// The UIDs and names of `ConfigMap`s that own others.
     owners: Arc<[(String, String)]>,
-    /// The object under each of its names, if there is one.
+    /// The object under each of its names, if it exists.
     slots: Vec<Option<Value>>,
-    /// The server may be killed: an answer that does not come is no failure.
+    /// Whether the server may be killed: then a missing response is not a failure.
     may_lose: bool,
 }
 
@@ -64,7 +64,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Changes objects until `is_enough` says so of the number of all writers' writes.
+    /// Changes objects until `is_enough` accepts the number of all writers' writes.
     pub(crate) async fn run(mut self, is_enough: impl Fn(u64) -> bool) -> anyhow::Result<()> {
         while !is_enough(self.desk.written.load(Ordering::Relaxed)) {
             let slot = self.random.random_range(0..self.slots.len());
@@ -121,8 +121,8 @@ impl Writer {
         self.note(slot, now)
     }
 
-    /// The object in a slot, asked for until the server answers. It was killed: whatever it had not done will not be
-    /// done.
+    /// Reads the object in a slot, and retries until the server answers. The server was killed, so a write that it has
+    /// not made by then will not be made.
     async fn settled(&self, slot: usize) -> anyhow::Result<Option<Value>> {
         until("the server tells what became of a write", || async {
             match self.send(Method::GET, slot, None).await {
@@ -167,7 +167,7 @@ impl Writer {
 
     fn object(&mut self, slot: usize) -> Value {
         let (tier, color) = (self.one_of(&TIERS), self.one_of(&COLORS));
-        // What parsers and packers stumble over, and a text of some length.
+        // Text that is hard for parsers and encoders, of some length.
         let length = self.random.random_range(0..1_500);
         let noise: String = (0..length).map(|_| self.random.random_range('a'..='z')).collect();
         let mut object = json!({
@@ -195,7 +195,7 @@ impl Writer {
         object
     }
 
-    /// Now and then none.
+    /// An empty value now and then.
     fn one_of(&mut self, choices: &[&'static str]) -> Option<&'static str> {
         choices.get(self.random.random_range(0..=choices.len())).copied()
     }

@@ -1,4 +1,4 @@
-//! Whether every key is alive. A lost key is never reconciled again, whatever is done to its primary.
+//! Checks that every key is alive. A lost key is never reconciled again, whatever happens to its primary.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use windlass_tests::wait::until_within;
 use super::users::{KINDS, USED_REPLICAS_MAX, scale};
 use super::watched::Watched;
 
-/// How many edits wait at once. With many more, an edit would wait for others rather than for its own reconcile.
+/// The number of edits at once. With many more, an edit would wait for other edits rather than for its own reconcile.
 const CONCURRENT_EDITS_MAX: usize = 8;
 
-/// Edits every primary once. Returns how long it took until each edit was reconciled, the shortest first; an error
-/// names the primaries whose edit was not reconciled within `limit`.
+/// Edits every primary once. Returns how long each edit took to be reconciled, shortest first; an error names the
+/// primaries whose edit was not reconciled within `limit`.
 pub(crate) async fn each_follows(
     objects: &Objects,
     watched: &Watched,

@@ -1,4 +1,4 @@
-//! Two replicas of the host: one that stays, the elder, and one that is killed again and again and always replaced.
+//! Two replicas of the host: the elder stays, and the other one is killed and replaced again and again.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -18,14 +18,14 @@ use super::versions::{self, PLUGINS, Version};
 
 const KILL: i32 = 9;
 
-/// Keys in trouble: each is 0 on every replica soon after the weather.
+/// Metrics of keys in trouble: each is 0 on every replica soon after the weather.
 const KEYS_IN_TROUBLE: [&str; 3] =
     ["windlass_keys_given_up", "windlass_keys_in_slow_lane", "windlass_workqueue_parked"];
 
-/// Held keys that nothing would have run again. It is always 0.
+/// The number of held keys that nothing would have run again. It is always 0.
 const LOST_KEYS: &str = "windlass_keys_lost_total";
 
-/// How long a version is waited for to take over: it is compiled, and calls that run end first.
+/// The time limit for a version's takeover: it is compiled, and running calls end first.
 const TAKE_OVER_WAIT: Duration = Duration::from_secs(15);
 
 /// The log of a process that has ended, or of one that runs.
@@ -34,29 +34,29 @@ pub(crate) struct Log {
     pub(crate) text: String,
 }
 
-/// The replicas, and the files that they run.
+/// The replicas, and their files.
 pub(crate) struct Fleet {
     arguments: Vec<String>,
     plugins: tempfile::TempDir,
-    /// Never killed: whose memory is compared.
+    /// Never killed, so its memory can be compared.
     elder: Host,
     mortal: Host,
     started: usize,
-    /// The versions that are still to come.
+    /// The versions still to come.
     versions: VecDeque<(&'static str, Version)>,
     swaps: Swaps,
     ended: Vec<Log>,
 }
 
-/// How many swaps there were.
+/// The number of swaps.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Swaps {
     pub(crate) all: usize,
-    /// To a version whose calls trap.
+    /// Swaps to a version whose calls trap.
     pub(crate) bad: usize,
-    /// That took over while keys of the plugin were held.
+    /// Swaps whose version took over while keys of the plugin were held.
     pub(crate) while_held: usize,
-    /// The keys that were held at all of those.
+    /// The number of keys held at all of these.
     pub(crate) keys_held: usize,
 }
 
@@ -69,7 +69,7 @@ impl Fleet {
         let versions = form.versions();
         compile(&versions, kubeconfig).await?;
         let arguments = arguments(kubeconfig, namespace, plugins.path(), form);
-        // First it runs everything, so that what it needs for each plugin is in its memory when that is looked at.
+        // At first it runs every plugin, so its memory includes what each plugin needs when it is measured.
         let elder = Host::start_as("elder", &arguments)?;
         elder.says_times("lease won", PLUGINS.len()).await?;
         let mortal = Host::start_as("mortal-1", &arguments)?;
@@ -78,7 +78,7 @@ impl Fleet {
         Ok(Self { arguments, plugins, elder, mortal, started: 1, versions, swaps, ended: Vec::new() })
     }
 
-    /// Kills the one that is not the elder, and starts another at once.
+    /// Kills the replica that is not the elder, and starts another one at once.
     pub(crate) async fn kill(&mut self) -> anyhow::Result<()> {
         self.mortal.signal("KILL").await?;
         let status = self.mortal.ends().await?;
@@ -90,13 +90,13 @@ impl Fleet {
         Ok(())
     }
 
-    /// The plugin that is swapped next.
+    /// The next plugin to swap.
     pub(crate) fn swapped_next(&self) -> anyhow::Result<&'static str> {
         Ok(self.versions.front().context("a version for each swap")?.0)
     }
 
-    /// Puts the next version in place, while so many keys of its plugin are `held`, and waits until it has taken over.
-    /// Returns `held`, or 0 if it has not taken over in time, because the plugin runs nowhere.
+    /// Installs the next version while `held` keys of its plugin are held, and waits until it has taken over. Returns
+    /// `held`, or 0 if it has not taken over in time because the plugin runs nowhere.
     pub(crate) async fn swap(&mut self, held: usize) -> anyhow::Result<usize> {
         let (plugin, version) = self.versions.pop_front().context("a version for each swap")?;
         let before = self.taken_over();
@@ -112,14 +112,14 @@ impl Fleet {
         Ok(held)
     }
 
-    /// How often generations have taken over on the replicas that run.
+    /// The number of takeovers on the replicas that run.
     fn taken_over(&self) -> usize {
         let of = |host: &Host| host.log().matches("a new generation has taken over").count();
         of(&self.elder) + of(&self.mortal)
     }
 
-    /// Whether a replica runs the controllers of all plugins that are there, and no outcome of a write is unknown: what
-    /// takes over waits for that, and keys would be free by then.
+    /// Whether a replica runs the controllers of all present plugins, and no outcome of a write is unknown: a takeover
+    /// waits for such writes, and keys would be free by then.
     pub(crate) async fn is_at_work(&self) -> anyhow::Result<()> {
         let mut running = BTreeSet::new();
         for host in [&self.elder, &self.mortal] {
@@ -134,13 +134,13 @@ impl Fleet {
         self.is_zero("windlass_workqueue_settling").await
     }
 
-    /// How many keys of `plugin` are held on both replicas.
+    /// The number of keys of `plugin` that are held on both replicas.
     pub(crate) async fn held(&self, plugin: &str) -> anyhow::Result<usize> {
         let mut held = 0;
         for host in [&self.elder, &self.mortal] {
             for (series, value) in gauge(host, "windlass_workqueue_parked").await? {
                 if series.contains(&format!("plugin=\"{plugin}\"")) {
-                    // It is written as a fraction.
+                    // The metric is written as a fraction.
                     held += value.trim_end_matches(".0").parse::<usize>().with_context(|| value.clone())?;
                 }
             }
@@ -148,7 +148,7 @@ impl Fleet {
         Ok(held)
     }
 
-    /// How much memory the elder has, in KiB.
+    /// The elder's memory, in KiB.
     pub(crate) fn memory(&self) -> anyhow::Result<u64> {
         let id = self.elder.id().context("the elder runs")?;
         let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
@@ -156,8 +156,8 @@ impl Fleet {
         Ok(line.context("the elder has no memory: it has ended")?.trim().trim_end_matches(" kB").parse()?)
     }
 
-    /// Waits until no key is given up, in the slow lane or held. Then none was lost, and no version was rolled back or
-    /// not taken, as both replicas report.
+    /// Waits until no key is given up, in the slow lane or held. Checks that no key was lost, and that no version was
+    /// rolled back or rejected, according to both replicas.
     pub(crate) async fn is_healthy(&self) -> anyhow::Result<()> {
         for name in KEYS_IN_TROUBLE {
             until(&format!("{name} is 0 on both replicas"), || self.is_zero(name)).await?;
@@ -171,7 +171,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Whether a metric is 0 on both replicas. One that runs no plugin may not report it, but one of the two must.
+    /// Whether a metric is 0 on both replicas. A replica that runs no plugin may not report it, but one of the two
+    /// must.
     async fn is_zero(&self, name: &str) -> anyhow::Result<()> {
         let mut reported = 0;
         for host in [&self.elder, &self.mortal] {
@@ -194,7 +195,7 @@ impl Fleet {
         self.swaps
     }
 
-    /// All that was logged so far.
+    /// The whole log so far.
     pub(crate) fn logs(&self) -> Vec<Log> {
         let ended = self.ended.iter().map(|log| Log { of: log.of.clone(), text: log.text.clone() });
         let running = [("elder".to_owned(), &self.elder), (format!("mortal-{}", self.started), &self.mortal)];
@@ -226,7 +227,7 @@ fn arguments(kubeconfig: &Path, namespace: &str, plugins: &Path, form: &Form) ->
         "--grants=manifest".to_owned(),
         "--log-format=json".to_owned(),
         "--admin-address=127.0.0.1:0".to_owned(),
-        // What is measured is the weather, not the throttle.
+        // The test measures the weather, not the rate limiter.
         "--writes-per-second=1000".to_owned(),
         "--writes-burst=1000".to_owned(),
         "--leases=shards".to_owned(),
@@ -250,8 +251,7 @@ async fn gauge(host: &Host, name: &str) -> anyhow::Result<Vec<(String, String)>>
         .collect())
 }
 
-/// Compiles versions ahead, where hosts look for what is compiled. Else watches would no longer lag when a swap comes
-/// about.
+/// Compiles versions ahead, into the hosts' cache. Otherwise the watches would no longer lag when a swap takes place.
 async fn compile(versions: &[(&'static str, Version)], kubeconfig: &Path) -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     for (plugin, version) in versions {
@@ -261,7 +261,7 @@ async fn compile(versions: &[(&'static str, Version)], kubeconfig: &Path) -> any
         let inspected = inspect.arg(directory.path().join(format!("{plugin}.wasm"))).output();
         let inspected =
             tokio::time::timeout(CONDITION_TIMEOUT, inspected).await.context("windlass inspect takes too long")??;
-        // 1: it has no policy, and so lacks rights.
+        // Exit code 1: it has no policy, and so lacks rights.
         let is_loaded = matches!(inspected.status.code(), Some(0 | 1));
         ensure!(is_loaded, "{plugin}, {version:?}: {}", String::from_utf8_lossy(&inspected.stderr));
     }

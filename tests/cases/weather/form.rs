@@ -1,4 +1,4 @@
-//! How much weather there is, and what happens in it when.
+//! The amount of weather, and its schedule.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -14,24 +14,24 @@ pub(crate) struct Form {
     pub(crate) lasts: Duration,
     /// The rate of each fault.
     pub(crate) rate: f64,
-    /// How late a slow answer is.
+    /// The delay of a slow response.
     pub(crate) slow: RangeInclusive<Duration>,
-    /// The time from one change of a user's to the next.
+    /// The time between two changes by users.
     pub(crate) pace: Duration,
     pub(crate) kill_every: Duration,
     pub(crate) swap_every: Duration,
-    /// How late each event of a watch is while watches lag.
+    /// The delay of each watch event while watches lag.
     pub(crate) lag: RangeInclusive<Duration>,
-    /// How long watches lag: from a little before each swap, so that keys are held when it comes.
+    /// How long watches lag: from a little before each swap, so that keys are held when it takes place.
     pub(crate) lags_for: Duration,
     pub(crate) outages: u32,
-    /// How old the state is to which etcd goes back in the middle of the weather. None: it does not go back.
+    /// The age of the backup that is restored to etcd in the middle of the weather. `None`: there is no restore.
     pub(crate) goes_back: Option<Duration>,
-    /// Whether throughput is measured. Of few objects it says nothing.
+    /// Whether throughput is measured. With few objects the figure means nothing.
     pub(crate) measures: bool,
-    /// When the memory is looked at that the end's is compared with. None: it is not compared.
+    /// When the memory is measured, for comparison with the end. `None`: it is not compared.
     pub(crate) settled: Option<Duration>,
-    /// How soon after the weather all must be as it should be.
+    /// How soon after the weather all objects must be as wanted.
     pub(crate) patience: Duration,
     /// How soon after that an edit of a primary must be reconciled.
     pub(crate) follows: Duration,
@@ -41,10 +41,10 @@ pub(crate) struct Form {
     pub(crate) stability: Duration,
 }
 
-/// A blow of the weather, beside the faults that come by rate. Of those that come at once the first comes first.
+/// A scheduled fault, beside the faults that occur at a rate. The order breaks ties in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Blow {
-    /// Watches lag no longer.
+    /// Watches no longer lag.
     CatchUp,
     /// A replica is killed.
     Kill,
@@ -52,23 +52,22 @@ pub(crate) enum Blow {
     Swap,
     /// The server is killed and started again.
     Outage,
-    /// The same, and what etcd has is kept.
+    /// The same, and etcd's data is backed up.
     BackUp,
-    /// The server is killed and started again with what etcd had then.
+    /// The server is killed and restarted with that backup.
     Restore,
-    /// The elder's memory is looked at.
+    /// The elder's memory is measured.
     Look,
 }
 
-/// Of so many swaps of a plugin the last is to a bad version.
+/// One in this many swaps of a plugin is to a bad version: the last of them.
 const SWAPS_TO_A_BAD_VERSION: usize = 3;
 
-/// How often plugins are swapped at most after the weather. Twice each: the replica that was started last wins its
-/// leases once.
+/// The most swaps after the weather. Two for each plugin: the replica that was started last wins its leases once.
 pub(crate) const SWAPS_IN_CALM: usize = 2 * PLUGINS.len();
 
 impl Form {
-    /// As `WINDLASS_WEATHER` says: `full`, or as full as so many seconds of weather can be; short without.
+    /// As `WINDLASS_WEATHER` says: `full`, or a shorter full form of this many seconds; the short form if unset.
     pub(crate) fn chosen() -> anyhow::Result<Self> {
         Ok(match std::env::var("WINDLASS_WEATHER").as_deref() {
             Ok("full") => Self::full(Duration::from_mins(15)),
@@ -99,12 +98,12 @@ impl Form {
             lease: 15 * second,
             renew: 10 * second,
             retry: 2 * second,
-            // Less than the time between two kills, so that the other replica gets its share before it dies.
+            // Less than the time between two kills, so that the other replica gets its share of plugins before it dies.
             stability: 10 * second,
         }
     }
 
-    /// Twice the patience: other stories run beside it.
+    /// Twice the time: other stories run in parallel.
     fn short() -> Self {
         let [second, milliseconds] = [Duration::from_secs(1), Duration::from_millis(1)];
         Self {
@@ -130,7 +129,7 @@ impl Form {
         }
     }
 
-    /// The blows, and how long after the beginning each comes.
+    /// The scheduled faults, and how long after the beginning each one occurs.
     pub(crate) fn blows(&self) -> Vec<(Duration, Blow)> {
         let every = |period: Duration| (1..).map(move |number| period * number).take_while(|at| *at < self.lasts);
         let outages = (1..=self.outages).map(|number| (self.lasts * number / (self.outages + 1), Blow::Outage));
@@ -153,7 +152,7 @@ impl Form {
         (0..all).map(|index| swapped_in(index, all)).collect()
     }
 
-    /// The backup and the restore. None: the weather is too short for them.
+    /// The backup and the restore. `None` if the weather is too short for them.
     fn going_back(&self) -> Vec<(Duration, Blow)> {
         let middle = self.lasts / 2;
         let backed_up = self.goes_back.and_then(|age| middle.checked_sub(age));
@@ -161,8 +160,8 @@ impl Form {
     }
 }
 
-/// The plugin of the swap with this `index`, of `all` that there are, and the version that comes. The plugins take
-/// turns, and the versions after the weather are good.
+/// The plugin of the swap with this `index`, of `all` swaps, and its new version. The plugins take turns, and the
+/// versions after the weather are good.
 fn swapped_in(index: usize, all: usize) -> (&'static str, Version) {
     let number = index / PLUGINS.len() + 1;
     let is_in_calm = index + SWAPS_IN_CALM >= all;

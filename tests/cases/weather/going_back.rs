@@ -1,4 +1,4 @@
-//! The effects of a restore of etcd: primaries vanish, and replicas whose caches do not know it yet may go on writing
+//! The effects of a restore of etcd: primaries vanish, and replicas whose caches still show them may go on writing
 //! their children.
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use windlass_proxy::{Match, Proxy};
 
 use super::users::{Known, Primary};
 
-/// A restore, and how often children of the vanished primaries were written before it.
+/// A restore, and the number of earlier writes to children of the vanished primaries.
 #[derive(Debug)]
 pub(crate) struct GoneBack {
     vanished: BTreeSet<Primary>,
@@ -23,7 +23,7 @@ pub(crate) struct Aftermath {
 }
 
 impl GoneBack {
-    /// The restore that turned the primaries of `before` into those of `after`.
+    /// The restore that turned the primaries `before` into those of `after`.
     pub(crate) fn new(before: &Known, after: &Known, way: &Proxy) -> Self {
         let vanished = before.there.difference(&after.there).cloned().collect();
         let written = written(&vanished, way);
@@ -35,7 +35,7 @@ impl GoneBack {
     }
 }
 
-/// How often children of the WebApps among `primaries` were written. They have the names of their owners; Pods do not.
+/// The number of writes to children of the WebApps among `primaries`. Children have their owners' names, except Pods.
 fn written(primaries: &BTreeSet<Primary>, way: &Proxy) -> u64 {
     let of = |name: &str, resource: &str| way.count(&Match::writes().resource(resource).name(name));
     primaries

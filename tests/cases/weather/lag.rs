@@ -1,13 +1,13 @@
-//! Watches that lag: a plugin's writes come late to its caches, so that keys are held.
+//! Watches that lag: a plugin's writes reach its caches late, so keys are held.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use windlass_proxy::{Fault, Match, Proxy, RuleHandle};
 
-/// The resources of children. If their watches lag, a key is held that is edited twice.
+/// The resources of children. If their watches lag, a key that is edited twice is held.
 pub(crate) const CHILDREN: &[&str] = &["deployments.apps", "services.", "pods."];
-/// Those of primaries. If their watches lag, a key is held whose status was written.
+/// The resources of primaries. If their watches lag, a key whose status was written is held.
 const PRIMARIES: &[&str] = &["webapps.apps.kubedojo.io", "podsets.examples.windlass.dev"];
 
 /// The spells in which watches lag.
@@ -19,25 +19,25 @@ pub(crate) struct Lag {
 }
 
 impl Lag {
-    /// The resources of children and of primaries, by turns.
+    /// Alternates between the resources of children and of primaries.
     pub(crate) fn by_turns(&mut self) -> &'static [&'static str] {
         self.turns += 1;
         if self.turns.is_multiple_of(2) { PRIMARIES } else { CHILDREN }
     }
 
-    /// Watches of `resources` lag, and no others.
+    /// Makes the watches of `resources` lag, and no others.
     pub(crate) fn begin(&mut self, resources: &[&str], by: &RangeInclusive<Duration>, way: &Proxy) {
         self.end();
         let lagging = |resource: &&str| way.add(Fault::DelayEvents(by.clone()).on(Match::watches(resource)));
         self.rules = resources.iter().map(lagging).collect();
     }
 
-    /// No watch lags any more, once what is late has come.
+    /// Ends the lag, once the delayed events have arrived.
     pub(crate) fn end(&mut self) {
         self.late_events += self.rules.drain(..).map(|rule| rule.fired()).sum::<u64>();
     }
 
-    /// How many events came late, of those whose lag is over.
+    /// The number of delayed events in the spells that are over.
     pub(crate) fn late_events(&self) -> u64 {
         self.late_events
     }

@@ -1,11 +1,11 @@
-//! The replicas' WARN and ERROR lines, judged: each says what has happened, where, and what follows or is to be done;
-//! and a line that repeats is summed up.
+//! Judges the replicas' WARN and ERROR lines: each says what has happened, where, and what follows or what to do; and
+//! repeated lines are summed up.
 //!
-//! A program cannot read. What it can hold lines to is their form. *What* is the message. *Where* is a field, of the
-//! line or of its call, that names a thing an operator can look at, or an address in the message. *What follows* is a
-//! second clause of the message, which is how the host's messages are written: `cannot watch; it will be tried again
-//! until it works`. Whether that clause helps, people judge: the figures show an example of each message. *Summed up*
-//! means that one process says one thing about one place only so often in a minute, however many objects it is true of.
+//! A program cannot judge the meaning of a line, but it can check the form. *What* is the message. *Where* is a field,
+//! of the line or of its call, that names something an operator can look at, or an address in the message. *What
+//! follows* is a second clause of the message, as the host's messages are written: `cannot watch; it will be tried
+//! again until it works`. People judge whether that clause helps: the figures show an example of each message. *Summed
+//! up* means that a process logs a message about a place only so often in a minute, however many objects it concerns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,22 +14,22 @@ use serde_json::Value;
 
 use super::fleet::Log;
 
-/// Fields that name a place, those first that say it best. A key is none of them: a line that comes for each key is
-/// what is to be summed up.
+/// Fields that name a place, the best first. A key is not among them: lines that repeat for each key are the ones to
+/// sum up.
 const PLACES: [&str; 6] = ["lease", "watch", "controller", "plugin", "file", "server"];
 
-/// The ends of a message's first clause.
+/// The characters that end a message's first clause.
 const CLAUSES: [&str; 3] = ["; ", ": ", ", so "];
 
-/// How often one process may say one thing about one place in a minute: twice what [`windlass_core::repeats`] is asked
-/// for, for the clock's minutes are not its own.
+/// How often a process may log one message about one place in a minute: twice the limit given to
+/// [`windlass_core::repeats`], as its minutes do not start with the clock's.
 const REPEATS_A_MINUTE_MAX: usize = 20;
 
 /// All lines of one message.
 #[derive(Debug, Default)]
 struct Said {
     times: usize,
-    /// The most that one process said it about one place in one minute.
+    /// The most lines by one process about one place in one minute.
     most: usize,
     example: String,
     faults: BTreeSet<String>,
@@ -39,7 +39,7 @@ struct Said {
 #[derive(Debug, Default)]
 pub(crate) struct Judgement(BTreeMap<(String, String), Said>);
 
-/// A line that an operator is to see.
+/// A line that an operator should see.
 struct Line {
     level: String,
     message: String,
@@ -48,7 +48,7 @@ struct Line {
 }
 
 impl Line {
-    /// None: it is of another level, or no log line.
+    /// `None` for a line of another level, and for one that is not a log line.
     fn read(line: &str) -> Option<Self> {
         let parsed: Value = serde_json::from_str(line).ok()?;
         let text = |field: &str| parsed[field].as_str().unwrap_or_default().to_owned();

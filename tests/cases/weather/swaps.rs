@@ -12,19 +12,19 @@ use windlass_tests::wait::until_within;
 use super::users::{USED_REPLICAS_MAX, scale};
 use super::{CONCURRENT_URGENT_CHANGES, Scene, form, lag, versions};
 
-/// So many users at most are in haste when a version is swapped, and for so long. If no key is held by then they are
-/// once more, so often in all.
+/// The most users that hurry when a version is swapped, and for how long. If no key is held by then, they hurry again,
+/// this many times in all.
 const HASTY_USERS_MAX: usize = 40;
 const HELD_WAIT: Duration = Duration::from_secs(5);
 const HASTY_ROUNDS_MAX: usize = 3;
 
-/// How long a swap waits until all plugins run somewhere and all writes are over. In the weather that may never be so.
+/// How long a swap waits until all plugins run somewhere and all writes are over. In the weather this may never happen.
 const WEATHER_WAIT: Duration = Duration::from_secs(2);
 const CALM_WAIT: Duration = Duration::from_mins(1);
 
 impl Scene {
     /// Swaps each plugin once more after the weather, while watches lag. In the weather the next fault may bring back
-    /// the keys that a swap has lost: after a lost lease, say, all keys are queued anew.
+    /// the keys that a swap has lost: after a lost lease, for example, all keys are queued again.
     ///
     /// A plugin whose lease moves during its swap gets another version: the replica that was started last may still win
     /// leases.
@@ -55,8 +55,8 @@ impl Scene {
         Ok(())
     }
 
-    /// Swaps the next plugin while watches lag and users change their minds about some primaries, so that the keys of
-    /// these are held. Returns how many were, if the new version has taken over.
+    /// Swaps the next plugin while watches lag and users change some primaries twice, so that their keys are held.
+    /// Returns the number of held keys, if the new version has taken over.
     async fn swap(&mut self, lagging: &[&str], at_work_wait: Duration) -> anyhow::Result<usize> {
         let mut held = 0;
         for _ in 0..HASTY_ROUNDS_MAX {
@@ -72,8 +72,8 @@ impl Scene {
         self.fleet.swap(held).await
     }
 
-    /// Users change some primaries of the plugin that is swapped next until half of their keys are held, or for
-    /// [`HELD_WAIT`]. Returns how many are.
+    /// Users change some primaries of the next plugin until half of their keys are held, or for [`HELD_WAIT`]. Returns
+    /// the number of held keys.
     async fn held_in_haste(&self) -> anyhow::Result<usize> {
         let plugin = self.fleet.swapped_next()?;
         let kind = versions::kind(plugin);

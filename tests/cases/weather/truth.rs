@@ -1,5 +1,5 @@
-//! As it should be: every primary has just the children that it asks for, once, and they are right; nobody else's are
-//! left.
+//! The wanted state: every primary has exactly the children that it asks for, with the right content, and no child is
+//! left without an owner.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use windlass_tests::objects::Objects;
 
 use super::users::Known;
 
-/// Children by the UID of the owner that controls them.
+/// Children by the UID of their controller.
 type Children = BTreeMap<String, Vec<Value>>;
 
-/// All objects of the namespace that count.
+/// All objects of the namespace that are checked.
 #[derive(Clone, Debug, Default)]
 struct World {
     apps: Vec<Value>,
@@ -24,7 +24,7 @@ struct World {
     pods: Vec<Value>,
 }
 
-/// The first thing that is not as it should be, as an error.
+/// The first deviation from the wanted state, as an error.
 pub(crate) async fn holds(objects: &Objects, known: &Known) -> anyhow::Result<()> {
     let world = World {
         apps: objects.list("WebApp", "").await?,
@@ -39,7 +39,7 @@ pub(crate) async fn holds(objects: &Objects, known: &Known) -> anyhow::Result<()
 }
 
 impl World {
-    /// There are the primaries that users know of, and no others.
+    /// Checks that the primaries are exactly those that users know.
     fn is_known(&self, known: &Known) -> anyhow::Result<()> {
         let mut there = BTreeSet::new();
         for (kind, objects) in [("WebApp", &self.apps), ("PodSet", &self.sets)] {
@@ -79,7 +79,7 @@ impl World {
     }
 }
 
-/// The objects that somebody controls, without those on their way out.
+/// The objects that have a controller, without those being deleted.
 fn children(objects: &[Value]) -> anyhow::Result<Children> {
     let mut children = Children::new();
     for object in objects.iter().filter(|object| object["metadata"]["deletionTimestamp"].is_null()) {
@@ -145,7 +145,7 @@ mod tests {
         })
     }
 
-    /// A `WebApp` and a `PodSet`, each with what it asks for.
+    /// A `WebApp` and a `PodSet`, each with the children that it asks for.
     fn right() -> World {
         let selector = json!({"app.kubernetes.io/name": "webapp", "app.kubernetes.io/instance": "app"});
         let container = json!({"image": "a", "ports": [{"containerPort": 8080}]});
@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    /// The complaint about a world that is right but for one thing.
+    /// The error for a world with one deviation.
     fn said(spoil: impl FnOnce(&mut World)) -> String {
         let mut world = right();
         spoil(&mut world);

@@ -1,4 +1,4 @@
-//! Users who make, change and delete primaries, and people who meddle with children by hand, for as long as the weather
+//! Users who create, change and delete primaries, and people who edit children by hand, for as long as the weather
 //! lasts.
 
 use std::collections::BTreeSet;
@@ -24,16 +24,16 @@ pub(crate) const KINDS: [&str; 2] = ["WebApp", "PodSet"];
 /// A primary: its kind and its name.
 pub(crate) type Primary = (&'static str, String);
 
-/// The primaries that exist, as far as users know. It is locked while a user does something.
+/// The primaries that exist, as far as users know. Locked during each action of a user.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     pub(crate) there: BTreeSet<Primary>,
-    /// Primaries that may exist: a user tried to create or to delete them, and got an error.
+    /// Primaries that may exist: a user got an error when creating or deleting them.
     pub(crate) doubtful: BTreeSet<Primary>,
 }
 
 impl Known {
-    /// Reads what exists.
+    /// Reads which primaries exist.
     pub(crate) async fn look(&mut self, objects: &Objects) -> anyhow::Result<()> {
         let mut there = BTreeSet::new();
         for kind in KINDS {
@@ -50,17 +50,17 @@ impl Known {
     }
 }
 
-/// How often what was done.
+/// The number of actions of each kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Deeds {
-    /// Primaries made and deleted.
+    /// Primaries created and deleted.
     pub(crate) made: u64,
     pub(crate) deleted: u64,
     /// Changes of primaries.
     pub(crate) changes: u64,
     /// Edits and deletions of children.
     pub(crate) by_hand: u64,
-    /// Refused, because the server was away or the child was not there.
+    /// Failed actions, because the server was away or the child did not exist.
     pub(crate) refused: u64,
 }
 
@@ -70,9 +70,9 @@ pub(crate) struct Users {
     watched: Arc<Watched>,
     known: Arc<Mutex<Known>>,
     random: SmallRng,
-    /// The number of primaries at the beginning. There are about as many at any time.
+    /// The number of primaries at the beginning. It stays about the same.
     usual: usize,
-    /// How many primaries were ever made. No name is used twice.
+    /// The number of primaries ever created. No name is used twice.
     ever_made: usize,
 }
 
@@ -98,7 +98,7 @@ impl Users {
         Self { objects, watched, known, random: SmallRng::seed_from_u64(seed), usual, ever_made: usual }
     }
 
-    /// Does one thing after the other until `end`.
+    /// Performs one action after the other until `end`.
     pub(crate) async fn run(mut self, pace: Duration, end: Arc<AtomicBool>) -> Deeds {
         let mut pace = tokio::time::interval(pace);
         pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -122,7 +122,7 @@ impl Users {
         deeds
     }
 
-    /// Any primary: seven in ten times a `WebApp`.
+    /// A random primary: seven in ten times a `WebApp`.
     fn any(&mut self, known: &Known) -> anyhow::Result<Primary> {
         let kind = KINDS[usize::from(!self.random.random_bool(0.7))];
         self.any_of(kind, known)
@@ -192,7 +192,7 @@ impl Users {
     }
 }
 
-/// Scales a primary, and has `watched` await that this is reconciled. Returns the generation.
+/// Scales a primary, and makes `watched` wait for its reconcile. Returns the generation.
 pub(crate) async fn scale(
     objects: &Objects,
     watched: &Watched,

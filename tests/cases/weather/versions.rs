@@ -1,5 +1,5 @@
-//! Versions of the story's plugins. All do the same work, but no two in a row have the same watches, so that each swap
-//! makes a new gate.
+//! Versions of the story's plugins. All do the same work, but two consecutive versions never have the same watches, so
+//! each swap builds a new gate.
 
 use std::path::Path;
 
@@ -9,15 +9,15 @@ use windlass_tests::{altered, delivery, paths};
 
 pub(crate) const PLUGINS: [&str; 2] = ["webapp", "replicaset"];
 
-/// A version of the WebApp API beside the one that users speak. Only plugins watch it.
+/// A version of the WebApp API beside the users' version. Only plugins watch it.
 pub(crate) const OTHER_API_VERSION: &str = "v1";
 
 /// A version of a plugin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Version {
-    /// Its place among the versions of its plugin. 0: as it was built.
+    /// Its number among the versions of its plugin. 0 is the plugin as built.
     pub(crate) number: usize,
-    /// Whether every call traps, so that the host goes back to the version before.
+    /// Whether every call traps, so that the host rolls back to the previous version.
     pub(crate) traps: bool,
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn kind(plugin: &str) -> &'static str {
     if plugin == "webapp" { "WebApp" } else { "PodSet" }
 }
 
-/// Puts a version of `plugin` into the directory `plugins`, in the place of the one that is there.
+/// Installs a version of `plugin` in the directory `plugins`, in place of the current one.
 pub(crate) fn write(plugin: &str, version: Version, plugins: &Path) -> anyhow::Result<()> {
     let file = format!("{plugin}.wasm");
     let built = std::fs::read(paths::plugins()?.join(&file))?;
@@ -35,7 +35,7 @@ pub(crate) fn write(plugin: &str, version: Version, plugins: &Path) -> anyhow::R
         Some(manifest) => altered::with_manifest(&built, &manifest)?,
     };
     if version.traps {
-        // A host that has gone back from a file never tries it again: each of these must be another file.
+        // A host never retries a file that it has rolled back, so each of these must be a different file.
         bytes = numbered(altered::trapping(&bytes)?, version.number)?;
     }
     delivery::replace(&plugins.join(file), |next| Ok(std::fs::write(next, bytes)?))
@@ -51,7 +51,7 @@ fn numbered(mut component: Vec<u8>, number: usize) -> anyhow::Result<Vec<u8>> {
     Ok(component)
 }
 
-/// The manifest of a version. None: the plugin's own.
+/// The manifest of a version. `None`: the plugin's own manifest.
 fn manifest(plugin: &str, number: usize) -> anyhow::Result<Option<Value>> {
     let (mut manifest, differences) = match plugin {
         "webapp" => (webapp(), webapp_differences()),
@@ -65,8 +65,7 @@ fn manifest(plugin: &str, number: usize) -> anyhow::Result<Option<Value>> {
     Ok(Some(manifest))
 }
 
-/// Of each version of a plugin, where its manifest differs from the plugin's own: at which place, in which field, and
-/// by which value.
+/// How the manifest of each version differs from the plugin's own: at which place, in which field, and by which value.
 type Differences = Vec<(&'static str, &'static str, Value)>;
 
 fn webapp_differences() -> Differences {
@@ -78,7 +77,7 @@ fn webapp_differences() -> Differences {
     ]
 }
 
-/// Its Pods must be watched whole, because it claims them.
+/// Pods are watched whole, because the plugin claims them.
 fn replicaset_differences() -> Differences {
     vec![
         ("/controllers/0", "watches", one_more_watch(None)),
@@ -87,7 +86,7 @@ fn replicaset_differences() -> Differences {
     ]
 }
 
-/// A watch of something that no plugin reads.
+/// A watch that no plugin reads.
 fn one_more_watch(labels: Option<&str>) -> Value {
     let mut watch = json!({"apiVersion": "v1", "kind": "ConfigMap", "mapping": {"type": "sameName"}});
     if let Some(labels) = labels {

@@ -1,5 +1,5 @@
-//! From a user's change to its reconcile: the time until the primary's status tells of the change's generation, as a
-//! watch past the proxy sees it.
+//! Measures the time from a user's change to its reconcile: until the primary's status reports the change's generation,
+//! as a watch without the proxy sees it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,15 +24,15 @@ pub(crate) struct Watched(Mutex<Record>);
 
 #[derive(Debug, Default)]
 struct Record {
-    /// The last generation that a status tells of.
+    /// The last generation that a status has reported.
     observed: BTreeMap<Name, i64>,
-    /// Changes that are not reconciled yet: their generation, and when they were asked for.
+    /// Changes that are not reconciled yet: their generation and start time.
     asked: BTreeMap<Name, Vec<(i64, Instant)>>,
-    /// How long those took that are.
+    /// The durations of the reconciled changes.
     took: Vec<Duration>,
 }
 
-/// Watches until it is dropped.
+/// Watches until dropped.
 pub(crate) struct Watching(Vec<AbortHandle>);
 
 impl Drop for Watching {
@@ -52,7 +52,7 @@ impl Watched {
         Ok((watched, watching))
     }
 
-    /// Lists and watches. Whatever goes wrong, it begins anew: what counts is the newest state.
+    /// Lists and watches. After any error it starts again: only the newest state counts.
     async fn follow(&self, kind: &'static str, api: Api<DynamicObject>) {
         let mut pace = tokio::time::interval(Duration::from_millis(100));
         loop {
@@ -74,7 +74,7 @@ impl Watched {
         }
     }
 
-    /// A user has made this generation.
+    /// Records that a user has made this generation.
     pub(crate) fn asked(&self, kind: &'static str, name: &str, generation: i64, at: Instant) {
         let mut record = self.lock();
         let name = (kind, name.to_owned());
@@ -87,7 +87,7 @@ impl Watched {
         self.lock().observed.get(&(kind, name.to_owned())).is_some_and(|observed| *observed >= generation)
     }
 
-    /// Forgets a primary that was deleted.
+    /// Forgets a deleted primary.
     pub(crate) fn forget(&self, kind: &'static str, name: &str) {
         let mut record = self.lock();
         let name = (kind, name.to_owned());
@@ -95,19 +95,19 @@ impl Watched {
         record.asked.remove(&name);
     }
 
-    /// Forgets all changes, because the server has forgotten the last ones.
+    /// Forgets all changes, because the restored server has lost the last ones.
     pub(crate) fn forget_all(&self) {
         let mut record = self.lock();
         record.observed.clear();
         record.asked.clear();
     }
 
-    /// How many changes are reconciled.
+    /// The number of reconciled changes.
     pub(crate) fn reconciled(&self) -> usize {
         self.lock().took.len()
     }
 
-    /// How long changes took since the last call, the shortest first, and how many are not reconciled yet.
+    /// The durations of changes since the last call, shortest first, and the number of changes not reconciled yet.
     pub(crate) fn take(&self) -> (Vec<Duration>, usize) {
         let mut record = self.lock();
         let mut took = std::mem::take(&mut record.took);
@@ -135,7 +135,7 @@ impl Record {
     }
 }
 
-/// The value that so many of a hundred are not above.
+/// The value that this percentage of values does not exceed.
 pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     let at = (sorted.len() * percent).div_ceil(100).max(1) - 1;
     sorted.get(at).copied().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Bodies of answers, and the faults that change them.
+//! Response bodies, and the faults that change them.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::Frame;
 
-/// An error that ends a body before its time: the client's connection, or HTTP/2 stream, breaks.
+/// An error that ends a body early: it breaks the client's connection, or its HTTP/2 stream.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
-/// The body of the proxy's answer.
+/// The body of the proxy's response.
 pub(crate) type Outgoing = UnsyncBoxBody<Bytes, BodyError>;
 
-/// All at once.
+/// As a whole.
 pub(crate) fn whole(bytes: impl Into<Bytes>) -> Outgoing {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }

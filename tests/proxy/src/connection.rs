@@ -15,19 +15,19 @@ use crate::forward;
 use crate::socket::{Socket, close_by_reset};
 use crate::state::Shared;
 
-/// A client's connection, as those who serve its requests may end it.
+/// A client's connection, which the code that serves its requests may end.
 #[derive(Clone, Debug)]
 pub(crate) struct Connection(CancellationToken);
 
 impl Connection {
-    /// Resets the connection. Returns never: who waits for it goes down with the connection.
+    /// Resets the connection. Never returns: the caller is cancelled with the connection.
     pub(crate) async fn reset<T>(&self) -> T {
         self.0.cancel();
         pending().await
     }
 }
 
-/// Serves whoever connects, until dropped; then all connections end.
+/// Serves all clients until dropped; then all connections end.
 pub(crate) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     let mut served = JoinSet::new();
     loop {
@@ -51,7 +51,7 @@ async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     let Some(registration) = shared.connect() else {
         return close_by_reset(&stream);
     };
-    // Events are small and must not wait for each other.
+    // Events are small and must not be delayed by Nagle's algorithm.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
@@ -63,7 +63,7 @@ async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     });
     let http = auto::Builder::new(TokioExecutor::new());
     tokio::select! {
-        // First, so that nothing more is written to a connection that is to be reset.
+        // Checked first, so that nothing more is written to a connection that will be reset.
         biased;
         () = reset.cancelled() => {}
         ended = http.serve_connection(TokioIo::new(socket), service) => {

@@ -1,4 +1,4 @@
-//! Faults, as values, and what the client sees of each.
+//! Faults, as values, and how the client sees each one.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -9,50 +9,50 @@ use serde_json::{Value, json};
 use crate::matching::Match;
 use crate::rule::Rule;
 
-/// One kind of trouble. [`Fault::on`] says for which requests.
+/// One kind of fault. [`Fault::on`] selects the requests.
 ///
-/// A fault has *occasions*: for most, each request that matches; for those of watches, each event (bookmarks too) of
-/// each watch that matches, also of those that ran before the rule was added. A rule's budget counts occasions.
+/// A fault has *occasions*. For most faults these are the matching requests; for faults of watches they are the events
+/// (and bookmarks) of matching watches, including watches that ran before the rule was added. A rule's budget counts
+/// occasions.
 ///
-/// Rules are asked in the order in which they were added. Delays and slowness add up; of two kinds of garbage the first
-/// counts. Refuse, reset and lose, and cut for events, end the matter: rules behind them are not asked.
+/// Rules apply in the order in which they were added. Delays and slowness add up; of several kinds of garbage the first
+/// counts. Refuse, reset and lose, and cut for events, are final: later rules are skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The proxy answers with an error; upstream never hears of the request.
+    /// The proxy responds with an error; upstream never gets the request.
     Refuse(Refusal),
-    /// The client's connection is reset (TCP RST); upstream never hears of the request. With HTTP/2, this is the end of
-    /// all that runs on the connection.
+    /// The client's connection is reset (TCP RST); upstream never gets the request. With HTTP/2, this ends all requests
+    /// on the connection.
     Reset,
-    /// Upstream gets the request and has answered it, if only with an error, when the answer is lost. The answer is
-    /// awaited even if the client gives up before; so, behind a [`Fault::DelayRequest`], a write is committed after the
-    /// client has stopped waiting for it.
+    /// Upstream gets the request and answers it, possibly with an error, but the response is lost. The proxy waits for
+    /// the response even if the client gives up before; so, after a [`Fault::DelayRequest`], a write is committed after
+    /// the client has stopped waiting for it.
     Lose(Loss),
-    /// The request is held back for a while before upstream gets it, which it does not if the client gives up
-    /// meanwhile.
+    /// The request is held back for a while. Upstream does not get it if the client gives up meanwhile.
     DelayRequest(RangeInclusive<Duration>),
-    /// The answer is held back for a while.
+    /// The response is held back for a while.
     DelayResponse(RangeInclusive<Duration>),
-    /// The body of the answer comes in pieces of so many bytes, with this time before each.
+    /// The response's body comes in pieces of this many bytes, with a pause before each.
     Slow {
-        /// How many bytes; at least one.
+        /// The size of a piece; at least one byte.
         bytes: usize,
-        /// How long before each piece.
+        /// The pause before each piece.
         every: Duration,
     },
-    /// The body of the answer is not what upstream sent. Of a watch, occasions are its events: one line is changed and
-    /// the stream goes on.
+    /// The response's body is changed. For a watch, the occasions are its events: one line is changed and the stream
+    /// goes on.
     Garble(Garbage),
     /// Each event is an occasion: instead of it, the watch ends.
     Cut(Cut),
-    /// Each event is an occasion: it and all behind it in its stream are kept back until the rule is removed; then they
-    /// come in order. The stream stays open. A cut loses what is held.
+    /// Each event is an occasion: it and all later events of its stream are kept back until the rule is removed; then
+    /// they come in order. The stream stays open. A cut loses the held events.
     Hold,
-    /// Each event is an occasion: it comes later by a time out of the range. Events keep their order.
+    /// Each event is an occasion: it is delayed by a random time from the range. Events keep their order.
     DelayEvents(RangeInclusive<Duration>),
 }
 
 impl Fault {
-    /// A rule that this happens on every occasion of `requests`.
+    /// A rule that applies this fault to every occasion of `requests`.
     pub fn on(self, requests: Match) -> Rule {
         Rule::new(self, requests)
     }
@@ -66,34 +66,33 @@ impl Fault {
 /// How a watch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// Between two lines, as a server ends a watch: the client sees the proper end of the body.
+    /// Between two lines, as a server ends a watch: the body ends properly for the client.
     Clean,
-    /// After half a line, with a proper end of the body: the client sees a last line that it must not take for an
-    /// event.
+    /// After half a line, but with a proper end of the body: the client must not take the last line for an event.
     MidLine,
     /// By resetting the client's connection.
     Reset,
 }
 
-/// How an answer is lost.
+/// How a response is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// The client's connection is reset.
     Reset,
-    /// Nothing ever comes; the connection stays open until the client gives up.
+    /// No response ever comes; the connection stays open until the client gives up.
     Silence,
-    /// [`Refusal::internal_error`] comes in its place, as from a server that has lost its store behind the commit.
+    /// [`Refusal::internal_error`] replaces it, as from a server that has lost its store after the commit.
     Error,
 }
 
-/// How a body, or an event's line, is changed. It arrives complete as far as HTTP can tell.
+/// How a body, or an event's line, is changed. For HTTP it arrives complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Garbage {
     /// Its first half.
     Truncated,
-    /// HTML, as a load balancer would send.
+    /// HTML, as a load balancer would send it.
     NotJson,
-    /// It comes twice: a repeated event, or a JSON document with another behind it.
+    /// Twice: a repeated event, or a JSON document followed by another.
     Twice,
 }
 
@@ -115,7 +114,7 @@ impl Garbage {
     }
 }
 
-/// An error that the proxy answers with, as a Kubernetes `Status`.
+/// An error with which the proxy responds, as a Kubernetes `Status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     code: StatusCode,
@@ -131,7 +130,7 @@ impl Refusal {
         Self { code, reason: reason.to_owned(), message: message.to_owned(), retry_after: None }
     }
 
-    /// 429 with a `Retry-After`, as API Priority and Fairness says it.
+    /// 429 with a `Retry-After`, as API Priority and Fairness sends it.
     #[must_use]
     pub fn too_many_requests(retry_after: Duration) -> Self {
         let message = "Too many requests, please try again later.";
@@ -152,7 +151,7 @@ impl Refusal {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
     }
 
-    /// Asks the client to wait; rounded up to seconds, which is all that the header can say.
+    /// Asks the client to wait. The time is rounded up to seconds, which is all that the header can express.
     #[must_use]
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);

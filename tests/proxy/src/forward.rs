@@ -1,4 +1,4 @@
-//! The way of one request: counted, planned, sent to upstream, answered.
+//! Handles one request: counts it, decides its faults, sends it to upstream, and responds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::rule::{Ending, Loser, RequestPlan};
 use crate::state::Shared;
 use crate::watch;
 
-/// Headers that are about one connection, not about the request (RFC 9110, section 7.6.1).
+/// Headers about one connection, not about the request (RFC 9110, section 7.6.1).
 const HOP_BY_HOP: [HeaderName; 8] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -34,8 +34,8 @@ const HOP_BY_HOP: [HeaderName; 8] = [
     UPGRADE,
 ];
 
-/// Answers a request as the rules and upstream will have it. Whatever breaks on the way breaks the client's connection,
-/// as if the client had been connected to upstream.
+/// Responds to a request as the rules and upstream decide. If the upstream connection breaks, so does the client's, as
+/// if the client was connected to upstream directly.
 pub(crate) async fn forward(
     shared: Arc<Shared>,
     connection: Connection,
@@ -79,7 +79,7 @@ pub(crate) async fn forward(
     answer(&shared, connection, &info, &plan, response).await
 }
 
-/// The client's request without what was meant for the proxy.
+/// The client's request without the parts that are meant for the proxy.
 fn to_upstream(parts: &http::request::Parts, body: Bytes) -> Request<Body> {
     let mut request = Request::new(Body::from(body));
     *request.method_mut() = parts.method.clone();
@@ -98,12 +98,12 @@ fn without_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// Sends the request after `delay`, whatever becomes of the client meanwhile, and reads the answer for nobody.
+/// Sends the request after `delay`, even if the client is gone by then, and discards the response.
 async fn lose(shared: &Arc<Shared>, info: &RequestInfo, delay: Duration, request: Request<Body>, loser: Loser) {
     let upstream = shared.upstream.clone();
-    // Of a watch the head is the answer.
+    // For a watch, the head counts as the response.
     let to_the_end = info.verb != Verb::Watch;
-    // A task of its own: a client that gives up cancels this function, and must not cancel the write.
+    // In a separate task: a client that gives up cancels this function, but must not cancel the write.
     let exchange = tokio::spawn(async move {
         sleep(delay).await;
         let answered = match upstream.send(request).await {

@@ -1,4 +1,4 @@
-//! A fault-injecting HTTP proxy before a Kubernetes API server, driven from test code.
+//! A fault-injecting HTTP proxy in front of a Kubernetes API server, controlled by test code.
 //!
 //! It listens on a free loopback port, speaks HTTP/1.1 and HTTP/2 with prior knowledge, and passes requests on to the
 //! server of a kubeconfig with that kubeconfig's credentials; the client needs none. It counts requests as Kubernetes
@@ -22,11 +22,11 @@
 //! # }
 //! ```
 //!
-//! The way of a request: `connection` (accepts) → `request` (what is asked) → `rule` (what is to happen, decided in one
-//! place) → `forward` (sends, answers, breaks) → `watch` (a stream, event by event) or `body`.
+//! A request passes through `connection` (accepts) → `request` (parses) → `rule` (decides all faults) → `forward`
+//! (sends, responds, breaks) → `watch` (a stream, event by event) or `body`.
 //!
-//! It cannot do upgraded connections (exec, attach, port-forward). It passes requests on when they are complete, and
-//! answers as they come.
+//! It does not support upgraded connections (exec, attach, port-forward). It forwards requests when they are complete,
+//! and streams responses.
 
 mod body;
 mod connection;
@@ -57,10 +57,10 @@ use crate::rule::Tally;
 use crate::state::Shared;
 pub use crate::weather::{Spell, Weather};
 
-/// Why there is no proxy.
+/// The reason why the proxy could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// No client can be made of the configuration.
+    /// No client can be built from the configuration.
     #[error("no client for upstream can be made: {0}")]
     Upstream(#[source] Box<kube::Error>),
     /// No loopback port is free.
@@ -68,27 +68,27 @@ pub enum StartError {
     Listen(#[source] std::io::Error),
 }
 
-/// How often something was asked for.
+/// The number of requests of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestCount {
     /// The verb of the requests.
     pub verb: Verb,
-    /// Their resource, as in RBAC with group and subresource: `deployments.apps/status`.
+    /// Their resource, with group and subresource as in RBAC: `deployments.apps/status`.
     pub resource: String,
-    /// How often.
+    /// The number of requests.
     pub count: u64,
 }
 
 /// Connections of clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Connections {
-    /// Accepted since the counts were reset, also those that were reset at once.
+    /// Accepted since the counts were reset, including those that were reset at once.
     pub accepted: u64,
     /// Open now.
     pub open: usize,
 }
 
-/// A running proxy. Dropping it resets nothing but ends all: the port closes, and so do all connections.
+/// A running proxy. Dropping it closes the port and all connections, without a reset.
 pub struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -96,8 +96,8 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Listens, and forwards to `upstream` (of which kube's own retries and time limits are not used). Nothing is asked
-    /// of upstream before a client does.
+    /// Listens, and forwards to `upstream` (without kube's own retries and time limits). Upstream gets no request
+    /// before a client sends one.
     ///
     /// # Panics
     ///
@@ -114,7 +114,7 @@ impl Proxy {
         Ok(Self { address, shared, acceptor })
     }
 
-    /// Where it listens, for as long as it lives.
+    /// The address on which it listens, as long as it lives.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -140,31 +140,31 @@ impl Proxy {
         )
     }
 
-    /// Puts a rule into force, behind those that there are, until its handle is dropped.
+    /// Adds a rule after the existing ones, until its handle is dropped.
     pub fn add(&self, rule: Rule) -> RuleHandle {
         let tally = self.shared.lock().rules.add(rule);
         RuleHandle { tally, shared: Arc::clone(&self.shared), kept: false }
     }
 
-    /// Puts the rules of `weather` into force, until the spell is dropped.
+    /// Adds the rules of `weather`, until the spell is dropped.
     pub fn begin(&self, weather: &Weather) -> Spell {
         Spell::new(weather.rules().into_iter().map(|(what, rule)| (what, self.add(rule))).collect())
     }
 
-    /// Ends all running watches that match, now. Events that are held or delayed are lost with them. Returns how many.
+    /// Ends all matching watches that run now. Their held or delayed events are lost. Returns their number.
     #[allow(clippy::must_use_candidate, reason = "the count is a bonus")]
     pub fn cut(&self, watches: &Match, cut: Cut) -> usize {
         self.shared.lock().cut(watches, cut)
     }
 
-    /// How many watches that match are running: upstream has begun to answer, and neither side has ended it.
+    /// The number of matching watches that run: upstream has begun to respond, and neither side has ended it.
     #[must_use]
     pub fn watching(&self, watches: &Match) -> usize {
         self.shared.lock().watching(watches)
     }
 
-    /// Resets all connections, and every new one, until [`Proxy::come_back`]: the API server has gone. The port stays
-    /// ours, so that clients see connections that are reset at once rather than refused.
+    /// Resets all connections, and every new one, until [`Proxy::come_back`], as if the API server was gone. The proxy
+    /// keeps the port, so clients see connections that are reset at once rather than refused.
     pub fn go_dark(&self) {
         let mut state = self.shared.lock();
         state.dark = true;
@@ -173,9 +173,9 @@ impl Proxy {
         }
     }
 
-    /// Stops reading and writing on all connections, present and new, until [`Proxy::come_back`], and closes none: the
-    /// network has gone. Clients see connections that are made and then say nothing; afterwards, those that they have
-    /// not given up go on.
+    /// Stops reading and writing on all connections, present and new, until [`Proxy::come_back`], and closes none, as
+    /// if the network was gone. Clients can connect but get no response; afterwards, the connections that they have not
+    /// given up continue.
     pub fn go_silent(&self) {
         self.shared.silence.begin();
     }
@@ -186,7 +186,7 @@ impl Proxy {
         self.shared.silence.end();
     }
 
-    /// The requests of clients since the counts were reset, by verb and resource, whatever became of them.
+    /// The requests of clients since the counts were reset, by verb and resource, whatever their result.
     #[must_use]
     pub fn requests(&self) -> Vec<RequestCount> {
         let mut counts = std::collections::BTreeMap::<_, u64>::new();
@@ -196,7 +196,7 @@ impl Proxy {
         counts.into_iter().map(|((verb, resource), count)| RequestCount { verb, resource, count }).collect()
     }
 
-    /// How many of the requests since the counts were reset match.
+    /// The number of matching requests since the counts were reset.
     #[must_use]
     pub fn count(&self, requests: &Match) -> u64 {
         let state = self.shared.lock();
@@ -210,18 +210,18 @@ impl Proxy {
         Connections { accepted: state.accepted, open: state.connections.len() }
     }
 
-    /// Counts requests and accepted connections from nothing again.
+    /// Resets the counts of requests and of accepted connections.
     pub fn reset_counts(&self) {
         let mut state = self.shared.lock();
         state.requests.clear();
         state.accepted = 0;
     }
 
-    /// Waits until `condition` holds. It is asked again whenever something that the proxy or a rule's handle counts has
-    /// changed. There is no time limit: put one around it.
+    /// Waits until `condition` holds. It is checked again after each change of the counts of the proxy or of a rule's
+    /// handle. There is no time limit: add a timeout.
     pub async fn until(&self, condition: impl Fn() -> bool) {
         loop {
-            // Enlisted before the condition is asked, or a change in between would be missed.
+            // Subscribed before the condition is checked, or a change in between would be missed.
             let mut changed = pin!(self.shared.changed.notified());
             changed.as_mut().enable();
             if condition() {
@@ -244,7 +244,7 @@ impl Drop for Proxy {
     }
 }
 
-/// A rule in force. Dropping it removes the rule and releases what the rule holds.
+/// A rule that is in force. Dropping it removes the rule and releases the events that the rule holds.
 #[must_use = "dropping the handle removes the rule"]
 pub struct RuleHandle {
     tally: Arc<Tally>,
@@ -253,29 +253,29 @@ pub struct RuleHandle {
 }
 
 impl RuleHandle {
-    /// How often it has happened.
+    /// The number of times that the fault has happened.
     #[must_use]
     pub fn fired(&self) -> u64 {
         self.tally.fired()
     }
 
-    /// How many events it keeps back now.
+    /// The number of events that it holds back now.
     #[must_use]
     pub fn held(&self) -> u64 {
         self.tally.held()
     }
 
-    /// How many answers it has lost so far: upstream has given them, so what they answer is done. [`RuleHandle::fired`]
-    /// counts a request as soon as it has come.
+    /// The number of responses that it has lost so far: upstream has sent them, so the requests are carried out.
+    /// [`RuleHandle::fired`] counts a request as soon as it arrives.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.tally.lost()
     }
 
-    /// Removes the rule; what it holds comes, in order. The same as dropping the handle, where that is to be seen.
+    /// Removes the rule; held events follow, in order. The same as dropping the handle, but explicit.
     pub fn remove(self) {}
 
-    /// Lets the rule stay as long as the proxy.
+    /// Keeps the rule as long as the proxy lives.
     pub fn keep(mut self) {
         self.kept = true;
     }

@@ -1,8 +1,8 @@
-//! Which requests a rule, a count or a cut is about.
+//! Selects the requests of a rule, a count or a cut.
 
 use crate::request::{RequestInfo, Verb};
 
-/// Which requests are meant: those that everything said here is true of. [`Match::any`] says nothing.
+/// A condition on requests; all parts of it must hold. [`Match::any`] has no parts.
 ///
 /// ```
 /// use windlass_proxy::{Match, Verb};
@@ -25,9 +25,9 @@ pub struct Match {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Resource {
     plural: String,
-    /// None: whichever.
+    /// `None` for any.
     group: Option<String>,
-    /// None: the resource itself and all its subresources.
+    /// `None` for the resource itself and all its subresources.
     subresource: Option<String>,
 }
 
@@ -62,9 +62,9 @@ impl Match {
         Self::verb(Verb::Watch).resource(resource)
     }
 
-    /// Of a resource: `PLURAL[.GROUP][/SUBRESOURCE]`. Without a group, of every group with such a resource (`pods.`,
-    /// with an empty one, is the core group's); without a subresource, of the resource itself; with `/*`, of it and of
-    /// all of its subresources. For a path that is no resource's, the path: `/version`.
+    /// Requests for a resource: `PLURAL[.GROUP][/SUBRESOURCE]`. Without a group, any group with such a resource
+    /// (`pods.`, with an empty group, is the core group's); without a subresource, the resource itself; with `/*`, the
+    /// resource and all its subresources. For a path that is not a resource's, use the path: `/version`.
     #[must_use]
     pub fn resource(mut self, resource: &str) -> Self {
         let is_path = resource.starts_with('/');
@@ -81,43 +81,43 @@ impl Match {
         self
     }
 
-    /// In a namespace. A request across all of them is in none.
+    /// Requests in a namespace. A request across all namespaces is in none.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.to_owned());
         self
     }
 
-    /// Of one object. The name is read from the request's path or its field selector, not from its body: a create has
-    /// none.
+    /// Requests for one object. The name is read from the request's path or its field selector, not from its body, so a
+    /// create has none.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// Lists that ask for `limit` objects at a time. 0: for all at once.
+    /// Lists with this `limit`. 0: without a limit.
     #[must_use]
     pub fn limit(mut self, limit: u64) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// Not the further pages of a list.
+    /// Excludes the further pages of a list.
     #[must_use]
     pub fn first_pages(mut self) -> Self {
         self.first_pages = true;
         self
     }
 
-    /// By clients whose User-Agent contains `part`.
+    /// Requests of clients whose User-Agent contains `part`.
     #[must_use]
     pub fn agent(mut self, part: &str) -> Self {
         self.agent = Some(part.to_owned());
         self
     }
 
-    /// Whether `request` is meant.
+    /// Whether `request` matches.
     #[must_use]
     pub fn matches(&self, request: &RequestInfo) -> bool {
         let same = |wanted: &Option<String>, is: &String| wanted.as_ref().is_none_or(|wanted| wanted == is);

@@ -10,9 +10,9 @@ use percent_encoding::percent_decode_str;
 /// A verb as Kubernetes names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verb {
-    /// One object, or a path that is no resource's, such as `/version`.
+    /// One object, or a path that is not a resource's, such as `/version`.
     Get,
-    /// Objects.
+    /// A list of objects.
     List,
     /// A stream of events.
     Watch,
@@ -22,16 +22,16 @@ pub enum Verb {
     Update,
     /// PATCH, of any kind.
     Patch,
-    /// One object.
+    /// Deletes one object.
     Delete,
-    /// All that match.
+    /// Deletes all matching objects.
     DeleteCollection,
-    /// A method that Kubernetes gives no name.
+    /// A method for which Kubernetes has no verb.
     Other,
 }
 
 impl Verb {
-    /// Whether an object may change by it.
+    /// Whether the request may change an object.
     #[must_use]
     pub fn writes(self) -> bool {
         !matches!(self, Self::Get | Self::List | Self::Watch | Self::Other)
@@ -54,26 +54,26 @@ impl fmt::Display for Verb {
     }
 }
 
-/// The meaning of a request. Empty text means that it says nothing of the kind.
+/// The meaning of a request. An empty text means that the request does not say.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestInfo {
     /// The action.
     pub verb: Verb,
     /// The API group; empty for the core group.
     pub group: String,
-    /// The plural; for a path that is no resource's, such as `/version`, the path.
+    /// The plural; for a path that is not a resource's, such as `/version`, the path.
     pub resource: String,
-    /// Such as `status`.
+    /// The subresource, such as `status`.
     pub subresource: String,
-    /// Empty: all of them, or a cluster-scoped resource. Of a Namespace the name counts, not this.
+    /// Empty: all namespaces, or a cluster-scoped resource. For a Namespace use its name instead.
     pub namespace: String,
-    /// The object's. Of a list or watch that a field selector narrows to one object, that object's.
+    /// The object's name. For a list or watch whose field selector selects one object, that object's name.
     pub name: String,
-    /// How many objects are wanted at most; 0: all, or this is no list.
+    /// The limit of a list; 0: no limit, or not a list.
     pub limit: u64,
     /// Whether this asks for a further page of a list.
     pub continues: bool,
-    /// Whole.
+    /// The whole User-Agent.
     pub user_agent: String,
 }
 
@@ -101,7 +101,7 @@ impl RequestInfo {
             ["apis", group, _version, rest @ ..] => (*group, rest),
             _ => ("", &[][..]),
         };
-        // The paths `/api/v1/watch/…` are of an age before `?watch=true`, and still served.
+        // The paths `/api/v1/watch/…` are older than `?watch=true`, and still served.
         let (old_watch, rest) = match rest {
             ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
             _ => (false, rest),
@@ -164,7 +164,7 @@ impl fmt::Display for RequestInfo {
     }
 }
 
-/// The parameters of the query that tell what is asked for.
+/// The query parameters that decide the meaning.
 #[derive(Default)]
 struct Query {
     watch: bool,
@@ -180,7 +180,7 @@ impl Query {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             match key {
                 "watch" => query.watch = matches!(value, "" | "1" | "t" | "T" | "true" | "TRUE" | "True"),
-                // As an API server does, which refuses what is no number: such a request has no answer to be counted.
+                // An API server refuses a limit that is not a number, so such a request need not be counted.
                 "limit" => query.limit = value.parse().unwrap_or_default(),
                 "continue" => query.continues = !value.is_empty(),
                 "fieldSelector" => {

@@ -1,5 +1,5 @@
-//! Rules, and the one place that decides what happens on an occasion: [`Rules::for_request`] and [`Rules::for_event`].
-//! Pure but for the counters that handles read: `forward` and `watch` do what the plans say.
+//! Rules, and the one place that decides the effect of an occasion: [`Rules::for_request`] and [`Rules::for_event`].
+//! Pure, apart from the counters that handles read: `forward` and `watch` carry out the decisions.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -16,7 +16,7 @@ use crate::fault::{Cut, Fault, Garbage, Loss, Refusal};
 use crate::matching::Match;
 use crate::request::{RequestInfo, Verb};
 
-/// A fault, the requests that it is for, and how often it happens: on every occasion unless said otherwise.
+/// A fault, its requests, and how often it happens: by default on every occasion.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "a rule does nothing until `Proxy::add`"]
 pub struct Rule {
@@ -32,22 +32,22 @@ impl Rule {
         Self { fault, requests, skip: 0, times: u64::MAX, probability: 1.0 }
     }
 
-    /// Not on the first `occasions`.
+    /// Skips the first `occasions`.
     pub fn skip(mut self, occasions: u64) -> Self {
         self.skip = occasions;
         self
     }
 
-    /// At most so often.
+    /// Limits how often it happens.
     pub fn times(mut self, times: u64) -> Self {
         self.times = times;
         self
     }
 
-    /// By chance, from the proxy's seed. Each rule draws from a sequence of its own, once for each occasion, so that
-    /// other rules and other traffic do not change its luck; the sequence depends on how many rules were added before.
-    /// For events each watch has such a sequence, by its place among the watches that the rule met: how fast another
-    /// watch is read, and how far, changes nothing either.
+    /// Makes it happen at random, from the proxy's seed. Each rule draws from its own sequence, once for each occasion,
+    /// so that other rules and other traffic do not affect it; the sequence depends on how many rules were added
+    /// before. For events each watch has its own sequence, by its place among the watches that the rule met: how fast
+    /// another watch is read, and how far, changes nothing either.
     ///
     /// # Panics
     ///
@@ -65,7 +65,7 @@ pub(crate) struct Tally {
     fired: AtomicU64,
     held: AtomicU64,
     lost: AtomicU64,
-    /// Ends what the rule holds.
+    /// Ends the hold of a rule.
     removed: CancellationToken,
     changed: Arc<Notify>,
 }
@@ -84,12 +84,12 @@ impl Tally {
     }
 }
 
-/// Whose rule an answer is lost for.
+/// The rule for which a response is lost.
 #[derive(Clone, Debug)]
 pub(crate) struct Loser(Arc<Tally>);
 
 impl Loser {
-    /// Upstream has answered, and nobody hears of it.
+    /// Upstream has responded, and the response is discarded.
     pub(crate) fn has_lost(&self) {
         self.0.lost.fetch_add(1, Ordering::Relaxed);
         self.0.changed.notify_waiters();
@@ -124,7 +124,7 @@ impl Drop for Held {
     }
 }
 
-/// How a request ends otherwise than by upstream's answer.
+/// How a request ends instead of by upstream's response.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Ending {
     Refuse(Refusal),
@@ -132,18 +132,18 @@ pub(crate) enum Ending {
     Lose(Loss, Loser),
 }
 
-/// A decision about a request and its answer.
+/// The decision about a request and its response.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct RequestPlan {
     pub(crate) delay: Duration,
     pub(crate) ending: Option<Ending>,
     pub(crate) response_delay: Duration,
     pub(crate) garbage: Option<Garbage>,
-    /// How many bytes after each of which times.
+    /// The size of each piece, and the pause before it.
     pub(crate) slow: Vec<(usize, Duration)>,
 }
 
-/// A decision about an event of a watch.
+/// The decision about an event of a watch.
 #[derive(Debug, Default)]
 pub(crate) struct EventPlan {
     pub(crate) delay: Duration,
@@ -169,18 +169,18 @@ struct Installed {
     tally: Arc<Tally>,
 }
 
-/// The sequences that a rule draws from.
+/// The random sequences of a rule.
 #[derive(Debug)]
 struct Chance {
     for_requests: SmallRng,
     /// For events, by the number of their watch.
     for_watches: BTreeMap<u64, SmallRng>,
-    /// Begins the sequence of each watch.
+    /// Seeds the sequence of each watch.
     next_watch: SmallRng,
 }
 
 impl Rules {
-    /// None yet; `changed` is told whenever a tally changes.
+    /// No rules yet; `changed` is notified whenever a tally changes.
     pub(crate) fn new(seed: u64, changed: Arc<Notify>) -> Self {
         Self { seed, added: 0, installed: Vec::new(), changed }
     }
@@ -199,7 +199,7 @@ impl Rules {
         tally.removed.cancel();
     }
 
-    /// Decides about `request`. Rules behind one that ends the request are not asked: for them it is no occasion.
+    /// Decides about `request`. Rules after one that ends the request are skipped: for them it is not an occasion.
     pub(crate) fn for_request(&mut self, request: &RequestInfo) -> RequestPlan {
         let mut plan = RequestPlan::default();
         for installed in &mut self.installed {
@@ -226,8 +226,8 @@ impl Rules {
         plan
     }
 
-    /// Decides about the next event of the watch with the number `watch`, which `request` began. Rules behind a cut are
-    /// not asked.
+    /// Decides about the next event of the watch with the number `watch`, which `request` began. Rules after a cut are
+    /// skipped.
     pub(crate) fn for_event(&mut self, request: &RequestInfo, watch: u64) -> EventPlan {
         let mut plan = EventPlan::default();
         for installed in &mut self.installed {
@@ -251,7 +251,7 @@ impl Rules {
 }
 
 impl Installed {
-    /// Whether it happens on this occasion: an event of `watch`, or the request itself.
+    /// Whether the fault happens on this occasion: an event of `watch`, or the request itself.
     fn fires(&mut self, request: &RequestInfo, watch: Option<u64>) -> bool {
         if !self.rule.requests.matches(request) {
             return false;
@@ -313,7 +313,7 @@ mod tests {
         }
     }
 
-    /// On which of the first occasions a rule fires.
+    /// The occasions, among the first ones, on which a rule fires.
     fn luck(rules: &mut Rules, tally: &Tally, occasions: usize) -> Vec<usize> {
         let mut fired = Vec::new();
         for occasion in 0..occasions {

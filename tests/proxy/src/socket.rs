@@ -1,4 +1,4 @@
-//! A client's connection whose end the proxy chooses, and which can fall silent.
+//! A client's connection that the proxy can reset or silence.
 
 use std::io;
 use std::pin::Pin;
@@ -9,14 +9,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-/// Whether all connections are silent: open, with nothing read or written.
+/// Whether all connections are silent: open, but nothing is read or written.
 #[derive(Debug, Default)]
 pub(crate) struct Silence(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
     silent: bool,
-    /// Tasks that tried to read or write meanwhile.
+    /// Tasks that tried to read or write in the meantime.
     wakers: Vec<Waker>,
 }
 
@@ -49,7 +49,7 @@ impl Silence {
 pub(crate) struct Socket {
     stream: TcpStream,
     silence: Arc<Silence>,
-    /// Whether its end is a reset rather than a close.
+    /// Whether it ends by a reset rather than a close.
     reset: CancellationToken,
 }
 
@@ -67,7 +67,7 @@ impl Drop for Socket {
     }
 }
 
-/// Makes the coming close of `stream` a reset: with no time to linger, TCP sends RST and forgets what was not sent.
+/// Makes the next close of `stream` a reset: with zero linger time, TCP sends RST and drops unsent data.
 pub(crate) fn close_by_reset(stream: &TcpStream) {
     if let Err(error) = stream.set_zero_linger() {
         tracing::warn!(%error, "a connection closes without a reset");

@@ -28,7 +28,7 @@ pub(crate) struct State {
     pub(crate) dark: bool,
     /// The next number of a connection or watch.
     next: u64,
-    /// Each one's token resets it.
+    /// A token for each connection resets it.
     pub(crate) connections: BTreeMap<u64, CancellationToken>,
     watches: BTreeMap<u64, Running>,
 }
@@ -71,7 +71,7 @@ impl Shared {
         self.lock().rules.for_event(request, watch)
     }
 
-    /// Counts a connection. None: the proxy is dark.
+    /// Counts a connection. `None` if the proxy is dark.
     pub(crate) fn connect(self: &Arc<Self>) -> Option<Registration> {
         let mut state = self.lock();
         state.accepted += 1;
@@ -86,7 +86,7 @@ impl Shared {
         registration
     }
 
-    /// Notes a running watch, until the second value is dropped. The first brings the cuts that are meant for it.
+    /// Registers a running watch, until the second value is dropped. The first value receives its cuts.
     pub(crate) fn begin_watch(
         self: &Arc<Self>,
         request: &Arc<RequestInfo>,
@@ -110,12 +110,12 @@ impl State {
         self.watches.values().filter(|it| watches.matches(&it.request)).count()
     }
 
-    /// Tells the running watches to end, and forgets them so that none is told twice.
+    /// Notifies the running watches to end, and removes them so that none is notified twice.
     pub(crate) fn cut(&mut self, watches: &Match, cut: Cut) -> usize {
         let before = self.watches.len();
         self.watches.retain(|_, it| {
             let is_meant = watches.matches(&it.request);
-            // One that ended by itself just now is not cut.
+            // A watch that has just ended by itself is not cut.
             let is_told = is_meant && it.cut.send(cut).is_ok();
             !is_told
         });

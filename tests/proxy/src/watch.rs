@@ -1,7 +1,7 @@
-//! A watch's stream on its way to the client: taken apart into events, each of which the rules decide about.
+//! A watch's stream on its way to the client: split into events, for each of which the rules decide.
 //!
-//! A task of its own reads ahead of the client, so that what is held or delayed does not slow the server down, and
-//! passes events on in the order in which they came.
+//! A separate task reads ahead of the client, so that held or delayed events do not slow the server down, and passes
+//! events on in order.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::request::RequestInfo;
 use crate::rule::Held;
 use crate::state::Shared;
 
-/// Half a line, for when there is no line to halve.
+/// Half a line, if there is no line to halve.
 const HALF: &[u8] = br#"{"type":"MODIFIED","object":{"kind":"#;
 
 /// The client's side of a watch whose upstream body is `body`. If it is not `by_line`, each piece counts as an event.
@@ -46,7 +46,7 @@ struct Relay {
     out: mpsc::Sender<Result<Bytes, BodyError>>,
 }
 
-/// The next piece for the client, once it may go.
+/// The next piece for the client, once it may be sent.
 struct Queued {
     not_before: Instant,
     held: Vec<Held>,
@@ -55,9 +55,9 @@ struct Queued {
 
 enum Next {
     Line(Bytes),
-    /// Instead of this line.
+    /// Replaces this line.
     Cut(Cut, Bytes),
-    /// As upstream did.
+    /// The watch ends as upstream ended it.
     End,
     Broken(BodyError),
 }
@@ -85,7 +85,7 @@ impl Relay {
                 }
                 line = lines.next(), if reading => {
                     let next = self.planned(line, running.number);
-                    // Behind its end a watch has no events that would be occasions.
+                    // After its end a watch has no events that could be occasions.
                     reading = matches!(next.what, Next::Line(_));
                     self.queue.push_back(next);
                 }
@@ -110,7 +110,7 @@ impl Relay {
     }
 
     async fn pass(&self, piece: Result<Bytes, BodyError>) {
-        // Fails only if the client has gone, which `run` notices by itself.
+        // Fails only if the client is gone, which `run` notices itself.
         let _ = self.out.send(piece).await;
     }
 
@@ -139,7 +139,7 @@ impl Queued {
     }
 }
 
-/// Waits until the first of `queue` may go and the client can take it.
+/// Waits until the first item of `queue` may be sent and the client can take it.
 async fn turn(queue: &VecDeque<Queued>, out: &mpsc::Sender<Result<Bytes, BodyError>>) {
     let Some(first) = queue.front() else {
         return std::future::pending().await;
@@ -148,7 +148,7 @@ async fn turn(queue: &VecDeque<Queued>, out: &mpsc::Sender<Result<Bytes, BodyErr
         held.released().await;
     }
     sleep_until(first.not_before).await;
-    // The permit is given back at once: nobody else sends.
+    // The permit is returned at once: this is the only sender.
     drop(out.reserve().await);
 }
 
@@ -156,13 +156,13 @@ async fn turn(queue: &VecDeque<Queued>, out: &mpsc::Sender<Result<Bytes, BodyErr
 struct Lines {
     body: Body,
     buffer: BytesMut,
-    /// How far `buffer` is known to hold no end of a line.
+    /// How much of `buffer` is known to contain no line end.
     searched: usize,
     by_line: bool,
 }
 
 impl Lines {
-    /// The next one. Can be cancelled without loss.
+    /// The next line. Cancel-safe.
     async fn next(&mut self) -> Option<Result<Bytes, BodyError>> {
         loop {
             if let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {

@@ -1,8 +1,8 @@
-//! Bad weather: a server that is sick and a way to it that is bad, for minutes. It is no mechanism of its own but a set
-//! of [`Rule`]s, each of which happens by chance.
+//! Bad weather: minutes of random faults in the server and in the network. It is a set of [`Rule`]s, each of which
+//! happens at random.
 //!
-//! Writes, reads and events have rules of their own. So the fate of the n-th write follows from the proxy's seed and n
-//! alone, whatever is read meanwhile, and likewise that of the n-th read and of the n-th event of a watch.
+//! Writes, reads and events have their own rules. So the fate of the n-th write depends only on the proxy's seed and n,
+//! whatever is read meanwhile, and likewise the fate of the n-th read and of the n-th event of a watch.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -16,7 +16,7 @@ use crate::matching::Match;
 use crate::request::Verb;
 use crate::rule::Rule;
 
-/// How bad it gets: everything that can go wrong with an answer, each at one rate.
+/// The severity: every fault of a response, each at its rate.
 ///
 /// | what | of | upstream |
 /// |---|---|---|
@@ -28,7 +28,7 @@ use crate::rule::Rule;
 /// | `slow` | writes, reads | has answered at once, the client hears of it later |
 /// | `watch cut` | events | sent the event, of which half a line arrives |
 ///
-/// [`crate::Proxy::begin`] brings it.
+/// [`crate::Proxy::begin`] starts it.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "nothing happens until `Proxy::begin`"]
 pub struct Weather {
@@ -39,7 +39,7 @@ pub struct Weather {
 }
 
 impl Weather {
-    /// Each fault at `rate`, which is of those occasions that no other fault has ended. Of all clients.
+    /// Each fault at `rate`, which applies to the occasions that no other fault has ended. For all clients.
     ///
     /// # Panics
     ///
@@ -49,19 +49,19 @@ impl Weather {
         Self { rate, slow: second..=3 * second, retry_after: second, agent: String::new() }
     }
 
-    /// How late answers are that are slow; one to three seconds unless said.
+    /// The delay of slow responses; by default one to three seconds.
     pub fn slow(mut self, by: RangeInclusive<Duration>) -> Self {
         self.slow = by;
         self
     }
 
-    /// Of clients whose User-Agent contains `part`.
+    /// Only for clients whose User-Agent contains `part`.
     pub fn agent(mut self, part: &str) -> Self {
         part.clone_into(&mut self.agent);
         self
     }
 
-    /// The faults, by name. Slowness comes first, so that a slow answer can fail too.
+    /// The faults, by name. Slowness comes first, so that a slow response can fail too.
     pub(crate) fn rules(&self) -> Vec<(&'static str, Rule)> {
         let writes = Match::writes().agent(&self.agent);
         let reads = Match::verbs([Verb::Get, Verb::List, Verb::Watch]).agent(&self.agent);
@@ -98,14 +98,14 @@ impl Spell {
         Self(rules)
     }
 
-    /// How often `what`, as [`Weather`] names it, has happened.
+    /// The number of times that `what`, a name in [`Weather`]'s table, has happened.
     #[must_use]
     pub fn fired(&self, what: &str) -> u64 {
         self.0.iter().filter(|(name, _)| *name == what).map(|(_, rule)| rule.fired()).sum()
     }
 }
 
-/// How often what has happened.
+/// The number of times that each fault has happened.
 impl fmt::Display for Spell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut names: Vec<_> = self.0.iter().map(|(name, _)| *name).collect();
@@ -149,7 +149,7 @@ mod tests {
         rules
     }
 
-    /// The fate of a request, without what belongs to one proxy alone.
+    /// The fate of a request, without the details of one proxy.
     fn fate(plan: &RequestPlan) -> (Duration, String) {
         let ending = match &plan.ending {
             None => "answered".to_owned(),
@@ -160,7 +160,7 @@ mod tests {
         (plan.response_delay, ending)
     }
 
-    /// The fates of so many writes, with so many reads and events between them.
+    /// The fates of this many writes, with reads and events in between.
     fn fates(seed: u64, writes: usize, between: usize) -> Vec<(Duration, String)> {
         let mut rules = rules(seed, 0.03);
         let mut fates = Vec::new();

@@ -1,6 +1,6 @@
-//! `make demo`: starts `windlass dev` with the `WebApp` plugin and tells the story of a `WebApp`, each step checked.
+//! `make demo`: starts `windlass dev` with the `WebApp` plugin and plays the story of a `WebApp`, checking each step.
 //!
-//! Of the host's log it shows the lines that belong to the story, shortened; the whole log is kept in a file.
+//! It shows the lines of the host's log that belong to the story, shortened; a file has the whole log.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,7 +16,7 @@ use windlass_tests::objects::Objects;
 use windlass_tests::story::{Story, Told};
 use windlass_tests::{paths, server};
 
-/// Shows a WebAssembly plugin reconcile, on the embedded API server.
+/// Shows how a WebAssembly plugin reconciles, on the embedded API server.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Stop before the `WebApp` is deleted, and leave everything running until Ctrl-C.
@@ -24,7 +24,7 @@ struct Arguments {
     keep: bool,
 }
 
-/// Where the host's whole log is kept, from the root of the checkout.
+/// The file of the host's whole log, relative to the root of the checkout.
 const LOG: &str = ".windlass/demo.log";
 
 #[tokio::main]
@@ -71,7 +71,7 @@ async fn demo(arguments: &Arguments) -> anyhow::Result<()> {
 
 fn start(kubeconfig: &Path) -> anyhow::Result<Host> {
     let plugins = paths::plugins()?;
-    // The audit lines say for machines what the plugin's own lines say for people.
+    // The audit lines repeat for machines what the plugin's own lines say.
     let quiet = "info,windlass::audit=warn";
     let arguments: [&OsStr; 7] = [
         "dev".as_ref(),
@@ -88,7 +88,7 @@ fn start(kubeconfig: &Path) -> anyhow::Result<Host> {
     }
     let log = File::create(&log).with_context(|| format!("write {}", log.display()))?;
     let listener = move |line: &str| {
-        // A full disk costs the file, not the story.
+        // A full disk must not stop the story.
         let _ = writeln!(&log, "{line}");
         if let Some(short) = shorten(line) {
             println!("    {short}");
@@ -97,7 +97,7 @@ fn start(kubeconfig: &Path) -> anyhow::Result<Host> {
     Host::start(&arguments, Some(Box::new(listener))).context("start windlass dev")
 }
 
-/// The log messages that belong to the story, and which of their fields.
+/// The log messages that belong to the story, with the fields to show.
 const SHOWN: [(&str, &[&str]); 5] = [
     ("embedded API server is ready", &[]),
     ("plugin loaded", &["plugin", "version"]),
@@ -106,8 +106,7 @@ const SHOWN: [(&str, &[&str]); 5] = [
     ("stopped", &["clean", "took_ms"]),
 ];
 
-/// A line of the host's log as the story shows it: a warning or an error without its time, of other lines those of
-/// [`SHOWN`].
+/// A line of the host's log as the story shows it: warnings and errors without their time, and the lines in [`SHOWN`].
 fn shorten(line: &str) -> Option<String> {
     let (_time, rest) = line.split_once(' ')?;
     let (level, rest) = rest.trim_start().split_once(' ')?;
@@ -121,11 +120,11 @@ fn shorten(line: &str) -> Option<String> {
     }
 }
 
-/// The field ` name=value` of a log line; nothing if it has none. The plugin's own begin with `fields.`.
+/// The field ` name=value` of a log line, or nothing. The plugin's own fields begin with `fields.`.
 fn shown_field(line: &str, name: &str) -> String {
     let line = line.replace(" fields.", " ").replace('"', "");
     let Some((_, after)) = line.split_once(&format!(" {name}=")) else { return String::new() };
-    // A value may have blanks in it: it ends before the next word with an equals sign.
+    // A value may contain blanks: it ends before the next word with an equals sign.
     let value: Vec<&str> = after
         .split(' ')
         .enumerate()
@@ -151,7 +150,7 @@ async fn keep(mut host: Host) -> anyhow::Result<()> {
     );
     let status = tokio::select! {
         status = host.ends_at_last() => status?,
-        // In a terminal windlass has the signal too, and stops by itself; elsewhere it is told here.
+        // On a terminal, windlass receives the signal too and stops by itself. Otherwise it is stopped here.
         interrupt = tokio::signal::ctrl_c() => {
             interrupt?;
             match tokio::time::timeout(Duration::from_secs(1), host.ends_at_last()).await {

@@ -13,7 +13,7 @@ const MATCH_CONDITIONS_COST_MAX: u64 = 2_500_000;
 #[derive(Debug)]
 pub(super) struct MatchCondition {
     source: String,
-    /// None if it does not compile, which the validation refuses.
+    /// `None` if it does not compile. Validation refuses such a condition.
     program: Option<Program>,
 }
 
@@ -28,8 +28,8 @@ impl MatchCondition {
         sources.map(read).collect()
     }
 
-    /// Whether all conditions hold. One that is false decides, whatever the others are; an
-    /// error counts as false where failures are ignored.
+    /// Whether all conditions hold. A false condition decides, whatever the others are. An error counts as false if
+    /// failures are ignored.
     pub(super) fn all_hold(
         conditions: &[MatchCondition],
         variables: &[(String, cel::Value)],

@@ -1,4 +1,4 @@
-//! Which requests a webhook or policy is about: rules and selectors.
+//! Decides which requests a webhook or policy applies to: rules and selectors.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ struct ResourceRule {
     /// Resource and subresource.
     resources: Vec<(String, String)>,
     scope: String,
-    /// Empty: all.
+    /// Empty for all.
     names: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl ResourceRule {
         }
     }
 
-    /// Whether the request would match if it were one to `resource`.
+    /// Whether the request would match if it were for `resource`.
     fn matches(&self, request: &AdmissionRequest<'_>, resource: &ResourceType) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
         let is_namespaced = !request.namespace.is_empty() && !request.is_of_namespaces();
@@ -62,21 +62,21 @@ impl ResourceRule {
     }
 }
 
-/// The part of a webhook or policy that chooses requests.
+/// The part of a webhook or policy that selects requests.
 #[derive(Debug)]
 pub(super) struct ResourceMatcher {
     rules: Vec<ResourceRule>,
     excluded: Vec<ResourceRule>,
-    /// Without rules all requests are meant.
+    /// Without rules, all requests match.
     has_default: bool,
-    /// A rule for another version of the resource counts too.
+    /// A rule for another version of the resource matches too.
     is_equivalent: bool,
     namespace_selector: Value,
     object_selector: Value,
 }
 
 impl ResourceMatcher {
-    /// Reads a webhook, whose rules are `rules`, or `MatchResources`, whose are `resourceRules`.
+    /// Reads a webhook with its `rules`, or `MatchResources` with its `resourceRules`.
     pub(super) fn read(from: &Value, rules: &str) -> ResourceMatcher {
         let read = |key: &str| object::items(from, &format!("/{key}")).iter().map(ResourceRule::read).collect();
         ResourceMatcher {
@@ -89,12 +89,12 @@ impl ResourceMatcher {
         }
     }
 
-    /// Reads the `matchResources` of a binding, which without rules leaves all to its policy.
+    /// Reads the `matchResources` of a binding. Without rules it leaves the choice to its policy.
     pub(super) fn read_of_binding(from: &Value) -> ResourceMatcher {
         ResourceMatcher { has_default: true, ..ResourceMatcher::read(from, "resourceRules") }
     }
 
-    /// The resource in whose form the request is meant; none if it is not. `object` is the new state.
+    /// The resource in whose form the request matches. `None` if it does not. `object` is the new state.
     pub(super) fn matched<'r>(
         &self,
         request: &'r AdmissionRequest<'_>,
@@ -108,7 +108,7 @@ impl ResourceMatcher {
         Ok(self.selects_namespace(request, object)?.then_some(resource))
     }
 
-    /// The first resource that one of the rules is about: the request's own, or an equivalent one.
+    /// The first resource that one of the rules matches: the request's own, or an equivalent one.
     fn resource<'r>(&self, rules: &[ResourceRule], request: &'r AdmissionRequest<'_>) -> Option<&'r Arc<ResourceType>> {
         if rules.iter().any(|rule| rule.matches(request, request.resource)) {
             return Some(request.resource);

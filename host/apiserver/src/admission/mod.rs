@@ -1,8 +1,8 @@
-//! Admission: which webhooks a write goes through, what they are asked, and what their answers mean.
+//! Admission: which webhooks a write goes through, what they are asked, and how their answers are interpreted.
 //!
-//! Pure functions over JSON: a webhook that has not answered yet is left in the request's
+//! Pure functions over JSON: a question to a webhook that has not been answered yet is left in the request's
 //! [`Consultation`](crate::consultation::Consultation). Called by `verbs/admit`, and by `storage`, which keeps the
-//! plugins that the stored configurations make.
+//! plugins made from the stored configurations.
 //!
 //! Follows `k8s.io/apiserver/pkg/admission/plugin`.
 

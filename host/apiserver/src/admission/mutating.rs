@@ -1,4 +1,4 @@
-//! Mutating webhooks: one after the other, and those that ask for it once more if a later one changed the object.
+//! Mutating webhooks: called one after the other, and again if a later one changed the object and they ask for that.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::object;
 use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
 
-/// Lets the webhooks change the object; of a deletion there is none. `complete` fills in what a patch left out. Answers
-/// whether anything changed.
+/// Lets the webhooks change the object, which a deletion does not have. `complete` fills in what a patch left out.
+/// Returns whether anything changed.
 pub(crate) fn mutate(
     plugins: &AdmissionPlugins,
     request: &AdmissionRequest<'_>,
@@ -57,7 +57,7 @@ struct Rounds<'a> {
 }
 
 impl Rounds<'_> {
-    /// Whether the webhook changed the object; none if it is not asked.
+    /// Whether the webhook changed the object. `None` if it is not asked.
     fn ask(&mut self, webhook: &Webhook, round: u8) -> Result<Option<bool>, ApiError> {
         let object = self.object.as_deref();
         let Some(resource) = webhook.matched(self.request, self.consultation, object)? else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! The stored configurations, read.
+//! The parsed admission configurations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use crate::resources::resource::GroupResource;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// Whether a resource configures admission. Requests to these are admitted by nobody, so that a bad one can be mended.
+/// Whether a resource configures admission. Requests for these skip admission, so that a bad configuration can be
+/// fixed.
 pub(crate) fn is_configuration(resource: &GroupResource) -> bool {
     resource.group == GROUP
 }
@@ -20,8 +21,7 @@ pub(crate) fn is_configuration(resource: &GroupResource) -> bool {
 /// The webhooks of each configuration.
 type Webhooks = Arc<BTreeMap<String, Arc<[Webhook]>>>;
 
-/// Policies, and webhooks by the names of their configurations, which is the order in which they are asked. Cloning is
-/// cheap.
+/// Policies, and webhooks ordered by the names of their configurations, in which order they are called. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AdmissionPlugins {
     mutating: Webhooks,
@@ -30,7 +30,7 @@ pub(crate) struct AdmissionPlugins {
 }
 
 impl AdmissionPlugins {
-    /// Takes over an object that is stored, of whatever kind.
+    /// Takes over a stored object of any kind.
     pub(crate) fn define(&mut self, resource: &GroupResource, object: &Value) {
         if let Some(webhooks) = self.webhooks(resource) {
             let read = |(index, webhook)| Webhook::read(object, index, webhook);
@@ -41,7 +41,7 @@ impl AdmissionPlugins {
         }
     }
 
-    /// Forgets an object that is gone, of whatever kind.
+    /// Forgets a deleted object of any kind.
     pub(crate) fn undefine(&mut self, resource: &GroupResource, name: &str) {
         if let Some(webhooks) = self.webhooks(resource) {
             Arc::make_mut(webhooks).remove(name);
@@ -50,7 +50,7 @@ impl AdmissionPlugins {
         }
     }
 
-    /// Whether nobody is to be asked about anything.
+    /// Whether there are no webhooks and no policies.
     pub(crate) fn is_empty(&self) -> bool {
         self.mutating.is_empty() && self.validating.is_empty() && self.policies.is_empty()
     }

@@ -31,22 +31,22 @@ impl WriteOperation {
 /// Lists the stored objects of a resource, of all namespaces or one.
 pub(crate) type StoredObjects<'a> = dyn Fn(&ResourceType, Option<&str>) -> Vec<Arc<Value>> + 'a;
 
-/// A write, apart from the state that it makes.
+/// A write, without the state that it results in.
 pub(crate) struct AdmissionRequest<'a> {
     pub(crate) operation: WriteOperation,
     pub(crate) resource: &'a Arc<ResourceType>,
     pub(crate) subresource: &'a str,
-    /// Empty for cluster-scoped objects; of a namespace its own name.
+    /// Empty for cluster-scoped objects. For a namespace, its own name.
     pub(crate) namespace: &'a str,
-    /// Empty if the server is still to make one.
+    /// Empty if the server has yet to generate one.
     pub(crate) name: &'a str,
     pub(crate) old: Option<&'a Value>,
     /// `CreateOptions` and the like.
     pub(crate) options: Value,
     pub(crate) dry_run: bool,
-    /// Gets the warnings of policies and webhooks.
+    /// Receives the warnings of policies and webhooks.
     pub(crate) warnings: &'a Warnings,
-    /// The namespace as it is stored.
+    /// The stored namespace.
     pub(crate) namespace_object: Option<Arc<Value>>,
     pub(crate) registry: &'a Registry,
     pub(crate) list: &'a StoredObjects<'a>,
@@ -58,18 +58,18 @@ impl AdmissionRequest<'_> {
         self.resource.id == builtin::namespaces()
     }
 
-    /// The same objects in other groups and versions, where no webhook is needed to make one of the other.
+    /// The same objects in other groups and versions, if no webhook is needed to convert between them.
     pub(crate) fn equivalents(&self) -> impl Iterator<Item = &Arc<ResourceType>> {
         let is_same = |other: &Arc<ResourceType>| other.storage == self.resource.storage && other.converter().is_none();
         self.registry.all().filter(move |other| is_same(other) && !Arc::ptr_eq(other, self.resource))
     }
 
-    /// An object of the request in the form of an equivalent resource. Those of subresources have one form only.
+    /// An object of the request in the form of an equivalent resource. Objects of subresources have only one form.
     pub(crate) fn in_form_of(&self, resource: &Arc<ResourceType>, object: &Value) -> Value {
         self.converted(self.resource, resource, object)
     }
 
-    /// The way back.
+    /// Converts back.
     pub(crate) fn back_from(&self, resource: &Arc<ResourceType>, object: &Value) -> Value {
         self.converted(resource, self.resource, object)
     }

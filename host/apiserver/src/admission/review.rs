@@ -1,4 +1,4 @@
-//! `AdmissionReview`: the request that a webhook is sent, and the response that it gives.
+//! `AdmissionReview`: the request to a webhook, and its response.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::consultation::{Consultation, reviews};
 use crate::object::{go_kind, strings, text};
 use crate::resources::resource::ResourceType;
 
-/// A response that could be read.
+/// A valid response.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct WebhookAnswer {
     pub(super) allowed: bool,
-    /// Why not: a `Status`, or null.
+    /// The reason of a denial: a `Status`, or null.
     pub(super) status: Value,
     /// A JSON patch.
     pub(super) patch: Option<Value>,
@@ -49,7 +49,7 @@ pub(super) fn request(
         ("name", request.name),
         ("namespace", request.namespace),
     ];
-    // Go leaves out what is empty.
+    // Go omits empty fields.
     for (key, value) in texts.into_iter().filter(|(_, value)| !value.is_empty()) {
         review[key] = json!(value);
     }
@@ -57,7 +57,7 @@ pub(super) fn request(
 }
 
 impl WebhookAnswer {
-    /// Reads the answer to the review of this version and UID; the error is a real server's text.
+    /// Parses the answer to the review with this version and UID. The error has a real server's text.
     pub(super) fn read(version: &str, is_mutating: bool, uid: &str, body: &[u8]) -> Result<WebhookAnswer, String> {
         let review: Value = serde_json::from_slice(body)
             .map_err(|error| format!("failed to call webhook: couldn't get version/kind; json parse error: {error}"))?;
@@ -90,7 +90,7 @@ fn check_reference(expected: &str, review: &Value) -> Result<(), String> {
     reviews::check_type(review, "admission.k8s.io/v1", "AdmissionReview")
 }
 
-/// Patch and type come together, and only from a mutating webhook.
+/// A patch and its type must come together, and only from a mutating webhook.
 fn check_patch(is_mutating: bool, patch: &str, kind: Option<&Value>) -> Result<(), String> {
     let why = match (is_mutating, patch.is_empty(), kind) {
         (false, false, _) => "validating webhook may not return response.patch",

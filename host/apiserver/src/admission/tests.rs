@@ -1,4 +1,4 @@
-//! Which webhooks are asked, in which order, and what their answers do: with webhooks that are functions.
+//! Which webhooks are called, in which order, and the effect of their answers. The webhooks here are functions;
 //! `tests/webhooks.rs` has real ones.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::resources::resource::GroupResource;
 use crate::status_error::ApiError;
 use crate::warnings::Warnings;
 
-/// The request that the server is asked, in the namespace `d`.
+/// A request to the server, in the namespace `d`.
 struct Write {
     operation: WriteOperation,
     resource: (&'static str, &'static str, &'static str),
@@ -24,7 +24,7 @@ struct Write {
     old: Option<Value>,
     labels_of_namespace: Value,
     warnings: Warnings,
-    /// The objects that a policy may take as parameters.
+    /// The possible parameters of a policy.
     params: Vec<Arc<Value>>,
 }
 
@@ -86,7 +86,8 @@ fn everything() -> Value {
     json!({ "operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"] })
 }
 
-/// Mutates as the server does, with `respond` in the place of all webhooks. Answers the outcome and who was asked.
+/// Mutates as the server does, with `respond` in place of all webhooks. Returns the result, and the webhooks that were
+/// asked.
 fn mutated(
     plugins: &AdmissionPlugins,
     write: &Write,
@@ -118,7 +119,7 @@ fn mutated(
     }
 }
 
-/// Whether a webhook of this rule is asked about the write.
+/// Whether a webhook with this rule is asked about the write.
 fn is_asked(write: &Write, rule: &Value, more: &Value) -> bool {
     let plugins = plugins("mutatingwebhookconfigurations", &json!([webhook("w", rule, more)]));
     let mut object = json!({ "kind": "ConfigMap", "metadata": { "labels": { "a": "b" } }, "data": { "n": "1" } });
@@ -142,7 +143,7 @@ fn a_patch_is_carried_out_as_a_clients_is() {
         let (outcome, _) = mutated(&plugins, &Write::create(CONFIG_MAPS), &mut object, |_| patch(&operations));
         (outcome.is_ok(), object)
     };
-    // What RFC 6902 refuses, and a real server does not.
+    // RFC 6902 refuses these, but a real server does not.
     let (is_fine, object) = outcome_of(json!([
         { "op": "test", "path": "/data/none", "value": null },
         { "op": "replace", "path": "/data/new", "value": "2" },
@@ -206,7 +207,7 @@ fn selectors_choose_by_the_labels_of_object_and_namespace() {
     assert!(!asked(json!({ "objectSelector": { "matchLabels": { "a": "c" } } })));
     assert!(asked(json!({ "namespaceSelector": { "matchLabels": { "env": "prod" } } })));
     assert!(!asked(json!({ "namespaceSelector": { "matchLabels": { "env": "test" } } })));
-    // The old object is as good as the new one.
+    // The old object may match instead of the new one.
     let old = Some(json!({ "metadata": { "name": "x", "labels": { "a": "c" } } }));
     let update = Write { operation: WriteOperation::Update, old, ..write };
     assert!(is_asked(&update, &everything(), &json!({ "objectSelector": { "matchLabels": { "a": "c" } } })));
@@ -267,7 +268,7 @@ fn a_webhook_is_asked_again_only_if_a_later_one_changed_the_object() {
     let plugins = plugins("mutatingwebhookconfigurations", &all);
     let mut object = json!({ "kind": "ConfigMap", "metadata": {} });
     let (outcome, asked) = mutated(&plugins, &Write::create(CONFIG_MAPS), &mut object, |request| {
-        // The last is the one that does not see its own change.
+        // The last one does not see its own change.
         let is_first_sight = request["object"].get("data").is_none();
         if is_first_sight {
             patch(&json!([{ "op": "add", "path": "/data", "value": {} }]))
@@ -276,7 +277,7 @@ fn a_webhook_is_asked_again_only_if_a_later_one_changed_the_object() {
         }
     });
     assert!(outcome.is_ok(), "{outcome:?}");
-    // The first changes the object before the others are asked at all.
+    // The first one changes the object before the others are asked at all.
     assert_eq!(asked, ["mutating/c/0/1", "mutating/c/1/1", "mutating/c/2/1"]);
 
     let mut object = json!({ "kind": "ConfigMap", "metadata": {}, "data": { "n": "" } });
@@ -325,7 +326,7 @@ fn a_response_must_be_one_to_the_question() {
 
 const POLICIES: &str = "validatingadmissionpolicies";
 
-/// The judgement of a policy about config maps, with one binding of this spec, on an object.
+/// Evaluates a policy about config maps, with one binding of this spec, for an object.
 fn judged(policy: &Value, binding: &Value, write: &Write, object: &Value) -> Result<Vec<String>, ApiError> {
     let group = "admissionregistration.k8s.io";
     let mut plugins = AdmissionPlugins::default();

@@ -1,4 +1,4 @@
-//! Validation: policies, and then the webhooks, all at once.
+//! Validation: first policies, then all webhooks at once.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::clock::Chance;
 use crate::consultation::Consultation;
 use crate::status_error::ApiError;
 
-/// Has policies and webhooks judge the state that the request makes; of a deletion there is none.
+/// Lets policies and webhooks validate the resulting state, which a deletion does not have.
 pub(crate) fn validate(
     plugins: &AdmissionPlugins,
     request: &AdmissionRequest<'_>,
@@ -31,7 +31,7 @@ pub(crate) fn validate(
     if !outstanding.is_empty() {
         return Err(give_up(consultation, outstanding));
     }
-    // All are heard: those after one that denies may warn.
+    // All answers are read: webhooks after a denial may have warnings.
     let verdicts: Vec<_> = replies.into_iter().map(|(webhook, reply)| webhook.heard(request, reply, false)).collect();
     verdicts.into_iter().try_for_each(|verdict| verdict.map(drop))
 }

@@ -1,4 +1,4 @@
-//! One webhook of a configuration, read when the configuration is stored.
+//! One webhook of a configuration, parsed when the configuration is stored.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,22 +17,22 @@ use crate::object::{self, text};
 use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
 
-/// A webhook, with what decides when it is called.
+/// A webhook, and the conditions for calling it.
 #[derive(Debug)]
 pub(crate) struct Webhook {
-    /// Names it in the version of its configuration.
+    /// Identifies it, including the version of its configuration.
     pub(super) id: String,
     pub(super) name: String,
     matcher: ResourceMatcher,
     conditions: Vec<MatchCondition>,
-    /// A failure of the webhook is no failure of the request.
+    /// True if a failure of the webhook does not fail the request.
     is_ignored: bool,
-    /// It is asked again if a later one changed the object.
+    /// True if it is called again after a later one has changed the object.
     pub(super) is_reinvoked: bool,
     bears_dry_run: bool,
     timeout: Duration,
     client: WebhookClient,
-    /// The first version of `AdmissionReview` that both sides know.
+    /// The first version of `AdmissionReview` that both sides support.
     version: &'static str,
 }
 
@@ -55,7 +55,7 @@ impl Webhook {
         }
     }
 
-    /// The resource in whose form the webhook is to see the request; none if it is not asked.
+    /// The resource in whose form the webhook sees the request. `None` if it is not called.
     pub(super) fn matched<'r>(
         &self,
         request: &'r AdmissionRequest<'_>,
@@ -70,7 +70,7 @@ impl Webhook {
         Ok(holds.then_some(resource))
     }
 
-    /// The webhook's reply to the question, or the question if it is still to be asked.
+    /// The webhook's reply to the question, or the question if it has not been asked yet.
     pub(super) fn ask<'c>(
         &self,
         request: &AdmissionRequest<'_>,
@@ -83,7 +83,7 @@ impl Webhook {
             let message = format!("admission webhook {:?} does not support dry run", self.name);
             return Err(ApiError::bad_request(message));
         }
-        // Drawn whether or not it is needed: all attempts of a request draw the same.
+        // Drawn even if it is not needed, so that all attempts of a request draw the same.
         let uid = turn.chance.uid();
         let phase = if turn.is_mutating { "mutating" } else { "validating" };
         let key = QuestionKey {
@@ -106,8 +106,8 @@ impl Webhook {
         Ok(Asked::Now(Box::new(Question { key, client, timeout, uid, body: body.to_string() })))
     }
 
-    /// The answer, if it is one that lets the request go on. None: the webhook failed, and may. Adds its warnings to
-    /// those of the request.
+    /// The answer, if it lets the request go on. `None` if the webhook has failed and failures are ignored. Adds its
+    /// warnings to the request's.
     pub(super) fn heard(
         &self,
         request: &AdmissionRequest<'_>,
@@ -132,20 +132,20 @@ impl Webhook {
     }
 }
 
-/// The circumstances in which a webhook is asked.
+/// The circumstances of a call.
 pub(super) struct Turn<'a> {
     pub(super) is_mutating: bool,
     pub(super) round: u8,
     pub(super) chance: &'a mut Chance,
 }
 
-/// A question, and whether it was asked before.
+/// A question, with the reply if it was asked before.
 pub(super) enum Asked<'c> {
     Before(&'c WebhookReply),
     Now(Box<Question>),
 }
 
-/// Gives a request up until these questions are answered. Nobody sees the error.
+/// Gives up a request until these questions are answered. Clients do not see this error.
 pub(super) fn give_up(consultation: &Consultation, questions: Vec<Question>) -> ApiError {
     consultation.leave(questions);
     ApiError::internal("a webhook is still to be asked")

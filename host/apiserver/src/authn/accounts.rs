@@ -1,4 +1,4 @@
-//! Tokens of service accounts: the account, and the object that the token is bound to, must still be there.
+//! Tokens of service accounts: the account, and the object to which the token is bound, must still exist.
 
 use crate::authz::User;
 use crate::object;
@@ -7,7 +7,7 @@ use crate::storage::ObjectKey;
 use crate::storage::state::State;
 use crate::tokens::{Claims, Reference, TokenError};
 
-/// The account's user, and those of the audiences that the token is for.
+/// The account's user, and those among `audiences` for which the token is valid.
 pub(super) fn verify(state: &State, token: &str, audiences: &[String]) -> Result<(User, Vec<String>), TokenError> {
     let claims = state.token_key.verify(token, state.time.now().seconds(), audiences)?;
     let namespace = claims.account.namespace.as_str();
@@ -15,7 +15,7 @@ pub(super) fn verify(state: &State, token: &str, audiences: &[String]) -> Result
         ("serviceaccounts", namespace, Some(&claims.account.account)),
         ("pods", namespace, claims.account.pod.as_ref()),
         ("secrets", namespace, claims.account.secret.as_ref()),
-        // A token that is bound to a pod names the pod's node for information only.
+        // A token bound to a pod names the pod's node only for information.
         ("nodes", "", claims.account.node.as_ref().filter(|_| claims.account.pod.is_none())),
     ];
     for (plural, namespace, reference) in bound {
@@ -27,7 +27,7 @@ pub(super) fn verify(state: &State, token: &str, audiences: &[String]) -> Result
     Ok((user(&claims), audiences))
 }
 
-/// Whether the object is there, and not terminating for longer than clocks may differ.
+/// Whether the object exists, and has not been terminating for longer than clocks may differ.
 fn lives(state: &State, plural: &str, namespace: &str, reference: &Reference) -> bool {
     const LEEWAY: i64 = 60;
     let key = ObjectKey {
@@ -51,7 +51,7 @@ fn user(claims: &Claims) -> User {
     for (kind, reference) in [("pod", &account.pod), ("node", &account.node)] {
         if let Some(reference) = reference {
             mark(&format!("{kind}-name"), &reference.name);
-            // A node that was not there when the token was made has none.
+            // The token has no UID if the node did not exist when it was issued.
             if !reference.uid.is_empty() {
                 mark(&format!("{kind}-uid"), &reference.uid);
             }
@@ -109,7 +109,7 @@ mod tests {
         verify(&state, &free, &here).expect("it needs no pod");
         state.erase(&account);
         assert_eq!(verify(&state, &free, &here), Err(TokenError::Unknown));
-        // Another account of the same name is another one.
+        // A new account with the same name is a different one.
         stored(&mut state, "serviceaccounts", "robot", "3");
         assert_eq!(verify(&state, &free, &here), Err(TokenError::Unknown));
     }

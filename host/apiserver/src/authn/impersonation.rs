@@ -1,6 +1,6 @@
-//! Impersonation: a request's headers `Impersonate-*` name another user, if its own may be that user. Two kinds of
-//! rights allow it: constrained ones, which also name what the other user is wanted for (KEP-5284), and the older verb
-//! `impersonate`. Each header's value is authorized by itself.
+//! Impersonation: a request's `Impersonate-*` headers name another user, if its own user may impersonate that one. Two
+//! kinds of rights allow this: constrained ones, which also cover what the other user may be used for (KEP-5284), and
+//! the older verb `impersonate`. Each header value is authorized separately.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::status_error::ApiError;
 const EXTRA: &str = "impersonate-extra-";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-/// The user that the headers name; none if they name nobody. `request` is what that user is wanted for.
+/// The user in the headers, or `None` without such headers. `request` is what the user is to be used for.
 pub(super) fn impersonate(
     access: Access<'_>,
     user: &User,
@@ -36,11 +36,11 @@ pub(super) fn impersonate(
         }
     }
     let Some((first, older)) = refused(questions(&wanted)) else { return Ok(Some(completed(wanted, &[]))) };
-    // A user who has some of the older right hears of what lacks to that.
+    // A user with some of the older rights gets the error about the missing older ones.
     Err(constrained.filter(|_| first == 0).unwrap_or(older))
 }
 
-/// May the user be this name, in this group, with this mark?
+/// The questions whether the user may impersonate this name, these groups and these extra values.
 fn questions(wanted: &User) -> Vec<Attributes> {
     let who = match User::service_account_of(&wanted.name) {
         Some((namespace, name)) => {
@@ -82,7 +82,7 @@ struct Mode {
 }
 
 impl Mode {
-    /// The kinds by which the user may be the wanted one, in the order in which they are tried.
+    /// The modes in which the user may impersonate the wanted one, in the order in which they are tried.
     fn of(user: &User, wanted: &User) -> Vec<Mode> {
         let name_alone = wanted.groups.is_empty() && wanted.uid.is_empty() && wanted.extra.is_empty();
         if let Some((namespace, name)) = User::service_account_of(&wanted.name) {
@@ -97,12 +97,12 @@ impl Mode {
                 who: asked(&format!("impersonate:{name}"), AUTHENTICATION, "nodes", node),
                 groups: &[User::NODES],
             };
-            // The right to be one's own node names no node.
+            // The right to impersonate one's own node does not name the node.
             let own = runs_on(user, node).then(|| mode("associated-node", "*"));
             let modes = own.into_iter().chain([mode("arbitrary-node", node)]);
             return modes.filter(|_| name_alone).collect();
         }
-        // What these stand for is never given away in part.
+        // What these values grant must not be given away in part.
         let is_safe = !wanted.is_master() && !wanted.is_in("") && wanted.extra.iter().all(is_plain_mark);
         let who = asked("impersonate:user-info", AUTHENTICATION, "users", &wanted.name);
         is_safe.then_some(Mode { name: "user-info", who, groups: &[] }).into_iter().collect()
@@ -127,7 +127,7 @@ fn runs_on(user: &User, node: &str) -> bool {
     is_account && user.extra.get(User::NODE_NAME).is_some_and(|nodes| nodes == &[node])
 }
 
-/// A mark under a path behind a domain, with values that say something.
+/// An extra value under a path after a domain, and not empty.
 fn is_plain_mark((key, values): (&String, &Vec<String>)) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
     let is_key = key.split_once('/').is_some_and(|(domain, path)| {
@@ -136,7 +136,7 @@ fn is_plain_mark((key, values): (&String, &Vec<String>)) -> bool {
     is_key && *key == key.to_lowercase() && !values.is_empty() && !values.contains(&String::new())
 }
 
-/// With the groups that belong to such a user.
+/// Adds the groups that such a user always has.
 fn completed(mut wanted: User, groups: &[&str]) -> User {
     wanted.groups.extend(groups.iter().map(|&group| group.to_owned()));
     if wanted.groups.is_empty()
@@ -163,7 +163,7 @@ fn read(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
     let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for name in headers.keys() {
         if let Some(key) = name.as_str().strip_prefix(EXTRA) {
-            // The name is in lower case; what is escaped in it may not be.
+            // The header name is in lower case, but percent-encoded characters in it may not be.
             let key = percent_decode_str(key).decode_utf8_lossy().into_owned();
             extra.entry(key).or_default().extend(all(name.as_str()));
         }
@@ -179,7 +179,7 @@ fn read(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
     Err(ApiError::bad_request(format!("requested {} without impersonating a user name", in_go(&user))))
 }
 
-/// The user as Go prints it: a real server's refusal shows it so.
+/// The user as Go prints it, which a real server's refusal shows.
 fn in_go(user: &User) -> String {
     let list = |items: &[String]| match items {
         [] => "[]string(nil)".to_owned(),

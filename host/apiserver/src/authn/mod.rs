@@ -1,5 +1,5 @@
-//! Authentication: who sends a request. A bearer token, or a client certificate that TLS has checked, names a user;
-//! impersonation headers then may name another one. What a user may do, `authz` says.
+//! Authentication: finds the user of a request. A bearer token, or a client certificate verified by TLS, names a user;
+//! impersonation headers may then name another one. `authz` decides what a user may do.
 
 mod accounts;
 mod impersonation;
@@ -14,7 +14,7 @@ use crate::status_error::ApiError;
 use crate::storage::state::State;
 use crate::tokens::{ISSUER, TokenError};
 
-/// A bearer token that stands for one user as long as the server runs.
+/// A bearer token for one user, valid while the server runs.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StaticToken {
     /// The text that a client sends as `Authorization: Bearer …`.
@@ -25,21 +25,21 @@ pub struct StaticToken {
     pub groups: Vec<String>,
 }
 
-/// Not the token: a configuration may be logged.
+/// Without the token, because a configuration may be logged.
 impl std::fmt::Debug for StaticToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StaticToken").field("user", &self.user).field("groups", &self.groups).finish_non_exhaustive()
     }
 }
 
-/// The tokens that the server knows users by.
+/// The tokens that the server knows.
 pub(crate) struct Authenticator {
     tokens: Vec<(String, Arc<User>)>,
     anybody: Arc<User>,
 }
 
 impl Authenticator {
-    /// Without authorization by roles, everybody is the administrator.
+    /// Without authorization by roles, every client is the administrator.
     pub(crate) fn new(by_roles: bool, administrator: String, tokens: Vec<StaticToken>) -> Authenticator {
         let anybody = Arc::new(if by_roles { User::anonymous() } else { User::administrator() });
         let given = tokens.into_iter().map(|given| {
@@ -53,7 +53,7 @@ impl Authenticator {
         Authenticator { tokens: std::iter::once(administrator).chain(given).collect(), anybody }
     }
 
-    /// The user of a request: by its certificate, else by its token, then by whom it impersonates.
+    /// The user of a request: from its certificate, else from its token, and then the impersonated one.
     pub(crate) fn authenticate(
         &self,
         state: &State,
@@ -77,7 +77,7 @@ impl Authenticator {
         Ok(impersonated.map_or(user, Arc::new))
     }
 
-    /// The user of a token, and those of `audiences` (empty: this server's own) that it is for.
+    /// The user of a token, and those among `audiences` (empty for this server's own) for which it is valid.
     pub(crate) fn verify(
         &self,
         state: &State,
@@ -86,11 +86,11 @@ impl Authenticator {
     ) -> Result<(Arc<User>, Vec<String>), TokenError> {
         let own = [ISSUER.to_owned()];
         let wanted = if audiences.is_empty() { &own[..] } else { audiences };
-        // All are compared, so that the time tells nothing about which one it is.
+        // All tokens are compared, so that the time reveals nothing about the matching one.
         let known =
             self.tokens.iter().fold(None, |found, (given, user)| found.or(is_same(given, token).then_some(user)));
         match known {
-            // Who made such a token said no audience: it is for this server.
+            // A static token names no audience, so it is valid for this server.
             Some(user) if wanted.contains(&own[0]) => Ok((Arc::clone(user), own.to_vec())),
             Some(_) => Err(TokenError::Unknown),
             None => accounts::verify(state, token, wanted).map(|(user, audiences)| (Arc::new(user), audiences)),
@@ -106,7 +106,7 @@ fn is_same(one: &str, other: &str) -> bool {
 
 fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.trim().split_once(' ')?;
-    // What follows the token belongs to nobody; a token has no blanks.
+    // Text after the token is ignored, as a token has no blanks.
     let token = token.split(' ').next().unwrap_or_default();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }

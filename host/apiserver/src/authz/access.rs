@@ -1,4 +1,4 @@
-//! The decision: what is asked of it, by whom, over the stored roles.
+//! The authorization decision about a question by a user, based on the stored roles.
 
 use std::ops::ControlFlow;
 
@@ -10,8 +10,8 @@ use crate::resources::resource::GroupResource;
 use crate::storage::state::State;
 use crate::storage::{ObjectKey, Store};
 
-/// Resources that a service account is denied, by kubectl's names with their groups (`deployments.apps`), with commas
-/// between; `*` is all. It comes before any role, so that tests can have a denial.
+/// Resources that a service account is denied, named as in kubectl with their groups (`deployments.apps`), separated by
+/// commas; `*` for all. This takes precedence over roles, so that tests can provoke a denial.
 const DENY: &str = "/metadata/annotations/windlass.dev~1deny";
 
 /// The rights that hold at one moment.
@@ -21,7 +21,7 @@ pub(crate) struct Access<'a> {
     by_roles: bool,
 }
 
-/// The answer, with the words of a real server for its reason.
+/// The answer, with a real server's reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) allowed: bool,
@@ -64,7 +64,7 @@ impl<'a> Access<'a> {
         decision
     }
 
-    /// The rules that hold for the user in the namespace, and what could not be found out.
+    /// The rules for the user in the namespace, and an error if some could not be determined.
     pub(crate) fn rules(self, user: &User, namespace: &str) -> (Vec<PolicyRule>, Option<String>) {
         let mut rules = Vec::new();
         if !self.by_roles {

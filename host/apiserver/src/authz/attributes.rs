@@ -1,4 +1,4 @@
-//! The question to the authorizer that a request or an access review is.
+//! The question to the authorizer that a request or an access review stands for.
 
 use crate::authz::User;
 use crate::resources::resource::GroupResource;
@@ -8,14 +8,14 @@ use crate::status_error::ApiError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Attributes {
     Resource(ResourceAttributes),
-    /// A path that is no resource's: its verb is the method in lower case.
+    /// A path that is not a resource's. Its verb is the method in lower case.
     Path {
         verb: String,
         path: String,
     },
 }
 
-/// A verb and its object, as RBAC names them. Empty is none; an empty namespace is all of them.
+/// A verb and its object in RBAC's terms. Empty fields mean none; an empty namespace means all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResourceAttributes {
     pub(crate) verb: String,
@@ -44,7 +44,7 @@ impl Attributes {
         }
     }
 
-    /// Another verb on the same.
+    /// The same object with another verb.
     pub(crate) fn with_verb(&self, verb: String) -> Attributes {
         match self {
             Attributes::Resource(asked) => Attributes::Resource(ResourceAttributes { verb, ..asked.clone() }),
@@ -59,7 +59,7 @@ impl Attributes {
         }
     }
 
-    /// The answer to a user who may not.
+    /// The error for a user without the right.
     pub(crate) fn refuse(&self, user: &User, reason: &str) -> ApiError {
         let name = &user.name;
         let (target, object, mut why) = match self {

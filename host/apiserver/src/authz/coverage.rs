@@ -1,18 +1,18 @@
-//! Whether some rules grant all that others do: the question before a role or binding is written. By single
-//! permissions, as `k8s.io/component-helpers/auth/rbac/validation` compares them.
+//! Whether some rules include all rights of others, which is checked before a role or binding is written. Single
+//! permissions are compared, as in `k8s.io/component-helpers/auth/rbac/validation`.
 
 use std::collections::BTreeMap;
 
 use crate::authz::PolicyRule;
 use crate::authz::rule::url_covers;
 
-/// The single permissions of `wanted` that no rule of `owned` includes.
+/// The single permissions in `wanted` that no rule in `owned` includes.
 pub(super) fn missing(owned: &[PolicyRule], wanted: &[PolicyRule]) -> Vec<PolicyRule> {
     let single = wanted.iter().flat_map(break_down);
     single.filter(|permission| !owned.iter().any(|rule| covers(rule, permission))).collect()
 }
 
-/// One rule for each verb on each resource, object or URL.
+/// Splits a rule into one for each verb on each resource, object or URL.
 fn break_down(rule: &PolicyRule) -> Vec<PolicyRule> {
     let mut single = Vec::new();
     let one = |item: &String| vec![item.clone()];
@@ -64,7 +64,7 @@ fn resources_fit(owned: &[String], wanted: &[String]) -> bool {
         })
 }
 
-/// Joins the verbs of permissions on the same resource, for people to read.
+/// Combines the verbs of permissions on the same resource, for people.
 pub(super) fn compact(permissions: Vec<PolicyRule>) -> Vec<PolicyRule> {
     let mut compacted = Vec::new();
     let mut simple: BTreeMap<PolicyRule, Vec<String>> = BTreeMap::new();
@@ -100,7 +100,7 @@ mod tests {
         let named = json!({ "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a"], "verbs": ["get"] });
         let urls = |url: &str| json!({ "nonResourceURLs": [url], "verbs": ["get"] });
         let cases = [
-            // Two rules together.
+            // Two rules together cover it.
             (
                 json!([on("", "pods", &["get"]), on("", "pods", &["list"])]),
                 json!([on("", "pods", &["get", "list"])]),
@@ -110,7 +110,7 @@ mod tests {
             (json!([on("*", "*", &["*"])]), json!([on("apps", "deployments/scale", &["update"])]), true),
             (json!([on("apps", "*/scale", &["update"])]), json!([on("apps", "deployments/scale", &["update"])]), true),
             (json!([on("apps", "*/scale", &["update"])]), json!([on("apps", "deployments", &["update"])]), false),
-            // Every verb is more than all verbs that there are today.
+            // `*` includes future verbs, so it is more than all verbs of today.
             (json!([on("", "pods", &["get", "list"])]), json!([on("", "pods", &["*"])]), false),
             (json!([on("", "secrets", &["get"])]), json!([named.clone()]), true),
             (json!([named.clone()]), json!([on("", "secrets", &["get"])]), false),

@@ -1,4 +1,4 @@
-//! Nobody grants more than they have: what a user must be allowed before writing a role or a binding.
+//! Prevents escalation: a user must have the rights that a role or a binding would grant.
 
 use serde_json::Value;
 
@@ -8,8 +8,8 @@ use crate::object::{self, text};
 use crate::resources::resource::GroupResource;
 use crate::status_error::ApiError;
 
-/// Refuses a role or binding that would give away rights which its writer has not. `object` has its defaults,
-/// `previous` is the stored one, and `named` is the name in the request's path: none for a creation by POST.
+/// Refuses a role or binding that would grant rights that its writer does not have. `object` has its defaults,
+/// `previous` is the stored one, and `named` is the name in the request's path, which a POST does not have.
 pub(crate) fn check(
     access: Access<'_>,
     user: &User,
@@ -54,7 +54,7 @@ impl Writer<'_> {
 
     fn check_role(&self, role: &Value, previous: Option<&Value>) -> Result<(), ApiError> {
         self.check_rules(role, &PolicyRule::of_role(role))?;
-        // Whoever chooses by labels which roles are taken in may get any right, and keep others from losing one.
+        // A label selector of aggregated roles can grant any right, and keep others from losing one.
         if !is_aggregated(role) && !previous.is_some_and(is_aggregated) {
             return Ok(());
         }
@@ -81,7 +81,7 @@ impl Writer<'_> {
             return Err(ApiError::bad_request("Namespace parameter required."));
         }
         let rules = self.access.role_rules(reference, namespace);
-        // Not the role's own resource: a real server says it so.
+        // The name of the wrong resource, as in a real server's error.
         let rules = rules.map_err(|_| ApiError::not_found(self.resource, name))?;
         self.check_rules(binding, &rules)
     }
@@ -116,8 +116,8 @@ fn is_aggregated(role: &Value) -> bool {
     !object::items(role, "/aggregationRule/clusterRoleSelectors").is_empty()
 }
 
-/// All but what the garbage collector writes, which may be written without the rights of the role. A label counts: by
-/// labels roles are taken into others. (plugin/pkg: `IsOnlyMutatingGCFields`)
+/// The object without the fields that the garbage collector writes, which may be changed without the role's rights.
+/// Labels are kept, because they add a role to aggregated ones. (plugin/pkg: `IsOnlyMutatingGCFields`)
 fn without_collectors_fields(object: &Value) -> Value {
     let mut object = object.clone();
     let metadata = object::metadata_mut(&mut object);

@@ -1,6 +1,6 @@
-//! Authorization by roles: may this user do that? Pure functions over the stored roles and their bindings, as
-//! `k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac` decides. `server` asks before each request, `verbs` before a
-//! role is written and to answer access reviews. Who the user is, `authn` says.
+//! Authorization by roles: may this user do that? Pure functions over the stored roles and bindings, with the decisions
+//! of `k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac`. `server` asks before each request, and `verbs` before a role
+//! is written and to answer access reviews. `authn` finds the user.
 
 mod access;
 mod attributes;
@@ -18,13 +18,13 @@ pub(crate) use user::User;
 
 use crate::resources::resource::GroupResource;
 
-/// How it is decided who may do what.
+/// The authorization mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Authorization {
-    /// Everybody everything; nobody needs credentials.
+    /// Every client may do everything, without credentials.
     #[default]
     AlwaysAllow,
-    /// By the stored roles and their bindings, which begin with those of a real cluster.
+    /// By the stored roles and bindings. A new server has those of a real cluster.
     Rbac,
 }
 

@@ -1,4 +1,4 @@
-//! From the stored bindings to the rules that hold for a user in a namespace.
+//! Finds the rules for a user in a namespace from the stored bindings.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,7 @@ use crate::object::{self, text};
 use crate::resources::resource::GroupResource;
 use crate::storage::{ObjectKey, Store};
 
-/// The rules of one binding that is the user's, or the name of the role that it refers to in vain.
+/// The rules of one of the user's bindings, or the name of its role if that does not exist.
 pub(super) struct BoundRules<'a> {
     binding: &'a Value,
     subject: &'a Value,
@@ -17,7 +17,7 @@ pub(super) struct BoundRules<'a> {
 }
 
 impl BoundRules<'_> {
-    /// The binding in the words of a real server.
+    /// The binding, in the words of a real server.
     pub(super) fn source(&self) -> String {
         let namespace = object::namespace(self.binding);
         let (kind, name) = match namespace {
@@ -38,7 +38,8 @@ fn describe(subject: &Value, binding_namespace: &str) -> String {
     }
 }
 
-/// Visits the bindings of the user: of the cluster, then of the namespace (empty: none), in the order of their names.
+/// Visits the bindings of the user: first cluster-wide ones, then those in the namespace (empty for none), ordered by
+/// name.
 pub(super) fn visit<'a>(
     store: &'a Store,
     user: &User,

@@ -29,18 +29,18 @@ fn list_or_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec
 }
 
 impl PolicyRule {
-    /// The rules of a role. One that is malformed grants nothing.
+    /// The rules of a role. A malformed role grants nothing.
     pub(crate) fn of_role(role: &Value) -> Vec<PolicyRule> {
         object::items(role, "/rules").iter().filter_map(|rule| PolicyRule::deserialize(rule).ok()).collect()
     }
 
-    /// Allows everything, but paths that are no resources.
+    /// Allows everything except non-resource paths.
     pub(crate) fn all_resources() -> PolicyRule {
         let all = || vec!["*".to_owned()];
         PolicyRule { verbs: all(), api_groups: all(), resources: all(), ..PolicyRule::default() }
     }
 
-    /// Allows everything on paths that are no resources.
+    /// Allows everything on non-resource paths.
     pub(crate) fn all_paths() -> PolicyRule {
         let all = || vec!["*".to_owned()];
         PolicyRule { verbs: all(), non_resource_urls: all(), ..PolicyRule::default() }
@@ -78,7 +78,7 @@ pub(super) fn url_covers(url: &str, path: &str) -> bool {
     url == path || (url.ends_with('*') && path.starts_with(url.trim_end_matches('*')))
 }
 
-/// The rule in one line, as refused escalations name it.
+/// The rule on one line, as the error about an escalation shows it.
 impl fmt::Display for PolicyRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
@@ -97,7 +97,7 @@ impl fmt::Display for PolicyRule {
     }
 }
 
-/// Strings as Go's `%q` prints a list of them.
+/// A list of strings as Go's `%q` prints it.
 pub(super) fn go_list(list: &[String]) -> String {
     let quoted: Vec<String> = list.iter().map(|item| format!("{item:?}")).collect();
     format!("[{}]", quoted.join(" "))

@@ -1,5 +1,5 @@
-//! The right to approve or sign a certificate request: it belongs to those who have the right on its signer, or on all
-//! signers of the signer's domain. As the admission plugins `CertificateApproval` and `CertificateSigning` ask.
+//! The right to approve or sign a certificate request: a user needs the right on the request's signer, or on all
+//! signers of its domain. As in the admission plugins `CertificateApproval` and `CertificateSigning`.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::status_error::ApiError;
 
 const CERTIFICATES: &str = "certificates.k8s.io";
 
-/// Refuses what a user writes to a subresource of a certificate request without the right on its signer.
+/// Refuses a write to a subresource of a certificate request if the user lacks the right on its signer.
 pub(crate) fn check(
     access: Access<'_>,
     user: &User,

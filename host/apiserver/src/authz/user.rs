@@ -1,10 +1,10 @@
-//! The user of a request, as authentication found it.
+//! The user of a request, as found by authentication.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// A name with the groups and marks that belong to it.
+/// A name with its groups and extra values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct User {
     pub(crate) name: String,
@@ -14,19 +14,19 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// May do anything.
+    /// Members may do anything.
     pub(crate) const MASTERS: &str = "system:masters";
-    /// Everybody whose name is known is in this group.
+    /// All users whose name is known are in this group.
     pub(crate) const AUTHENTICATED: &str = "system:authenticated";
     pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
     pub(crate) const ANONYMOUS: &str = "system:anonymous";
     /// All nodes are in this group.
     pub(crate) const NODES: &str = "system:nodes";
-    /// The mark of a service account's token with the node that it is for.
+    /// The extra value in a service account's token that names the node.
     pub(crate) const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
     const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
-    /// The one user of a server that allows everything, and the bearer of the kubeconfig's token on one that does not.
+    /// The only user of a server that allows everything; otherwise the user of the kubeconfig's token.
     pub(crate) fn administrator() -> User {
         let groups = [User::MASTERS, User::AUTHENTICATED].map(str::to_owned).to_vec();
         User { name: "windlass".to_owned(), groups, ..User::default() }
@@ -52,7 +52,7 @@ impl User {
         vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]
     }
 
-    /// Namespace and name of the service account whose user name this is.
+    /// The namespace and name of the service account with this user name.
     pub(crate) fn service_account_of(name: &str) -> Option<(&str, &str)> {
         let (namespace, account) = name.strip_prefix(User::SERVICE_ACCOUNT)?.split_once(':')?;
         let valid = !namespace.is_empty() && !account.is_empty() && !account.contains(':');

@@ -1,23 +1,23 @@
-//! An expression of CEL once it is read.
+//! A parsed CEL expression.
 //!
-//! Macros are nodes of their own and not loops over an accumulator, so that evaluation copies no accumulator and errors
-//! point at what the author wrote.
+//! Macros have their own nodes instead of loops over an accumulator, so that evaluation copies no accumulator, and
+//! errors point at what the author wrote.
 
 use kube_cel::cel::Value;
 
 use super::SyntaxError;
 
-/// An expression, and where it stands in its source.
+/// An expression and its place in the source.
 #[derive(Debug)]
 pub(super) struct Expr {
     /// The character that an error points at: an operator, a dot, an opening bracket.
     pub(super) at: usize,
     pub(super) kind: ExprKind,
-    /// How many levels it has.
+    /// The depth of the tree.
     height: usize,
 }
 
-/// Deeper expressions are refused, so that no walk over one overflows the stack.
+/// Deeper expressions are refused, so that no walk over an expression overflows the stack.
 pub(super) const EXPRESSION_DEPTH_MAX: usize = 128;
 
 pub(super) fn too_deep(at: usize) -> SyntaxError {
@@ -52,7 +52,7 @@ pub(super) enum ExprKind {
     List(Vec<Element>),
     Map(Vec<(Expr, Element)>),
     Loop(Box<Loop>),
-    /// `optMap` and `optFlatMap`: a body with a variable of its own.
+    /// `optMap` and `optFlatMap`: a body with its own variable.
     Bind {
         how: Bind,
         variable: String,
@@ -61,14 +61,14 @@ pub(super) enum ExprKind {
     },
 }
 
-/// An item of a list or the value of a map, which `?` leaves out if it is an empty optional.
+/// An item of a list, or a value of a map. With `?`, an empty optional is left out.
 #[derive(Debug)]
 pub(super) struct Element {
     pub(super) value: Expr,
     pub(super) optional: bool,
 }
 
-/// How a [`ExprKind::Bind`] gives its variable a value, and what becomes of the body's.
+/// How a [`ExprKind::Bind`] sets its variable, and what it does with the body's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bind {
     OptMap,
@@ -81,9 +81,9 @@ pub(super) struct Loop {
     pub(super) macro_name: Macro,
     pub(super) range: Expr,
     pub(super) variable: String,
-    /// Of the two-variable forms: the value, while `variable` is the index or key.
+    /// In the two-variable forms: the value, while `variable` is the index or key.
     pub(super) second: Option<String>,
-    /// Of the three-argument forms.
+    /// In the three-argument forms.
     pub(super) filter: Option<Expr>,
     pub(super) body: Expr,
 }
@@ -103,7 +103,7 @@ pub(super) enum Macro {
 }
 
 impl Expr {
-    /// Refuses what would be too deep.
+    /// Refuses expressions that are too deep.
     pub(super) fn new(at: usize, kind: ExprKind) -> Result<Expr, SyntaxError> {
         let mut expr = Expr { at, kind, height: 1 };
         let below = expr.children().into_iter().map(|child| child.height).max().unwrap_or(0);
@@ -111,7 +111,7 @@ impl Expr {
         if expr.height > EXPRESSION_DEPTH_MAX { Err(too_deep(at)) } else { Ok(expr) }
     }
 
-    /// How many levels it has.
+    /// The depth of the tree.
     pub(super) fn height(&self) -> usize {
         self.height
     }

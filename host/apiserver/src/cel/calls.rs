@@ -31,7 +31,7 @@ pub(super) fn call(
                 Some(Some(_)) => Ok(value),
             }
         }
-        // A name in front of a function may be its package: `math.greatest(…)`.
+        // A name before a function may be its package: `math.greatest(…)`.
         _ => {
             let package = target.and_then(|target| declarations::package(target, function));
             if let Some(name) = package {
@@ -62,7 +62,7 @@ fn operator(evaluator: &mut Evaluator, function: &str, args: Vec<Value>) -> Resu
     match function {
         "_==_" | "_!=_" => {
             evaluator.charge(1 + operators::weight(&left).min(operators::weight(&right)))?;
-            // Lists without order compare each item with each.
+            // Lists without order compare each item with every other.
             if let Some(list) = operators::keyed(&left) {
                 evaluator.charge((list.items.len() as u64).saturating_mul(operators::weight(&right)))?;
             }
@@ -172,8 +172,8 @@ fn truth(value: &Value) -> Result<Value, EvalError> {
     }
 }
 
-/// The cost of a function: a step, and its walk through its arguments. One that may answer more than it is given costs
-/// that.
+/// The cost of a function: one step, plus the walk through its arguments. A function with a result larger than its
+/// arguments costs that.
 fn cost(function: &str, target: Option<&Value>, args: &[Value]) -> u64 {
     let given = || target.into_iter().chain(args);
     let product = || given().map(operators::weight).fold(1, u64::saturating_mul);
@@ -189,7 +189,8 @@ fn cost(function: &str, target: Option<&Value>, args: &[Value]) -> u64 {
     }
 }
 
-/// Whether a quantity is so large or so fine that the library's sums would overflow. What is none, the library says.
+/// Whether a quantity is so large or so precise that the library's sums would overflow. The library reports invalid
+/// ones.
 fn is_beyond_reach(text: &str) -> bool {
     let number = text.trim_start_matches(['+', '-']);
     let end = number.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(number.len());

@@ -5,9 +5,9 @@ use super::types::{BOOL, BYTES, Bindings, DOUBLE, INT, NULL, STRING, Type, UINT}
 use super::{SyntaxError, declarations};
 use kube_cel::cel::Value;
 
-/// Finds the type of an expression, and the errors in it.
+/// Finds the type of an expression and its type errors.
 pub(super) struct Checker {
-    /// The variables in scope, the innermost last.
+    /// The variables in scope, innermost last.
     scope: Vec<(String, Type)>,
     pub(super) errors: Vec<SyntaxError>,
 }
@@ -80,10 +80,10 @@ impl Checker {
         BOOL
     }
 
-    /// The one type of the items of a literal.
+    /// The common type of the items of a literal.
     fn alike(&mut self, items: Vec<(usize, Type)>) -> Type {
         let mut bindings = Bindings::default();
-        // Null may be compared with what is nullable, but not stand beside it in a literal.
+        // Null may be compared with a nullable value, but not mixed with one in a literal.
         let is_null = items.first().is_some_and(|(_, found)| *found == NULL);
         for (at, found) in items {
             let is_mixed = found != Type::Dyn && (found == NULL) != is_null;
@@ -110,7 +110,7 @@ impl Checker {
         };
         self.check_literals(name, args);
         let args: Vec<Type> = match (name, args) {
-            // The list of what is to be formatted may be of any types.
+            // The arguments to be formatted may have any types.
             ("format", [Expr { kind: ExprKind::List(items), .. }]) => {
                 for item in items {
                     self.entry(item);
@@ -143,7 +143,7 @@ impl Checker {
         one_of(answers)
     }
 
-    /// A text that a function would refuse whatever the object is.
+    /// Checks literals that a function would refuse for every object.
     fn check_literals(&mut self, function: &str, args: &[Expr]) {
         for arg in args {
             let ExprKind::Literal(Value::String(text)) = &arg.kind else { continue };
@@ -247,7 +247,7 @@ fn literal(value: &Value) -> Type {
     }
 }
 
-/// The one type that all of them are, or `dyn`.
+/// The common type, or `dyn` if they differ.
 fn one_of(types: Vec<Type>) -> Type {
     let mut types = types.into_iter();
     let first = types.next().unwrap_or(Type::Dyn);

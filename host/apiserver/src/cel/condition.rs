@@ -1,21 +1,21 @@
-//! A condition about one object, for those who use the server as a library.
+//! A condition about one object, for users of the server as a library.
 
 use super::types::{BOOL, Type};
 use super::{Program, Value, untyped};
 
-/// The limit of cost of one evaluation, as that of a rule in a definition.
+/// The cost limit of one evaluation, the same as for a rule in a definition.
 const EVALUATION_COST_MAX: u64 = 10_000_000;
 
-/// An expression in CEL about an object, which it calls `self`, as a rule of a custom resource definition does. Nothing
-/// is known of the object's type: what does not fit is an error when it is evaluated.
+/// A CEL expression about an object, named `self`, like a rule in a custom resource definition. The object's type is
+/// unknown, so type errors show only when it is evaluated.
 #[derive(Debug)]
 pub struct Condition(Program);
 
 impl Condition {
-    /// Reads an expression.
+    /// Compiles an expression.
     ///
     /// # Errors
-    /// It is no expression, or its value can be no `bool`; the text shows the place, in several lines.
+    /// If the expression is invalid, or its value cannot be a `bool`. The text shows the place, on several lines.
     pub fn compile(source: &str) -> Result<Condition, String> {
         let program = Program::compile(source, vec![("self".to_owned(), Type::Dyn)])?;
         match &program.answer {
@@ -26,10 +26,10 @@ impl Condition {
         Ok(Condition(program))
     }
 
-    /// Whether it is true of an object.
+    /// Whether the condition is true for an object.
     ///
     /// # Errors
-    /// It has no value, or another one than `true` and `false`, or costs too much.
+    /// If it has no value, or one other than `true` and `false`, or costs too much.
     pub fn holds(&self, object: &serde_json::Value) -> Result<bool, String> {
         let variables = vec![("self".to_owned(), untyped(object))];
         match self.0.run(variables, EVALUATION_COST_MAX).value {

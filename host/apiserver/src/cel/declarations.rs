@@ -1,5 +1,5 @@
-//! The functions that there are, with their types: those of CEL and of the libraries of Kubernetes that are also
-//! implemented here. A call of any other is refused when the definition is made.
+//! The available functions with their types: those of CEL, and of the Kubernetes libraries that are implemented here. A
+//! call of another function is refused when the definition is created.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use super::ast::{Expr, ExprKind};
 use super::types::Type;
 
-/// One way of calling a function.
+/// One signature of a function.
 #[derive(Debug)]
 pub(super) struct Overload {
     pub(super) target: Option<Type>,
@@ -15,7 +15,7 @@ pub(super) struct Overload {
     pub(super) answer: Type,
 }
 
-/// One function a line, with its overloads: an optional receiver before the dot, the arguments, the answer.
+/// One function a line, with its overloads: an optional receiver before the dot, the arguments, the result.
 const DECLARED: &str = "
 !_ (bool)bool
 -_ (int)int (double)double
@@ -165,13 +165,13 @@ static FUNCTIONS: LazyLock<BTreeMap<&'static str, Vec<Overload>>> = LazyLock::ne
     found
 });
 
-/// The overloads of a function; none if there is no such function.
+/// The overloads of a function. `None` for an unknown function.
 pub(super) fn overloads(function: &str) -> Option<&'static [Overload]> {
     let name = if matches!(function, "_<=_" | "_>_" | "_>=_") { "_<_" } else { function };
     FUNCTIONS.get(name).map(Vec::as_slice)
 }
 
-/// Whether a name is that of a type, which is a value too.
+/// Whether a name is a type's; types are values too.
 pub(super) fn is_type(name: &str) -> bool {
     matches!(name, "bool" | "int" | "uint" | "double" | "string" | "bytes" | "list" | "map" | "null_type" | "type")
 }
@@ -183,7 +183,7 @@ pub(super) fn package(target: &Expr, function: &str) -> Option<String> {
     FUNCTIONS.contains_key(name.as_str()).then_some(name)
 }
 
-/// All functions that have names.
+/// All named functions.
 #[cfg(test)]
 pub(super) fn names() -> Vec<&'static str> {
     FUNCTIONS.keys().copied().filter(|name| !name.contains('_') && !name.starts_with('@')).collect()

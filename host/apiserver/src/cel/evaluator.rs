@@ -1,5 +1,5 @@
-//! Evaluation within a budget, counted as cel-go counts it: about one for each step, and more for what walks through
-//! texts and lists.
+//! Evaluation within a cost budget, counted as in cel-go: about one for each step, and more for walks through texts and
+//! lists.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use super::{EvalError, declarations, operators};
 
 /// One evaluation.
 pub(super) struct Evaluator {
-    /// The variables in scope, the innermost last.
+    /// The variables in scope, innermost last.
     pub(super) scope: Vec<(String, Value)>,
     patterns: Used,
     cost: u64,
     limit: u64,
-    /// Evaluates one expression; the functions that it needs also need this.
+    /// Evaluates one expression. A field, because functions need it too.
     step: fn(&mut Evaluator, &Expr) -> Result<Value, EvalError>,
 }
 
@@ -35,7 +35,7 @@ impl Evaluator {
         self.cost
     }
 
-    /// Counts work before it is done.
+    /// Charges for work before it is done.
     pub(super) fn charge(&mut self, cost: u64) -> Result<(), EvalError> {
         self.cost = self.cost.saturating_add(cost);
         if self.cost > self.limit { Err(EvalError::TooCostly) } else { Ok(()) }
@@ -48,7 +48,7 @@ impl Evaluator {
         patterns::read(source)
     }
 
-    /// Evaluates an expression. A value that has not its declared type is an error as soon as an expression reaches it.
+    /// Evaluates an expression. A value that does not have its declared type is an error when an expression reaches it.
     pub(super) fn eval(&mut self, expr: &Expr) -> Result<Value, EvalError> {
         operators::typed((self.step)(self, expr)?)
     }
@@ -62,7 +62,7 @@ impl Evaluator {
         found.map(|(_, value)| value.clone()).ok_or_else(|| EvalError::Other(format!("no such attribute(s): {name}")))
     }
 
-    /// Evaluates with one more variable.
+    /// Evaluates with an additional variable.
     pub(super) fn within(&mut self, name: &str, value: Value, body: &Expr) -> Result<Value, EvalError> {
         self.scope.push((name.to_owned(), value));
         let answer = self.eval(body);

@@ -1,4 +1,4 @@
-//! From the text of an expression to tokens.
+//! Splits the text of an expression into tokens.
 
 use super::SyntaxError;
 
@@ -6,7 +6,7 @@ use super::SyntaxError;
 pub(super) enum Token {
     Ident(String),
     Int(i64),
-    /// 2⁶³, which is a number only behind a minus.
+    /// 2⁶³, which is valid only after a minus sign.
     IntBeyond,
     Uint(u64),
     Double(f64),
@@ -16,13 +16,13 @@ pub(super) enum Token {
     End,
 }
 
-/// The longest come first.
+/// Longest first.
 const PUNCTUATION: [&str; 26] = [
     "[?", ".?", "&&", "||", "==", "!=", "<=", ">=", "+", "-", "*", "/", "%", "<", ">", "!", "?", ":", "(", ")", "[",
     "]", "{", "}", ",", ".",
 ];
 
-/// The tokens of a source with the place of each, and an [`Token::End`] behind them.
+/// The tokens of a source with their places, ending with an [`Token::End`].
 pub(super) fn tokens(source: &str) -> Result<Vec<(usize, Token)>, SyntaxError> {
     let mut lexer = Lexer { chars: source.chars().collect(), at: 0 };
     let mut found = Vec::new();
@@ -161,7 +161,7 @@ impl Lexer {
         unsigned
     }
 
-    /// The inside of a text, with its escapes as they are written, each as one item.
+    /// The content of a text, with each escape as one item, unprocessed.
     fn quoted(&mut self, raw: bool) -> Result<Vec<String>, SyntaxError> {
         let start = self.at;
         let Some(quote) = self.peek(0) else { return self.error(start) };
@@ -236,7 +236,7 @@ impl Lexer {
     }
 }
 
-/// The character that an escape stands for; none if it is no escape.
+/// The character for an escape. `None` if it is not an escape.
 fn code_point(part: &str) -> Option<u32> {
     let escape = part.strip_prefix('\\').filter(|rest| !rest.is_empty())?;
     let (kind, digits) = (escape.chars().next()?, escape.get(1..)?);

@@ -1,4 +1,4 @@
-//! The functions of `kube-cel`, called by name with values.
+//! Calls the functions of `kube-cel` by name.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use super::EvalError;
 
 static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
 
-/// Calls a function; a receiver comes apart from the arguments.
+/// Calls a function. A receiver is passed separately from the arguments.
 pub(crate) fn call(function: &str, target: Option<Value>, args: Vec<Value>) -> Result<Value, EvalError> {
     let mut scope = FUNCTIONS.new_inner_scope();
     let mut bound = |name: String, value: Value| {

@@ -52,7 +52,7 @@ pub(super) fn run(evaluator: &mut Evaluator, found: &Loop) -> Result<Value, Eval
     }
 }
 
-/// The values that one round binds.
+/// The values bound in one iteration.
 struct Item {
     /// With one variable: the item of a list, or the key of a map.
     single: Value,
@@ -118,7 +118,7 @@ fn transform(evaluator: &mut Evaluator, found: &Loop, items: &[Item]) -> Result<
     for item in items {
         let fits = found.filter.as_ref().map_or(Ok(true), |filter| truth(evaluator, found, item, filter))?;
         if fits {
-            // cel-go adds a list of one item to the list of the others.
+            // cel-go appends a list with one item to the result so far, which has this cost.
             evaluator.charge(10)?;
             answers.push((item.pair.0.clone(), round(evaluator, found, item, &found.body)?));
         }

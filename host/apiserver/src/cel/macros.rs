@@ -1,4 +1,4 @@
-//! The macros of CEL and of the libraries that Kubernetes adds: calls whose arguments are not values.
+//! The macros of CEL and of Kubernetes' libraries: calls whose arguments are not values.
 
 use super::SyntaxError;
 use super::ast::{Bind, Expr, ExprKind, Loop, Macro};

@@ -1,9 +1,10 @@
-//! CEL, the language of the rules in custom resource definitions: reading, type check, and evaluation within a budget.
+//! CEL, the language of the rules in custom resource definitions: parsing, type checking, and evaluation within a
+//! budget.
 //!
-//! It knows nothing of schemas: [`crate::schema`] gives the types and values. The functions are those of `kube-cel`.
-//! Reading and evaluation are done here and not by the `cel` crate, because its syntax tree has no positions, which
-//! errors show; because it copies what a field holds at each access; and because nothing limits what an evaluation
-//! costs.
+//! It does not know schemas: [`crate::schema`] provides the types and values. The functions are those of `kube-cel`.
+//! Parsing and evaluation are implemented here instead of by the `cel` crate, for three reasons: its syntax tree has no
+//! positions, which errors show; it copies a field's value at each access; and it does not limit the cost of an
+//! evaluation.
 
 mod ast;
 mod calls;
@@ -34,7 +35,7 @@ pub(crate) use parser::RESERVED;
 pub(crate) use program::{Program, optional};
 pub(crate) use untyped::untyped;
 
-/// An error in an expression, and where it is.
+/// An error in an expression, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SyntaxError {
     /// The character, counted from 0.

@@ -34,7 +34,7 @@ pub(super) fn arithmetic(operator: &str, left: Value, right: Value) -> Result<Va
     }
 }
 
-/// Sums and differences of times and durations, which the library computes.
+/// Sums and differences of times and durations, computed by the library.
 fn times(answer: Result<Value, kube_cel::cel::ExecutionError>) -> Result<Value, EvalError> {
     answer.map_err(|error| match error {
         kube_cel::cel::ExecutionError::Overflow(..) => EvalError::Other("integer overflow".to_owned()),
@@ -88,7 +88,7 @@ pub(super) fn compares(operator: &str, left: &Value, right: &Value) -> Result<bo
     }
 }
 
-/// How much there is to look at to compare with this value.
+/// The amount of data that a comparison with this value reads.
 pub(super) fn weight(value: &Value) -> u64 {
     match value {
         Value::String(text) => text.len() as u64 / 10 + 1,
@@ -100,14 +100,14 @@ pub(super) fn weight(value: &Value) -> u64 {
     }
 }
 
-/// The keys of a map, in one order whatever the map's is.
+/// The keys of a map in a fixed order.
 pub(super) fn keys(map: &Map) -> Vec<Key> {
     let mut keys: Vec<Key> = map.map.keys().cloned().collect();
     keys.sort();
     keys
 }
 
-/// The key of a map that a value is.
+/// The value as a key of a map.
 pub(super) fn as_key(value: &Value) -> Result<Key, EvalError> {
     match value {
         Value::Int(number) => Ok(Key::Int(*number)),
@@ -120,7 +120,7 @@ pub(super) fn as_key(value: &Value) -> Result<Key, EvalError> {
     }
 }
 
-/// A value as an error names it.
+/// A value as an error shows it.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.to_string(),
@@ -132,7 +132,7 @@ pub(super) fn shown(value: &Value) -> String {
     }
 }
 
-/// The inside of an optional; the outer none means that the value is no optional.
+/// The content of an optional. The outer `None` means that the value is not an optional.
 #[expect(clippy::option_option, reason = "an optional that is empty is not a value that is no optional")]
 pub(super) fn optional(value: &Value) -> Option<Option<&Value>> {
     <&OptionalValue>::try_from(value).ok().map(OptionalValue::value)
@@ -146,7 +146,7 @@ pub(super) fn none() -> Value {
     Value::Opaque(Arc::new(OptionalValue::none()))
 }
 
-/// `container[key]`; of an optional, or with `?`, an optional.
+/// `container[key]`. For an optional, or with `?`, the result is an optional.
 pub(super) fn lookup(container: &Value, key: &Value, is_optional: bool) -> Result<Value, EvalError> {
     if let Some(inner) = optional(container) {
         return match inner {
@@ -204,11 +204,11 @@ pub(super) fn type_of(value: &Value) -> Value {
     })
 }
 
-/// A list whose items have an identity: equal whatever their order, and united by `+`.
+/// A list whose items have an identity. Equal regardless of order, and merged by `+`.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyedList {
     pub(crate) items: Arc<Vec<Value>>,
-    /// The fields that are the identity; none: the items themselves.
+    /// The fields that are the identity; empty if the items themselves are.
     pub(crate) keys: Vec<String>,
 }
 
@@ -224,7 +224,7 @@ impl KeyedList {
         }
     }
 
-    /// The items of both; where both have one, the other's.
+    /// The items of both. If both have an item, the other's wins.
     fn unite(&self, other: &[Value]) -> KeyedList {
         let mut items = Vec::clone(&self.items);
         for new in other {
@@ -252,7 +252,7 @@ impl Opaque for KeyedList {
     }
 }
 
-/// A value that has not the type of its declaration: an expression that reaches it fails in these words.
+/// A value that does not have its declared type. An expression that reaches it fails with this text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mistyped(pub(crate) &'static str);
 
@@ -273,7 +273,7 @@ pub(super) fn typed(value: Value) -> Result<Value, EvalError> {
     }
 }
 
-/// The keyed list that a value is.
+/// The value as a keyed list.
 pub(super) fn keyed(value: &Value) -> Option<&KeyedList> {
     match value {
         Value::Opaque(opaque) => opaque.downcast_ref(),
@@ -281,7 +281,7 @@ pub(super) fn keyed(value: &Value) -> Option<&KeyedList> {
     }
 }
 
-/// A keyed list as any other.
+/// A keyed list as a plain list.
 pub(super) fn plain(value: Value) -> Value {
     match keyed(&value) {
         Some(list) => Value::List(Arc::clone(&list.items)),

@@ -1,4 +1,4 @@
-//! From tokens to an expression, by the grammar of CEL.
+//! Parses tokens into an expression.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use super::ast::{EXPRESSION_DEPTH_MAX, Element, Expr, ExprKind, too_deep};
 use super::lexer::{self, Token};
 use super::macros;
 
-/// Longer sources are refused, as by cel-go.
+/// Longer sources are refused, as in cel-go.
 const SOURCE_CHARACTERS_MAX: usize = 100_000;
 
-/// Words that CEL keeps for itself.
+/// CEL's reserved words.
 pub(crate) const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -79,7 +79,7 @@ impl Parser {
         matches!(self.peek(), Token::Punct(found) if *found == punct)
     }
 
-    /// Takes this punctuation if it comes next, and answers its place.
+    /// Takes this punctuation if it comes next, and returns its place.
     fn accept(&mut self, punct: &str) -> Option<usize> {
         let found = self.is(punct);
         found.then(|| self.take().0)
@@ -104,7 +104,7 @@ impl Parser {
         Err(SyntaxError { at: self.at(), message: format!("Syntax error: {shown}") })
     }
 
-    /// Runs one step deeper, or refuses to.
+    /// Parses one level deeper, or refuses to.
     fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, SyntaxError>) -> Result<T, SyntaxError> {
         if self.depth == EXPRESSION_DEPTH_MAX {
             return Err(too_deep(self.at()));
@@ -205,7 +205,7 @@ impl Parser {
         self.members(primary)
     }
 
-    /// Reads what follows a primary: `.field`, `.?field`, `.call(…)`, `[index]`, `[?index]`.
+    /// Parses what follows a primary: `.field`, `.?field`, `.call(…)`, `[index]`, `[?index]`.
     fn members(&mut self, mut expr: Expr) -> Result<Expr, SyntaxError> {
         loop {
             if !(self.is(".") || self.is(".?") || self.is("[") || self.is("[?")) {
@@ -345,7 +345,7 @@ impl Parser {
     }
 }
 
-/// A call without a receiver, as operators are.
+/// A call without a receiver, such as an operator.
 fn call(at: usize, function: &str, args: Vec<Expr>) -> Result<Expr, SyntaxError> {
     Expr::new(at, ExprKind::Call { target: None, function: function.to_owned(), args })
 }

@@ -8,13 +8,13 @@ use regex::Regex;
 use super::EvalError;
 use crate::pattern;
 
-/// How many patterns are kept. Rules have few, but a rule may read its pattern from the object.
+/// The most compiled patterns that are cached. Rules have few, but a rule may take its pattern from the object.
 const KEPT_PATTERNS_MAX: usize = 256;
 
 static KEPT: LazyLock<Mutex<BTreeMap<String, Arc<Regex>>>> = LazyLock::new(Mutex::default);
 
-/// The patterns that one evaluation used. The first are those of the rule; one that makes up more of them pays for
-/// each, because compiling takes long.
+/// The patterns that one evaluation has used. The first ones are the rule's own. An evaluation that creates further
+/// ones pays for each, because compiling takes long.
 #[derive(Default)]
 pub(super) struct Used(BTreeSet<String>);
 

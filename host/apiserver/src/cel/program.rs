@@ -1,4 +1,4 @@
-//! An expression that is compiled and can be evaluated.
+//! A compiled expression, which can be evaluated.
 
 use super::ast::{EXPRESSION_DEPTH_MAX, Expr};
 use super::check::Checker;
@@ -7,10 +7,10 @@ use super::types::Type;
 use super::{EvalError, SyntaxError, Value, parser};
 use super::{eval, operators};
 
-/// The stack for expressions that nest unusually deep.
+/// The stack size for unusually deep expressions.
 const DEEP_STACK_BYTES: usize = 32 << 20;
 
-/// Up to this many levels fit on any stack, also without optimisation.
+/// Up to this depth, an expression fits on any stack, even in unoptimized builds.
 const USUAL_DEPTH: usize = EXPRESSION_DEPTH_MAX / 8;
 
 /// A compiled expression.
@@ -21,16 +21,16 @@ pub(crate) struct Program {
     pub(crate) answer: Type,
 }
 
-/// The outcome of an evaluation, and its cost.
+/// The result of an evaluation, and its cost.
 pub(crate) struct Answer {
     pub(crate) value: Result<Value, EvalError>,
     pub(crate) cost: u64,
 }
 
 impl Program {
-    /// Reads and checks an expression; the error is a text as cel-go writes it, of several lines.
+    /// Parses and checks an expression. The error is cel-go's text, on several lines.
     pub(crate) fn compile(source: &str, variables: Vec<(String, Type)>) -> Result<Program, String> {
-        // Reading needs the large stack before anything is known about the depth.
+        // Parsing needs the large stack, because the depth is not known yet.
         on_large_stack(|| {
             let expr = parser::parse(source).map_err(|error| report(source, &[error]))?;
             let mut checker = Checker::new(variables);
@@ -56,12 +56,12 @@ impl Program {
     }
 }
 
-/// An optional that holds this value, or nothing.
+/// An optional with this value, or an empty one.
 pub(crate) fn optional(value: Option<Value>) -> Value {
     value.map_or_else(operators::none, operators::some)
 }
 
-/// Runs on a thread of its own, whose stack holds whatever the limits of an expression let through.
+/// Runs on a separate thread, with a stack large enough for any allowed expression.
 fn on_large_stack<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(DEEP_STACK_BYTES).spawn_scoped(scope, run);
@@ -73,7 +73,7 @@ fn on_large_stack<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// The errors with the lines that they are about, each marked.
+/// The errors with their source lines, with the places marked.
 fn report(source: &str, errors: &[SyntaxError]) -> String {
     let one = |error: &SyntaxError| {
         let before: String = source.chars().take(error.at).collect();

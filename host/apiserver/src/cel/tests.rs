@@ -1,5 +1,5 @@
-//! Tests of the engine: what limits it, and what its errors look like. What expressions mean is compared with a real
-//! server in `tests/judged.rs`.
+//! Tests of the engine: its limits, and the form of its errors. `tests/judged.rs` compares the meaning of expressions
+//! with a real server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -83,7 +83,7 @@ fn depth_is_limited_in_every_syntax() {
         let error = Program::compile(&source, vec![("any".to_owned(), Type::Dyn)]).expect_err("too deep");
         assert!(error.contains("recursion limit") || error.contains("size exceeds limit"), "{}", error.len());
     }
-    // The deepest that is let through evaluates on any stack.
+    // The deepest allowed expression evaluates on any stack.
     let deepest = compiled(&format!("{}1{} == 1", "(".repeat(60), ")".repeat(60)));
     let chain = compiled(&format!("1{} > 1", " + 1".repeat(120)));
     let small = std::thread::Builder::new().stack_size(512 << 10);

@@ -7,9 +7,9 @@ use std::sync::Arc;
 /// The type of an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Type {
-    /// Anything; what does not fit is found at evaluation.
+    /// Any type; mismatches show at evaluation.
     Dyn,
-    /// One without parameters: `int`, `timestamp`, `kubernetes.Quantity`.
+    /// A type without parameters: `int`, `timestamp`, `kubernetes.Quantity`.
     Named(&'static str),
     List(Box<Type>),
     Map(Box<Type>, Box<Type>),
@@ -22,7 +22,7 @@ pub(crate) enum Type {
 /// An object whose fields are known.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ObjectType {
-    /// As an error names it.
+    /// The name in errors.
     pub(crate) name: String,
     /// By their names in expressions.
     pub(crate) fields: BTreeMap<String, Type>,
@@ -66,12 +66,12 @@ impl fmt::Display for Type {
     }
 }
 
-/// The types that the parameters of one declaration stand for in one call.
+/// The types of one declaration's type parameters in one call.
 #[derive(Clone, Default)]
 pub(super) struct Bindings(BTreeMap<char, Type>);
 
 impl Bindings {
-    /// Whether a value of type `given` may stand where `wanted` is declared.
+    /// Whether a value of type `given` may be used where `wanted` is declared.
     pub(super) fn fits(&mut self, wanted: &Type, given: &Type) -> bool {
         match (wanted, given) {
             (Type::Param(name), _) => match self.0.get(name).cloned() {
@@ -117,13 +117,13 @@ impl Bindings {
     }
 }
 
-/// The type with `dyn` for parameters of another declaration, as `optional.none()` has one: bound to itself, a
-/// parameter would be followed without end.
+/// The type, with `dyn` for the parameters of other declarations, which for example `optional.none()` has. A parameter
+/// bound to itself would be followed for ever.
 fn closed(given: &Type) -> Type {
     Bindings::default().resolve(given)
 }
 
-/// Whether null may stand for a value of the type: for objects, times, and all that only functions look into
+/// Whether null is allowed for values of the type: for objects, times, and types that only functions look into
 /// (`isLegacyNullable` in cel-go's `checker/types.go`).
 fn is_nullable(found: &Type) -> bool {
     match found {
@@ -133,7 +133,7 @@ fn is_nullable(found: &Type) -> bool {
     }
 }
 
-/// Whether a type has parts that are still open, as an empty list has.
+/// Whether a type is not fully known, such as that of an empty list.
 fn is_vague(found: &Type) -> bool {
     match found {
         Type::Dyn | Type::Param(_) => true,

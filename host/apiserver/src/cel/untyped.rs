@@ -1,11 +1,11 @@
-//! JSON as the values of expressions, where no schema says what it is.
+//! Converts JSON without a schema to values of expressions.
 
 use std::sync::Arc;
 
 use kube_cel::cel::Value;
 use kube_cel::cel::objects::{Key, Map};
 
-/// A value that is what it looks like: texts stay texts, whole numbers are `int`.
+/// A value as it looks: texts stay texts, and whole numbers are `int`.
 pub(crate) fn untyped(json: &serde_json::Value) -> Value {
     match json {
         serde_json::Value::Null => Value::Null,

@@ -1,10 +1,10 @@
-//! Where a webhook is, as configurations say it.
+//! The address of a webhook, as in configurations.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
-/// The place of a webhook.
+/// The location of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
     Url(String),
@@ -15,12 +15,12 @@ pub(crate) enum Endpoint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WebhookClient {
     pub(crate) endpoint: Endpoint,
-    /// PEM.
+    /// In PEM.
     pub(crate) authority: Vec<u8>,
 }
 
 impl WebhookClient {
-    /// Reads a valid one.
+    /// Reads a valid configuration.
     pub(crate) fn read(config: &Value) -> WebhookClient {
         let text = |from: &Value, key: &str| from[key].as_str().unwrap_or_default().to_owned();
         let endpoint = match config.get("service").filter(|service| service.is_object()) {
@@ -32,7 +32,7 @@ impl WebhookClient {
                 port: service["port"].as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or(443),
             },
         };
-        // An authority that is no base64 is no authority, and the call fails.
+        // Invalid base64 leaves no authority, so the call fails.
         WebhookClient { endpoint, authority: BASE64_STANDARD.decode(text(config, "caBundle")).unwrap_or_default() }
     }
 }

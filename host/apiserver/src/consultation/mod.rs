@@ -1,8 +1,8 @@
 //! The questions of one request to webhooks, and the answers so far. Pure data.
 //!
-//! A request is served under the server's lock, where nothing waits. So when it comes to a question without an answer,
-//! it leaves the question in its [`Consultation`] and gives up, having changed nothing. `server/consulted` asks without
-//! the lock and has the request served again, with the answer.
+//! Requests are served under the server's lock, where nothing may wait. So when a request gets to a question without an
+//! answer, it leaves the question in its [`Consultation`] and gives up, having changed nothing. `server/consulted` asks
+//! without the lock, and has the request served again with the answer.
 
 mod client;
 pub(crate) mod reviews;
@@ -16,13 +16,13 @@ use serde_json::Value;
 
 pub(crate) use client::{Endpoint, WebhookClient};
 
-/// Identifies a question: two with the same key are the same one. What changes an answer is in it, so that a webhook is
-/// asked anew if its configuration or the object changed in the meantime.
+/// Identifies a question. It contains everything that may change the answer, so that a webhook is asked again if its
+/// configuration or the object has changed meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct QuestionKey {
-    /// Names the webhook in the version of its configuration.
+    /// Identifies the webhook, including the version of its configuration.
     pub(crate) webhook: String,
-    /// 1 if it is asked for the second time.
+    /// 1 for the second call.
     pub(crate) round: u8,
     /// Namespace and name.
     pub(crate) object: String,
@@ -36,16 +36,16 @@ pub(crate) struct Question {
     pub(crate) key: QuestionKey,
     pub(crate) client: WebhookClient,
     pub(crate) timeout: Duration,
-    /// Of the review, to which the answer must refer.
+    /// The UID of the review, to which the answer must refer.
     pub(crate) uid: String,
     /// The review.
     pub(crate) body: String,
 }
 
-/// The outcome of a call.
+/// The result of a call.
 #[derive(Clone, Debug)]
 pub(crate) struct WebhookReply {
-    /// Of the review that was sent.
+    /// The UID of the review that was sent.
     pub(crate) uid: String,
     /// The body of the answer, or why there is none.
     pub(crate) body: Result<Bytes, String>,
@@ -53,26 +53,26 @@ pub(crate) struct WebhookReply {
 
 pub(crate) type WebhookReplies = BTreeMap<QuestionKey, WebhookReply>;
 
-/// The consultation of webhooks for one request. Requests of the server's own components have none. Cloning is cheap,
-/// and all clones are one.
+/// The consultation of webhooks for one request. Requests of the server's own components have none. Cloning is cheap;
+/// clones share the state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Consultation(Option<Arc<Hearing>>);
 
 #[derive(Debug)]
 struct Hearing {
-    /// The `UserInfo` of whose request it is.
+    /// The `UserInfo` of the request's user.
     user: Value,
     replies: WebhookReplies,
     outstanding: OnceLock<Vec<Question>>,
 }
 
 impl Consultation {
-    /// That of a client's request, as far as these replies lead.
+    /// The consultation for a client's request, with the replies so far.
     pub(crate) fn of_client(user: Value, replies: WebhookReplies) -> Consultation {
         Consultation(Some(Arc::new(Hearing { user, replies, outstanding: OnceLock::new() })))
     }
 
-    /// Whether anybody can be asked.
+    /// Whether webhooks can be asked.
     pub(crate) fn applies(&self) -> bool {
         self.0.is_some()
     }
@@ -90,10 +90,10 @@ impl Consultation {
         self.0.as_ref()?.replies.get(key)
     }
 
-    /// Leaves questions to be asked before the request can be served. The caller gives up.
+    /// Leaves questions to be asked before the request can be served. The caller must give up.
     pub(crate) fn leave(&self, questions: Vec<Question>) {
         if let Some(hearing) = &self.0 {
-            // The first that is left ends the attempt, so there is no second.
+            // The first questions end the attempt, so there are no second ones.
             let _ = hearing.outstanding.set(questions);
         }
     }

@@ -1,5 +1,5 @@
-//! The contents of a new cluster: its namespaces, the `kubernetes` service, with authorization the first roles, and
-//! with pods a node.
+//! The contents of a new cluster: namespaces, the `kubernetes` service, the default roles with authorization, and a
+//! node with pods.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::verbs::create;
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// Those of kube-apiserver 1.36.3, one a line; the example `default_roles` makes the file.
+/// The default roles of kube-apiserver 1.36.3, one a line; the example `default_roles` generates the file.
 const DEFAULT_ROLES: &str = include_str!("default_roles.jsonl");
 
 /// Creates the first objects.
@@ -39,7 +39,7 @@ pub(crate) fn populate(state: &mut State, address: SocketAddr, played: StandIns)
     }
 }
 
-/// The roles and bindings of a new cluster, without which not even discovery would be allowed.
+/// The roles and bindings of a new cluster. Without them, not even discovery would be allowed.
 fn add_roles(state: &mut State) {
     for line in DEFAULT_ROLES.lines() {
         let Ok(object) = serde_json::from_str::<Value>(line) else { continue };

@@ -1,5 +1,5 @@
-//! Aggregated cluster roles: their rules are those of all that their selectors pick, as the controller
-//! `clusterrole-aggregation` keeps them.
+//! Aggregated cluster roles: each has the rules of all roles that its selectors match, as the controller
+//! `clusterrole-aggregation` does it.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) fn react(state: &mut State, resource: &GroupResource) {
     }
 }
 
-/// Brings the rules of all aggregated roles up to date. True if one was written: another may take in that one's.
+/// Updates the rules of all aggregated roles. True if one was written, because another may include that one's rules.
 pub(super) fn aggregate(state: &mut State) -> bool {
     let mut written = false;
     let roles =
@@ -31,7 +31,8 @@ pub(super) fn aggregate(state: &mut State) -> bool {
         if selectors.is_empty() {
             continue;
         }
-        // As they are now: of two roles that select each other, neither may see the other as it was before this pass.
+        // Uses the current roles: if two roles select each other, neither may see the other's state from before this
+        // pass.
         let combined = selected_rules(&roles(state), role, selectors);
         if object::items(role, "/rules") != combined {
             written |= write(state, object::name(role), &combined);
@@ -40,7 +41,7 @@ pub(super) fn aggregate(state: &mut State) -> bool {
     written
 }
 
-/// The rules of the roles that one of the selectors picks, each once, in the order of the selectors and names.
+/// The rules of the roles that the selectors match, each once, in the order of selectors and names.
 fn selected_rules(roles: &[Arc<Value>], aggregated: &Value, selectors: &[Value]) -> Vec<Value> {
     let mut combined: Vec<Value> = Vec::new();
     for selector in selectors {

@@ -1,8 +1,8 @@
 //! The work of a cluster's controllers: garbage collection, and stand-ins for the other controllers. They follow the
-//! changes and write by the same verbs as clients. `bootstrap` creates what every cluster has from the start.
+//! changes and write through the same verbs as clients. `bootstrap` creates what every cluster has from the start.
 //!
-//! One task takes one step after the other, each under the lock, in the order of the changes: what happens follows from
-//! the state, and not from how threads are scheduled.
+//! A single task takes one step after the other, each under the lock, in the order of the changes. So the result
+//! depends on the state, and not on thread scheduling.
 
 pub(crate) mod bootstrap;
 mod cluster_roles;
@@ -25,7 +25,7 @@ pub(crate) async fn run(shared: Arc<Shared>, stand_ins: StandIns) {
             (step(&mut state, stand_ins), state.store.agenda.due())
         };
         if progressed {
-            // Lets requests in between, also on one thread.
+            // Lets requests run in between, even on one thread.
             tokio::task::consume_budget().await;
             continue;
         }
@@ -38,7 +38,7 @@ pub(crate) async fn run(shared: Arc<Shared>, stand_ins: StandIns) {
     }
 }
 
-/// Reacts to one change, or does one errand. False if there is nothing to do.
+/// Reacts to one change, or runs one scheduled task. False if there is nothing to do.
 fn step(state: &mut State, stand_ins: StandIns) -> bool {
     if let Some((resource, change)) = state.store.agenda.next_change() {
         collector::react(state, &resource, &change);

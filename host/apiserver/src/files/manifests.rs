@@ -1,4 +1,4 @@
-//! Manifests of a folder, applied in the order in which they depend on each other.
+//! Applies the manifests in a folder, in the order of their dependencies.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use crate::resources::crd;
 use crate::storage::state::State;
 use crate::verbs::{create, patch};
 
-/// The field manager of what is loaded.
+/// The field manager for loaded objects.
 const MANAGER: &str = "windlass-load";
-/// Of a file of manifests.
+/// The largest file of manifests, in bytes.
 const MANIFESTS_BYTES_MAX: u64 = 256 << 20;
 const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
 
-/// Why manifests were not loaded. None of them are then.
+/// Why manifests were not loaded. In that case, none of them is.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// A file or folder cannot be read.
@@ -30,7 +30,7 @@ pub enum LoadError {
         #[source]
         source: io::Error,
     },
-    /// A file is no YAML.
+    /// A file is not valid YAML.
     #[error("{path} is no YAML: {message}")]
     Syntax {
         /// The file.
@@ -38,32 +38,32 @@ pub enum LoadError {
         /// The parser's message, with line and column.
         message: String,
     },
-    /// A document is no object that this server takes.
+    /// A document is not an object that this server accepts.
     #[error("{path}, document {document}: {message}")]
     Object {
         /// The file.
         path: PathBuf,
-        /// Which of its documents, from 1.
+        /// The number of the document in the file, from 1.
         document: usize,
-        /// The answer that a client would have got.
+        /// The error that a client would have got.
         message: String,
     },
 }
 
-/// One document, and where it is.
+/// One document and its place.
 struct Manifest {
     path: PathBuf,
     document: usize,
     object: Value,
 }
 
-/// Applies all manifests of a folder and its folders, or of one file; answers how many objects they are.
+/// Applies all manifests in a folder and its subfolders, or in one file. Returns the number of objects.
 pub(crate) fn load(state: &mut State, path: &Path) -> Result<usize, LoadError> {
     let mut manifests = Vec::new();
     for path in files(path)? {
         manifests.extend(documents(&path)?);
     }
-    // A stable sort: within a stage, the order of names and documents.
+    // A stable sort keeps the order of names and documents within a stage.
     manifests.sort_by_key(|manifest| stage(&manifest.object));
     let before = state.clone();
     for manifest in &manifests {
@@ -95,7 +95,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     Ok(found)
 }
 
-/// The objects of a file; a list counts as a document with many.
+/// The objects in a file. A list counts as a document with many.
 fn documents(path: &Path) -> Result<Vec<Manifest>, LoadError> {
     let unreadable = |source| LoadError::Read { path: path.to_owned(), source };
     let content = windlass_files::read_argument_text(path, MANIFESTS_BYTES_MAX).map_err(unreadable)?;
@@ -115,7 +115,7 @@ fn documents(path: &Path) -> Result<Vec<Manifest>, LoadError> {
     Ok(manifests)
 }
 
-/// Namespaces come first, then definitions, then what needs both.
+/// Namespaces come first, then definitions, then the rest.
 fn stage(object: &Value) -> u8 {
     match text(object, "/kind") {
         "Namespace" => 0,

@@ -1,4 +1,4 @@
-//! A file of reactors that is followed: what is written into it holds from then on.
+//! Follows a file of reactors: each new content takes effect.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,9 +8,10 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::reactors::{ReactorDocument, ReactorError, Reactors};
 
-/// Between two looks at the file. It is read whole: a time of change may be too coarse for a test that writes twice.
+/// The pause between two looks at the file. The whole file is compared, as its modification time may be too coarse for
+/// a test that writes twice.
 const REACTORS_LOOK_INTERVAL: Duration = Duration::from_millis(250);
-/// Of a file of reactors.
+/// The largest file of reactors, in bytes.
 const REACTORS_BYTES_MAX: u64 = 16 << 20;
 
 /// Why a file of reactors is not used.
@@ -36,7 +37,7 @@ pub enum ReactorFileError {
     },
 }
 
-/// The file's text, as it now holds.
+/// The file's text, which is now in effect.
 pub(crate) fn use_file(reactors: &Reactors, path: &Path) -> Result<String, ReactorFileError> {
     let text = windlass_files::read_text(path, REACTORS_BYTES_MAX)
         .map_err(|source| ReactorFileError::Read { path: path.to_owned(), source })?;
@@ -45,7 +46,7 @@ pub(crate) fn use_file(reactors: &Reactors, path: &Path) -> Result<String, React
     Ok(text)
 }
 
-/// Takes over each later text of the file that is right. Of one that is wrong, a warning says why, and the rules stay.
+/// Takes over each valid new text of the file. For an invalid one, logs a warning and keeps the rules.
 pub(crate) async fn follow(reactors: Reactors, path: PathBuf, mut text: String) {
     let mut looks = interval(REACTORS_LOOK_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,5 +1,5 @@
-//! A file that keeps the state over restarts: a line that says what it is, then the objects, one a line. The history is
-//! not kept; clients list again, as after a compaction.
+//! A file that keeps the state across restarts: a header line, then the objects, one a line. It has no history, so
+//! clients list again, as after a compaction.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,12 +17,12 @@ use crate::storage::state::{Shared, State};
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "ServerState";
-/// Between two writes.
+/// The pause between two writes.
 const STATE_WRITE_INTERVAL: Duration = Duration::from_secs(1);
-/// Of the file, whose state must fit into the memory.
+/// The largest file, in bytes. Its state must fit into memory.
 const STATE_BYTES_MAX: u64 = 8 << 30;
 
-/// Why a state file was not read or written. A file that was not read whole changes nothing.
+/// Why a state file was not read or written. A file that cannot be read completely changes nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum StateFileError {
     /// The file cannot be read or written.
@@ -36,20 +36,20 @@ pub enum StateFileError {
         #[source]
         source: io::Error,
     },
-    /// The file is something else.
+    /// The file is not a state file.
     #[error("{path} is no state file of an API server: {message}; move it away, or name another file")]
     Foreign {
         /// The file.
         path: PathBuf,
-        /// The difference to a state file.
+        /// How it differs from a state file.
         message: String,
     },
-    /// The file ends early or has been changed.
+    /// The file is truncated, or was changed.
     #[error("the state file {path} is damaged: {message}; nothing of it is used")]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// The part that does not fit.
+        /// The part that is wrong.
         message: String,
     },
 }
@@ -61,7 +61,7 @@ struct Header {
     kind: String,
     revision: u64,
     objects: usize,
-    /// Of all that follows the first line.
+    /// The digest of everything after the first line.
     sha256: String,
 }
 
@@ -72,7 +72,7 @@ struct Line<T> {
     object: T,
 }
 
-/// Writes the state so that at each moment the file is either the old one or the new one.
+/// Writes the state atomically: at each moment, the file is the old or the new one.
 pub(crate) fn write(state: &State, path: &Path) -> Result<(), StateFileError> {
     let failed = |source| StateFileError::Access { verb: "write", path: path.to_owned(), source };
     let text = to_text(state).map_err(|error| failed(error.into()))?;
@@ -108,7 +108,7 @@ fn digest(bytes: &[u8]) -> String {
     digest.map(|byte| format!("{byte:02x}")).concat()
 }
 
-/// Writes the state soon after it changed, until the server stops.
+/// Writes the state soon after each change, until the server stops.
 pub(crate) async fn keep(shared: Arc<Shared>, path: PathBuf) {
     let mut written = None;
     let mut looks = interval(STATE_WRITE_INTERVAL);
@@ -131,7 +131,7 @@ pub(crate) async fn keep(shared: Arc<Shared>, path: PathBuf) {
     }
 }
 
-/// Replaces the state by that of the file. False if there is no file: the state is then left as it is.
+/// Replaces the state by the file's. False if there is no file; then the state is unchanged.
 pub(crate) fn read(state: &mut State, path: &Path) -> Result<bool, StateFileError> {
     let text = match windlass_files::read_whole(path, STATE_BYTES_MAX) {
         Ok(text) => text,

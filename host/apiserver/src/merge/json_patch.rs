@@ -1,31 +1,31 @@
-//! JSON patches, as a real server carries them out.
+//! JSON patches as a real server applies them.
 //!
-//! It follows `evanphx/json-patch` v4 and not RFC 6902 to the letter: a member that is not there can be replaced,
-//! copied and compared with null, and positions in lists may count from the end.
+//! This follows `evanphx/json-patch` v4, which differs from RFC 6902: a missing member can be replaced, copied and
+//! compared with null, and list positions may count from the end.
 
 use serde_json::Value;
 
 use crate::object;
 
-/// A real server's limits: the operations of a patch, and the bytes that they copy.
+/// A real server's limits: the number of operations, and the bytes that they copy.
 const PATCH_OPERATIONS_MAX: usize = 10_000;
 const PATCH_COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// Why a patch is not carried out.
+/// Why a patch cannot be applied.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum JsonPatchError {
-    /// It is no list of operations; the text is Go's.
+    /// It is not a list of operations; the text is Go's.
     #[error("error decoding patch: {0}")]
     Malformed(String),
     /// It has too many operations.
     #[error("The allowed maximum operations in a JSON patch is {PATCH_OPERATIONS_MAX}, got {0}")]
     TooLong(usize),
-    /// An operation does not fit the object, or makes too much of it. A real server does not say which.
+    /// An operation does not fit the object, or makes it too large. A real server does not say which operation.
     #[error("an operation does not fit the object")]
     DoesNotFit,
 }
 
-/// One operation; what is null is as if it were not there.
+/// One operation. Null fields count as absent.
 struct PatchStep<'a> {
     op: &'a str,
     path: Option<&'a str>,
@@ -33,7 +33,7 @@ struct PatchStep<'a> {
     value: &'a Value,
 }
 
-/// Returns the object with a patch carried out.
+/// Applies a patch to the object.
 pub(crate) fn patched(object: &Value, patch: &Value) -> Result<Value, JsonPatchError> {
     let operations = operations(patch)?;
     if operations.len() > PATCH_OPERATIONS_MAX {
@@ -73,12 +73,12 @@ fn malformed(found: &Value, what: &str) -> JsonPatchError {
 
 struct Patching {
     object: Value,
-    /// The bytes that copies have made so far.
+    /// The bytes copied so far.
     copied: usize,
 }
 
 impl Patching {
-    /// None if the operation does not fit.
+    /// `None` if the operation does not fit.
     fn carry_out(&mut self, operation: &PatchStep<'_>) -> Option<()> {
         let path = operation.path?;
         match operation.op {
@@ -99,7 +99,7 @@ impl Patching {
         }
     }
 
-    /// The value at a path: null if it is a member that is not there.
+    /// The value at a path; null for a missing member.
     fn get(&mut self, path: &str) -> Option<&Value> {
         if path.is_empty() {
             return Some(&self.object);
@@ -123,7 +123,7 @@ impl Patching {
             }
             Value::Array(list) if key == "-" => list.push(value),
             Value::Array(list) => {
-                // From the end it counts the place that it will have itself.
+                // Counted from the end, the position includes the new item.
                 let at = position(&key, list.len() + 1)?;
                 list.insert(at, value);
             }
@@ -167,8 +167,7 @@ impl Patching {
         Some(())
     }
 
-    /// The map or list in which the last part of a path is a key, and that key. What stands before the first slash
-    /// does not matter.
+    /// The map or list in which the last part of a path is a key, and that key. Text before the first slash is ignored.
     fn holder(&mut self, path: &str) -> Option<(&mut Value, String)> {
         let (_, path) = path.split_once('/')?;
         let (parents, key) = match path.rsplit_once('/') {
@@ -195,14 +194,14 @@ fn unescaped(part: &str) -> String {
     part.replace("~1", "/").replace("~0", "~")
 }
 
-/// A position in a list of some length, from its begin or, below zero, from its end.
+/// A position in a list of this length, from the start, or if negative, from the end.
 fn position(key: &str, length: usize) -> Option<usize> {
     let given: i64 = key.parse().ok()?;
     let at = if given < 0 { given + i64::try_from(length).ok()? } else { given };
     usize::try_from(at).ok().filter(|at| *at < length)
 }
 
-/// A few copies of copies would fill the stack of a later walk through the object.
+/// Repeated copies could nest so deep that a later walk overflows the stack.
 fn is_too_deep(path: &str, value: &Value) -> bool {
     path.matches('/').count() + object::depth(value) > object::OBJECT_DEPTH_MAX
 }

@@ -1,9 +1,9 @@
-//! How the parts of an object are put together: which lists and maps are one value, and which are merged by item.
+//! How the parts of an object are merged: which lists and maps are atomic, and which are merged by item.
 //!
-//! Server-side apply asks this at every step of a walk through an object ([`Place`]). Built-in kinds answer from their
-//! types, custom resources from their schema. What a *valid* object is, is not asked here.
+//! Server-side apply asks this at every step through an object ([`Place`]). For built-in kinds the types answer, for
+//! custom resources the schema. Validity is not checked here.
 //!
-//! The words are those of structured-merge-diff and of `x-kubernetes-list-type` (KEP-555).
+//! The terms are those of structured-merge-diff and of `x-kubernetes-list-type` (KEP-555).
 
 use std::borrow::Cow;
 
@@ -12,19 +12,19 @@ use serde_json::Value;
 use crate::schema::typed::{self, Field, PatchStrategy, ValueShape, Zero};
 use crate::schema::{Additional, ListKind, Mark, Node, Schema};
 
-/// Where in an object a walk is.
+/// A place in an object during a walk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place<'a> {
-    /// In a built-in kind, or in the metadata of any. Only a field of a struct has facts beside its shape.
+    /// In a built-in kind, or in any object's metadata. Only a struct's field has properties besides its shape.
     Builtin { shape: &'static ValueShape, field: Option<&'static Field> },
     /// At a node of a custom resource's schema.
     Custom { node: &'a Node, is_resource: bool },
-    /// Beneath everything that a schema says: maps are merged, lists are not.
+    /// Outside of the schema: maps are merged, lists are atomic.
     Unknown,
 }
 
 impl<'a> Place<'a> {
-    /// An object of a kind that Kubernetes defines, by the name of its type.
+    /// An object of a built-in kind, by the name of its type.
     pub(crate) fn of_type(name: &str) -> Self {
         typed::shape(name).map_or(Self::Unknown, |shape| Self::Builtin { shape, field: None })
     }
@@ -63,7 +63,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// How the list at this place is put together.
+    /// How the list at this place is merged.
     pub(crate) fn list(self) -> &'a ListKind {
         match self {
             Self::Builtin { field: Some(field), .. } => &field.list,
@@ -72,7 +72,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// How a strategic merge patch of what is at this place is taken.
+    /// How a strategic merge patch applies at this place.
     pub(crate) fn patch_strategy(self) -> &'static PatchStrategy {
         match self {
             Self::Builtin { field: Some(field), .. } => &field.patch,
@@ -80,7 +80,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Whether the map at this place is one value, with one owner.
+    /// Whether the map at this place is atomic, with one owner.
     pub(crate) fn is_atomic_map(self) -> bool {
         match self {
             Self::Builtin { shape, field } => {
@@ -92,9 +92,9 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Whether the map at this place has a field of this name by its type, and not merely a key.
+    /// Whether the map at this place has a declared field of this name, and not just a key.
     ///
-    /// A declared struct goes when its last owned field goes; a map, when its last key does.
+    /// A declared struct is removed with its last owned field; a map, with its last key.
     pub(crate) fn declares(self, name: &str) -> bool {
         match self {
             Self::Builtin { shape, .. } => shape.fields().is_some_and(|fields| fields.fields.contains_key(name)),
@@ -106,7 +106,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Whether a map at this place says nothing once it is empty, so that it goes: a map of free keys.
+    /// Whether an empty map at this place is dropped, as free-key maps are.
     pub(crate) fn goes_when_empty(self) -> bool {
         match self {
             Self::Builtin { shape, .. } => matches!(shape, ValueShape::Map(_)),
@@ -115,13 +115,13 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Whether the Go type always writes this field, if only as its zero or null: then nobody ever adds or removes it.
+    /// Whether the Go type always writes this field, if only as zero or null. Such a field is never added or removed.
     pub(crate) fn is_always_there(self) -> bool {
         let Self::Builtin { field: Some(field), .. } = self else { return false };
         matches!(field.zero, Zero::Written | Zero::Null)
     }
 
-    /// The default of a list item's key: `protocol` of a port is `TCP`.
+    /// The default for a list item's key: `protocol` of a port is `TCP`.
     pub(crate) fn key_default(self, key: &str) -> Option<Cow<'a, Value>> {
         match self.item() {
             Self::Builtin { shape, .. } => shape.fields()?.fields.get(key)?.default.as_ref().map(Cow::Borrowed),

@@ -1,5 +1,5 @@
-//! How objects are merged: server-side apply with its managed fields, strategic merge patches, and the table of how
-//! each list merges. Pure functions over JSON.
+//! Merges objects: server-side apply with managed fields, strategic merge patches, and the rules for merging each list.
+//! Pure functions over JSON.
 
 pub(crate) mod apply;
 pub(crate) mod fields;

@@ -1,10 +1,10 @@
-//! JSON values as Go's `encoding/json` sees them, and numbers as its `strconv` reads them.
+//! JSON values as Go's `encoding/json` treats them, and numbers as `strconv` parses them.
 
 use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use base64::{Engine as _, alphabet};
 use serde_json::Value;
 
-/// The kind of a value, as Go's errors name it.
+/// The kind of a value, as Go's errors call it.
 pub(crate) fn go_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -16,7 +16,7 @@ pub(crate) fn go_kind(value: &Value) -> &'static str {
     }
 }
 
-/// Whether a value is the zero of its Go type, or empty: what `omitempty` leaves out.
+/// Whether a value is the zero of its Go type, or empty, so that `omitempty` drops it.
 pub(crate) fn is_go_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -28,7 +28,7 @@ pub(crate) fn is_go_zero(value: &Value) -> bool {
     }
 }
 
-/// Errors as Go's aggregate prints them.
+/// Several errors as Go's aggregate prints them.
 pub(crate) fn aggregate(errors: &[String]) -> String {
     match errors {
         [only] => only.clone(),
@@ -36,7 +36,7 @@ pub(crate) fn aggregate(errors: &[String]) -> String {
     }
 }
 
-/// The bytes of a text in base64: line breaks are skipped, and bits after the last byte do not count.
+/// Decodes base64: line breaks are skipped, and extra bits after the last byte are ignored.
 pub(crate) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     const GO: GeneralPurpose =
         GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
@@ -44,7 +44,7 @@ pub(crate) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     GO.decode(digits).ok()
 }
 
-/// A text that Go does not read as a number, in its words.
+/// The error for a text that Go cannot parse as a number, in Go's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("strconv.{function}: parsing {text:?}: {why}")]
 pub(crate) struct NumberError {

@@ -36,7 +36,7 @@ impl JsonPath {
         Ok(JsonPath(steps))
     }
 
-    /// All values that the path leads to.
+    /// All values at the path.
     pub(crate) fn find<'a>(&self, root: &'a Value) -> Vec<&'a Value> {
         self.0.iter().fold(vec![root], |found, step| found.into_iter().flat_map(|value| step.follow(value)).collect())
     }
@@ -70,7 +70,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A name up to the next `.` or `[`; a backslash makes either part of the name.
+/// A name up to the next `.` or `[`, which a backslash escapes.
 fn field_step(text: &str) -> Result<(JsonPathStep, &str), String> {
     let mut name = String::new();
     let mut escaped = false;
@@ -95,7 +95,7 @@ fn field_step(text: &str) -> Result<(JsonPathStep, &str), String> {
     }
 }
 
-/// The position of the bracket that closes, outside quotes.
+/// The position of the closing bracket, outside of quotes.
 fn bracket_end(text: &str) -> Option<usize> {
     let mut quote = None;
     for (at, character) in text.char_indices() {

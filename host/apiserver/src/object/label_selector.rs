@@ -1,21 +1,21 @@
-//! `metav1.LabelSelector`: the selector that objects have in their specs.
+//! `metav1.LabelSelector`, as in the specs of objects.
 
 use serde_json::Value;
 
 use crate::object::{items, label, strings, text};
 
-/// Whether a selector picks the object by its labels. One without requirements picks all.
+/// Whether a selector matches the object's labels. One without requirements matches all.
 pub(crate) fn selects(selector: &Value, object: &Value) -> bool {
     has_all(object, selector.get("matchLabels"))
         && items(selector, "/matchExpressions").iter().all(|expression| holds(expression, object))
 }
 
-/// Whether the selector in the spec of `owner` picks the object. Without one it picks none.
+/// Whether the selector in the spec of `owner` matches the object. A missing selector matches nothing.
 pub(crate) fn is_selected_by(owner: &Value, object: &Value) -> bool {
     owner.pointer("/spec/selector").is_some_and(|selector| selects(selector, object))
 }
 
-/// Whether the object has all of these labels. No map asks for none.
+/// Whether the object has all of these labels. A missing map requires none.
 pub(crate) fn has_all(object: &Value, wanted: Option<&Value>) -> bool {
     let wanted = wanted.and_then(Value::as_object);
     wanted.into_iter().flatten().all(|(key, value)| label(object, key) == value.as_str())

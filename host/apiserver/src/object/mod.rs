@@ -1,5 +1,5 @@
-//! Reading and writing the parts of an object that every object has. Objects are JSON values whose shape was checked
-//! when they came in (`decode`), so readers answer "absent" rather than fail.
+//! Reads and writes the parts that every object has. Objects are JSON values whose shape was checked when they arrived
+//! (`decode`), so readers return "absent" instead of failing.
 
 mod canonical;
 pub(crate) mod go;
@@ -31,7 +31,7 @@ pub(crate) const METADATA: [&str; 15] = [
     "uid",
 ];
 
-/// One `metadata.ownerReferences` entry, as far as the garbage collector needs it.
+/// An entry of `metadata.ownerReferences`, with the parts that the garbage collector needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnerReference<'a> {
     pub(crate) api_version: &'a str,
@@ -41,10 +41,10 @@ pub(crate) struct OwnerReference<'a> {
     pub(crate) blocks_deletion: bool,
 }
 
-/// How deep an object may nest: clients stop reading at 128 levels, and each level of a walk takes stack.
+/// The deepest nesting of an object: clients stop at 128 levels, and each level of a walk takes stack.
 pub(crate) const OBJECT_DEPTH_MAX: usize = 100;
 
-/// How many levels of lists and maps a value has.
+/// The nesting depth of a value's lists and maps.
 pub(crate) fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
@@ -89,12 +89,12 @@ pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
     strings(object, "/metadata/finalizers")
 }
 
-/// True if finalizers hold the object, its own or those of a namespace's content.
+/// True if finalizers hold the object: its own, or those of a namespace's spec.
 pub(crate) fn is_held(object: &Value) -> bool {
     !finalizers(object).is_empty() || !strings(object, "/spec/finalizers").is_empty()
 }
 
-/// The items of the list at `pointer`; none where there is no list.
+/// The items of the list at `pointer`; empty if there is no list.
 pub(crate) fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
@@ -122,18 +122,18 @@ pub(crate) fn owner_references(object: &Value) -> Vec<OwnerReference<'_>> {
         .collect()
 }
 
-/// The metadata map, made if it is not there.
+/// The metadata map, created if necessary.
 pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     map_mut(object, "metadata")
 }
 
-/// The map under `key`, made if it is missing or not a map.
+/// The map at `key`, created if it is missing or not a map.
 pub(crate) fn map_mut<'a>(object: &'a mut Value, key: &str) -> &'a mut Map<String, Value> {
     let parent = as_map_mut(object);
     as_map_mut(parent.entry(key).or_insert_with(|| json!({})))
 }
 
-/// The value as a map; anything that is not one is replaced by an empty one.
+/// The value as a map. Anything else is replaced by an empty map.
 pub(crate) fn as_map_mut(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = json!({});
@@ -144,7 +144,7 @@ pub(crate) fn as_map_mut(value: &mut Value) -> &mut Map<String, Value> {
     }
 }
 
-/// Sets the finalizers; an empty list is no field at all, as a server writes it.
+/// Sets the finalizers. An empty list removes the field, as a real server does.
 pub(crate) fn set_finalizers(object: &mut Value, finalizers: &[&str]) {
     let finalizers = json!(finalizers);
     set_or_remove_list(object, "finalizers", finalizers);
@@ -159,7 +159,7 @@ fn set_or_remove_list(object: &mut Value, key: &str, list: Value) {
     }
 }
 
-/// Drops the owner references for which `gone` says so.
+/// Removes the owner references for which `gone` returns true.
 pub(crate) fn remove_owner_references(object: &mut Value, gone: impl Fn(&str) -> bool) {
     let kept: Vec<Value> = match object.pointer("/metadata/ownerReferences") {
         Some(Value::Array(owners)) => owners.iter().filter(|owner| !gone(text(owner, "/uid"))).cloned().collect(),
@@ -168,7 +168,7 @@ pub(crate) fn remove_owner_references(object: &mut Value, gone: impl Fn(&str) ->
     set_or_remove_list(object, "ownerReferences", Value::Array(kept));
 }
 
-/// Copies `key` from `from`, or removes it where `from` has none.
+/// Copies `key` from `from`, or removes it if `from` has none.
 pub(crate) fn copy_field(object: &mut Value, from: &Value, key: &str) {
     let map = as_map_mut(object);
     match from.get(key) {
@@ -182,7 +182,7 @@ pub(crate) fn at_path<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(object, |value, step| value.get(step))
 }
 
-/// Sets the value at a dotted path, making maps on the way.
+/// Sets the value at a dotted path, creating maps on the way.
 pub(crate) fn set_path(object: &mut Value, path: &str, value: Value) {
     match path.split_once('.') {
         None => {
@@ -202,9 +202,9 @@ pub(crate) fn map_mut_value<'a>(object: &'a mut Value, key: &str) -> &'a mut Val
     value
 }
 
-/// Reads a byte of each key and text of a value that is to be written soon. Objects lie in memory piece by piece, and a
-/// processor waits for one piece after the other where the next step depends on what it reads. Here it does not, so
-/// that the processor waits for many of them at once.
+/// Reads a byte of each key and text of a value that is about to be written. Objects are scattered in memory. While
+/// writing, each step depends on what was read before, so the processor waits for one cache miss after another. Here
+/// the reads are independent, so it waits for many at once.
 pub(crate) fn read_ahead(value: &Value) {
     std::hint::black_box(first_bytes(value));
 }

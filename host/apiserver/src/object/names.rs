@@ -6,7 +6,7 @@ const DNS_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric
 const NAME_PART: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// Up to 253 characters of dot-separated labels: what most object names must be.
+/// Up to 253 characters of dot-separated labels: the rule for most object names.
 pub(crate) fn check_subdomain(name: &str) -> Result<(), String> {
     check_length(name, 253)?;
     let well_formed = !name.is_empty() && name.split('.').all(is_lower_label);
@@ -22,22 +22,22 @@ pub(crate) fn check_dns_label(name: &str) -> Result<(), String> {
     is_lower_label(name).then_some(()).ok_or_else(|| DNS_LABEL.to_owned())
 }
 
-/// Names of services: they become DNS names and may not begin with a digit.
+/// Names of services: they become DNS names, and must not begin with a digit.
 pub(crate) fn check_dns_1035_label(name: &str) -> Result<(), String> {
     check_length(name, 63)?;
     let well_formed = is_lower_label(name) && name.starts_with(|first: char| first.is_ascii_lowercase());
     well_formed.then_some(()).ok_or_else(|| DNS_1035.to_owned())
 }
 
-/// The characters of generated names and hashes, which form no words by accident.
+/// The characters of generated names and hashes, which do not form words by accident.
 pub(crate) const SAFE: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Text of those characters, one for each byte.
+/// Maps each byte to one of these characters.
 pub(crate) fn safe(bytes: impl IntoIterator<Item = u8>) -> String {
     bytes.into_iter().map(|byte| char::from(SAFE[usize::from(byte) % SAFE.len()])).collect()
 }
 
-/// Names of RBAC objects: anything that can stand in a path.
+/// Names of RBAC objects: anything that is valid in a path.
 pub(crate) fn check_path_segment(name: &str) -> Result<(), String> {
     match name {
         "." | ".." => Err(format!("may not be '{name}'")),
@@ -47,12 +47,12 @@ pub(crate) fn check_path_segment(name: &str) -> Result<(), String> {
     }
 }
 
-/// `[prefix/]name`, as label and annotation keys and finalizers are.
+/// `[prefix/]name`: the form of label and annotation keys and of finalizers.
 pub(crate) fn check_label_key(key: &str) -> Result<(), String> {
     label_key_errors(key).into_iter().next().map_or(Ok(()), Err)
 }
 
-/// Everything that is wrong with a label key: a real server does not stop at the first.
+/// All errors in a label key, because a real server reports all.
 pub(crate) fn label_key_errors(key: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let name = match key.split_once('/') {
@@ -85,7 +85,7 @@ pub(crate) fn check_label_value(value: &str) -> Result<(), String> {
     (value.is_empty() || is_qualified(value)).then_some(()).ok_or_else(|| LABEL_VALUE.to_owned())
 }
 
-/// Everything that is wrong with the name of a port (IANA's rules of service names).
+/// All errors in the name of a port (IANA's rules for service names).
 pub(crate) fn port_name_errors(name: &str) -> Vec<String> {
     let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let rules = [

@@ -1,6 +1,6 @@
-//! The file of `tools/build-descriptors`, a `google.protobuf.FileDescriptorSet`, as the table of messages. Its numbers
-//! are those of `google/protobuf/descriptor.proto` and of `tools/descriptors/src/go.proto`. What is not read costs
-//! nothing: a general library keeps ten MiB of it.
+//! Reads the file of `tools/build-descriptors`, a `google.protobuf.FileDescriptorSet`, into the table of messages. The
+//! field numbers are those in `google/protobuf/descriptor.proto` and `tools/descriptors/src/go.proto`. It reads only
+//! what is needed, where a general library would keep ten MiB.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ const FIELD_JSON_NAME: u32 = 10;
 /// `FieldDescriptorProto.Label.LABEL_REPEATED`.
 const REPEATED: i64 = 3;
 
-/// Options, standard and ours.
+/// Options: standard ones and our own.
 const MAP_ENTRY: u32 = 7;
 const GO_GROUP: u32 = 50001;
 const GO_ITEMS: u32 = 50001;
@@ -46,17 +46,17 @@ pub(super) enum DescriptorError {
     Type(String),
 }
 
-/// The packages of protobuf itself, which describe the descriptions.
+/// The packages of protobuf itself, which describe descriptors.
 const PROTOBUF_ITSELF: [&str; 2] = ["google.protobuf", "windlass.go"];
 
-/// All messages but the entries of maps.
+/// All messages except map entries.
 pub(super) struct Described {
     pub(super) types: Vec<MessageType>,
     /// By group, version and kind.
     pub(super) kinds: HashMap<(String, String, String), usize>,
 }
 
-/// A message that is yet to be read, once all names are known.
+/// A message that is read once all names are known.
 struct Found<'a> {
     name: String,
     group: Option<&'a str>,
@@ -152,12 +152,12 @@ impl DescriptorReader<'_> {
     }
 }
 
-/// The type of a field, as the types are named here: without the dot in front.
+/// The name of a field's type, without the leading dot.
 fn type_name(field: &[u8]) -> Result<&str, WireError> {
     wire::last_text(field, FIELD_TYPE_NAME).map(|name| name.trim_start_matches('.'))
 }
 
-/// The field for the value of a map's entry.
+/// The field for the value of a map entry.
 fn entry_value(entry: &[u8]) -> Result<&[u8], WireError> {
     for field in all(entry, MESSAGE_FIELD)? {
         if wire::last_integer(field, FIELD_NUMBER)? == Some(wire::ENTRY_VALUE.into()) {
@@ -167,7 +167,7 @@ fn entry_value(entry: &[u8]) -> Result<&[u8], WireError> {
     Err(WireError::Mistyped(MESSAGE_FIELD))
 }
 
-/// The contents of a field that is repeated.
+/// The contents of a repeated field.
 fn all(bytes: &[u8], number: u32) -> Result<Vec<&[u8]>, WireError> {
     let mut found = Vec::new();
     for field in wire::fields(bytes) {

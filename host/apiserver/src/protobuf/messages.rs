@@ -1,5 +1,5 @@
-//! The messages of Kubernetes' API modules: their fields, with what their Go types say about JSON, and the kinds that
-//! they are. `tools/build-descriptors` makes the file that is read here, once, when the first client asks for protobuf.
+//! The messages of Kubernetes' API modules: their fields, with the JSON properties of their Go types, and their kinds.
+//! `tools/build-descriptors` makes the file, which is read once, when the first client asks for protobuf.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -15,25 +15,25 @@ use super::shape::Shape;
 /// k8s.io/api, apimachinery, apiextensions-apiserver and kube-aggregator, v0.36.3.
 const DESCRIPTORS: &[u8] = include_bytes!("messages.bin");
 
-/// The package of the kinds that belong to every group, such as `Status` and `DeleteOptions`.
+/// The package of kinds that belong to every group, such as `Status` and `DeleteOptions`.
 const META: (&str, &str) = ("meta.k8s.io", "v1");
 
 static MESSAGES: LazyLock<Result<Messages, String>> = LazyLock::new(Messages::load);
 
-/// A message, and how its Go type reads as JSON.
+/// A message, and the JSON form of its Go type.
 pub(super) struct MessageType {
-    /// With its package.
+    /// Includes the package.
     pub(super) name: String,
     pub(super) shape: Shape,
-    /// In the order of their numbers, in which they are written.
+    /// In the order of their numbers, which is the order in which they are written.
     pub(super) fields: Vec<FieldType>,
-    /// The places of the inlined fields in `fields`.
+    /// The indexes of the inlined fields in `fields`.
     pub(super) inlined: Vec<usize>,
-    /// The other fields' names in JSON, sorted, with their places in `fields`.
+    /// The JSON names of the other fields, sorted, with their indexes in `fields`.
     names: Vec<(Box<str>, usize)>,
 }
 
-/// A field, and what its Go struct says about it.
+/// A field, with the properties from its Go struct.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts that encoding/json combines")]
 pub(super) struct FieldType {
     pub(super) number: u32,
@@ -44,13 +44,13 @@ pub(super) struct FieldType {
     pub(super) cardinality: Cardinality,
     /// The kind of the value, of a list's items or of a map's values.
     pub(super) kind: FieldKind,
-    /// A zero is a value.
+    /// True if a zero value is written.
     pub(super) pointer: bool,
-    /// Its fields stand beside its siblings.
+    /// True if its fields are written beside its siblings.
     pub(super) inline: bool,
-    /// Nothing is written for an empty value, but for a struct.
+    /// True if an empty value is not written, unless it is a struct.
     pub(super) omitempty: bool,
-    /// Nothing is written for an empty struct.
+    /// True if an empty struct is not written.
     pub(super) omitzero: bool,
 }
 
@@ -71,12 +71,12 @@ pub(super) enum FieldKind {
     Double,
     String,
     Bytes,
-    /// The message at this place of [`Messages`].
+    /// The message at this index in [`Messages`].
     Message(usize),
 }
 
 impl FieldType {
-    /// The type of a message, of a list's items or a map's values.
+    /// The message type of the field, of a list's items or a map's values.
     pub(super) fn message(&self) -> Option<usize> {
         match self.kind {
             FieldKind::Message(index) => Some(index),
@@ -96,12 +96,12 @@ impl MessageType {
         MessageType { name, shape, fields, inlined, names }
     }
 
-    /// Finds the fields of an object's entries: calls `found` with the place of each known entry's field in `fields`.
-    /// Both the names and the entries of an object are sorted, so the search for one goes on where the last one ended.
+    /// Calls `found` for each entry of an object that is a known field, with the field's index in `fields`. Names and
+    /// entries are both sorted, so each search continues where the last one ended.
     pub(super) fn places<'a>(&self, entries: &'a Map<String, Value>, mut found: impl FnMut(usize, &'a Value)) {
         let mut rest = self.names.as_slice();
         for (key, value) in entries {
-            // Comparing for equality is cheaper than for order: most names differ in length.
+            // Comparing for equality is faster than for order, because most names differ in length.
             if let Some(at) = rest.iter().position(|(name, _)| **name == **key) {
                 found(rest[at].1, value);
                 rest = &rest[at + 1..];
@@ -109,7 +109,7 @@ impl MessageType {
         }
     }
 
-    /// The field that the message must have.
+    /// The field, which the message must have.
     pub(super) fn field(&self, name: &str) -> Result<&FieldType, ProtobufError> {
         let missing = || ProtobufError::Descriptions(format!("{} has no {name}", self.name));
         self.named(name).ok_or_else(missing)
@@ -120,7 +120,7 @@ impl MessageType {
         self.fields.iter().find(|field| *field.name == *name)
     }
 
-    /// The place in `fields` of the field with this number.
+    /// The index in `fields` of the field with this number.
     pub(super) fn numbered(&self, number: u32) -> Option<usize> {
         self.fields.binary_search_by_key(&number, |field| field.number).ok()
     }

@@ -1,8 +1,8 @@
-//! Kubernetes' protobuf: between the encoding that typed Go clients speak and an object's JSON. Pure functions.
+//! Kubernetes' protobuf: converts between the encoding of typed Go clients and an object's JSON. Pure functions.
 //!
-//! The messages come from the API modules' own `.proto` files (`messages`), so every built-in kind is read and written.
-//! An object is wrapped in four bytes of magic and a `runtime.Unknown` with its type. An event of a watch is a
-//! `WatchEvent` behind its length, and the object in it is wrapped again.
+//! The messages come from the API modules' own `.proto` files (`messages`), so every built-in kind is supported. An
+//! object is wrapped in four magic bytes and a `runtime.Unknown` with its type. A watch event is a length-prefixed
+//! `WatchEvent`, whose object is wrapped again.
 
 mod descriptors;
 mod measure;
@@ -38,24 +38,24 @@ const KIND: u32 = 2;
 /// Why something could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProtobufError {
-    /// Not the envelope, or its content is cut off.
+    /// There is no envelope, or its content is truncated.
     #[error("the protobuf body is malformed: {0}")]
     Malformed(String),
     #[error("the protobuf body is malformed: {0}")]
     Wire(#[from] WireError),
-    /// A small body that would be a large object.
+    /// A small body that would become a large object.
     #[error("the protobuf body has more than {} values", measure::PROTOBUF_VALUES_MAX)]
     TooMany,
-    /// A text that should be JSON.
+    /// A text that should be JSON is not.
     #[error("{field} is no JSON: {error}")]
     Json { field: String, error: String },
-    /// No built-in kind, such as a custom resource.
+    /// Not a built-in kind; for example, a custom resource.
     #[error("kind {kind:?} of {api_version:?} has no protobuf message")]
     UnknownKind { api_version: String, kind: String },
     /// A value that the field cannot hold.
     #[error("{field} cannot be written as protobuf: {expected} expected")]
     Mistyped { field: String, expected: &'static str },
-    /// The embedded descriptions are broken: a mistake of the build.
+    /// The embedded descriptions are broken, which is a mistake in the build.
     #[error("the descriptions of the messages are broken: {0}")]
     Descriptions(String),
 }
@@ -77,15 +77,15 @@ pub(crate) fn decode(body: &[u8]) -> Result<Value, ProtobufError> {
     Ok(Value::Object(object))
 }
 
-/// The object, which names its type, as the body of an answer.
+/// The object, which includes its type, as the body of an answer.
 pub(crate) fn encode(object: &Value) -> Result<Vec<u8>, ProtobufError> {
     let mut bytes = Vec::new();
     write_object(object, &mut bytes)?;
     Ok(bytes)
 }
 
-/// A list as the body of an answer, without a document of all its items. Those of an item's fields that the message of
-/// the list's items has are written: the whole object, or of a `PartialObjectMetadataList` its metadata.
+/// A list as the body of an answer, without building a document of all items. Only those fields of an item are written
+/// that the list's item type has: the whole object, or for a `PartialObjectMetadataList` its metadata.
 pub(crate) fn encode_list(
     api_version: &str,
     kind: &str,
@@ -115,7 +115,7 @@ pub(crate) fn encode_list(
     Ok([begin].into_iter().chain(items).chain([end]).collect())
 }
 
-/// An event of a watch, behind its length.
+/// A length-prefixed watch event.
 pub(crate) fn frame(kind: &str, object: &Value) -> Result<Vec<u8>, ProtobufError> {
     let mut bytes = vec![0; 4];
     // `metav1.WatchEvent`, with a `runtime.RawExtension` in it.
@@ -134,7 +134,7 @@ fn write_object(object: &Value, bytes: &mut Vec<u8>) -> Result<(), ProtobufError
     wrapped(api_version, kind, bytes, |bytes| write::message(messages, of, object, FieldPlace::Root(kind), bytes))
 }
 
-/// The content in its envelope, a `runtime.Unknown`.
+/// The content in an envelope, a `runtime.Unknown`.
 fn wrapped(
     api_version: &str,
     kind: &str,
@@ -157,7 +157,7 @@ fn begin_envelope(api_version: &str, kind: &str, bytes: &mut Vec<u8>) -> Result<
     })
 }
 
-/// Ends it with the encoding and the type of the content. Go writes these though they are empty.
+/// Ends the envelope with the content's encoding and type. Go writes these even if they are empty.
 fn end_envelope(bytes: &mut Vec<u8>) {
     wire::text(3, "", bytes);
     wire::text(4, "", bytes);

@@ -1,16 +1,16 @@
-//! The messages whose Go types have a JSON of their own, both ways: times, quantities, raw JSON and the like.
+//! Messages whose Go types have a special JSON form, in both directions: times, quantities, raw JSON and so on.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::wire::{self, WireError};
 
-/// How a message looks as JSON.
+/// The JSON form of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// An object with the message's fields.
     Struct,
-    /// A slice or a map: the only field stands for it.
+    /// A slice or a map: its only field stands for it.
     Items,
     /// `metav1.Time`, to the second.
     Time,
@@ -70,7 +70,7 @@ pub(super) struct Instant {
     pub(super) nanos: i64,
 }
 
-/// Reads a time; none if `text` is no time.
+/// Parses a time. `None` if `text` is not one.
 pub(super) fn read_time(text: &str, with_micros: bool) -> Option<Instant> {
     let time: Timestamp = text.parse().ok()?;
     // Fractions count up from the whole second, also before 1970.

@@ -1,4 +1,4 @@
-//! Every built-in kind both ways: with all of its fields, and as a real server has written it.
+//! Every built-in kind in both directions: with all its fields, and as a real server wrote it.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -13,10 +13,10 @@ use super::shape::Shape;
 use super::*;
 use crate::resources::builtin;
 
-/// How deep the objects nest that have every field.
+/// The nesting depth of objects with all fields.
 const FULL_OBJECT_DEPTH: usize = 7;
 
-/// A value of the type, with all its fields set to something that is not empty.
+/// A value of the type with all fields set to non-empty values.
 fn whole(messages: &Messages, of: &MessageType, depth: usize) -> Value {
     let mut object = Map::new();
     for field in &of.fields {
@@ -62,7 +62,7 @@ fn message_of(messages: &Messages, of: &MessageType, depth: usize) -> Option<Val
     })
 }
 
-/// Where a struct ends for its depth, its fields that are always written come back as empty. Compares what went in.
+/// At the depth limit, fields that are always written come back empty. This compares only what went in.
 fn assert_kept(given: &Value, found: &Value, path: &str) {
     match (given, found) {
         (Value::Object(given), Value::Object(found)) => {
@@ -109,7 +109,7 @@ fn every_field_of_every_built_in_kind_survives_a_round_trip() {
     }
 }
 
-/// Lines of JSON and protobuf of the same object: `tools/record-protobuf` writes them.
+/// Lines with JSON and protobuf of the same object, written by `tools/record-protobuf`.
 #[test]
 fn protobuf_of_a_real_server_decodes_to_its_json() {
     let recorded = include_str!("../../tests/data/protobuf.tsv");
@@ -117,7 +117,7 @@ fn protobuf_of_a_real_server_decodes_to_its_json() {
     for line in recorded.lines() {
         let (expected, bytes) = line.split_once('\t').expect("JSON and protobuf");
         let mut expected: Value = serde_json::from_str(expected).expect("JSON");
-        // Protobuf has no room for the type of an object in another.
+        // Protobuf does not store the type of an embedded object.
         for claim in
             expected.pointer_mut("/spec/volumeClaimTemplates").and_then(Value::as_array_mut).into_iter().flatten()
         {
@@ -160,7 +160,7 @@ fn a_body_that_is_cut_off_is_refused() {
     let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "shop" } });
     let bytes = encode(&namespace).expect("it can be written");
     for length in 0..bytes.len() {
-        // Shorter fields are still fields, but nothing may panic.
+        // Truncated fields may still be fields, but nothing may panic.
         let _ = decode(&bytes[..length]);
     }
     assert!(matches!(decode(&bytes[..9]), Err(ProtobufError::Wire(WireError::CutOff))));
@@ -195,7 +195,7 @@ fn the_same_object_is_the_same_bytes() {
 #[test]
 fn a_small_body_is_no_large_object() {
     let body_of = |containers: usize| {
-        // `spec.containers` are field 2 of field 2, and a container with nothing in it has no bytes.
+        // `spec.containers` is field 2 of field 2, and an empty container has no bytes.
         let spec = [18u8, 0].repeat(containers);
         let mut pod = vec![18];
         let mut length = spec.len();
@@ -240,7 +240,7 @@ fn invalid_raw_json_is_refused_and_valid_raw_json_is_kept() {
     assert!(error.starts_with("ControllerRevision.data is no JSON: "), "{error}");
 }
 
-/// Of the pod spec, which has most fields: the places of some of its fields, beside keys that it does not know.
+/// For the pod spec, which has the most fields: the indexes of some fields, among unknown keys.
 #[test]
 fn an_objects_known_fields_are_found_among_unknown_keys() {
     let messages = Messages::get().expect("the embedded descriptions are whole");
@@ -259,7 +259,7 @@ fn an_objects_known_fields_are_found_among_unknown_keys() {
     }
 }
 
-/// A body as a client may send it who knows more fields than this server, and writes some in an unusual way.
+/// A body from a client that knows more fields than this server, and encodes some in an unusual way.
 #[test]
 fn unknown_and_repeated_fields_are_read_as_protobuf_asks() {
     let read = |object: &[u8]| {
@@ -271,12 +271,12 @@ fn unknown_and_repeated_fields_are_read_as_protobuf_asks() {
         .expect("nothing fails");
         decode(&bytes)
     };
-    // Field 1 is the metadata, whose field 1 is the name and field 7 the generation; field 4 is `immutable`.
+    // Field 1 is the metadata, with the name in field 1 and the generation in field 7; field 4 is `immutable`.
     let in_parts = [10, 3, 10, 1, b'a', 10, 2, 56, 7, 10, 3, 10, 1, b'b', 32, 0, 32, 1];
     let object = read(&in_parts).expect("parts of a message are one");
     assert_eq!((&object["metadata"]["name"], &object["metadata"]["generation"]), (&json!("b"), &json!(7)));
     assert_eq!(object["immutable"], json!(true), "the last counts");
-    // Field 100 of each wire type: a number, eight bytes, a text, a group with a number and a group in it, four bytes.
+    // Field 100 in each wire type: a number, eight bytes, a text, a group with a number and a nested group, four bytes.
     let unknown = [
         &[160, 6, 150, 1][..],
         &[161, 6, 1, 2, 3, 4, 5, 6, 7, 8],
@@ -297,7 +297,7 @@ fn unknown_and_repeated_fields_are_read_as_protobuf_asks() {
     assert!(!measure::is_bearable(messages, schema.expect("a message"), &(0..2).fold(deep, |inner, _| not(&inner))));
 }
 
-/// A schema that is not another.
+/// A schema with `not`.
 fn not(schema: &[u8]) -> Vec<u8> {
     let mut outer = Vec::new();
     // `JSONSchemaProps.not`.

@@ -1,5 +1,5 @@
-//! From the bytes of a message to the JSON that encoding/json makes of the Go type: empty fields are left out where
-//! their tags say so, and written as zero or null where not.
+//! Converts the bytes of a message to the JSON that encoding/json would write for the Go type: empty fields are left
+//! out if their tags say so, and otherwise written as zero or null.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,13 +15,13 @@ use super::shape::{self, Shape};
 use super::wire::{self, Content, WireError};
 use crate::object::is_go_zero;
 
-/// Where a message stands in its object: for errors, and to bound depth and memory.
+/// A message's place in its object, for errors and to limit depth and memory.
 #[derive(Clone, Copy)]
 pub(super) struct MessagePlace<'a> {
     above: Option<&'a MessagePlace<'a>>,
     name: &'a str,
     depth: usize,
-    /// It or a message around it came in parts, and is read from a copy of those.
+    /// True if the message, or one around it, came in several parts and is read from a merged copy.
     is_copy: bool,
 }
 
@@ -30,7 +30,7 @@ impl<'a> MessagePlace<'a> {
         MessagePlace { above: None, name: kind, depth: 0, is_copy: false }
     }
 
-    /// The place of the message that these parts are together.
+    /// The place of the message that these parts form.
     fn copied(&self, parts: Occurrences) -> MessagePlace<'a> {
         MessagePlace { is_copy: self.is_copy || parts.len() > 1, ..*self }
     }
@@ -54,8 +54,7 @@ impl fmt::Display for MessagePlace<'_> {
     }
 }
 
-/// The fields of a message with the places of their types, in the order of those: what a field says more than once
-/// stays in its order.
+/// The known fields of a message with their indexes, in this order. Repeated occurrences of a field keep their order.
 fn known<'a>(of: &MessageType, bytes: &'a [u8]) -> Result<Vec<(usize, Content<'a>)>, WireError> {
     let mut found = Vec::new();
     for field in wire::fields(bytes) {
@@ -90,8 +89,8 @@ pub(super) fn object(
 
 type Occurrences<'a, 'b> = &'b [(usize, Content<'a>)];
 
-/// The content of a message. One that is there in parts is those together. No client writes that, and only one message
-/// on the way to another may be such a one, or each level would keep a copy of all below it.
+/// The content of a message. If it came in several parts, these are merged. No client writes that, and only one level
+/// may be like this, or each level would keep a copy of everything below it.
 fn merged<'a>(parts: Occurrences<'a, '_>, field: &FieldType, path: &MessagePlace) -> Result<Cow<'a, [u8]>, WireError> {
     let content = |(_, content): &(usize, Content<'a>)| match content {
         Content::Delimited(content) => Ok(*content),
@@ -125,7 +124,7 @@ fn any(messages: &Messages, of: &MessageType, bytes: &[u8], path: &MessagePlace)
     Ok(match of.shape {
         Shape::Struct => Value::Object(object(messages, of, bytes, path)?),
         Shape::Items => match of.fields.first() {
-            // An empty slice and none are different messages, if the first is written at all.
+            // An empty slice and a missing one differ, if empty ones are written at all.
             Some(items) => present(messages, items, &found(items)?, path)?,
             None => Value::Null,
         },
@@ -144,7 +143,7 @@ fn any(messages: &Messages, of: &MessageType, bytes: &[u8], path: &MessagePlace)
     })
 }
 
-/// The field's value, or none if encoding/json leaves it out.
+/// The field's value. `None` if encoding/json would leave it out.
 fn field_value(
     messages: &Messages,
     field: &FieldType,
@@ -163,12 +162,12 @@ fn field_value(
     }
     let is_struct = field.message().is_some_and(|inner| messages.at(inner).shape != Shape::Items);
     Ok(match &value {
-        // A pointer that is there is written whatever it points to.
+        // A pointer that is set is written, whatever its value.
         _ if field.pointer => Some(value),
         // A struct is never empty; only a zero time can be left out.
         _ if is_struct => (!field.omitzero || is_present && !value.is_null()).then_some(value),
         _ if is_go_zero(&value) && omitted => None,
-        // A slice that is not there.
+        // A missing slice.
         Value::Array(_) if !is_present => Some(Value::Null),
         Value::String(_) if !is_present && field.kind == FieldKind::Bytes => Some(Value::Null),
         _ => Some(value),
@@ -212,7 +211,7 @@ fn present(
     }
 }
 
-/// A value that is no list and no map; the zero value if it is not there.
+/// A value other than a list or a map; the zero value if it is missing.
 fn one(
     messages: &Messages,
     field: &FieldType,
@@ -227,7 +226,7 @@ fn one(
         FieldKind::Int32 | FieldKind::Int64 | FieldKind::Double => json!(0),
         FieldKind::String | FieldKind::Bytes => json!(""),
     };
-    // The last counts, and all must be of the type.
+    // The last one counts, and all must have the right type.
     for (_, content) in found {
         value = scalar(field, *content)?;
     }

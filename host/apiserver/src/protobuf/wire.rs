@@ -1,6 +1,6 @@
-//! The wire format of protobuf: fields with their keys, both ways.
+//! Protobuf's wire format: reads and writes fields with their keys.
 
-/// How the value of a field is written.
+/// How a field's value is encoded.
 #[derive(Clone, Copy)]
 enum WireType {
     Varint = 0,
@@ -8,7 +8,7 @@ enum WireType {
     Delimited = 2,
 }
 
-/// An integer or a bool. A negative one takes ten bytes, of either width.
+/// An integer or a bool. A negative one takes ten bytes in either width.
 #[expect(clippy::cast_sign_loss, reason = "the two's complement is what is written")]
 pub(crate) fn integer(number: u32, value: i64, bytes: &mut Vec<u8>) {
     key(number, WireType::Varint, bytes);
@@ -29,13 +29,13 @@ pub(crate) fn bytes(number: u32, content: &[u8], bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(content);
 }
 
-/// The begin of a field whose content comes after it.
+/// The beginning of a field whose content follows.
 pub(crate) fn length(number: u32, length: usize, bytes: &mut Vec<u8>) {
     key(number, WireType::Delimited, bytes);
     varint(length as u64, bytes);
 }
 
-/// A field whose content is written in place: its length is put before it once it is known.
+/// A field whose content is written in place; its length is inserted before it once it is known.
 pub(crate) fn delimited<E>(
     number: u32,
     bytes: &mut Vec<u8>,
@@ -43,7 +43,7 @@ pub(crate) fn delimited<E>(
 ) -> Result<(), E> {
     key(number, WireType::Delimited, bytes);
     let begin = bytes.len();
-    // Most lengths take a byte.
+    // Most lengths take one byte.
     bytes.push(0);
     content(bytes)?;
     match varint_of((bytes.len() - begin - 1) as u64) {
@@ -62,7 +62,7 @@ fn varint(value: u64, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&digits[..count]);
 }
 
-/// A varint, and how many bytes it takes.
+/// A varint, and its length in bytes.
 fn varint_of(mut value: u64) -> ([u8; 10], usize) {
     let (mut digits, mut last) = ([0; 10], 0);
     while value > 0x7f {
@@ -78,18 +78,18 @@ fn varint_of(mut value: u64) -> ([u8; 10], usize) {
 pub(super) const ENTRY_KEY: u32 = 1;
 pub(super) const ENTRY_VALUE: u32 = 2;
 
-/// The value of a field as it stands in its message.
+/// The undecoded value of a field.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Content<'a> {
     Varint(u64),
     Fixed64([u8; 8]),
     Fixed32,
     Delimited(&'a [u8]),
-    /// No message of Kubernetes has one. A client may know other fields.
+    /// Kubernetes' messages have no groups, but a client may send unknown fields.
     Group,
 }
 
-/// Why bytes are no message.
+/// Why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WireError {
     #[error("it ends within a field")]
@@ -110,7 +110,7 @@ pub(crate) enum WireError {
     Split(u32),
 }
 
-/// The fields of a message one by one, each with its number.
+/// The fields of a message one by one, with their numbers.
 pub(super) fn fields(mut bytes: &[u8]) -> impl Iterator<Item = Result<(u32, Content<'_>), WireError>> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {
@@ -138,7 +138,7 @@ fn take_field<'a>(bytes: &mut &'a [u8]) -> Result<(u32, Content<'a>), WireError>
     Ok((number, content))
 }
 
-/// Skips to the end of a group and of all groups in it.
+/// Skips to the end of a group, including nested groups.
 fn skip_group(bytes: &mut &[u8]) -> Result<(), WireError> {
     let mut depth = 1;
     while depth > 0 {
@@ -180,7 +180,7 @@ pub(super) fn take_varint(bytes: &mut &[u8]) -> Result<u64, WireError> {
     Err(WireError::TooLong)
 }
 
-/// The content of a field as `read` takes it: in a message that says it twice the later counts.
+/// The last occurrence of a field, decoded by `read`.
 fn last<'a, T>(bytes: &'a [u8], number: u32, read: impl Fn(Content<'a>) -> Option<T>) -> Result<Option<T>, WireError> {
     let mut found = None;
     for field in fields(bytes) {
@@ -192,7 +192,7 @@ fn last<'a, T>(bytes: &'a [u8], number: u32, read: impl Fn(Content<'a>) -> Optio
     Ok(found)
 }
 
-/// The last content of a field with a length.
+/// The last content of a length-delimited field.
 pub(super) fn last_bytes(bytes: &[u8], number: u32) -> Result<Option<&[u8]>, WireError> {
     last(bytes, number, |content| match content {
         Content::Delimited(content) => Some(content),
@@ -200,7 +200,7 @@ pub(super) fn last_bytes(bytes: &[u8], number: u32) -> Result<Option<&[u8]>, Wir
     })
 }
 
-/// The same as a text; none is the empty one.
+/// The same as a text; empty if the field is missing.
 pub(super) fn last_text(bytes: &[u8], number: u32) -> Result<&str, WireError> {
     let text = last_bytes(bytes, number)?.unwrap_or_default();
     std::str::from_utf8(text).map_err(|_| WireError::Utf8(number))

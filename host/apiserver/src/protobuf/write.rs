@@ -1,6 +1,6 @@
-//! From an object's JSON straight to the bytes of its message, with no message in between: fields in the order of their
-//! numbers and the entries of a map in that of their keys, as Go's generated code writes them. So the same object is
-//! always the same bytes. What the message does not know is left out, and so is what is null.
+//! Converts an object's JSON directly to the bytes of its message, without an intermediate message. Fields are in the
+//! order of their numbers and map entries in the order of their keys, as in Go's generated code, so the same object
+//! always has the same bytes. Unknown fields and nulls are left out.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::shape::{self, Shape};
 use super::wire;
 use crate::object::decode_base64;
 
-/// Where a value stands in its object, for errors. It is formatted only if there is one.
+/// A value's place in its object, for errors. It is formatted only for an error.
 #[derive(Clone, Copy)]
 pub(super) enum FieldPlace<'a> {
     Root(&'a str),
@@ -61,7 +61,7 @@ pub(super) fn message(
             wire::text(1, text, bytes);
             Ok(())
         }
-        // People may write a quantity as a number.
+        // A quantity may also be written as a number.
         (Shape::Quantity, Value::Number(number)) => {
             wire::text(1, &number.to_string(), bytes);
             Ok(())
@@ -93,7 +93,7 @@ fn expected(shape: Shape) -> &'static str {
     }
 }
 
-/// `intstr.IntOrString`, all of whose fields Go writes.
+/// `intstr.IntOrString`. Go writes all its fields.
 fn int_or_string(value: &Value, path: FieldPlace, bytes: &mut Vec<u8>) -> Result<(), ProtobufError> {
     let as_int = value.as_i64().and_then(|number| i32::try_from(number).ok());
     let (is_text, number, text) = match (as_int, value.as_str()) {
@@ -107,7 +107,7 @@ fn int_or_string(value: &Value, path: FieldPlace, bytes: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Walks the object's own entries, which are few, and not all the fields that the message could have.
+/// Walks the object's own entries, which are few, instead of all fields that the message could have.
 fn fields(
     messages: &Messages,
     of: &MessageType,
@@ -131,7 +131,7 @@ fn fields(
     Ok(())
 }
 
-/// Writes a field with its key: a list as one for each item, a map as one for each entry.
+/// Writes a field with its key: once for each item of a list or entry of a map.
 pub(super) fn field(
     messages: &Messages,
     of: &FieldType,
@@ -149,7 +149,7 @@ pub(super) fn field(
         }
         Cardinality::Map => {
             let entries = value.as_object().ok_or_else(|| mistyped(path, "a map"))?;
-            // They are sorted.
+            // They are sorted already.
             entries.iter().try_for_each(|(key, value)| {
                 wire::delimited(of.number, bytes, |bytes| {
                     wire::text(1, key, bytes);
@@ -160,7 +160,7 @@ pub(super) fn field(
     }
 }
 
-/// A value that is no list and no map. Null is the zero value, as for Go.
+/// A value other than a list or a map. Null is the zero value, as in Go.
 fn one(
     messages: &Messages,
     of: &FieldType,
@@ -198,7 +198,7 @@ fn one(
     Ok(())
 }
 
-/// A whole number, also if it is written with a fraction of zeros.
+/// A whole number, even if written with a zero fraction.
 fn integer(value: &Value) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "whole, and the cast saturates")]
     let whole = || value.as_f64().filter(|number| number.fract() == 0.0).map(|number| number as i64);

@@ -1,5 +1,4 @@
-//! Reads a document of reactors and refuses what cannot be meant. A document that is wrong anywhere is of no use as a
-//! whole.
+//! Parses a document of reactors, and refuses nonsensical rules. If anything is wrong, the whole document is refused.
 
 use std::time::Duration;
 
@@ -9,17 +8,17 @@ use super::document::{CallSelector, Reaction, ReactorDocument, ReactorRule, Requ
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "Reactors";
-/// The longest that a request or an event may be held: a time beyond all times cannot be added to another.
+/// The longest hold of a request or event. Larger values could overflow when added to a time.
 const HOLD_TIME_MAX: Duration = Duration::from_hours(24 * 366);
 const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
 /// Why rules are not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum ReactorError {
-    /// It is no document of reactors; says the line and column.
+    /// Not a document of reactors; the message has the line and column.
     #[error("{0}")]
     Syntax(String),
-    /// A rule says what cannot be.
+    /// A rule is nonsensical.
     #[error("{place}: {message}")]
     Rule {
         /// The rule and its field: `rules[1] (slow).when.verbs`.
@@ -30,16 +29,16 @@ pub enum ReactorError {
 }
 
 impl ReactorDocument {
-    /// Rules as a document.
+    /// A document with these rules.
     #[must_use]
     pub fn new(seed: u64, rules: Vec<ReactorRule>) -> ReactorDocument {
         ReactorDocument { api_version: API_VERSION.to_owned(), kind: KIND.to_owned(), seed, rules, status: None }
     }
 
-    /// Reads YAML or JSON.
+    /// Parses YAML or JSON.
     ///
     /// # Errors
-    /// Says where something is wrong.
+    /// The place and the mistake.
     pub fn parse(text: &str) -> Result<ReactorDocument, ReactorError> {
         let document: ReactorDocument =
             serde_saphyr::from_str(text).map_err(|error| ReactorError::Syntax(error.to_string()))?;
@@ -51,7 +50,7 @@ impl ReactorDocument {
         Ok(document)
     }
 
-    /// Refuses what the types allow and cannot be meant.
+    /// Refuses rules that the types allow but that make no sense.
     pub(super) fn check(&self) -> Result<(), ReactorError> {
         for (index, rule) in self.rules.iter().enumerate() {
             let place = format!("rules[{index}] ({})", rule.name);

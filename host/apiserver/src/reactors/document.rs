@@ -14,21 +14,21 @@ pub struct ReactorDocument {
     pub api_version: String,
     /// `Reactors`.
     pub kind: String,
-    /// Where the probabilities and orders of all rules follow from.
+    /// The seed for the probabilities and orders of all rules.
     #[serde(default)]
     pub seed: u64,
-    /// In the order in which they act on a request.
+    /// In the order in which they apply to a request.
     pub rules: Vec<ReactorRule>,
-    /// A server's counts; ignored when it is given one.
+    /// A server's counts; ignored as input.
     #[serde(default, skip_serializing)]
     pub status: Option<Value>,
 }
 
-/// Requests, and what happens to them.
+/// Selects requests, and says what happens to them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReactorRule {
-    /// Of this rule only.
+    /// Unique among the rules.
     pub name: String,
     /// The requests; by default all.
     #[serde(default)]
@@ -37,7 +37,7 @@ pub struct ReactorRule {
     pub then: Vec<Reaction>,
 }
 
-/// Which requests a rule is about. An empty list is any; in texts, `*` stands for any characters and `?` for one.
+/// Selects requests. An empty list matches all; in texts, `*` stands for any characters and `?` for one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RequestFilter {
@@ -47,34 +47,34 @@ pub struct RequestFilter {
     /// As in RBAC, with group and subresource: `pods`, `deployments.apps/status`, `*.apps`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<String>,
-    /// Of the request's path.
+    /// The namespaces in the request's path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
-    /// Of the path; of a creation, that of the object.
+    /// The names in the path; for a create, the object's name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
     /// The client's `User-Agent`, whole: `kubectl/*`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub user_agents: Vec<String>,
-    /// Which of all requests that fit so far; by default each.
+    /// Which of the matching requests so far; by default all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls: Option<CallSelector>,
-    /// How likely it then is to act, from 0 to 1; by default it does.
+    /// The probability with which it then acts, from 0 to 1; by default 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probability: Option<f64>,
 }
 
-/// Requests by their number, which begins with 1.
+/// Selects requests by their number, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CallSelector {
     /// Only this one.
     Nth(u64),
-    /// Each that this divides.
+    /// Each multiple of this number.
     Every(u64),
-    /// Up to this one.
+    /// All up to this one.
     First(u64),
-    /// Those beyond this one.
+    /// All after this one.
     After(u64),
 }
 
@@ -84,33 +84,32 @@ pub enum CallSelector {
 pub enum Reaction {
     /// It is answered with an error.
     Error(ErrorAnswer),
-    /// It takes longer.
+    /// It is delayed.
     Delay(Pause),
-    /// Its connection is closed, and no answer comes.
+    /// Its connection is closed without an answer.
     Drop(ConnectionDrop),
-    /// A get, list or watch begins from an older state, as a cache may show it.
+    /// A get, list or watch uses an older state, as from a cache.
     Older(OlderState),
-    /// Events of a watch come later.
+    /// Events of a watch are delayed.
     Hold(WatchHold),
-    /// So many events of a watch at a time come in another order; those of one object keep theirs.
+    /// Groups of this many events of a watch arrive in another order; the order for each object is kept.
     Reorder(EventCount),
-    /// The first so many events of a watch come twice.
+    /// The first events of a watch, as many as this, arrive twice.
     Duplicate(EventCount),
-    /// Events of a watch are never shown: after them, the watch ends with 410 and the client has to list again.
+    /// Some events of a watch are never delivered. After them, the watch ends with 410, and the client must list again.
     Hide(WatchHide),
     /// A watch ends early.
     Cut(WatchCut),
-    /// The history is forgotten, as by a compaction: running watches end with 410, and so does a request for an older
-    /// version.
+    /// The history is forgotten, as after a compaction: running watches, and requests for older versions, get a 410.
     Expire(Nothing),
-    /// Somebody else writes before the request is served.
+    /// Another client writes before the request is served.
     Edit(ForeignEdit),
-    /// The clock by which objects are stamped is set forward, or back. Timers go on as before.
+    /// The clock for timestamps is set forward or back. Timers are not affected.
     Jump(ClockLeap),
 }
 
 impl Reaction {
-    /// Whether it is about what a watch shows, and not about the request that begins it.
+    /// Whether it changes a watch's events, and not the request that starts the watch.
     pub(crate) fn is_of_watches(&self) -> bool {
         match self {
             Self::Hold(_) | Self::Reorder(_) | Self::Duplicate(_) | Self::Hide(_) | Self::Cut(_) => true,
@@ -130,7 +129,7 @@ impl Reaction {
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
 
-/// Before the request is carried out, or after that: then the client does not learn that it was.
+/// Whether the request fails before or after it is carried out. After it, the client does not learn that it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CommitSide {
@@ -147,19 +146,19 @@ pub enum CommitSide {
 pub struct ErrorAnswer {
     /// The HTTP status code, from 400 to 599.
     pub code: u16,
-    /// By default the usual one of the code.
+    /// By default, the code's usual reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// By default one that names the rule.
+    /// By default, a message that names the rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The `details`, as they are.
+    /// The `details`, unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Map<String, Value>>,
-    /// Tells the client when to come again.
+    /// When the client should retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u32>,
-    /// Whether the request is carried out all the same.
+    /// Whether the request is carried out nevertheless.
     #[serde(default)]
     pub at: CommitSide,
 }
@@ -185,27 +184,27 @@ pub struct ConnectionDrop {
     pub at: CommitSide,
 }
 
-/// A state that the resource has had.
+/// An earlier state of the resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum OlderState {
-    /// Before its last so many changes, as far as the history goes.
+    /// Before this many of its last changes, as far as the history reaches.
     Changes(u64),
     /// At this version.
     ResourceVersion(u64),
 }
 
-/// Until when events are held.
+/// How long events are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum WatchHold {
-    /// Each for this long.
+    /// Each event for this long.
     For(#[serde(with = "durations")] Duration),
-    /// Until there are so many, which then come together.
+    /// Until there are this many, which are then delivered together.
     Events(usize),
 }
 
-/// A number of events; bookmarks are none.
+/// A number of events, not counting bookmarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EventCount {
@@ -217,18 +216,18 @@ pub struct EventCount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WatchHide {
-    /// How many events come before.
+    /// The number of events before it.
     #[serde(default)]
     pub after: usize,
-    /// How many are hidden.
+    /// The number of hidden events.
     pub events: usize,
 }
 
-/// The end of a watch.
+/// The early end of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WatchCut {
-    /// How many events come before.
+    /// The number of events before it.
     #[serde(default)]
     pub after: usize,
     /// How it ends.
@@ -240,20 +239,20 @@ pub struct WatchCut {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum WatchEnd {
-    /// As when its time is up.
+    /// As when its timeout has passed.
     #[default]
     Close,
     /// In the middle of the stream, as when the connection is lost.
     Drop,
-    /// With 410 Expired: the client has to list again.
+    /// With 410 Expired, so that the client must list again.
     Expired,
 }
 
-/// A write of somebody else.
+/// A write by another client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ForeignEdit {
-    /// Resource and subresource, by default those of the request: `deployments.apps`, `webapps.example.com/status`.
+    /// Resource and subresource, such as `deployments.apps` or `webapps.example.com/status`. By default, the request's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
     /// By default that of the request.
@@ -262,14 +261,14 @@ pub struct ForeignEdit {
     /// By default that of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The field manager that writes, by default `somebody-else`.
+    /// The field manager of the write; `somebody-else` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manager: Option<String>,
     /// The change.
     pub change: EditKind,
 }
 
-/// The change that somebody else makes.
+/// The change that the other client makes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum EditKind {
@@ -279,16 +278,16 @@ pub enum EditKind {
     Json(Vec<Value>),
     /// A new object.
     Create(Map<String, Value>),
-    /// The end of the object.
+    /// Deletes the object.
     Delete(Nothing),
 }
 
-/// How far a clock is set: `1h` forward, `-90s` back.
+/// The amount by which a clock is set: `1h` forward, `-90s` back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockLeap {
     /// How far.
     pub by: Duration,
-    /// Whether it is set back.
+    /// True if it is set back.
     pub back: bool,
 }
 
@@ -313,7 +312,7 @@ impl ClockLeap {
     }
 }
 
-/// Durations as people write them.
+/// Durations in a readable format.
 mod durations {
     use super::{Deserialize as _, Deserializer, Duration, Serializer, SignedDuration, de};
 

@@ -1,8 +1,8 @@
-//! Reactors: rules that make the server answer as one does on a bad day. A rule says which requests it is about and
-//! what happens to them: errors, delays, dropped connections, older states, disturbed watches, somebody else's edits.
+//! Reactors: rules that simulate a server's bad day. A rule selects requests and says what happens to them: errors,
+//! delays, dropped connections, older states, disturbed watches, other clients' edits.
 //!
-//! `document` is the format, `rules` keeps what is set and decides per request, `watches` disturbs events. What a
-//! decision means for a request is carried out by `server/react`.
+//! `document` is the format, `rules` keeps the rules and decides about each request, and `watches` disturbs events.
+//! `server/react` carries out a decision.
 
 mod check;
 mod document;

@@ -1,4 +1,4 @@
-//! The rules that are set, what they have counted, and their decision about a request.
+//! The rules in effect, their counts, and their decision about a request.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,20 +9,20 @@ use super::check::{ReactorError, patterns};
 use super::document::{CallSelector, Reaction, ReactorDocument, ReactorRule};
 use crate::clock::Chance;
 
-/// The reactors of a server. Cloning gives another handle to the same ones.
+/// The reactors of a server. Clones share the rules.
 #[derive(Clone, Default)]
 pub struct Reactors(Arc<Mutex<RuleSet>>);
 
-/// How often a rule was asked and acted.
+/// How often a rule matched and acted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReactorCount {
     /// The rule's name.
     pub name: String,
-    /// Requests that it is about, whatever their number and chance.
+    /// Number of requests that match, whatever their number and chance.
     pub matched: u64,
-    /// Those on which it acted.
+    /// Number of requests on which it acted.
     pub acted: u64,
-    /// How often it has made a difference: to a request on which it acted, or to an event or the end of a watch.
+    /// How often it had an effect: on a request, on an event, or on the end of a watch.
     pub struck: u64,
 }
 
@@ -41,15 +41,15 @@ struct ActiveRule {
     chance: Chance,
     matched: u64,
     acted: u64,
-    /// Events and ends of watches that are otherwise because of it.
+    /// Number of events and ends of watches that it has changed.
     disturbed: u64,
 }
 
-/// A request as rules see it.
+/// A request as seen by rules.
 #[derive(Debug)]
 pub(crate) struct RequestFacts {
     pub(crate) verb: String,
-    /// With group and subresource.
+    /// Includes the group and subresource.
     pub(crate) resource: String,
     pub(crate) namespace: String,
     pub(crate) name: String,
@@ -59,17 +59,17 @@ pub(crate) struct RequestFacts {
 /// The reactions to a request.
 #[derive(Debug)]
 pub(crate) struct ReactorDecision {
-    /// With the name of the rule of each.
+    /// Each with the name of its rule.
     pub(crate) reactions: Vec<(String, Reaction)>,
     /// For the order of events.
     pub(crate) chance: Chance,
 }
 
 impl Reactors {
-    /// Replaces all rules and begins to count anew.
+    /// Replaces all rules and resets the counts.
     ///
     /// # Errors
-    /// Says which rule is wrong; then the rules stay as they were.
+    /// The rule that is wrong; then the rules are unchanged.
     pub fn set(&self, document: ReactorDocument) -> Result<(), ReactorError> {
         document.check()?;
         let seed = document.seed;
@@ -78,10 +78,10 @@ impl Reactors {
         Ok(())
     }
 
-    /// Adds a rule after the others, or replaces the one of its name.
+    /// Adds a rule after the others, or replaces the one with its name.
     ///
     /// # Errors
-    /// Says what is wrong in the rule.
+    /// The mistake in the rule.
     pub fn add(&self, rule: ReactorRule) -> Result<(), ReactorError> {
         ReactorDocument::new(0, vec![rule.clone()]).check()?;
         let mut set = self.lock();
@@ -94,7 +94,7 @@ impl Reactors {
         Ok(())
     }
 
-    /// Removes a rule. False if there is none of this name.
+    /// Removes a rule. False if there is none with this name.
     #[must_use = "false says that there was no such rule"]
     pub fn remove(&self, name: &str) -> bool {
         let mut set = self.lock();
@@ -108,7 +108,7 @@ impl Reactors {
         self.lock().rules.clear();
     }
 
-    /// The rules, as they could be set again.
+    /// The rules, in a form that can be set again.
     #[must_use]
     pub fn document(&self) -> ReactorDocument {
         let set = self.lock();
@@ -131,7 +131,7 @@ impl Reactors {
         self.lock().rules.is_empty()
     }
 
-    /// Counts a request and decides about it. None: it is served as usual.
+    /// Counts a request and decides about it. `None` if it is served normally.
     pub(crate) fn decide(&self, facts: &RequestFacts) -> Option<ReactorDecision> {
         let mut reactions = Vec::new();
         let mut chance = None;
@@ -145,7 +145,7 @@ impl Reactors {
         chance.map(|chance| ReactorDecision { reactions, chance })
     }
 
-    /// An event or the end of a watch is otherwise because of the rule of this name.
+    /// Counts an event or the end of a watch that the rule with this name has changed.
     pub(crate) fn disturbed(&self, name: &str) {
         if let Some(active) = self.lock().rules.iter_mut().find(|active| active.rule.name == name) {
             active.disturbed += 1;
@@ -165,7 +165,7 @@ impl std::fmt::Debug for Reactors {
 
 impl ActiveRule {
     fn new(rule: ReactorRule, seed: u64, index: usize) -> ActiveRule {
-        // Each rule has chance of its own, so that what others draw changes nothing for it.
+        // Each rule has its own random sequence, so that it does not depend on what other rules draw.
         let chance = Chance::new(Some(seed.wrapping_mul(1 << 16).wrapping_add(index as u64)));
         ActiveRule {
             resources: patterns(&rule.when.resources),
@@ -180,7 +180,7 @@ impl ActiveRule {
         }
     }
 
-    /// A rule about nothing but watches makes no difference before it disturbs one.
+    /// A rule that only concerns watches has an effect only when it disturbs one.
     fn struck(&self) -> u64 {
         let at_once = if self.rule.then.iter().all(Reaction::is_of_watches) { 0 } else { self.acted };
         at_once + self.disturbed

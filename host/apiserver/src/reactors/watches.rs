@@ -1,5 +1,5 @@
-//! Disturbs the events of one watch: a pipeline of stages between the watch and its client. What a stage holds when a
-//! watch is cut is lost, as on a wire; when the watch ends by itself, it still comes.
+//! Disturbs the events of one watch, in a pipeline of stages between the watch and its client. If a watch is cut,
+//! events held by a stage are lost, as on a wire. If the watch ends by itself, they are still delivered.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use crate::clock::Chance;
 #[derive(Clone, Debug)]
 pub(crate) struct WatchEvent {
     pub(crate) bytes: Bytes,
-    /// Namespace and name of its object; none: a bookmark or an error, which does not count as an event.
+    /// Namespace and name of its object. `None` for a bookmark or an error, which does not count as an event.
     pub(crate) subject: Option<(String, String)>,
 }
 
@@ -25,17 +25,17 @@ pub(crate) struct WatchEvent {
 #[error("a reactor dropped the connection of this watch")]
 pub(crate) struct WatchDropped;
 
-/// The disturbances of a watch that has yet to begin.
+/// The disturbances of a watch that has not begun yet.
 #[derive(Clone, Debug)]
 pub(crate) struct WatchPlan {
-    /// With the name of the rule of each.
+    /// Each with the name of its rule.
     pub(crate) reactions: Vec<(String, Reaction)>,
     pub(crate) chance: Chance,
-    /// Where it is counted what they do.
+    /// Counts their effects.
     pub(crate) reactors: Reactors,
 }
 
-/// One reaction at work.
+/// A reaction at work.
 enum Stage {
     /// Each event waits until its time.
     Delay {
@@ -66,7 +66,7 @@ enum Stage {
 struct Passed {
     events: Vec<WatchEvent>,
     end: Option<WatchEnd>,
-    /// Something is otherwise than without the stage.
+    /// True if this differs from what happens without the stage.
     disturbs: bool,
 }
 
@@ -112,7 +112,7 @@ impl Stage {
                 Passed { events: vec![event.clone(), event], end: None, disturbs: true }
             }
             Stage::Hide { after: 0, left } => {
-                // Nor a bookmark: it would say that the client knows what is hidden.
+                // Not a bookmark either, as it would claim that the client has the hidden events.
                 *left -= usize::from(counts);
                 Passed { events: Vec::new(), end: (*left == 0).then_some(WatchEnd::Expired), disturbs: counts }
             }
@@ -128,7 +128,7 @@ impl Stage {
         }
     }
 
-    /// The events that it holds and has to let go of at the end.
+    /// The held events, which must be released at the end.
     fn rest(&mut self) -> Vec<WatchEvent> {
         match self {
             Stage::Delay { held, .. } => held.drain(..).map(|(_, event)| event).collect(),
@@ -154,7 +154,7 @@ impl Stage {
     }
 }
 
-/// Another order in which each object's events keep theirs; bookmarks come last, as they speak of all before them.
+/// Another order that keeps the order for each object. Bookmarks come last, because they cover everything before them.
 fn shuffled(events: Vec<WatchEvent>, chance: &mut Chance) -> Vec<WatchEvent> {
     let (mut left, marks): (Vec<WatchEvent>, Vec<WatchEvent>) =
         events.into_iter().partition(|event| event.subject.is_some());
@@ -170,13 +170,13 @@ fn shuffled(events: Vec<WatchEvent>, chance: &mut Chance) -> Vec<WatchEvent> {
 
 struct Pipeline<S> {
     source: Pin<Box<S>>,
-    /// With the name of the rule of each.
+    /// Each with the name of its rule.
     stages: Vec<(String, Stage)>,
     reactors: Reactors,
     chance: Chance,
     out: VecDeque<Bytes>,
     end: Option<WatchEnd>,
-    /// The error event of an expired watch.
+    /// The error event for an expired watch.
     expired: Bytes,
 }
 
@@ -249,7 +249,7 @@ impl<S: Stream<Item = WatchEvent>> Pipeline<S> {
     }
 }
 
-/// The events of a watch as its plan has them come; `expired` is the error event that sends a client back to list.
+/// The events of a watch, disturbed by its plan. `expired` is the error event that makes a client list again.
 pub(crate) fn disturbed<S>(
     source: S,
     plan: &WatchPlan,
@@ -375,7 +375,7 @@ mod tests {
         let begun = Instant::now();
         let hold = vec![Reaction::Hold(WatchHold::For(std::time::Duration::from_secs(5)))];
         let plan = plan(hold, 1);
-        // The source goes on for ever, so that what comes has waited for its time.
+        // The source never ends, so every event that arrives has waited its time.
         let source = futures::stream::iter(events("ab")).chain(futures::stream::pending());
         let stream = disturbed(source, &plan, Bytes::new());
         let found: Vec<_> = stream.take(2).collect().await;

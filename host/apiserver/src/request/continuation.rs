@@ -1,4 +1,4 @@
-//! The token with which a client reads on in a list: the moment of the list, and where the next page begins.
+//! The token for the next page of a list: the revision of the list, and where the page begins.
 
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
@@ -9,7 +9,7 @@ use crate::status_error::ApiError;
 
 const VERSION: &str = "meta.k8s.io/v1";
 
-/// Base64 as Go reads it: without padding, whatever the last bits.
+/// Base64 as Go decodes it: without padding, and with any trailing bits.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &URL_SAFE,
     GeneralPurposeConfig::new()
@@ -20,13 +20,13 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Continuation {
-    /// None is the latest state: the page need not fit the one before.
+    /// `None` for the latest state, which may not be consistent with the previous page.
     pub(crate) revision: Option<u64>,
-    /// In the namespace of the request, or with it.
+    /// Within the request's namespace, or with the namespace.
     pub(crate) start: String,
 }
 
-/// The same as it is written, like a real server's.
+/// The encoded form, which is a real server's.
 #[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 struct WrittenContinuation {
@@ -36,7 +36,7 @@ struct WrittenContinuation {
 }
 
 impl Continuation {
-    /// Goes on after a place.
+    /// Continues after a key.
     pub(crate) fn after(place: &str, revision: u64) -> Continuation {
         Continuation { revision: Some(revision), start: format!("{place}\0") }
     }

@@ -1,5 +1,5 @@
-//! From a body to an object of the expected kind, with the parts that every object has in their right types. After this
-//! nothing needs to doubt the shape of `metadata`.
+//! Decodes a body into an object of the expected kind, and checks the types of the parts that every object has. After
+//! this, the shape of `metadata` can be relied on.
 
 use serde_json::error::Category;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use crate::resources::resource::{GroupResource, ResourceType};
 use crate::schema::typed;
 use crate::status_error::ApiError;
 
-/// Parses a body; an empty one is none.
+/// Parses a body. `None` for an empty one.
 pub(crate) fn parse(body: &[u8], encoding: Encoding) -> Result<Option<Parsed>, ApiError> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
@@ -31,11 +31,11 @@ pub(crate) fn parse(body: &[u8], encoding: Encoding) -> Result<Option<Parsed>, A
     }
 }
 
-/// The error of a body that is empty.
+/// The error for an empty body.
 pub(crate) const NO_VERSION_AND_KIND: &str =
     "couldn't get version/kind; json parse error: unexpected end of JSON input";
 
-/// The error of a body that is not an object, in Go's words.
+/// The error for a body that is not an object, in Go's words.
 pub(crate) fn not_an_object(found: &Value) -> String {
     format!(
         "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ \
@@ -44,7 +44,7 @@ pub(crate) fn not_an_object(found: &Value) -> String {
     )
 }
 
-/// The error of a body whose type cannot be told, with as much of it as a real server shows.
+/// The error for a body of unknown type, with as much of the body as a real server shows.
 pub(crate) fn unrecognized(kind: &str, why: &str, body: &[u8]) -> ApiError {
     const SHOWN_BODY_BYTES: usize = 30;
     let dots = if body.len() > SHOWN_BODY_BYTES { " ..." } else { "" };
@@ -62,12 +62,12 @@ fn hexadecimal(digit: u8) -> Option<char> {
     char::from_digit(u32::from(digit), 16)
 }
 
-/// The error of a JSON parser, in Go's words where they say the same.
+/// The error of the JSON parser, in Go's words if they mean the same.
 fn json_error(error: &serde_json::Error, body: &[u8]) -> ApiError {
     ApiError::bad_request(format!("couldn't get version/kind; json parse error: {}", go_syntax_error(error, body)))
 }
 
-/// The error of a text that is no JSON, in Go's words where that is simple.
+/// The error for invalid JSON, in Go's words if that is simple.
 pub(crate) fn go_syntax_error(error: &serde_json::Error, body: &[u8]) -> String {
     if error.classify() == Category::Eof {
         return "unexpected end of JSON input".to_owned();
@@ -86,13 +86,13 @@ pub(crate) fn go_syntax_error(error: &serde_json::Error, body: &[u8]) -> String 
     }
 }
 
-/// The configuration of an apply.
+/// Parses the configuration of an apply.
 pub(crate) fn parse_configuration(body: &[u8]) -> Result<Parsed, ApiError> {
     let why = |error| ApiError::bad_request(format!("error decoding YAML: error converting YAML to JSON: {error}"));
     parse_yaml(body).map_err(why)
 }
 
-/// JSON is YAML too, and the faster parser comes first.
+/// JSON is also YAML, and the faster parser comes first.
 fn parse_yaml(body: &[u8]) -> Result<Parsed, YamlError> {
     match serde_json::from_slice(body) {
         Ok(value) => Ok(Parsed { value, duplicates: Vec::new() }),
@@ -100,14 +100,14 @@ fn parse_yaml(body: &[u8]) -> Result<Parsed, YamlError> {
     }
 }
 
-/// Checks that `object` is one that can be written at `target`, and fills in what the path says.
+/// Checks that `object` may be written to `target`, and fills in what the path says.
 pub(crate) fn check(target: &Target, object: &mut Value) -> Result<(), ApiError> {
     check_config(target, object)?;
     drop_empty_metadata(object);
     Ok(())
 }
 
-/// As `check`, and what is empty stays: an applied configuration may say so of a field.
+/// Like `check`, but keeps empty fields, which an applied configuration may set on purpose.
 pub(crate) fn check_config(target: &Target, object: &mut Value) -> Result<(), ApiError> {
     check_body(target, object)?;
     check_type(target, object)?;
@@ -148,7 +148,7 @@ fn check_type(target: &Target, object: &mut Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// A custom resource must say what it is.
+/// A custom resource must state its type.
 fn check_custom_type(resource: &ResourceType, version: &str, kind: &str, name: &str) -> Result<(), ApiError> {
     let expected = resource.api_version();
     if version != expected {
@@ -163,7 +163,7 @@ fn check_custom_type(resource: &ResourceType, version: &str, kind: &str, name: &
     Ok(())
 }
 
-/// The error of an object of another type, in the words of a real server.
+/// The error for an object of another type, in the words of a real server.
 fn another_type(resource: &ResourceType, api_version: &str, kind: &str) -> ApiError {
     let expected = &resource.kind;
     let version = api_version.split_once('/').map_or(api_version, |(_, version)| version);
@@ -199,7 +199,7 @@ fn check_metadata(resource: &ResourceType, object: &mut Value) -> Result<(), Api
             return Err(wrong_type(resource, found, &format!("ObjectMeta.metadata.{key}"), expected));
         }
     }
-    // In a map of texts null is the empty one.
+    // In a map of texts, null means empty.
     for key in ["labels", "annotations"] {
         let texts = metadata.get_mut(key).and_then(Value::as_object_mut);
         texts
@@ -211,7 +211,7 @@ fn check_metadata(resource: &ResourceType, object: &mut Value) -> Result<(), Api
     Ok(())
 }
 
-/// Metadata has no member that is empty.
+/// Removes empty members of the metadata.
 pub(crate) fn drop_empty_metadata(object: &mut Value) {
     let Some(metadata) = object["metadata"].as_object_mut() else { return };
     metadata.retain(|_, value| !value.is_null());
@@ -223,7 +223,7 @@ pub(crate) fn drop_empty_metadata(object: &mut Value) {
     }
 }
 
-/// The kind that was found and the type that is expected, if a member of the metadata has a wrong one.
+/// The found kind and the expected type, if a member of the metadata has a wrong type.
 fn misfit(key: &str, value: &Value) -> Option<(&'static str, &'static str)> {
     let whole = |expected: &'static str| Some((go_kind(value), expected));
     let texts = |mut values: Box<dyn Iterator<Item = &Value> + '_>| {
@@ -311,7 +311,7 @@ mod tests {
         let twice = ["line 2: key \"a\" already set in map"];
         assert_eq!(duplicates(b"a: 1\na: 2\n", Encoding::Yaml), twice);
         assert_eq!(parse_configuration(b"a: 1\na: 2\n").expect("a body").duplicates, twice);
-        // Those of JSON are found with their paths, in `document::problems`.
+        // Duplicate JSON keys are found with their paths, in `document::problems`.
         assert!(duplicates(b"{\"a\": 1, \"a\": 2}", Encoding::Yaml).is_empty());
         assert!(duplicates(b"{\"a\": 1, \"a\": 2}", Encoding::Json).is_empty());
     }

@@ -1,4 +1,4 @@
-//! The options of a deletion: in the body or, if there is none, in the query.
+//! The options of a deletion, from the body or else from the query.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::request::Query;
 use crate::status_error::ApiError;
 use crate::warnings::Warnings;
 
-/// The finalizer of an object whose dependents lose their reference to it before it goes.
+/// The finalizer that removes the references of an object's dependents before the object goes.
 pub(crate) const ORPHAN: &str = "orphan";
 /// The finalizer of an object that waits for its dependents to go.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -28,7 +28,7 @@ pub(crate) struct DeleteOptions {
     pub(crate) uid: Option<String>,
     pub(crate) resource_version: Option<String>,
     pub(crate) dry_run: bool,
-    /// The webhooks' part in it.
+    /// The webhooks to consult.
     pub(crate) consultation: Consultation,
     /// The warnings of the request.
     pub(crate) warnings: Warnings,
@@ -42,7 +42,7 @@ struct Given {
 }
 
 impl DeleteOptions {
-    /// A body replaces the query whole.
+    /// A body replaces the query completely.
     pub(crate) fn read(body: Option<&Value>, query: &Query) -> Result<DeleteOptions, ApiError> {
         let given = match body {
             Some(body) => {
@@ -79,7 +79,7 @@ fn of_query(query: &Query) -> Result<Given, ApiError> {
     let orphan = query.get("orphanDependents");
     Ok(Given {
         policy: (!policy.is_empty()).then(|| policy.to_owned()),
-        // As Go's API machinery reads a flag: all but these is yes.
+        // As Go's API machinery parses a flag: everything except these is true.
         orphan: (!orphan.is_empty()).then(|| !matches!(orphan.to_lowercase().as_str(), "false" | "0")),
         dry_run: query.all("dryRun"),
     })
@@ -106,7 +106,7 @@ fn propagation(given: &Given) -> Result<Option<Propagation>, ApiError> {
     }
 }
 
-/// The kind must be that of the options, if one is named, and members of the right types.
+/// If a kind is given, it must be that of the options, and the fields must have the right types.
 fn check_types(body: &Value) -> Result<(), ApiError> {
     let Some(fields) = body.as_object() else {
         return Err(ApiError::bad_request(super::decode::not_an_object(body)));

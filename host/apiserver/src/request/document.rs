@@ -1,12 +1,12 @@
-//! The text of a JSON body says more than its value: keys that come twice, and the order in which fields stand.
+//! Finds problems that only the text of a JSON body shows: duplicate keys, and the order of fields.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// The problems of strict decoding, in the order of the body: its duplicate fields, and the `unknown` ones, which were
-/// found otherwise. What a body that is not JSON has, comes at the end.
+/// The problems of strict decoding in the order of the body: its duplicate fields and the `unknown` ones, which were
+/// found elsewhere. If the body is not JSON, they come at the end.
 pub(crate) fn problems(body: &[u8], unknown: &[String]) -> Vec<String> {
     let mut scan = Scan {
         path: String::new(),
@@ -15,7 +15,7 @@ pub(crate) fn problems(body: &[u8], unknown: &[String]) -> Vec<String> {
         reported: HashSet::new(),
     };
     let mut reader = serde_json::Deserializer::from_slice(body);
-    // What is not JSON was read otherwise, or refused already.
+    // Other formats were read elsewhere, or refused already.
     let _is_json = (&mut scan).deserialize(&mut reader);
     let rest = unknown.iter().map(|field| format!("unknown field {field:?}"));
     let (lines, reported) = (scan.lines, scan.reported);

@@ -1,4 +1,4 @@
-//! The checks of the options that lists and watches share.
+//! Checks the options that lists and watches share.
 
 use serde_json::json;
 
@@ -9,12 +9,12 @@ use crate::status_error::ApiError;
 const EXACT: &str = "Exact";
 const NOT_OLDER_THAN: &str = "NotOlderThan";
 
-/// Whether a watch begins with the present state; none if the client does not say.
+/// Whether a watch begins with the current state. `None` if the client does not say.
 pub(crate) fn initial_events(query: &Query) -> Option<bool> {
     query.given("sendInitialEvents").then(|| query.flag("sendInitialEvents"))
 }
 
-/// Refuses options that do not go together, in the order in which a real server does.
+/// Refuses incompatible options, in the order of a real server.
 pub(crate) fn check(query: &Query, is_watch: bool) -> Result<(), ApiError> {
     query.number("timeoutSeconds")?;
     query.number("limit")?;
@@ -51,7 +51,7 @@ fn list_causes(query: &Query) -> Vec<Cause> {
 fn watch_causes(query: &Query) -> Vec<Cause> {
     let field = "resourceVersionMatch";
     let (mut matching, mut says_initial) = (query.get(field), query.given("sendInitialEvents"));
-    // A watch that asks for nothing but some present state is taken as one that asks for it in so many words.
+    // A watch that asks only for some current state is treated as one that asks for initial events explicitly.
     if !says_initial && matching.is_empty() && matches!(query.get("resourceVersion"), "" | "0") {
         (matching, says_initial) = (NOT_OLDER_THAN, true);
     }

@@ -1,4 +1,4 @@
-//! Content negotiation: which form and encoding of an answer the client accepts, and what its body is in.
+//! Content negotiation: the form and encoding of the answer, and the encoding of the body.
 
 use std::cmp::Reverse;
 
@@ -19,7 +19,7 @@ pub(crate) enum Form {
     Metadata,
 }
 
-/// The encoding of an answer.
+/// The encoding of an answer or a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Encoding {
     #[default]
@@ -29,7 +29,7 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// All that the server has, in its order of preference.
+    /// All encodings, in the server's order of preference.
     const ALL: [Encoding; 3] = [Encoding::Json, Encoding::Yaml, Encoding::Protobuf];
 
     pub(crate) fn media_type(self) -> &'static str {
@@ -41,12 +41,12 @@ impl Encoding {
     }
 }
 
-/// The encodings that an endpoint has: custom resources have no protobuf, but for their metadata.
+/// The encodings that an endpoint offers. Custom resources have no protobuf, except for their metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
     BuiltIn,
     Custom,
-    /// Documents that are no objects, such as the version.
+    /// Documents that are not objects, such as the version.
     JsonOnly,
 }
 
@@ -69,26 +69,26 @@ impl Offer {
     }
 }
 
-/// The media types of watches, as they are listed beside others.
+/// The media types of watches, as listed beside others.
 const STREAMS: &str = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
-/// The first form that the client accepts and this server has.
+/// The first form that the client accepts and the server has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Accepted {
     pub(crate) form: Form,
     pub(crate) encoding: Encoding,
-    /// Discovery in one document (`as=APIGroupDiscoveryList;v=v2`), with its version.
+    /// Aggregated discovery (`as=APIGroupDiscoveryList;v=v2`), with its version.
     pub(crate) aggregated: Option<DiscoveryVersion>,
 }
 
-/// Versions of the aggregated discovery document; their content is the same.
+/// The versions of the aggregated discovery document; their content is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DiscoveryVersion {
     V2,
     V2Beta1,
 }
 
-/// How a PATCH body is meant.
+/// The kind of a PATCH body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchKind {
     Json,
@@ -101,7 +101,7 @@ pub(crate) enum PatchKind {
 struct Clause<'a> {
     media: &'a str,
     parameters: Vec<(&'a str, &'a str)>,
-    /// Thousandths.
+    /// In thousandths.
     quality: u32,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Clause<'a> {
         self.media == encoding.media_type() || matches!(self.media, "*/*" | "application/*")
     }
 
-    /// The answer that this clause asks for, but for its encoding.
+    /// The answer that this clause asks for, without its encoding.
     fn accepted(&self) -> Option<Accepted> {
         let plain = Accepted::default();
         let discovery = |version| Accepted { aggregated: Some(version), ..plain };
@@ -152,8 +152,8 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// The media type of the Accept header that the client likes best among those that the endpoint has; none given accepts
-/// all. A built-in endpoint is reached only by who names one of its types in full, or all; what `lists` can also be
+/// The best media type in the Accept header among those that the endpoint offers; a missing header accepts all. Clients
+/// reach a built-in endpoint only by naming one of its types in full, or all. `lists` is true if it can also be
 /// watched.
 pub(crate) fn accepted(headers: &HeaderMap, offer: Offer, lists: bool) -> Result<Accepted, ApiError> {
     let given: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
@@ -184,12 +184,12 @@ pub(crate) fn accepted(headers: &HeaderMap, offer: Offer, lists: bool) -> Result
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpenApiForm {
     Json,
-    /// gnostic's messages, which version 2 alone has here.
+    /// gnostic's messages, which here only version 2 has.
     Protobuf,
 }
 
-/// The form of an OpenAPI document that the client likes best; `None` if it accepts none. As the handler of
-/// `kube-openapi/pkg/handler/handler.go` reads the header: parameters do not matter.
+/// The best form of an OpenAPI document that the client accepts; `None` if it accepts none. Reads the header like the
+/// handler in `kube-openapi/pkg/handler/handler.go`: parameters are ignored.
 pub(crate) fn openapi(headers: &HeaderMap, has_protobuf: bool) -> Option<OpenApiForm> {
     let given: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     let given = given.join(",");
@@ -216,7 +216,7 @@ fn content_type(headers: &HeaderMap) -> &str {
 
 /// The encoding of an object in the body.
 ///
-/// Without a media type it is JSON: `NegotiateInputSerializerForMediaType` in
+/// The default is JSON: `NegotiateInputSerializerForMediaType` in
 /// `k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go`.
 pub(crate) fn body_encoding(headers: &HeaderMap, offer: Offer) -> Result<Encoding, ApiError> {
     if headers.get(CONTENT_TYPE).is_none_or(HeaderValue::is_empty) {
@@ -229,7 +229,7 @@ pub(crate) fn body_encoding(headers: &HeaderMap, offer: Offer) -> Result<Encodin
         .ok_or_else(|| ApiError::unsupported_media(&offer.media_types()))
 }
 
-/// The kind of a patch. Custom resources have no strategic one.
+/// The kind of a patch. Custom resources have no strategic merge patch.
 pub(crate) fn patch_kind(headers: &HeaderMap, strategic: bool) -> Result<PatchKind, ApiError> {
     match content_type(headers) {
         "application/json-patch+json" => Ok(PatchKind::Json),

@@ -1,5 +1,5 @@
-//! A request once its path, query and headers are read: the resource that it is for, and the options of writes and
-//! deletes. `server` makes these, `verbs` act on them.
+//! A request after its path, query and headers were parsed: its resource, and the options of writes and deletes.
+//! `server` creates these, and `verbs` use them.
 
 mod continuation;
 pub(crate) mod decode;
@@ -28,13 +28,13 @@ use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
 use crate::storage::ObjectKey;
 
-/// The query; the first value of a repeated key counts.
+/// The query. The first value of a repeated key counts.
 #[derive(Debug, Default)]
 pub(crate) struct Query(pub(crate) Vec<(String, String)>);
 
 impl Query {
     pub(crate) fn of(uri: &Uri) -> Result<Query, ApiError> {
-        // Go drops what a semicolon once divided.
+        // Go drops parts with a semicolon, which used to be a separator.
         let given = uri.query().unwrap_or_default().split('&');
         let kept: Vec<&str> = given.filter(|pair| !pair.contains(';')).collect();
         let malformed = |error: &dyn std::fmt::Display| ApiError::bad_request(format!("malformed query: {error}"));
@@ -47,12 +47,12 @@ impl Query {
         self.0.iter().find(|(name, _)| name == key).map_or("", |(_, value)| value)
     }
 
-    /// The name that `fieldSelector` picks (`metadata.name=x`), or nothing.
+    /// The name that `fieldSelector` selects (`metadata.name=x`), or empty.
     pub(crate) fn name_by_field_selector(&self) -> String {
         selector::required_name(self.get("fieldSelector")).unwrap_or_default()
     }
 
-    /// Whether the key is there, if only without a value.
+    /// Whether the key is present, even without a value.
     pub(crate) fn given(&self, key: &str) -> bool {
         self.0.iter().any(|(name, _)| name == key)
     }
@@ -63,12 +63,12 @@ impl Query {
     }
 
     pub(crate) fn flag(&self, key: &str) -> bool {
-        // As Go's API machinery reads a flag, where the first value counts.
+        // As Go's API machinery parses a flag; the first value counts.
         let given = self.0.iter().find(|(name, _)| name == key);
         given.is_some_and(|(_, value)| !matches!(value.to_lowercase().as_str(), "false" | "0"))
     }
 
-    /// The version that the client has or wants. A verb says in its own way that it is none.
+    /// The version that the client has or wants. Each verb reports an invalid one in its own way.
     pub(crate) fn resource_version(&self) -> Result<Option<u64>, Cause> {
         match self.get("resourceVersion") {
             "" => Ok(None),
@@ -78,7 +78,7 @@ impl Query {
         }
     }
 
-    /// A number, or none if the key is absent.
+    /// A number. `None` if the key is absent.
     pub(crate) fn number(&self, key: &str) -> Result<Option<i64>, ApiError> {
         if !self.given(key) {
             return Ok(None);
@@ -87,18 +87,18 @@ impl Query {
     }
 }
 
-/// The resource of a request, and where in it.
+/// The resource of a request, with the namespace and name.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) resource: Arc<ResourceType>,
-    /// None is all namespaces, or a cluster-scoped resource.
+    /// `None` for all namespaces, or for a cluster-scoped resource.
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
 }
 
 impl Target {
-    /// The place of the object called `name`.
+    /// The key of the object with this name.
     pub(crate) fn key(&self, name: &str) -> ObjectKey {
         ObjectKey {
             resource: self.resource.storage.clone(),

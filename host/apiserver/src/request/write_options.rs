@@ -16,7 +16,7 @@ use crate::warnings::Warnings;
 /// The longest name of a field manager.
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
-/// The verb whose options they are.
+/// The verb to which the options belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteKind {
     Create,
@@ -25,7 +25,7 @@ pub(crate) enum WriteKind {
     Apply,
 }
 
-/// How the server treats fields that the schema does not know.
+/// How the server treats fields that the schema does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     Ignore,
@@ -39,27 +39,27 @@ pub(crate) struct WriteOptions {
     pub(crate) kind: WriteKind,
     pub(crate) dry_run: bool,
     pub(crate) force: bool,
-    /// As given; applying requires it.
+    /// As given. An apply requires it.
     pub(crate) explicit_manager: Option<String>,
-    /// The field manager, by default what the User-Agent begins with.
+    /// The field manager. By default the beginning of the User-Agent.
     pub(crate) manager: String,
     pub(crate) field_validation: FieldValidation,
-    /// Whose rights limit the roles that it may grant.
+    /// The user, whose rights limit the roles that may be granted.
     pub(crate) user: Arc<User>,
-    /// The body, for what only its text tells.
+    /// The body, for checks that need its text.
     pub(crate) body: Bytes,
-    /// The keys that a body of YAML has twice, as strict decoding names them.
+    /// The duplicate keys in a YAML body, as strict decoding reports them.
     pub(crate) duplicate_keys: Vec<String>,
-    /// The webhooks' part in it.
+    /// The webhooks to consult.
     pub(crate) consultation: Consultation,
     /// The warnings of the request.
     pub(crate) warnings: Warnings,
-    /// Webhooks have admitted it already.
+    /// True if webhooks have admitted it already.
     pub(crate) is_admitted: bool,
 }
 
 impl WriteOptions {
-    /// The options of the server's own writes, as the component `manager` of a cluster would make them.
+    /// The options of the server's own writes, as a cluster's component `manager` would make them.
     pub(crate) fn of_component(manager: &str) -> WriteOptions {
         WriteOptions {
             kind: WriteKind::Update,
@@ -77,7 +77,7 @@ impl WriteOptions {
         }
     }
 
-    /// The options of an apply by the component `manager`, which takes what others own.
+    /// The options of an apply by the component `manager`, which takes over fields that others own.
     pub(crate) fn of_applying_component(manager: &str) -> WriteOptions {
         WriteOptions { force: true, explicit_manager: Some(manager.to_owned()), ..WriteOptions::of_component(manager) }
     }
@@ -122,7 +122,7 @@ impl WriteOptions {
     }
 }
 
-/// Why the options are refused, in the order in which a real server checks them.
+/// Why the options are refused, in a real server's order.
 fn causes(kind: WriteKind, query: &Query) -> Vec<Cause> {
     let mut causes = Vec::new();
     let manager = query.get("fieldManager");

@@ -1,5 +1,5 @@
-//! Groups that belong to the Kubernetes project: a definition in one of them says in an annotation who approved it. As
-//! `k8s.io/apiextensions-apiserver/pkg/apihelpers` reads it. Pure.
+//! Groups that belong to the Kubernetes project: a definition in one of them needs an annotation that says who has
+//! approved it. As in `k8s.io/apiextensions-apiserver/pkg/apihelpers`. Pure.
 
 use http::Uri;
 use serde_json::Value;
@@ -9,20 +9,20 @@ use crate::object::text;
 /// The annotation.
 pub(crate) const ANNOTATION: &str = "api-approved.kubernetes.io";
 
-/// The annotation of a definition, read.
+/// The parsed annotation of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ApiApproval {
     Missing,
-    /// Neither a URL nor a reason.
+    /// Neither a URL nor a valid reason.
     Invalid,
-    /// A reason why the definition is there all the same.
+    /// A reason why the definition exists without approval.
     Bypassed,
     /// The URL of the approval.
     Approved,
 }
 
 impl ApiApproval {
-    /// None for a group that is not protected.
+    /// `None` for an unprotected group.
     pub(crate) fn of(definition: &Value) -> Option<ApiApproval> {
         let group = text(definition, "/spec/group");
         let is_protected = ["k8s.io", "kubernetes.io"]
@@ -47,7 +47,7 @@ impl ApiApproval {
         }
     }
 
-    /// The message of the condition, and of the error where there is one.
+    /// The message of the condition, and of the error if there is one.
     pub(crate) fn message(self, definition: &Value) -> String {
         const RULE: &str = "protected groups must have approval annotation \"api-approved.kubernetes.io\"";
         const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";

@@ -1,4 +1,4 @@
-//! One autoscaler, two forms: `autoscaling/v2`, which is stored, and `v1`, which knows the use of the CPU only. Pure.
+//! Converts autoscalers between `autoscaling/v2`, which is stored, and `v1`, which only knows CPU use. Pure.
 
 use serde_json::{Map, Value, json};
 
@@ -6,8 +6,8 @@ use crate::object::{self, items};
 
 const USAGE: &str = "targetCPUUtilizationPercentage";
 const CURRENT: &str = "currentCPUUtilizationPercentage";
-/// Holds what `v1` cannot say, so that a client of `v1` does not lose it. A real server keeps it in three annotations
-/// of an older form.
+/// The annotation with everything that `v1` cannot express, so that `v1` clients do not lose it. A real server uses
+/// three annotations in an older form.
 const REST: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
@@ -36,7 +36,7 @@ pub(crate) fn to_v1(stored: &Value) -> Value {
     object
 }
 
-/// The stored form of an autoscaler that a client of `v1` writes.
+/// The stored form of an autoscaler written through `v1`.
 pub(crate) fn from_v1(written: &Value) -> Value {
     let mut object = written.clone();
     object["apiVersion"] = json!("autoscaling/v2");
@@ -84,7 +84,7 @@ fn taken(object: &mut Value, key: &str) -> Option<Value> {
     serde_json::from_str(text.as_str()?).ok()
 }
 
-/// An autoscaler that says nothing scales by the CPU.
+/// An autoscaler without metrics scales by CPU.
 pub(crate) fn default_spec(version: &str, spec: &mut Map<String, Value>) {
     const CPU_UTILIZATION_DEFAULT: u32 = 80;
     spec.entry("minReplicas").or_insert_with(|| json!(1));

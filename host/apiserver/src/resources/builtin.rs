@@ -1,9 +1,9 @@
-//! The kinds that the server has without any CRD: what discovery says of them, and a few facts that it does not. What
-//! is done to their objects stands in `defaults`, `validation` and `table`.
+//! The built-in kinds: what discovery says about them, and a few further facts. `defaults`, `validation` and `table`
+//! define how their objects are treated.
 
 use crate::resources::resource::{GroupResource, ResourceType, ScalePaths, Subresource};
 
-/// Where events are kept, whichever of the two groups writes them.
+/// Where Events are stored, whichever of the two groups writes them.
 pub(crate) fn event_storage() -> GroupResource {
     GroupResource::new("", "events")
 }
@@ -24,16 +24,16 @@ pub(crate) fn custom_resource_definitions() -> GroupResource {
     GroupResource::new("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
-/// The version of Kubernetes that the built-in kinds are of.
+/// The Kubernetes version of the built-in kinds.
 pub(crate) const KUBERNETES: &str = include_str!("../../kubernetes/version.txt");
 
-/// The words of a real server's discovery about each resource, a line each: see `tools/schemas/resources.go`.
+/// A real server's discovery entry for each resource, one a line: see `tools/schemas/resources.go`.
 const DISCOVERY: &str = include_str!("../../kubernetes/resources.txt");
 
-/// Resources that discovery lists and this server does not serve at all.
+/// Resources that are in discovery but that this server does not serve.
 const ABSENT: [(&str, &str); 1] = [("v1", "bindings")];
 
-/// A new object gets `metadata.generation`.
+/// New objects of these get `metadata.generation`.
 const WITH_GENERATION: &[&str] = &[
     "cronjobs.batch",
     "customresourcedefinitions.apiextensions.k8s.io",
@@ -62,7 +62,7 @@ const WITH_GENERATION: &[&str] = &[
     "validatingwebhookconfigurations.admissionregistration.k8s.io",
 ];
 
-/// An update must say which version it replaces.
+/// Updates of these must name the version that they replace.
 const VERSIONED_UPDATES: &[&str] = &[
     "apiservices.apiregistration.k8s.io",
     "csidrivers.storage.k8s.io",
@@ -77,7 +77,7 @@ const VERSIONED_UPDATES: &[&str] = &[
     "volumeattachments.storage.k8s.io",
 ];
 
-/// A PUT to a name that does not exist creates it.
+/// A PUT of these creates the object if it does not exist.
 const CREATED_ON_UPDATE: &[&str] = &[
     "clusterrolebindings.rbac.authorization.k8s.io",
     "clusterroles.rbac.authorization.k8s.io",
@@ -91,7 +91,7 @@ const CREATED_ON_UPDATE: &[&str] = &[
     "services",
 ];
 
-/// A DELETE answers with the object instead of a `Status`.
+/// A DELETE of these answers with the object instead of a `Status`.
 const RETURNED: &[&str] = &[
     "persistentvolumeclaims",
     "persistentvolumes",
@@ -166,7 +166,7 @@ fn subresource(fact: &str) -> Option<Subresource> {
     })
 }
 
-/// Replication controllers select by a plain map, which is no selector that a Scale could show.
+/// Replication controllers have a plain map as selector, which a Scale cannot show.
 fn scale(group: &str) -> ScalePaths {
     ScalePaths {
         spec_replicas: "spec.replicas".to_owned(),

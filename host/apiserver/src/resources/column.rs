@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::object::text;
 use crate::schema::typed::unpack;
 
-/// Lines of `RESOURCE JSON`, packed: the columns that a real server defines for each built-in resource.
+/// Compressed lines of `RESOURCE JSON`: the columns that a real server defines for each built-in resource.
 const COLUMNS: &[u8] = include_bytes!("../../kubernetes/columns.gz");
 
 static BUILT_IN: LazyLock<BTreeMap<String, Vec<Value>>> = LazyLock::new(|| {
@@ -22,7 +22,7 @@ pub(crate) fn built_in(resource: &str) -> Option<&'static [Value]> {
     BUILT_IN.get(resource).map(Vec::as_slice)
 }
 
-/// The columns of what declares none of its own: name and age, as service accounts have them.
+/// The default columns: name and age, as for service accounts.
 pub(crate) fn name_and_age() -> [Value; 2] {
     let mut found = built_in("serviceaccounts").into_iter().flatten().cloned();
     [found.next().unwrap_or_default(), found.next().unwrap_or_default()]
@@ -35,7 +35,7 @@ pub(crate) struct Column {
     pub(crate) kind: String,
     format: String,
     description: String,
-    /// Above 0 only `-o wide` shows it.
+    /// Above 0, shown only by `-o wide`.
     priority: i64,
 }
 

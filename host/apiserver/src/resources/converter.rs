@@ -1,4 +1,4 @@
-//! Conversion of custom resources by a webhook: what it is asked, and what its answer means. Pure.
+//! Conversion of custom resources by a webhook: the review that is sent, and how its answer is interpreted. Pure.
 //!
 //! Follows `k8s.io/apiextensions-apiserver/pkg/apiserver/conversion`.
 
@@ -10,21 +10,21 @@ use serde_json::{Value, json};
 use crate::consultation::{Consultation, Question, QuestionKey, WebhookClient, reviews};
 use crate::object::{self, strings, text};
 
-/// A real server waits so long.
+/// A real server's timeout.
 pub(crate) const CONVERSION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The webhook of a definition.
 #[derive(Debug)]
 pub(crate) struct Converter {
     pub(crate) client: WebhookClient,
-    /// The first version of `ConversionReview` that both sides know.
+    /// The first version of `ConversionReview` that both sides support.
     version: &'static str,
     /// The version of the definition.
     generation: String,
 }
 
 impl Converter {
-    /// That of a valid definition; none if its versions differ in `apiVersion` only.
+    /// The converter of a valid definition. `None` if its versions differ only in `apiVersion`.
     pub(crate) fn read(definition: &Value) -> Option<Arc<Converter>> {
         let conversion = &definition["spec"]["conversion"];
         if text(conversion, "/strategy") != "Webhook" {
@@ -47,7 +47,7 @@ impl Converter {
         })
     }
 
-    /// The objects in the other version, from the body of the answer to the review. The error is a real server's text.
+    /// The converted objects, from the body of the webhook's answer. The error has a real server's text.
     pub(crate) fn read_answer(
         &self,
         objects: &[&Value],
@@ -97,7 +97,8 @@ impl Converter {
         }
     }
 
-    /// The object in another version, if the webhook has said it already. None: it is asked, and the caller gives up.
+    /// The object in another version, if the webhook has answered already. `None` if it must be asked, and the caller
+    /// gives up.
     pub(crate) fn convert(
         &self,
         consultation: &Consultation,
@@ -131,12 +132,12 @@ impl Converter {
     }
 }
 
-/// The webhook as errors name it.
+/// The webhook as shown in errors.
 fn shown(object: &Value) -> String {
     format!("conversion webhook for {}, Kind={}", text(object, "/apiVersion"), text(object, "/kind"))
 }
 
-/// The converted object with the metadata of the original, of which a webhook may change labels and annotations only.
+/// The converted object with the original's metadata, of which a webhook may change only labels and annotations.
 fn restored(original: &Value, mut converted: Value, desired: &str) -> Result<Value, String> {
     let invalid = |what: &str, expected: &str, found: &str| {
         Err(format!("invalid object at index 0: invalid {what} (expected {expected}, received {found})"))

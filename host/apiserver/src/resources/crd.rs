@@ -1,5 +1,5 @@
-//! Custom resource definitions: what one defines, and the status that a real server's controllers
-//! would write (here at once, so a definition is established when its creation is answered).
+//! Custom resource definitions: the resources that they define, and the status that a real server's controllers would
+//! write. Here it is written at once, so a definition is established when its creation is answered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use crate::schema::{self, Schema};
 /// The finalizer that holds a deleted definition until its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// The condition about groups of the Kubernetes project.
+/// The condition about protected groups of the Kubernetes project.
 const APPROVED: &str = "KubernetesAPIApprovalPolicyConformant";
 
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
-/// The resource that the definition is about.
+/// The resource that the definition defines.
 pub(crate) fn defined_resource(definition: &Value) -> GroupResource {
     GroupResource::new(text(definition, "/spec/group"), text(definition, "/spec/names/plural"))
 }
@@ -58,7 +58,7 @@ fn resource_type(
     schemas: &Arc<BTreeMap<String, Schema>>,
 ) -> Option<ResourceType> {
     let id = defined_resource(definition);
-    // Those that it was given, of those that it asks for.
+    // The accepted ones among the requested names.
     let names = definition.pointer("/status/acceptedNames")?;
     let owned = |values: Vec<&str>| values.into_iter().map(str::to_owned).collect();
     let scale = version.pointer("/subresources/scale").map(|scale| ScalePaths {
@@ -155,7 +155,7 @@ fn columns(version: &Value) -> Vec<(Column, JsonPath)> {
         .collect()
 }
 
-/// Fills what a definition may leave out.
+/// Fills in optional fields of a definition.
 pub(crate) fn default_definition(definition: &mut Value) {
     let kind = text(definition, "/spec/names/kind").to_owned();
     let names = object::map_mut(object::map_mut_value(definition, "spec"), "names");
@@ -173,7 +173,7 @@ pub(crate) fn default_definition(definition: &mut Value) {
     }
 }
 
-/// Adds the version that is stored now to those that may be: `PrepareForCreate` of
+/// Adds the current storage version to the stored versions: `PrepareForCreate` in
 /// `apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go`.
 pub(crate) fn record_storage_version(definition: &mut Value) {
     let mut stored: Vec<String> =
@@ -186,7 +186,7 @@ pub(crate) fn record_storage_version(definition: &mut Value) {
     }
 }
 
-/// Warnings of formats that nothing checks, and that no earlier state had: `WarningsOnCreate` and `WarningsOnUpdate` of
+/// Warnings about unknown formats that the previous state did not have: `WarningsOnCreate` and `WarningsOnUpdate` in
 /// `apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go`.
 pub(crate) fn format_warnings(definition: &Value, previous: Option<&Value>) -> Vec<String> {
     let known: BTreeSet<&str> = previous.map(unrecognized_formats).unwrap_or_default().into_iter().collect();
@@ -205,7 +205,7 @@ fn unrecognized_formats(definition: &Value) -> Vec<&str> {
     schemas.flat_map(schema::unrecognized_formats).collect()
 }
 
-/// Writes the status that makes the definition established, or says which names prevent it.
+/// Writes the status of an established definition, or which names prevent that.
 pub(crate) fn establish(definition: &mut Value, taken: &TakenNames<'_>, now: &str) {
     record_storage_version(definition);
     let NameDecision { accepted, conflict } = naming::decide(definition, taken);
@@ -218,7 +218,7 @@ pub(crate) fn establish(definition: &mut Value, taken: &TakenNames<'_>, now: &st
         None => set_condition(definition, "NamesAccepted", true, ("NoConflicts", "no conflicts found"), now),
         Some((reason, message)) => set_condition(definition, "NamesAccepted", false, (reason, message), now),
     }
-    // A definition that is served goes on, with the names that it has.
+    // A definition that is already served stays so, with its names.
     if conflict.is_none() {
         let message = "the initial names have been accepted";
         set_condition(definition, "Established", true, ("InitialNamesAccepted", message), now);
@@ -233,7 +233,7 @@ pub(crate) fn establish(definition: &mut Value, taken: &TakenNames<'_>, now: &st
     status.insert("acceptedNames".to_owned(), accepted);
 }
 
-/// Sets a condition; its time changes only with its state.
+/// Sets a condition. Its time changes only with its status.
 fn set_condition(definition: &mut Value, kind: &str, holds: bool, (reason, message): (&str, &str), now: &str) {
     let state = if holds { "True" } else { "False" };
     let status = object::map_mut(definition, "status");
@@ -254,19 +254,19 @@ fn set_condition(definition: &mut Value, kind: &str, holds: bool, (reason, messa
     }
 }
 
-/// Whether `resource` is the kind of the definitions themselves.
+/// Whether `resource` is that of definitions.
 pub(crate) fn is_definition(resource: &GroupResource) -> bool {
     *resource == builtin::custom_resource_definitions()
 }
 
-/// Whether two states of a definition serve the same.
+/// Whether two states of a definition serve the same resources.
 pub(crate) fn defines_the_same(one: &Value, other: &Value) -> bool {
     is_established(one)
         && one["spec"] == other["spec"]
         && one["status"]["acceptedNames"] == other["status"]["acceptedNames"]
 }
 
-/// Whether the names of the definition were all accepted once, so that it is served.
+/// Whether all names of the definition were accepted once, so that it is served.
 pub(crate) fn is_established(definition: &Value) -> bool {
     object::condition_holds(definition, "Established")
 }

@@ -1,9 +1,9 @@
-//! One event, two forms: `core/v1` (what kubectl's describe reads, and what is stored) and `events.k8s.io/v1` (what
-//! controllers write). The old fields of the first are the `deprecated*` fields of the second. Pure.
+//! Converts Events between `core/v1`, which kubectl describe reads and which is stored, and `events.k8s.io/v1`, which
+//! controllers write. The old fields of the former are the `deprecated*` fields of the latter. Pure.
 
 use serde_json::{Map, Value, json};
 
-/// Fields with the same meaning under two names: core first.
+/// Fields with two names; the core one first.
 const RENAMED: [(&str, &str); 6] = [
     ("involvedObject", "regarding"),
     ("message", "note"),

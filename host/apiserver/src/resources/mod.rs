@@ -1,4 +1,4 @@
-//! Which resources exist, built-in and custom, what the server knows about each, and how their versions convert.
+//! The resources, built-in and custom: what the server knows about each, and how their versions are converted.
 
 pub(crate) mod api_approval;
 pub(crate) mod autoscaler_convert;

@@ -1,5 +1,5 @@
-//! The names of a definition: it gets those that no other resource of its group has. As the naming controller of
-//! `k8s.io/apiextensions-apiserver` decides; there, built-in resources do not count. Pure.
+//! The names of a definition: it gets those that no other definition in its group has. As in the naming controller of
+//! `k8s.io/apiextensions-apiserver`, which ignores built-in resources. Pure.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::object::{self, strings, text};
 use crate::resources::resource::ResourceType;
 
-/// The names that other resources of a group have.
+/// The names of other resources in a group.
 #[derive(Default)]
 pub(crate) struct TakenNames<'a> {
     resources: BTreeSet<&'a str>,
@@ -31,16 +31,16 @@ impl<'a> TakenNames<'a> {
     }
 }
 
-/// The names that a definition gets, of those that it asks for.
+/// The names that a definition gets.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NameDecision {
     /// `status.acceptedNames`
     pub(crate) accepted: Value,
-    /// Why it does not get all: the reason and message of the condition.
+    /// Why it does not get all names: the reason and message of the condition.
     pub(crate) conflict: Option<(&'static str, String)>,
 }
 
-/// Decides about each name by itself. A name that is accepted already stays so.
+/// Decides about each name separately. An accepted name stays accepted.
 pub(crate) fn decide(definition: &Value, taken: &TakenNames<'_>) -> NameDecision {
     let (wanted, had) = (&definition["spec"]["names"], &definition["status"]["acceptedNames"]);
     let mut accepted = Value::Object(had.as_object().cloned().unwrap_or_default());
@@ -58,7 +58,7 @@ pub(crate) fn decide(definition: &Value, taken: &TakenNames<'_>) -> NameDecision
     take("listKind", &taken.kinds, "ListKindConflict");
     match refusals(&strings(wanted, "/shortNames"), &strings(had, "/shortNames"), &taken.resources) {
         None => object::copy_field(&mut accepted, wanted, "shortNames"),
-        // The kinds are looked at last, and the last conflict is the one that is told.
+        // Kinds are checked last, and the last conflict is the reported one.
         Some(why) if !matches!(conflict, Some(("KindConflict" | "ListKindConflict", _))) => {
             conflict = Some(("ShortNamesConflict", why));
         }

@@ -1,5 +1,5 @@
-//! Which resources exist: the built-ins and, at each moment, those that CRDs define. Discovery lists it, every request
-//! looks its resource up here.
+//! The existing resources: built-in ones, and at each moment those that CRDs define. Discovery lists it, and every
+//! request looks up its resource here.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,11 +10,11 @@ use serde_json::Value;
 use crate::resources::resource::{GroupResource, ResourceType, version_rank};
 use crate::resources::{builtin, convert, crd};
 
-/// Cloning is cheap.
+/// The resources; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Registry {
     builtin: Arc<[Arc<ResourceType>]>,
-    /// By the resource that a CRD defines, its served and unserved versions.
+    /// For each resource that a CRD defines, its served and unserved versions.
     custom: BTreeMap<GroupResource, Vec<Arc<ResourceType>>>,
 }
 
@@ -26,13 +26,13 @@ pub(crate) struct Group<'a> {
 
 impl Registry {
     pub(crate) fn new() -> Registry {
-        // Made once for all servers of the process, of which a test may start thousands.
+        // Built once for all servers in the process, because a test may start thousands.
         static BUILTIN: LazyLock<Arc<[Arc<ResourceType>]>> =
             LazyLock::new(|| builtin::resources().into_iter().map(Arc::new).collect());
         Registry { builtin: Arc::clone(&BUILTIN), custom: BTreeMap::new() }
     }
 
-    /// Takes over what a valid CRD says.
+    /// Takes over a valid CRD.
     pub(crate) fn define(&mut self, definition: &Arc<Value>) {
         let versions = crd::resource_types(definition).into_iter().map(Arc::new).collect();
         self.custom.insert(crd::defined_resource(definition), versions);
@@ -47,7 +47,7 @@ impl Registry {
             .find(|resource| resource.id.plural == plural && resource.id.group == group && resource.version == version)
     }
 
-    /// Whether there are built-in resources in the group.
+    /// Whether the group has built-in resources.
     pub(crate) fn has_builtin_group(&self, group: &str) -> bool {
         self.builtin.iter().any(|resource| resource.id.group == group)
     }
@@ -58,13 +58,13 @@ impl Registry {
         self.stored_version(storage).or_else(builtin)
     }
 
-    /// The version of a custom resource that is stored.
+    /// The storage version of a custom resource.
     pub(crate) fn stored_version(&self, storage: &GroupResource) -> Option<&Arc<ResourceType>> {
         let mut versions = self.custom.get(storage).into_iter().flatten();
         versions.find(|resource| resource.custom.as_ref().is_some_and(|custom| custom.stored))
     }
 
-    /// A stored object in the form that it would have if it were written now.
+    /// A stored object in the form in which it would be written now.
     pub(crate) fn in_form(&self, storage: &GroupResource, stored: Arc<Value>) -> Arc<Value> {
         match self.stored_version(storage) {
             Some(resource) => convert::for_reader(resource, &stored),

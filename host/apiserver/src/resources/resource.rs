@@ -1,5 +1,5 @@
-//! One resource in one version, as the server knows it: names, scope, subresources and, for custom resources, the
-//! schema. Built-in ones come from `builtin`, custom ones from `crd`; `registry` finds them.
+//! One resource in one version: names, scope, subresources, and the schema of custom resources. `builtin` and `crd`
+//! create them; `registry` finds them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::resources::column::Column;
 use crate::resources::converter::Converter;
 use crate::schema::Schema;
 
-/// The name under which objects are stored and counted: one per resource, whatever the version.
+/// The name under which objects are stored and counted: one per resource, for all versions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct GroupResource {
     pub(crate) group: String,
@@ -37,7 +37,7 @@ impl fmt::Display for GroupResource {
     }
 }
 
-/// Where the scale subresource finds its numbers, as dotted paths without the leading dot.
+/// The dotted paths of the scale subresource's fields, without the leading dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScalePaths {
     pub(crate) spec_replicas: String,
@@ -45,37 +45,37 @@ pub(crate) struct ScalePaths {
     pub(crate) label_selector: Option<String>,
 }
 
-/// The part of a CRD's version that it adds to its [`ResourceType`].
+/// The additional facts about a [`ResourceType`] that comes from a version of a CRD.
 #[derive(Debug)]
 pub(crate) struct CustomVersion {
     pub(crate) served: bool,
     pub(crate) stored: bool,
     pub(crate) schema: Schema,
-    /// The schemas of all versions, by the version's name: objects are stored in any of them.
+    /// The schemas of all versions by name, because objects may be stored in any of them.
     pub(crate) schemas: Arc<BTreeMap<String, Schema>>,
-    /// Objects written after this revision have the form that these schemas ask for.
+    /// Objects written after this revision already have the form of these schemas.
     pub(crate) defined_at: u64,
-    /// The definition, which is stored anyway: it has the schema as it was written.
+    /// The definition, which is stored anyway and has the original schema.
     pub(crate) definition: Arc<Value>,
     pub(crate) columns: Vec<(Column, JsonPath)>,
-    /// Dotted paths for field selectors.
+    /// The dotted paths of fields for field selectors.
     pub(crate) selectable_fields: Vec<String>,
     /// Sent as a warning with every answer.
     pub(crate) deprecation_warning: Option<String>,
-    /// The definition is being deleted: no new objects.
+    /// True if the definition is being deleted, so that no new objects are accepted.
     pub(crate) terminating: bool,
-    /// None: versions differ in `apiVersion` only.
+    /// `None` if versions differ only in `apiVersion`.
     pub(crate) converter: Option<Arc<Converter>>,
 }
 
 impl CustomVersion {
-    /// The schema of a version as it was written, for OpenAPI.
+    /// The original schema of a version, for OpenAPI.
     pub(crate) fn openapi(&self, version: &str) -> Option<&Value> {
         let mut versions = object::items(&self.definition, "/spec/versions").iter();
         versions.find(|entry| entry["name"] == version)?.pointer("/schema/openAPIV3Schema")
     }
 
-    /// The object that a webhook converted to this version, as its schema has it.
+    /// An object that a webhook converted to this version, fitted to its schema.
     pub(crate) fn converted(&self, mut object: Value) -> Arc<Value> {
         self.schema.prune(&mut object);
         self.schema.default(&mut object);
@@ -88,7 +88,7 @@ impl CustomVersion {
 #[derive(Debug)]
 pub(crate) struct ResourceType {
     pub(crate) id: GroupResource,
-    /// Where the objects are kept; differs from `id` only for `events`, which two groups serve.
+    /// The resource under which objects are stored. It differs from `id` only for `events`, which two groups serve.
     pub(crate) storage: GroupResource,
     pub(crate) version: String,
     pub(crate) kind: String,
@@ -97,24 +97,25 @@ pub(crate) struct ResourceType {
     pub(crate) short_names: Vec<String>,
     pub(crate) categories: Vec<String>,
     pub(crate) namespaced: bool,
-    /// `status` is a subresource: main writes ignore it, and writes to it ignore the rest.
+    /// True if `status` is a subresource: writes to the object ignore the status, and writes to the status ignore the
+    /// rest.
     pub(crate) has_status: bool,
     pub(crate) scale: Option<ScalePaths>,
-    /// Tells clients when objects are stored in another form; empty for versions in which nothing is stored.
+    /// Shows clients when objects are stored in another form; empty if nothing is stored in this version.
     pub(crate) storage_hash: String,
-    /// As discovery lists them.
+    /// In the order of discovery.
     pub(crate) subresources: Vec<Subresource>,
-    /// A new object gets `metadata.generation`, and changes of its spec count it up.
+    /// True if new objects get `metadata.generation`, and changes of the spec increase it.
     pub(crate) has_generation: bool,
-    /// An update without a resource version is taken as "whatever is there".
+    /// True if an update without a resource version applies to whatever version exists.
     pub(crate) unconditional_update: bool,
-    /// A PUT to a name that does not exist creates it.
+    /// True if a PUT creates an object that does not exist.
     pub(crate) create_on_update: bool,
     /// The verbs of the resource itself.
     pub(crate) verbs: Vec<String>,
-    /// A DELETE answers with the object instead of a `Status`.
+    /// True if a DELETE answers with the object instead of a `Status`.
     pub(crate) returns_deleted: bool,
-    /// The name of the type of a built-in kind; empty for custom resources.
+    /// The type's name for a built-in kind; empty for custom resources.
     pub(crate) type_name: &'static str,
     /// Set for custom resources.
     pub(crate) custom: Option<CustomVersion>,
@@ -125,7 +126,7 @@ impl ResourceType {
         group_version(&self.id.group, &self.version)
     }
 
-    /// Whether objects of this `apiVersion` are in this version.
+    /// Whether an object with this `apiVersion` has this version.
     pub(crate) fn has_api_version(&self, text: &str) -> bool {
         match text.split_once('/') {
             Some((group, version)) => !group.is_empty() && group == self.id.group && version == self.version,
@@ -158,12 +159,12 @@ impl ResourceType {
         self.custom.as_ref()?.converter.as_ref()
     }
 
-    /// The root of its objects, from which a walk learns how their lists and maps merge.
+    /// The root of its objects, from which a walk finds how lists and maps merge.
     pub(crate) fn root(&self) -> Place<'_> {
         self.custom.as_ref().map_or_else(|| Place::of_type(self.type_name), |custom| Place::of_schema(&custom.schema))
     }
 
-    /// The warning of requests to a deprecated version.
+    /// The warning for requests to a deprecated version.
     pub(crate) fn deprecation(&self) -> Option<String> {
         let of_custom = self.custom.as_ref().and_then(|custom| custom.deprecation_warning.clone());
         let of_built_in = match (self.id.group.as_str(), self.kind.as_str()) {
@@ -174,13 +175,13 @@ impl ResourceType {
         of_custom.or_else(|| of_built_in.map(str::to_owned))
     }
 
-    /// Nothing is stored: a POST is a question, and its answer is all that there is.
+    /// True if nothing is stored: a POST is a question, and the answer is the only result.
     pub(crate) fn is_review(&self) -> bool {
         self.verbs == ["create"]
     }
 }
 
-/// The subresources beside `status` and `scale` that some verb serves. Discovery lists more, as a real server's does.
+/// The subresources besides `status` and `scale` that are served. Discovery lists more, as a real server's does.
 const SERVED_SUBRESOURCES: [&str; 7] =
     ["approval", "binding", "ephemeralcontainers", "eviction", "finalize", "log", "token"];
 

@@ -1,4 +1,4 @@
-//! The rules that a write obeys whatever its verb: the defaults that it gets, and what makes it invalid.
+//! The rules for every write, whatever its verb: defaults and validation.
 
 pub(crate) mod defaults;
 pub(crate) mod validation;

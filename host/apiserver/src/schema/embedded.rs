@@ -1,4 +1,4 @@
-//! Embedded resources: their `apiVersion` and `kind` are texts, and their metadata has the type of all metadata.
+//! Embedded resources: `apiVersion` and `kind` are texts, and the metadata has the type of any metadata.
 //!
 //! Follows `apiextensions-apiserver/pkg/apiserver/schema/objectmeta/coerce.go`.
 
@@ -8,22 +8,22 @@ use super::typed::{self, TypeError};
 use super::{Mark, Node, below};
 use crate::cause::Cause;
 
-/// The treatment of a value of the wrong type.
+/// How to treat a value of the wrong type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
-    /// On a write.
+    /// On a write, it is refused.
     Refused,
-    /// On a read: it was stored when nobody looked at it.
+    /// On a read, it is dropped: it was stored without a check.
     Dropped,
 }
 
-/// Whether a value of this schema has an embedded resource somewhere.
+/// Whether a value with this schema contains an embedded resource.
 pub(super) fn is_in(node: &Node) -> bool {
     let below = node.properties.values().chain(node.additional.node()).chain(node.items.as_deref());
     node.is(Mark::EmbeddedResource) || below.into_iter().any(is_in)
 }
 
-/// Brings embedded resources into form and answers the fields of their metadata that are unknown.
+/// Normalizes embedded resources, and returns the unknown fields in their metadata.
 pub(super) fn coerce(root: &Node, object: &mut Value, malformed: Malformed) -> Result<Vec<String>, Cause> {
     let mut coercion = Coercion { unknown: Vec::new(), malformed };
     coercion.visit(root, object, "")?;
@@ -95,14 +95,14 @@ impl Coercion {
     }
 }
 
-/// The metadata as its Go type has it, and the fields that the type does not have.
+/// The metadata in the form of its Go type, and its unknown fields.
 pub(crate) fn decoded(metadata: &Value) -> Result<(Value, Vec<String>), TypeError> {
     let mut decoded = if metadata.is_null() { json!({}) } else { metadata.clone() };
     let unknown = typed::decode_metadata(&mut decoded)?;
     Ok((decoded, unknown))
 }
 
-/// The fields that alone are what they should be.
+/// The fields that are valid by themselves.
 fn well_formed(fields: &Map<String, Value>) -> Value {
     let mut kept = Map::new();
     for (name, field) in fields {

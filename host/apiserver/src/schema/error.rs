@@ -1,26 +1,26 @@
-//! Errors of an object, or of a schema, in the words of the Kubernetes API server.
+//! Errors of an object or a schema, in the words of the Kubernetes API server.
 //!
-//! The texts follow `k8s.io/apimachinery/pkg/util/validation/field/errors.go`: people grep for them, and tools parse
+//! The texts follow `k8s.io/apimachinery/pkg/util/validation/field/errors.go`. People grep for them and tools parse
 //! them, so they are reproduced exactly.
 
 use serde_json::{Number, Value};
 
 use crate::cause::Cause;
 
-/// A schema that is not structural, or not a schema.
+/// A schema that is not structural, or not a schema at all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {reason}")]
 pub(crate) struct SchemaError {
-    /// Where, beneath `openAPIV3Schema`: `properties[spec].type`. Empty for the root.
+    /// The path beneath `openAPIV3Schema`: `properties[spec].type`. Empty for the root.
     pub(crate) path: String,
-    /// The error as Kubernetes says it: `Required value: must not be empty for specified object fields`.
+    /// The error as Kubernetes words it: `Required value: must not be empty for specified object fields`.
     pub(crate) reason: String,
-    /// The reason of its cause, where the words do not tell it.
+    /// The `reason` of the cause, if it does not follow from the text.
     pub(crate) kind: Option<&'static str>,
 }
 
 impl SchemaError {
-    /// The reason of the cause that this becomes.
+    /// The `reason` of the cause that reports this error.
     pub(crate) fn cause(&self) -> &'static str {
         if let Some(kind) = self.kind {
             return kind;
@@ -37,24 +37,24 @@ impl SchemaError {
     }
 }
 
-/// A field that must be there and is not.
+/// A required field is missing.
 pub(super) fn required(field: &str) -> Cause {
     cause(field, "FieldValueRequired", "Required value", None, String::new())
 }
 
-/// A value that breaks a rule, which `detail` states.
+/// A value breaks a rule, which `detail` states.
 pub(super) fn invalid(field: &str, value: &Value, detail: String) -> Cause {
     cause(field, "FieldValueInvalid", "Invalid value", Some(shown(value)), detail)
 }
 
-/// A value of another type than the schema's; `found` names the type, or is the text that has not the right format.
+/// A value has another type than the schema's. `found` names its type, or is the text that does not have the format.
 pub(super) fn type_invalid(field: &str, expected: &str, found: &str) -> Cause {
     let quoted = quote(found);
     let detail = format!("{field} in body must be of type {expected}: {quoted}");
     cause(field, "FieldValueTypeInvalid", "Invalid value", Some(quoted), detail)
 }
 
-/// A value that is not one of the enumerated ones.
+/// A value is not in the enumeration.
 pub(super) fn not_supported(field: &str, value: &Value, supported: &[Value]) -> Cause {
     let plain = |value: &Value| match value {
         Value::String(text) => quote(text),
@@ -65,29 +65,29 @@ pub(super) fn not_supported(field: &str, value: &Value, supported: &[Value]) -> 
     cause(field, "FieldValueNotSupported", "Unsupported value", Some(shown(value)), detail)
 }
 
-/// A second item with the same identity in a set or a map.
+/// A second item has the same identity in a set or a map.
 pub(super) fn duplicate(field: &str, value: &Value) -> Cause {
     cause(field, "FieldValueDuplicate", "Duplicate value", Some(shown(value)), String::new())
 }
 
-/// A text longer than allowed.
+/// A text is longer than allowed.
 pub(super) fn too_long(field: &str, most: u64) -> Cause {
     let unit = if most == 1 { "byte" } else { "bytes" };
     cause(field, "FieldValueTooLong", "Too long", None, format!("may not be more than {most} {unit}"))
 }
 
-/// More items or properties than allowed.
+/// There are more items or properties than allowed.
 pub(super) fn too_many(field: &str, found: usize, most: u64) -> Cause {
     let unit = if most == 1 { "item" } else { "items" };
     cause(field, "FieldValueTooMany", "Too many", Some(found.to_string()), format!("must have at most {most} {unit}"))
 }
 
-/// A rule whose failure Kubernetes does not pin to a field: logical operators and ranges of number formats.
+/// A value breaks a rule whose error has no field in Kubernetes: logical operators and ranges of number formats.
 pub(super) fn unplaced(detail: String) -> Cause {
     cause("", "FieldValueInvalid", "Invalid value", Some(quote("")), detail)
 }
 
-/// A cause without a field is about the object itself, which Kubernetes prints as `<nil>`.
+/// A cause without a field concerns the whole object, which Kubernetes prints as `<nil>`.
 fn cause(field: &str, reason: &'static str, words: &str, value: Option<String>, detail: String) -> Cause {
     let field = if field.is_empty() { "<nil>" } else { field };
     let detail = Some(detail).filter(|detail| !detail.is_empty());
@@ -116,7 +116,7 @@ pub(crate) fn number_text(number: &Number) -> String {
     }
 }
 
-/// A float as Go's `%v` prints it: with an exponent from 1e+06 upwards and below 1e-04.
+/// A float as Go's `%v` prints it: with an exponent from 1e+06 and below 1e-04.
 pub(super) fn float_text(float: f64) -> String {
     let scientific = format!("{float:e}");
     let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };

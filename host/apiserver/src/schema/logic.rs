@@ -1,14 +1,13 @@
 //! `allOf`, `anyOf`, `oneOf` and `not`: `kube-openapi/pkg/validation/validate/schema_props.go`.
 //!
-//! When no alternative fits, the errors of the one that passed most checks come with the operator's own.
+//! If no alternative fits, the errors of the alternative that passed the most checks follow the operator's own.
 
 use serde_json::Value;
 
 use super::{Checks, Node, error, validate};
 use crate::cause::Cause;
 
-/// Appends what the logical operators of a schema find wrong with the value at `path`. Answers the number of checks
-/// passed.
+/// Appends the errors of a schema's logical operators for the value at `path`. Returns the number of checks passed.
 pub(super) fn check(checks: &Checks, value: &Value, old: Option<&Value>, path: &str, found: &mut Vec<Cause>) -> usize {
     let unplaced = |what: &str| error::unplaced(format!("\"{path}\" must {what}"));
     let judge = |node: &Node| {
@@ -55,22 +54,22 @@ pub(super) fn check(checks: &Checks, value: &Value, old: Option<&Value>, path: &
     passed
 }
 
-/// The judgement of one schema on the value.
+/// The result of one schema for the value.
 struct Judged {
     causes: Vec<Cause>,
     passed: usize,
 }
 
-/// The judgement of several alternatives on it.
+/// The result of several alternatives for the value.
 struct Choice {
     /// The number of alternatives that accept it.
     fitting: usize,
-    /// The first of these; without any, the first that passed most checks.
+    /// The first of these; if there is none, the first of those that passed the most checks.
     chosen: Option<Judged>,
 }
 
 impl Choice {
-    /// Stops at `enough` that fit.
+    /// Stops as soon as `enough` alternatives fit.
     fn among(alternatives: &[Node], enough: usize, judge: impl Fn(&Node) -> Judged) -> Self {
         let mut choice = Self { fitting: 0, chosen: None };
         for judged in alternatives.iter().map(judge) {
@@ -99,7 +98,7 @@ impl Choice {
     }
 }
 
-/// Each error is reported once.
+/// Reports each error once.
 fn report(found: &mut Vec<Cause>, causes: Vec<Cause>) {
     for cause in causes {
         if !found.contains(&cause) {

@@ -1,8 +1,9 @@
-//! The structural schema of one version of a custom resource: what the API server defaults, prunes and validates by.
+//! The structural schema of one version of a custom resource, by which the API server defaults, prunes and validates.
 //!
 //! A schema is parsed once, when its definition is stored; parsing refuses what Kubernetes calls non-structural.
-//! It is not a general `OpenAPI` validator: `$ref` and its kin are refused. Its CEL rules are in [`rules`].
-//! Called by the custom resource handlers, and by [`crate::merge::lists::Place`], which reads the list types from it.
+//! It is not a general `OpenAPI` validator: it refuses `$ref` and similar keywords. Its CEL rules are in [`rules`].
+//! The custom resource handlers call it, and so does [`crate::merge::lists::Place`], which reads the list types from
+//! it.
 //!
 //! Behaviour follows `k8s.io/apiextensions-apiserver/pkg/apiserver/schema` and `k8s.io/kube-openapi/pkg/validation`.
 //! Recursion is bounded by the depth of the schema and of the object; `serde_json` reads at most 128 levels.
@@ -44,7 +45,7 @@ use crate::pattern::{Pattern, PatternBudget};
 #[derive(Clone, Debug)]
 pub(crate) struct Schema {
     root: Arc<Node>,
-    /// Whether there is an embedded resource somewhere.
+    /// Whether any node is an embedded resource.
     embeds: bool,
 }
 
@@ -54,11 +55,11 @@ impl Schema {
         Self::parse_within(&PatternBudget::full(), openapi)
     }
 
-    /// Reads an `openAPIV3Schema`, and refuses it when it is not structural. The versions of a definition share their
+    /// Reads an `openAPIV3Schema`, and refuses it if it is not structural. All versions of a definition share their
     /// patterns.
     pub(crate) fn parse_within(patterns: &PatternBudget, openapi: &Value) -> Result<Self, Vec<SchemaError>> {
         let written = openapi::check(openapi);
-        // Most of what is no schema breaks a rule for what is written, too.
+        // Most schemas that cannot be parsed also break a rule about how a schema is written.
         let mut root = match parse::node(openapi, &parse::Path::root(), patterns) {
             Ok(root) => root,
             Err(error) => return Err(if written.errors.is_empty() { vec![error] } else { written.errors }),
@@ -83,41 +84,39 @@ impl Schema {
         shape::fill_defaults(&self.root, object);
     }
 
-    /// Fills in defaults only. What an apply makes is not decoded: its nulls stay, and are judged.
+    /// Fills in defaults only. The server does not decode the result of an apply, so nulls stay and are validated.
     pub(crate) fn fill_defaults(&self, object: &mut Value) {
         shape::fill_defaults(&self.root, object);
     }
 
-    /// Removes the fields that the schema does not name and answers their dotted paths.
+    /// Removes the fields that the schema does not name and returns their dotted paths.
     ///
     /// `apiVersion`, `kind` and `metadata` of the object, and of every embedded resource, always stay.
     pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
         shape::prune(&self.root, object)
     }
 
-    /// Brings the types and the metadata of embedded resources into form, and answers the unknown fields of the
-    /// metadata.
+    /// Normalises the types and metadata of embedded resources, and returns the unknown fields of the metadata.
     pub(crate) fn coerce_embedded(&self, object: &mut Value, malformed: Malformed) -> Result<Vec<String>, Cause> {
         if self.embeds { embedded::coerce(&self.root, object, malformed) } else { Ok(Vec::new()) }
     }
 
-    /// Whether objects have resources embedded.
+    /// Whether objects have embedded resources.
     pub(crate) fn embeds(&self) -> bool {
         self.embeds
     }
 
-    /// Everything that is wrong with the object, in the order in which a reader meets it; of one that was another, only
-    /// what changed.
+    /// All errors of the object, in document order. With an `old` object, only errors of what changed.
     pub(crate) fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         validate::run_on_change(&self.root, object, old)
     }
 
-    /// The same of a write of its status, whose errors name places in it.
+    /// The same for a write of the status; the errors name paths in the status.
     pub(crate) fn validate_status(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         validate::run_on_status_change(&self.root, object, old)
     }
 
-    /// Evaluates the CEL rules on an object that is otherwise valid, and with the change from an old one.
+    /// Evaluates the CEL rules on an object that is otherwise valid, including those on the change from an old object.
     pub(crate) fn check_rules(&self, object: &Value, old: Option<&Value>) -> Judgement {
         rules::run(&self.root, object, old)
     }
@@ -136,7 +135,7 @@ impl Schema {
 /// The schema of one value.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
-    /// The declared type; none only where `int-or-string` or `preserve-unknown-fields` stands in for it.
+    /// The declared type; `None` only where `int-or-string` or `preserve-unknown-fields` replaces it.
     pub(crate) kind: Option<Kind>,
     /// Named fields.
     pub(crate) properties: Properties<Node>,
@@ -146,40 +145,40 @@ pub(crate) struct Node {
     pub(crate) items: Option<Box<Node>>,
     /// `default`.
     pub(crate) default: Option<Value>,
-    /// How items of a list are told apart.
+    /// How items of a list are identified.
     pub(crate) list: ListKind,
-    /// Its CEL rules.
+    /// The CEL rules of this node.
     rules: Vec<Rule>,
-    /// The same as they were written, until they are compiled.
+    /// The same rules as written, until they are compiled.
     written_rules: Vec<Value>,
-    /// Whether it or a node below has rules.
+    /// Whether this node or a node below has rules.
     has_rules: bool,
-    /// Facts about it beside its type.
+    /// Facts about this node beside its type.
     marks: Vec<Mark>,
     checks: SparseChecks,
 }
 
 impl Node {
-    /// Whether this is true of the node.
+    /// Whether the node has this mark.
     pub(crate) fn is(&self, mark: Mark) -> bool {
         self.marks.contains(&mark)
     }
 
-    /// Whether a null here is a mistake.
+    /// Whether a null is an error here.
     fn refuses_null(&self) -> bool {
         !self.is(Mark::Nullable) && (self.kind.is_some() || self.is(Mark::IntOrString))
     }
 }
 
-/// How the items of a list are told apart.
+/// How the items of a list are identified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ListKind {
-    /// Not at all: the list is one value, with one owner.
+    /// Not at all: the list is one value with one owner.
     #[default]
     Atomic,
     /// By their values.
     Set,
-    /// By these fields of theirs.
+    /// By these fields of each item.
     Map(Vec<String>),
 }
 
@@ -200,11 +199,11 @@ pub(crate) enum Mark {
     Titled,
     /// It has a description.
     Described,
-    /// A type of list, or of map, or keys of a list are written.
+    /// The schema has a list type, a map type, or list keys.
     Listed,
     Mapped,
     Keyed,
-    /// It is a text with a format, known or not, other than `byte`: its owners are tracked as of any scalar.
+    /// A text with a format, known or unknown, other than `byte`: its owners are tracked as for any scalar.
     AnyScalar,
 }
 
@@ -241,17 +240,17 @@ impl Kind {
 /// `additionalProperties`.
 #[derive(Debug, Default)]
 pub(crate) enum Additional {
-    /// Fields that are not named are unknown.
+    /// Fields that the schema does not name are unknown.
     #[default]
     Unknown,
-    /// `true`: anything.
+    /// `true`: any value.
     Anything,
-    /// Every other field looks like this.
+    /// Every other field has this schema.
     Like(Box<Node>),
 }
 
 impl Additional {
-    /// The schema of the fields that are not named, when there is one.
+    /// The schema of the fields that are not named, if there is one.
     pub(crate) fn node(&self) -> Option<&Node> {
         match self {
             Self::Like(node) => Some(node),
@@ -260,7 +259,7 @@ impl Additional {
     }
 }
 
-/// The parts of a schema that only say which values are acceptable.
+/// The parts of a schema that only say which values are valid.
 #[derive(Debug)]
 struct Checks {
     required: Vec<String>,
@@ -279,7 +278,7 @@ struct Checks {
     not: Option<Box<Node>>,
 }
 
-/// The checks of a node. Most have none, and [`Checks`] are large.
+/// The checks of a node. Boxed, as most nodes have none and [`Checks`] is large.
 #[derive(Debug, Default)]
 struct SparseChecks(Option<Box<Checks>>);
 
@@ -315,7 +314,7 @@ static NO_CHECKS: Checks = Checks {
 };
 
 impl Checks {
-    /// Whether every value is acceptable.
+    /// Whether every value is valid.
     fn is_empty(&self) -> bool {
         let Self {
             required,

@@ -1,4 +1,4 @@
-//! Numbers as a real server has them: integers of 64 bits, and floats for all else, also for `1.0`.
+//! Numbers as a real server has them: 64-bit integers, and floats for all others, including `1.0`.
 //!
 //! The checks follow `numberValidator` of `kube-openapi/pkg/validation/validate/validator.go` and `values.go`.
 
@@ -13,7 +13,7 @@ pub(super) fn go_float(number: &Number) -> Option<f64> {
     if number.as_i64().is_some() { None } else { number.as_f64() }
 }
 
-/// Whether a float is a whole number that JavaScript could count to: `swag.IsFloat64AJSONInteger`.
+/// Whether a float is a whole number that JavaScript can represent exactly: `swag.IsFloat64AJSONInteger`.
 pub(super) fn is_json_integer(float: f64) -> bool {
     const JSON_INTEGER_MAX: f64 = 9_007_199_254_740_991.0;
     const EPSILON: f64 = 1e-9;
@@ -22,8 +22,8 @@ pub(super) fn is_json_integer(float: f64) -> bool {
         && (difference == 0.0 || (float.trunc() != 0.0 && difference / (float.abs() + float.trunc().abs()) < EPSILON))
 }
 
-/// Floats that are whole become integers, as they are once a real server has stored and read them: Go writes `1.0` and
-/// `1e3` as `1` and `1000`.
+/// Turns whole floats into integers, as storing and reading does on a real server: Go writes `1.0` and `1e3` as `1` and
+/// `1000`.
 pub(crate) fn settle(value: &mut Value) {
     match value {
         Value::Number(number) => {
@@ -40,7 +40,7 @@ pub(crate) fn settle(value: &mut Value) {
     }
 }
 
-/// Whether a value becomes an enumerated one by Go's conversion between its types of numbers: `basicCommonValidator`.
+/// Whether Go's conversion between number types makes a value equal to an enumerated one: `basicCommonValidator`.
 pub(super) fn is_alike(allowed: &Value, value: &Value) -> bool {
     let (Value::Number(allowed), Value::Number(value)) = (allowed, value) else { return false };
     match (go_float(allowed), go_float(value)) {
@@ -50,7 +50,7 @@ pub(super) fn is_alike(allowed: &Value, value: &Value) -> bool {
     }
 }
 
-/// Appends what is wrong with a number, and answers the number of checks passed.
+/// Appends the errors of a number, and returns the number of checks passed.
 pub(super) fn check(node: &Node, number: &Number, path: &str, found: &mut Vec<Cause>) -> usize {
     let kind = NumericType::of(node);
     let checks = &node.checks;
@@ -75,7 +75,7 @@ fn as_float(number: &Number) -> Number {
     number.as_f64().and_then(Number::from_f64).unwrap_or_else(|| number.clone())
 }
 
-/// The values that a schema's type and format hold. There is a range only for a single type.
+/// The range of values of a schema's type and format. There is one only if the schema has a single type.
 struct NumericType<'a> {
     kind: Option<Kind>,
     format: &'a str,
@@ -88,7 +88,7 @@ impl<'a> NumericType<'a> {
         Self { kind, format: format.map_or("", |format| format.name.as_str()) }
     }
 
-    /// The error of a number that the type or format does not hold.
+    /// The error for a number that the type or format cannot represent.
     fn refusal(&self, number: &Number, whose: &str, path: &str) -> Option<Cause> {
         if self.holds(number) {
             return None;
@@ -99,7 +99,7 @@ impl<'a> NumericType<'a> {
         Some(error::unplaced(format!("{whose} value must be of type {kind} {format} in {path}")))
     }
 
-    /// By the text of the number, as Go's `strconv` reads it.
+    /// Decides by the text of the number, as Go's `strconv` reads it.
     fn holds(&self, number: &Number) -> bool {
         let digits = go_float(number).map_or_else(|| number.to_string(), |float| float.to_string());
         match (self.kind, self.format) {
@@ -111,7 +111,7 @@ impl<'a> NumericType<'a> {
     }
 }
 
-/// An integer is divided by an integer, where the factor is cut off behind the point.
+/// An integer is divided by an integer, after the factor's fraction is cut off.
 fn check_multiple(number: &Number, factor: &Number, is_native: bool, path: &str) -> Option<Cause> {
     let integers = number.as_i64().filter(|_| is_native).zip(factor.as_f64().map(cut_off));
     let (is_multiple, factor, shown) = if let Some((value, factor)) = integers {

@@ -1,6 +1,6 @@
-//! The rules for a schema as it is written: `ValidateCustomResourceDefinitionOpenAPISchema` of
-//! `apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go`. What makes it structural is checked in
-//! [`super::structural`].
+//! The rules for how a schema is written: `ValidateCustomResourceDefinitionOpenAPISchema` of
+//! `apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go`. [`super::structural`] checks whether it
+//! is structural.
 
 use serde_json::{Map, Value};
 
@@ -8,21 +8,21 @@ use super::format::Format;
 use super::parse::Path;
 use super::{Kind, SchemaError};
 
-/// Everything that is wrong with a schema.
+/// All errors of a schema.
 pub(super) fn check(schema: &Value) -> Findings {
     let mut search = RuleCheck { found: Findings { errors: Vec::new(), is_expressible: true } };
     search.visit(schema, &Path::root(), &Ancestry { is_root: true, ..Ancestry::default() });
     search.found
 }
 
-/// The mistakes in a schema.
+/// The errors of a schema.
 pub(super) struct Findings {
     pub(super) errors: Vec<SchemaError>,
-    /// Whether it has a structural form at all. If not, nobody asks whether it is structural.
+    /// Whether the schema has a structural form at all. If not, the structural checks are skipped.
     pub(super) is_expressible: bool,
 }
 
-/// The formats that a schema names and that nothing checks, in the order of a real server's search.
+/// The formats that a schema names and Kubernetes does not check, in the order of a real server's search.
 pub(crate) fn unrecognized_formats(schema: &Value) -> Vec<&str> {
     let kind = match schema["type"].as_str().unwrap_or_default() {
         "" => Some(None),
@@ -40,12 +40,12 @@ pub(crate) fn unrecognized_formats(schema: &Value) -> Vec<&str> {
     found
 }
 
-/// The facts about a schema that come from the schemas above it.
+/// Facts about a schema that follow from the schemas above it.
 #[derive(Clone, Copy, Default)]
 struct Ancestry {
     is_root: bool,
     is_in_metadata: bool,
-    /// Why no default may be here.
+    /// The reason why a default is forbidden here.
     no_defaults: Option<&'static str>,
 }
 
@@ -177,7 +177,7 @@ impl RuleCheck {
             Some("array") if !items[NAME].is_null() && !is_atomic(&items[NAME]) => {
                 self.refuse(&at_items, NAME, format!("Invalid value: {}: {why}", items[NAME]));
             }
-            // A real server shows the list type here, too.
+            // A real server prints the list type here, too.
             Some("object") if !is_atomic(&items["x-kubernetes-map-type"]) => {
                 self.refuse(&at_items, "x-kubernetes-map-type", format!("Invalid value: {}: {why}", items[NAME]));
             }
@@ -189,7 +189,7 @@ impl RuleCheck {
         }
     }
 
-    /// The keys of a list of the type map are scalars that the items declare, each named once.
+    /// The keys of a list of type map must be scalars that the items declare, and must not repeat.
     fn list_keys(&mut self, schema: &Value, at: &Path) {
         const NAME: &str = "x-kubernetes-list-map-keys";
         let kind = schema["x-kubernetes-list-type"].as_str();
@@ -237,7 +237,7 @@ impl RuleCheck {
         }
     }
 
-    /// Items that have an identity are not null, and neither are their keys: `validateMapListKeysMapSet`.
+    /// Items that have an identity must not be null, nor may their keys: `validateMapListKeysMapSet`.
     fn nullable_items(&mut self, schema: &Value, at: &Path) {
         let items = &schema["items"];
         let Some(kind @ ("set" | "map")) = schema["x-kubernetes-list-type"].as_str() else { return };

@@ -1,5 +1,5 @@
-//! From the JSON of an `openAPIV3Schema` to [`Node`]s. What is not a schema at all is refused here; what is a schema
-//! but not structural, in [`super::structural`].
+//! Parses the JSON of an `openAPIV3Schema` into [`Node`]s. It refuses JSON that is not a schema at all;
+//! [`super::structural`] refuses schemas that are not structural.
 
 use std::{fmt, sync::Arc};
 
@@ -10,7 +10,7 @@ use super::{
     Additional, Bound, Checks, Kind, ListKind, Mark, Node, Pattern, PatternBudget, Properties, Range, SchemaError,
 };
 
-/// Where in a schema: `properties[spec].items`.
+/// A path in a schema: `properties[spec].items`.
 #[derive(Clone, Debug)]
 pub(super) struct Path(String);
 
@@ -69,7 +69,8 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A keyword's value, if present and not null, read as `read` says; otherwise an error that names what was wanted.
+    /// The value of a keyword, if present and not null, parsed by `read`; otherwise an error that names the type
+    /// wanted.
     fn keyword<T>(
         &self,
         name: &str,
@@ -94,7 +95,7 @@ impl<'a> Reader<'a> {
     }
 
     fn count(&self, name: &str) -> Result<Option<u64>, SchemaError> {
-        // One below zero is none: nothing is shorter.
+        // A negative size counts as 0, as nothing is shorter.
         self.keyword(name, "a whole number", |value| value.as_u64().or_else(|| value.as_i64().map(|_| 0)))
     }
 
@@ -148,7 +149,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Mistakes here are refused by [`super::openapi`].
+    /// [`super::openapi`] refuses mistakes in these.
     fn list_kind(&self) -> Result<ListKind, SchemaError> {
         let keys = self.names("x-kubernetes-list-map-keys")?;
         Ok(match self.text("x-kubernetes-list-type")? {
@@ -195,7 +196,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The format, if it is one that is checked. An integer or text counts as of no type.
+    /// The format, if Kubernetes checks it. An integer or text is looked up as if it had no type.
     fn format(&self) -> Result<Option<Format>, SchemaError> {
         let kind = if self.flag("x-kubernetes-int-or-string")? { None } else { self.kind()? };
         Ok(self.text("format")?.and_then(|name| Format::known(name, kind)))

@@ -1,7 +1,7 @@
-//! The named fields of a schema, in little memory.
+//! The named fields of a schema, stored compactly.
 
-/// A map from names that is made once. Its entries are as many as its fields: a `BTreeMap` has room for eleven in the
-/// smallest, and a schema's nodes are large.
+/// An immutable map by name that holds exactly as many entries as there are fields. Even the smallest `BTreeMap` has
+/// room for eleven, and a schema's nodes are large.
 #[derive(Debug)]
 pub(crate) struct Properties<T>(Box<[(Box<str>, T)]>);
 
@@ -19,7 +19,7 @@ impl<T> Properties<T> {
         self.0.is_empty()
     }
 
-    /// In the order of their names.
+    /// In the order of the names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
         self.0.iter().map(|(name, field)| (&**name, field))
     }
@@ -39,11 +39,11 @@ impl<T> Default for Properties<T> {
     }
 }
 
-/// Of several fields of one name the last counts, as in any map.
+/// If a name occurs several times, the last field counts, as in any map.
 impl<T> FromIterator<(Box<str>, T)> for Properties<T> {
     fn from_iter<I: IntoIterator<Item = (Box<str>, T)>>(fields: I) -> Self {
         let mut sorted: Vec<(Box<str>, T)> = fields.into_iter().collect();
-        // The sort is stable: after it the last of one name is still the last.
+        // The sort is stable, so the last field of a name stays the last.
         sorted.sort_by(|(one, _), (other, _)| one.cmp(other));
         sorted.dedup_by(|later, kept| {
             let is_double = later.0 == kept.0;

@@ -1,4 +1,4 @@
-//! Defaulting and pruning, which the server does before it validates an object.
+//! Defaults and prunes an object, as the server does before it validates.
 //!
 //! Follows `apiextensions-apiserver/pkg/apiserver/schema/{defaulting,pruning}`.
 
@@ -6,8 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{Additional, Mark, Node};
 
-/// Drops the fields that are null and may not be, except where a default takes their place: `prunenulls.go`. Items of
-/// lists stay.
+/// Drops null fields that may not be null, unless a default replaces them: `prunenulls.go`. List items stay.
 pub(super) fn drop_forbidden_nulls(node: &Node, value: &mut Value) {
     match value {
         Value::Object(fields) => fields.retain(|name, field| {
@@ -28,8 +27,8 @@ pub(super) fn drop_forbidden_nulls(node: &Node, value: &mut Value) {
     }
 }
 
-/// Fills in defaults, from the top down: a defaulted object is itself defaulted further (`algorithm.go`). A null that
-/// may not be counts as absent.
+/// Fills in defaults top-down: a default that is an object is defaulted further (`algorithm.go`). A null that the
+/// schema forbids counts as absent.
 pub(super) fn fill_defaults(node: &Node, value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -58,7 +57,7 @@ pub(super) fn fill_defaults(node: &Node, value: &mut Value) {
     }
 }
 
-/// The value of a free key, or an item.
+/// Fills in an item, or the value of a field that the schema does not name.
 fn fill_place(node: &Node, value: &mut Value) {
     if let (Value::Null, Some(default), false) = (&*value, &node.default, node.is(Mark::Nullable)) {
         *value = default.clone();
@@ -66,7 +65,7 @@ fn fill_place(node: &Node, value: &mut Value) {
     fill_defaults(node, value);
 }
 
-/// Removes unknown fields and answers their paths, in the order of the object.
+/// Removes unknown fields and returns their paths, in the order of the object.
 pub(super) fn prune(root: &Node, object: &mut Value) -> Vec<String> {
     let mut pruner = Pruner { removed: Vec::new(), path: String::new() };
     pruner.visit(root, object, true);
@@ -75,7 +74,7 @@ pub(super) fn prune(root: &Node, object: &mut Value) -> Vec<String> {
 
 struct Pruner {
     removed: Vec<String>,
-    /// Where the walk is: `spec.list[0].name`.
+    /// The current path: `spec.list[0].name`.
     path: String,
 }
 

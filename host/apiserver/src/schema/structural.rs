@@ -1,13 +1,13 @@
-//! Checks that a schema is structural: every value has one type, said once, outside the logical operators.
+//! Checks that a schema is structural: every value has one type, declared once and outside the logical operators.
 //!
-//! Follows `apiextensions-apiserver/pkg/apiserver/schema/validation.go` and `defaulting/validation.go`. The rules for a
-//! schema as it is written are in [`super::openapi`].
+//! Follows `apiextensions-apiserver/pkg/apiserver/schema/validation.go` and `defaulting/validation.go`.
+//! [`super::openapi`] has the rules for how a schema is written.
 
 use serde_json::Value;
 
 use super::{Additional, Checks, Kind, Mark, Node, SchemaError, parse::Path, shape, validate};
 
-/// Everything for which a schema is not structural.
+/// All reasons why a schema is not structural.
 pub(super) fn check(root: &Node, written: &Value) -> Vec<SchemaError> {
     let at = Path::root();
     let mut found = Vec::new();
@@ -33,7 +33,7 @@ pub(super) fn check(root: &Node, written: &Value) -> Vec<SchemaError> {
     check_metadata(root, &at, &mut found);
     check_node(root, &at, "at the root", &mut found);
     if root.default.is_some() {
-        // A real server takes the root for a resource here.
+        // A real server treats the root as an embedded resource here.
         for name in ["apiVersion", "kind"]
             .into_iter()
             .filter(|name| root.default.as_ref().is_some_and(|it| it.get(name).is_none()))
@@ -44,7 +44,7 @@ pub(super) fn check(root: &Node, written: &Value) -> Vec<SchemaError> {
     found
 }
 
-/// Whether the schema of the root's metadata says anything but the type, the names, and a default, which is refused
+/// Whether the schema of the root's metadata contains more than the type, the names, and a default, which is refused
 /// elsewhere.
 fn says_more_than_names(metadata: &Value) -> bool {
     let is_zero = |value: &Value| match value {
@@ -77,7 +77,7 @@ fn check_metadata(resource: &Node, at: &Path, found: &mut Vec<SchemaError>) {
 
 fn check_node(node: &Node, at: &Path, whose: &str, found: &mut Vec<SchemaError>) {
     check_type(node, at, whose, found);
-    // Both types of `int-or-string` may be said once more.
+    // `anyOf` may repeat both types of `int-or-string`.
     let skips_any_of = is_int_or_string(&node.checks);
     let skips_in_all_of = node.checks.all_of.first().is_some_and(|first| is_int_or_string(&first.checks));
     for (keyword, nested) in node.checks.nested() {
@@ -132,7 +132,7 @@ fn check_type(node: &Node, at: &Path, whose: &str, found: &mut Vec<SchemaError>)
     }
 }
 
-/// `anyOf` of an integer and a text, in this order and without more.
+/// Whether `anyOf` is exactly an integer and a text, in this order.
 fn is_int_or_string(checks: &Checks) -> bool {
     let is_only = |node: &Node, kind: Kind| {
         node.kind == Some(kind) && node.properties.is_empty() && node.items.is_none() && node.marks.is_empty()
@@ -140,7 +140,7 @@ fn is_int_or_string(checks: &Checks) -> bool {
     matches!(checks.any_of.as_slice(), [first, second] if is_only(first, Kind::Integer) && is_only(second, Kind::String))
 }
 
-/// Inside a logical operator a schema may only say which values are acceptable, of fields that are specified outside.
+/// Inside a logical operator, a schema may only restrict the values of fields that are specified outside.
 fn check_nested(nested: &Node, outside: &Node, skips_any_of: bool, at: &Path, found: &mut Vec<SchemaError>) {
     let forbidden = [
         ("type", nested.kind.is_some(), "empty"),
@@ -163,7 +163,7 @@ fn check_nested(nested: &Node, outside: &Node, skips_any_of: bool, at: &Path, fo
     if nested.properties.contains_key("metadata") {
         found.push(at.property("metadata").refuse("Forbidden: must not be specified in a nested context"));
     }
-    // Fields that are not specified outside are no contradiction: there is nothing to check.
+    // Fields that are not specified outside contradict nothing, so they are not checked.
     for (name, property) in nested.properties.iter() {
         if let Some(outside) = outside.properties.get(name).or_else(|| outside.additional.node()) {
             check_nested(property, outside, false, &at.property(name), found);
@@ -179,7 +179,7 @@ fn check_nested(nested: &Node, outside: &Node, skips_any_of: bool, at: &Path, fo
     }
 }
 
-/// A default must itself be what the schema accepts, or every object would be born invalid.
+/// A default must itself be valid, or every object would be created invalid.
 fn check_default(node: &Node, at: &Path, found: &mut Vec<SchemaError>) {
     let Some(default) = &node.default else { return };
     let at = at.child("default");

@@ -1,4 +1,4 @@
-//! Schemas that are refused, and the effects of the others on objects.
+//! Refused schemas, and how accepted schemas change objects.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -13,13 +13,13 @@ fn refusal(openapi: &Value) -> String {
     Schema::parse(openapi).expect_err("not structural").first().expect("an error").to_string()
 }
 
-/// A schema of `spec` whose one field is described by `field`, and the errors of a value of that field.
+/// The errors of a value in the only field of `spec`, which has the schema `field`.
 fn errors(field: &Value, value: &Value) -> Vec<String> {
     let schema = schema(&json!({"type": "object", "properties": {"x": field}}));
     schema.validate(&json!({"spec": {"x": value}}), None).iter().map(ToString::to_string).collect()
 }
 
-/// Each value of each field has exactly this to be said of it.
+/// Asserts that each value has exactly one error, with this text.
 fn assert_errors<const N: usize>(cases: [(Value, Value, &str); N]) {
     for (field, value, expected) in cases {
         assert_eq!(errors(&field, &value), [expected]);

@@ -1,4 +1,4 @@
-//! Has a value the type that its schema asks for? Follows `kube-openapi/pkg/validation/validate/type.go`.
+//! Checks that a value has the type that its schema requires. Follows `kube-openapi/pkg/validation/validate/type.go`.
 
 use serde_json::Value;
 
@@ -14,10 +14,10 @@ pub(super) fn expected(node: &Node) -> Vec<&'static str> {
     node.kind.map(Kind::name).into_iter().collect()
 }
 
-/// Reports a value of another type. Answers the number of checks passed.
+/// Reports a value of another type. Returns the number of checks passed.
 ///
-/// A format counts for more than the type: a number, flag or object that is neither of the type nor of the format is
-/// reported by the format, and where no number is expected, a list passes.
+/// The format takes precedence over the type: a number, boolean or object that has neither the type nor the format is
+/// reported by the format, and a list passes where no number is expected.
 pub(super) fn check(node: &Node, value: &Value, path: &str, found: &mut Vec<Cause>) -> usize {
     let expected = expected(node);
     let format = node.checks.format.as_ref().map(|format| format.name.as_str());
@@ -42,7 +42,7 @@ pub(super) fn check(node: &Node, value: &Value, path: &str, found: &mut Vec<Caus
     }
 }
 
-/// A whole number is a number, and a float without a fraction is an integer, if it is one for sure.
+/// A whole number is also a number, and a float is an integer if it is whole and can be represented exactly.
 fn is_other_number(expected: &[&str], value: &Value) -> bool {
     match value.as_number().map(|number| (number, go_float(number))) {
         Some((_, Some(float))) => expected.contains(&"integer") && numbers::is_json_integer(float),
@@ -51,7 +51,7 @@ fn is_other_number(expected: &[&str], value: &Value) -> bool {
     }
 }
 
-/// The type and the format that a real server's decoder gives a value.
+/// The type and the format that a real server's decoder assigns to a value.
 fn type_of(value: &Value) -> (&'static str, &'static str) {
     match value {
         Value::Bool(_) => ("boolean", ""),

@@ -1,4 +1,4 @@
-//! Is an object what its schema asks for? The structural half: types, fields, items, sizes, numbers, texts, identities.
+//! Validates the structure of an object against its schema: types, fields, items, sizes, numbers, texts, identities.
 //! Types are in [`super::types`], numbers in [`super::numbers`], the logical operators in [`super::logic`].
 //!
 //! The order of the checks and the wording follow `k8s.io/kube-openapi/pkg/validation/validate`; the identities of list
@@ -13,12 +13,12 @@ use super::{Checks, ListKind, Mark, Node, Range, error, logic, numbers, types};
 use crate::cause::Cause;
 use crate::object::canonical;
 
-/// Everything that is wrong with the value.
+/// All errors of the value.
 pub(super) fn run(node: &Node, value: &Value) -> Vec<Cause> {
     run_on_change(node, value, None)
 }
 
-/// The same for a value that was another: the parts that did not change may stay as wrong as they are (KEP-4008).
+/// The same for a changed value: the parts that did not change may stay invalid (KEP-4008).
 pub(super) fn run_on_change(node: &Node, value: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut found = Vec::new();
     check(node, value, old, "", &mut found);
@@ -44,7 +44,7 @@ pub(super) fn run_on_status_change(root: &Node, object: &Value, old: Option<&Val
     found
 }
 
-/// Items that are there twice may stay if some were before.
+/// Duplicate items are tolerated if the old list had duplicates too.
 fn check_new_identities(node: &Node, value: &Value, old: Option<&Value>, found: &mut Vec<Cause>) {
     let mut before = Vec::new();
     if let Some(old) = old {
@@ -55,8 +55,8 @@ fn check_new_identities(node: &Node, value: &Value, old: Option<&Value>, found: 
     }
 }
 
-/// Appends what is wrong with the value at `path`, and answers how many checks it passed: `MatchCount` of a real
-/// server, by which the logical operators choose among alternatives.
+/// Appends the errors of the value at `path`, and returns how many checks it passed. A real server calls this
+/// `MatchCount`; the logical operators use it to choose among alternatives.
 pub(super) fn check(node: &Node, value: &Value, old: Option<&Value>, path: &str, found: &mut Vec<Cause>) -> usize {
     if old == Some(value) {
         return 0;
@@ -64,7 +64,7 @@ pub(super) fn check(node: &Node, value: &Value, old: Option<&Value>, path: &str,
     check_changed(node, value, old, path, found)
 }
 
-/// The same, even if the whole has not changed: `schema.go`, `SchemaValidator.Validate`.
+/// The same, even if the value did not change: `schema.go`, `SchemaValidator.Validate`.
 pub(super) fn check_changed(
     node: &Node,
     value: &Value,
@@ -79,7 +79,7 @@ pub(super) fn check_changed(
         }
         return 1;
     }
-    // The operators, the enumeration and the whole count once each; all else by what it finds.
+    // The operators, the enumeration and the whole count one each; the other checks return their count.
     let mut passed = 3 + types::check(node, value, path, found) + logic::check(&node.checks, value, old, path, found);
     match value {
         Value::String(text) => passed += check_text(&node.checks, text, path, found),
@@ -98,7 +98,7 @@ pub(super) fn check_changed(
 
 fn check_text(checks: &Checks, text: &str, path: &str, found: &mut Vec<Cause>) -> usize {
     let refused = |detail| error::invalid(path, &Value::from(text), detail);
-    // Characters, not bytes, although the message says bytes. The first of these that is wrong ends them.
+    // Counts characters, not bytes, although the message says bytes. The first failed check ends the checks of a text.
     let length = text.chars().count() as u64;
     if let Some(most) = checks.length.most.filter(|most| length > *most) {
         found.push(error::too_long(path, most));
@@ -174,7 +174,7 @@ fn check_own_identities(node: &Node, list: &[Value], path: &str, found: &mut Vec
     }
 }
 
-/// The path of a field of what is at a path.
+/// The path of a field below `path`.
 pub(crate) fn below(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }

@@ -1,6 +1,6 @@
-//! Which requests are answered at all. The server is for programs on this machine, and not for pages in a browser on
-//! it. A page shows itself by `Origin` or `Sec-Fetch-Site`; one that had its own name lead to loopback (DNS rebinding)
-//! asks for that name.
+//! Decides which clients get an answer. The server is for programs on this machine, not for pages in a browser on this
+//! machine. A page's request has `Origin` or `Sec-Fetch-Site`; a page that resolves its own host name to loopback (DNS
+//! rebinding) sends that name as the host.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use http::uri::Authority;
 
 use crate::status_error::ApiError;
 
-/// Refuses what a web page may have sent.
+/// Refuses requests that may come from a web page.
 pub(super) fn check(parts: &Parts) -> Result<(), ApiError> {
     let headers = &parts.headers;
     let mut sites = headers.get_all("sec-fetch-site").iter();
@@ -28,7 +28,7 @@ fn is_for_loopback(parts: &Parts) -> bool {
     let named = match (parts.uri.authority(), hosts.next()) {
         (Some(authority), _) => Some(authority.clone()),
         (None, Some(host)) => host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()),
-        // HTTP/1.0: nobody was led here by a name.
+        // HTTP/1.0 without a host name: DNS rebinding needs one.
         (None, None) => return true,
     };
     let is_loopback = |name: &str| {

@@ -1,8 +1,9 @@
-//! Serves requests that may have to ask webhooks: never under the lock.
+//! Serves requests that may call webhooks, and never calls them under the lock.
 //!
-//! A request that needs an answer gives up and changes nothing. The webhook is asked, and the request is served from
-//! the start, with the answer and with the same UID and name as before. If the object or a configuration changed in the
-//! meantime, the question is a new one and is asked anew, as a real server does when its update meets another.
+//! An attempt that needs a webhook's answer is abandoned and changes nothing. The webhook is called, and then the
+//! request is served again from the start, with the answer and with the same UID and name. If the object or a
+//! configuration has changed in the meantime, the webhook is called again, as a real server does after an update
+//! conflict.
 
 use std::time::Duration;
 
@@ -18,11 +19,11 @@ use crate::status_error::ApiError;
 use crate::storage::state::State;
 use crate::webhooks;
 
-/// How long a request may take that others overtake again and again: a real server's `--request-timeout`.
+/// The time limit of a request that other writes keep overtaking: a real server's `--request-timeout`.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Serves a client's request to `resource`. `attempt` is tried until no webhook is to be asked any more; where there
-/// are none, once.
+/// Serves a client's request to `resource`. Repeats `attempt` until it needs no further webhook; without webhooks it
+/// runs once.
 pub(super) async fn consulted<T>(
     context: &Context,
     resource: &ResourceType,
@@ -59,7 +60,7 @@ async fn ask(context: &Context, question: &Question) -> WebhookReply {
     WebhookReply { uid: question.uid.clone(), body: call.await }
 }
 
-/// One attempt, which draws the same as the others of its request, and leaves nothing if it is given up.
+/// One attempt. It draws the same random values as the request's other attempts, and leaves no trace if abandoned.
 fn repeatable<T>(
     state: &mut State,
     chance: &Chance,

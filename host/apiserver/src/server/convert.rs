@@ -1,4 +1,4 @@
-//! Brings stored objects into the version of a request, where that takes a webhook.
+//! Converts stored objects to the version of a request, if that needs a webhook.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::storage::change_log::Change;
 use crate::storage::state::{Shared, State};
 use crate::webhooks;
 
-/// The objects in the version of `resource`, with one question for all.
+/// The objects in the version of `resource`; one conversion review covers all of them.
 pub(super) async fn converted(
     shared: &Shared,
     resource: &ResourceType,
@@ -47,7 +47,7 @@ async fn converted_by(
     Ok(objects)
 }
 
-/// The same of one object.
+/// The same for one object.
 pub(super) async fn converted_one(
     shared: &Shared,
     resource: &ResourceType,
@@ -57,22 +57,22 @@ pub(super) async fn converted_one(
     Ok(converted.into_iter().next().unwrap_or(object))
 }
 
-/// The objects of a watch, brought into its version. Each change is converted once, however slowly the client reads.
+/// Converts the changes of a watch to its version. Each change is converted once, however slowly the client reads.
 pub(super) struct Conversion {
-    /// UIDs of questions. How many there are depends on time, so they are no part of what a seed repeats.
+    /// UIDs of reviews. Their number depends on timing, so they are not derived from the server's seed.
     chance: Chance,
-    /// Changes that are converted and not yet sent.
+    /// Changes that are converted but not sent yet.
     pub(super) ready: VecDeque<Change>,
 }
 
 impl Conversion {
-    /// That of a new watch; none if it takes no webhook.
+    /// The conversion for a new watch; `None` if it needs no webhook.
     pub(super) fn begin(state: &mut State, resource: &ResourceType) -> Option<Conversion> {
         resource.converter()?;
         Some(Conversion { chance: state.chance.fork(), ready: VecDeque::new() })
     }
 
-    /// The present state, with one question.
+    /// The current objects, converted by one review.
     pub(super) async fn objects(
         &mut self,
         shared: &Shared,
@@ -86,7 +86,7 @@ impl Conversion {
         (!self.ready.is_empty()).then(|| std::mem::take(&mut self.ready))
     }
 
-    /// Converts changes, with one question. A watch that shows all objects need not know the states before.
+    /// Converts changes with one review. A watch without a selector does not need the old states.
     pub(super) async fn convert(
         &mut self,
         shared: &Shared,

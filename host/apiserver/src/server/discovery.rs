@@ -1,5 +1,5 @@
-//! Discovery documents: which groups, versions and resources there are, in the old form (one document per version) and
-//! the aggregated one. Made from the registry at each request, so a CRD shows at once.
+//! Discovery documents: the groups, versions and resources, in the unaggregated form (a document per version) and the
+//! aggregated one. Built from the registry at each request, so a CRD shows immediately.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::request::media::DiscoveryVersion;
 use crate::resources::registry::{Group, Registry};
 use crate::resources::resource::{ResourceType, Subresource, group_version};
 
-/// The version that this server speaks; the API's behaviour follows it.
+/// The version of Kubernetes whose API and behaviour this server has.
 pub(crate) const KUBERNETES_MINOR: &str = "36";
 
 pub(crate) fn version() -> Value {
@@ -71,7 +71,7 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
         "groupVersion": group_version(group, version),
         "resources": resources,
     });
-    // As old as the core group.
+    // Only the documents of the other groups have an `apiVersion`.
     if !group.is_empty() {
         document["apiVersion"] = json!("v1");
     }
@@ -113,7 +113,7 @@ fn resource_documents(resource: &Arc<ResourceType>) -> Vec<Value> {
     documents
 }
 
-/// The aggregated document: of the core group (`/api`) or of all others (`/apis`).
+/// The aggregated document of the core group (`/api`) or of all other groups (`/apis`).
 pub(crate) fn aggregated(registry: &Registry, core: bool, version: DiscoveryVersion) -> Value {
     let items: Vec<Value> = registry
         .groups()

@@ -1,4 +1,4 @@
-//! The documents that are served beside resources, and the answer where nothing is.
+//! The documents that are served beside resources, and the response for paths that do not exist.
 
 use http::HeaderMap;
 
@@ -10,7 +10,7 @@ use crate::server::{Context, discovery, openapi, root};
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 
-/// The document that a route names.
+/// The document at a route.
 pub(super) fn find(
     context: &Context,
     state: &State,
@@ -43,7 +43,7 @@ pub(super) fn find(
             OpenApiForm::Json => Reply::Json(openapi::v2(registry)),
             OpenApiForm::Protobuf => Reply::Bytes(openapi::V2_PROTOBUF_MEDIA, openapi::v2_as_protobuf(registry)),
         }),
-        // `http.ServeContent` guesses its type.
+        // `http.ServeContent` guesses the content type.
         Route::OpenApiV3Index => {
             let index = openapi::index(registry, state.store.revision());
             Some(Reply::Bytes(respond::TEXT, index.to_string().into_bytes()))
@@ -56,7 +56,7 @@ pub(super) fn find(
     })
 }
 
-/// The error of a path at which nothing is. The built-in groups answer with a Status, all else with a text.
+/// The error for a path that does not exist: a Status within the built-in groups, plain text elsewhere.
 pub(super) fn nothing_at(registry: &Registry, path: &str) -> ApiError {
     if path.starts_with("/openapi/v3/") {
         return ApiError::no_such_document();

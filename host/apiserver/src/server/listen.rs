@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::service::ApiService;
 
-/// Between two tries to accept, when the process has no file descriptor to spare.
+/// The pause before the next `accept`, when the process has no free file descriptor.
 const LISTEN_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// The layer under HTTP on a connection.
@@ -25,7 +25,7 @@ pub(crate) enum Transport {
     Tls(tokio_rustls::TlsAcceptor),
 }
 
-/// Serves until `stop`, and then until the open requests are answered.
+/// Serves until `stop`, and then until the open requests are finished.
 pub(crate) async fn serve(listener: TcpListener, transport: Transport, service: ApiService, stop: CancellationToken) {
     let connections = TaskTracker::new();
     loop {
@@ -50,7 +50,7 @@ pub(crate) async fn serve(listener: TcpListener, transport: Transport, service: 
 }
 
 async fn connection(stream: TcpStream, transport: Transport, service: ApiService, stop: CancellationToken) {
-    // Watch events are small and must not wait for each other.
+    // Watch events are small and must not be delayed by Nagle's algorithm.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }

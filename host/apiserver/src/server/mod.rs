@@ -1,5 +1,5 @@
-//! HTTP: from a request to its answer. Reads path, query, headers and body, finds the resource, calls the verb under
-//! the lock, and hands the result to `respond`. Decides nothing about objects.
+//! The HTTP layer. Reads path, query, headers and body, finds the resource, calls the verb under the lock, and hands
+//! the result to `respond`. It decides nothing about objects.
 
 mod caller;
 mod compress;
@@ -59,7 +59,7 @@ use watch_options::WatchOptions;
 /// A real server's limit on a request's body.
 const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// The shared state that a handler gets.
+/// The shared state of all handlers.
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) shared: Arc<Shared>,
@@ -68,17 +68,17 @@ pub(crate) struct Context {
     pub(crate) address: SocketAddr,
 }
 
-/// Answers any request, undisturbed.
+/// Serves any request, without the reactors.
 async fn handle(context: &Context, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    // Read even if it is not looked at: an answer before the end of the body breaks the connection.
+    // The body is read even if it is not used: a response before its end would break the connection.
     let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
         return respond::last(&ApiError::too_large(BODY_BYTES_MAX), parts.version);
     };
     let route = Route::parse(parts.uri.path());
     let lists = parts.method == http::Method::GET
         && matches!(&route, Route::Resource(path) if path.name.is_none() && !path.is_watch);
-    // Of these there is one form, whatever is asked for.
+    // These have one form only, whatever the client accepts.
     let has_one_form = matches!(route, Route::Unknown);
     let accepted = match media::accepted(&parts.headers, offers::offer(context, &route), lists) {
         _ if is_raw(&route) => Ok(Accepted::default()),
@@ -97,7 +97,7 @@ async fn handle(context: &Context, request: Request) -> Response {
     respond::with_warnings(response, &warnings)
 }
 
-/// Paths whose answer does not depend on the method, as `PathRecorderMux` serves them, and whose forms are their own.
+/// Whether the response at a path ignores the method, as `PathRecorderMux` does, and has a form that is not negotiated.
 fn is_raw(route: &Route) -> bool {
     matches!(
         route,
@@ -115,9 +115,9 @@ async fn answer(
 ) -> Result<Reply, ApiError> {
     caller::check(parts)?;
     let query = Query::of(&parts.uri);
-    // One that cannot be read is refused where it is used.
+    // An unreadable query is refused later, where it is used.
     let user = authorize(context, parts, query.as_ref().unwrap_or(&Query::default()))?;
-    // Only now: what is offered at a path says whether there is such a resource.
+    // Checked only after authorization, as the encodings that a path offers reveal whether the resource exists.
     let accepted = accepted?;
     if let Route::Resource(path) = route {
         return resource_request(context, parts, query?, user, path, (body, accepted), warnings).await;
@@ -129,7 +129,7 @@ async fn answer(
     if is_read || is_raw(route) { Ok(found) } else { Err(ApiError::method_not_allowed()) }
 }
 
-/// The user of a request that may be answered.
+/// The user of the request, if authorization allows it.
 fn authorize(context: &Context, parts: &Parts, query: &Query) -> Result<Arc<User>, ApiError> {
     let certified = parts.extensions.get::<Arc<User>>();
     let state = context.shared.lock();
@@ -173,7 +173,7 @@ fn count(context: &Context, parts: &Parts, path: &ResourcePath, verb: Option<Ver
     context.shared.counts.count(user_agent(&parts.headers), verb.map_or("unknown", Verb::name), resource);
 }
 
-/// The resource that the path names; its scope must fit.
+/// The resource that the path names; the scope of the path must match.
 fn find_target(context: &Context, url: &str, path: &ResourcePath) -> Result<Target, ApiError> {
     let state = context.shared.lock();
     let nothing = || documents::nothing_at(&state.registry, url);
@@ -184,7 +184,7 @@ fn find_target(context: &Context, url: &str, path: &ResourcePath) -> Result<Targ
         return Err(nothing());
     }
     if !path.subresource.as_deref().is_none_or(|name| resource.has_subresource(name)) {
-        // Of a custom resource it is the object that is not found.
+        // For a custom resource, the error says that the object is not found.
         let name = path.name.as_deref().filter(|_| resource.custom.is_some());
         return Err(name.map_or_else(nothing, |name| ApiError::not_found(&resource.id, name)));
     }
@@ -209,7 +209,7 @@ fn is_served(target: &Target, verb: Verb) -> bool {
     }
 }
 
-/// One request to a resource, read as far as all verbs need.
+/// A request to a resource, parsed as far as all verbs need it.
 struct Call<'a> {
     context: &'a Context,
     parts: &'a Parts,
@@ -222,7 +222,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// The revision from whose state a reactor has the request served.
+    /// The revision whose state a reactor makes this request read.
     fn served_at(&self) -> Option<u64> {
         self.parts.extensions.get::<ServedAt>().map(|served| served.0)
     }
@@ -274,7 +274,7 @@ impl Call<'_> {
         }
     }
 
-    /// Drops the warnings of an attempt that was given up to ask a webhook.
+    /// Drops the warnings of an attempt that was abandoned to call a webhook.
     fn begin_warnings(&self) {
         self.warnings.clear();
         self.warnings.add(self.target.resource.deprecation());
@@ -300,7 +300,7 @@ impl Call<'_> {
         let include = IncludeObject::read(&self.query)?;
         let subresource = self.target.subresource();
         let is_scale = subresource == "scale";
-        // Bodies are parsed outside the lock: a little YAML with aliases can be much work.
+        // Bodies are parsed outside the lock: a little YAML with aliases can take long.
         let parsed = match kind {
             WriteKind::Create | WriteKind::Update => self.object()?,
             WriteKind::Apply => decode::parse_configuration(self.body)?,
@@ -309,7 +309,7 @@ impl Call<'_> {
         let mut body = parsed.value;
         options.duplicate_keys = parsed.duplicates;
         let write = |state: &mut State, consultation: Consultation| {
-            // Without webhooks there is no second attempt.
+            // Without webhooks there is no second attempt, so the body need not be copied.
             let body = if consultation.applies() { body.clone() } else { std::mem::take(&mut body) };
             options.consultation = consultation;
             self.begin_warnings();
@@ -360,14 +360,14 @@ impl Call<'_> {
                 }
                 Ok(parsed)
             }
-            // As Go reads it.
+            // Go reads it as an empty object.
             Value::Null => Ok(Parsed { value: json!({}), ..parsed }),
             other => Err(unrecognized(&decode::not_an_object(other))),
         }
     }
 
     async fn delete(self, verb: Verb) -> Result<Reply, ApiError> {
-        // The options are of a built-in kind, whatever is deleted.
+        // The options have a built-in kind, whatever is deleted.
         let body = decode::parse(self.body, media::body_encoding(&self.parts.headers, Offer::BuiltIn)?)?;
         let mut options = DeleteOptions::read(body.as_ref().map(|parsed| &parsed.value), &self.query)?;
         options.warnings = self.warnings.clone();

@@ -1,4 +1,4 @@
-//! The encodings that a path offers.
+//! The encodings that each path offers.
 
 use super::Context;
 use super::route::Route;
@@ -18,7 +18,7 @@ pub(super) fn offer(context: &Context, route: &Route) -> Offer {
     }
 }
 
-/// The encodings of a kind. A Scale is a built-in one, whatever it scales.
+/// The encodings of a kind. A Scale is a built-in kind, whatever it scales.
 pub(super) fn offer_of(resource: &ResourceType, subresource: Option<&str>) -> Offer {
     if resource.custom.is_some() && subresource != Some("scale") { Offer::Custom } else { Offer::BuiltIn }
 }

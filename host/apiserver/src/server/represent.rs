@@ -1,4 +1,4 @@
-//! The forms in which objects are answered: whole, as metadata only, or as a Table with rows for people.
+//! The forms of objects in responses: whole, metadata only, or a Table with rows for people.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl IncludeObject {
     }
 }
 
-/// One object. Of the Tables of a watch only the first has the columns.
+/// Represents one object. Only the first Table of a watch has the columns.
 pub(crate) fn one(
     resource: &ResourceType,
     form: Form,
@@ -61,7 +61,7 @@ pub(crate) fn one(
     }
 }
 
-/// An object of the kind that says nothing but a version.
+/// An object of the kind that contains only its type.
 pub(crate) fn bookmark(resource: &ResourceType, revision: u64) -> Value {
     let mut object = json!({
         "kind": resource.kind,
@@ -74,8 +74,8 @@ pub(crate) fn bookmark(resource: &ResourceType, revision: u64) -> Value {
     object
 }
 
-/// A list whose items are written from where they are stored, without a copy of any of them. As a value that serializes
-/// it is whole.
+/// A list whose items are written directly from the store, without copying any of them. As a `Serialize` value it is
+/// complete.
 pub(crate) struct List<'a> {
     pub(crate) kind: &'a str,
     pub(crate) api_version: String,
@@ -84,12 +84,12 @@ pub(crate) struct List<'a> {
     items: ItemForm,
 }
 
-/// The part of an object that an item of a list has.
+/// The part of an object that a list item contains.
 #[derive(Clone, Copy)]
 enum ItemForm {
-    /// All of it: lists of custom resources name the type of each item.
+    /// The whole object: lists of custom resources name the type of each item.
     Whole,
-    /// All but its type, which the Go types of these lists leave out.
+    /// Everything but the type, which the Go types of these lists leave out.
     Untyped,
     Metadata,
 }
@@ -97,7 +97,7 @@ enum ItemForm {
 impl List<'_> {
     pub(crate) fn to_json(&self) -> serde_json::Result<Pieces> {
         let mut begin = serde_json::to_vec(&ListHead(self))?;
-        // In place of the brace that ends it.
+        // Replaces the closing brace.
         begin.pop();
         begin.extend_from_slice(br#","items":["#);
         let items = pieces::write(self.objects, |index, object, bytes| {
@@ -118,7 +118,7 @@ impl List<'_> {
     }
 }
 
-/// All but the items.
+/// Everything but the items.
 struct ListHead<'a>(&'a List<'a>);
 
 impl Serialize for ListHead<'_> {
@@ -169,7 +169,7 @@ impl Serialize for ListItem<'_> {
     }
 }
 
-/// An object's metadata as an object of its own.
+/// An object's metadata as an object of kind `PartialObjectMetadata`.
 struct Partial<'a>(&'a Value);
 
 impl Serialize for Partial<'_> {
@@ -208,7 +208,7 @@ fn list_metadata(resource: &ResourceType, is_whole: bool, page: &Page) -> Value 
     if let Some(token) = &page.continuation {
         metadata["continue"] = json!(token);
     } else if is_whole && resource.custom.is_some() {
-        // These lists have no Go type that would leave it out.
+        // These lists have no Go type that would leave out the type.
         metadata["continue"] = json!("");
     }
     if let Some(remaining) = page.remaining {

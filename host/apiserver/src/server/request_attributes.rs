@@ -1,5 +1,5 @@
-//! The question to the authorizer that a request is, from its method, path and query alone: it is asked before anybody
-//! looks whether there is such a resource. As `k8s.io/apiserver/pkg/endpoints/request` reads them.
+//! The authorizer's attributes of a request, from its method, path and query alone: authorization comes before the
+//! lookup of the resource. Parsed as `k8s.io/apiserver/pkg/endpoints/request` does.
 
 use http::Method;
 use percent_encoding::percent_decode_str;
@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 use crate::authz::{Attributes, ResourceAttributes};
 use crate::request::Query;
 
-/// Subresources of namespaces; any other word after a namespace is a resource in it.
+/// Subresources of namespaces; any other word after a namespace is a resource in that namespace.
 const OF_NAMESPACES: [&str; 2] = ["status", "finalize"];
 
 pub(super) fn attributes(method: &Method, path: &str, query: &Query) -> Attributes {

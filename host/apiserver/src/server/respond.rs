@@ -1,4 +1,4 @@
-//! From a result to an HTTP response: status code, encoding, content type, warnings.
+//! Turns a result into an HTTP response: status code, encoding, content type, warnings.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -25,14 +25,14 @@ use crate::warnings::Warnings;
 pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 const WARNING: HeaderName = HeaderName::from_static("warning");
 
-/// A request that succeeded.
+/// The result of a request that succeeded.
 pub(crate) enum Reply {
     Text(&'static str),
-    /// With its media type.
+    /// A text with its media type.
     Bytes(&'static str, Vec<u8>),
     Json(Value),
     Created(Value),
-    /// An object is gone.
+    /// The object is deleted.
     Deleted(Value),
     Discovery(Value, DiscoveryVersion),
     Object {
@@ -51,7 +51,7 @@ pub(crate) enum Reply {
     Watch(Body),
 }
 
-/// `now` is the time by which Tables show ages.
+/// `now` is the time from which Tables compute ages.
 pub(crate) fn reply(reply: Reply, encoding: Encoding, now: Moment) -> Response {
     match reply {
         Reply::Text(text) => response(StatusCode::OK, TEXT, Body::from(text)),
@@ -105,7 +105,7 @@ pub(crate) fn error(error: &ApiError, encoding: Encoding) -> Response {
     answer
 }
 
-/// An error after which the connection ends, because the rest of the request is not read.
+/// An error after which the connection closes, because the rest of the request is not read.
 pub(crate) fn last(why: &ApiError, version: Version) -> Response {
     let mut answer = error(why, Encoding::Json);
     if version < Version::HTTP_2 {
@@ -114,7 +114,7 @@ pub(crate) fn last(why: &ApiError, version: Version) -> Response {
     answer
 }
 
-/// The answer to a deletion that is done.
+/// The response to a completed deletion.
 pub(crate) fn deleted_status(resource: &ResourceType, object: &Value) -> Value {
     let mut details = json!({
         "name": object::name(object),
@@ -127,7 +127,7 @@ pub(crate) fn deleted_status(resource: &ResourceType, object: &Value) -> Value {
     json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details })
 }
 
-/// A document in the encoding that the client takes.
+/// A document in the encoding that the client accepts.
 pub(super) fn document(code: StatusCode, value: &Value, encoding: Encoding) -> Response {
     let to_json = || serde_json::to_vec(value).map(|bytes| vec![bytes]);
     encoded(code, value, encoding, to_json, || protobuf::encode(value).map(|bytes| vec![bytes]))
@@ -150,7 +150,7 @@ fn encoded<T: Serialize>(
     };
     match encoding {
         Encoding::Json => json(),
-        // JSON is YAML: should an object ever not be writable, the client can still read it.
+        // JSON is valid YAML: if an object cannot be written as YAML, the client can still read it.
         Encoding::Yaml => match serde_saphyr::to_string(value) {
             Ok(text) => response(code, encoding.media_type(), Body::from(text)),
             Err(_) => json(),
@@ -163,7 +163,7 @@ fn encoded<T: Serialize>(
     }
 }
 
-/// A short body is made one; a long one keeps its pieces, and each goes when it is sent.
+/// Joins a short body into one chunk; a long body keeps its chunks, and each is freed once sent.
 fn in_pieces(code: StatusCode, media: &str, mut pieces: Pieces) -> Response {
     let length = pieces::length(&pieces);
     let is_short = u64::try_from(length).is_ok_and(|length| length <= compress::COMPRESSED_BYTES_MIN);

@@ -1,4 +1,4 @@
-//! The answers beside the API: `GET /`, and `/metrics`.
+//! The endpoints beside the API: `GET /`, and `/metrics`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,11 +14,11 @@ use crate::storage::Store;
 /// The media type of `metrics`, as `expfmt` of `prometheus/common` writes it.
 pub(super) const METRICS_MEDIA: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
 
-/// Paths of their own, beside those of groups and of health.
+/// Paths other than those of groups and of health.
 const OTHER_PATHS: [&str; 8] =
     ["/api", "/api/v1", "/apis", "/apis/", "/metrics", "/openapi/v2", "/openapi/v3", "/version"];
 
-/// The paths that the server has: `IndexLister` in `k8s.io/apiserver/pkg/server/routes/index.go`.
+/// The paths that the server serves: `IndexLister` in `k8s.io/apiserver/pkg/server/routes/index.go`.
 pub(super) fn paths(registry: &Registry) -> Value {
     let mut paths: Vec<String> = OTHER_PATHS.iter().chain(&HEALTH_PATHS).map(|path| (*path).to_owned()).collect();
     for group in registry.groups().into_iter().filter(|group| !group.name.is_empty()) {
@@ -29,7 +29,7 @@ pub(super) fn paths(registry: &Registry) -> Value {
     json!({ "paths": paths })
 }
 
-/// Requests and objects, under the names that a real server has for them:
+/// Counts of requests and objects, under a real server's metric names:
 /// `k8s.io/apiserver/pkg/endpoints/metrics/metrics.go` and `pkg/storage/etcd3/metrics/metrics.go`.
 pub(super) fn metrics(store: &Store, requests: &[RequestCount]) -> String {
     let mut text =
@@ -60,7 +60,7 @@ pub(super) fn metrics(store: &Store, requests: &[RequestCount]) -> String {
 }
 
 fn sample(text: &mut String, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
-    // Clients choose what a path names.
+    // Clients choose the text of a path, so it must be escaped.
     let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
     let _ = writeln!(text, "{name}{{{}}} {value}", labels.join(","));

@@ -1,9 +1,9 @@
-//! From a request's path to what it is about. Pure; `server` calls it once per request.
+//! Parses a request's path into what it addresses. Pure; `server` calls it once per request.
 
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-/// The paths that say whether the server is well.
+/// The health endpoints.
 pub(super) const HEALTH_PATHS: [&str; 12] = [
     "/healthz",
     "/healthz/etcd",
@@ -55,11 +55,11 @@ pub(crate) struct ResourcePath {
     pub(crate) plural: String,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
-    /// Below `/watch/`, where each path is a watch: deprecated, and served all the same.
+    /// Below `/watch/`, where every path is a watch: deprecated, but served.
     pub(crate) is_watch: bool,
 }
 
-/// A verb of RBAC, as method and path ask for it.
+/// The RBAC verb of a method and path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Get,
@@ -73,7 +73,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// The verb as RBAC and the request counts name it.
+    /// The name of the verb in RBAC and in the request counts.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Verb::Get => "get",
@@ -87,7 +87,7 @@ impl Verb {
         }
     }
 
-    /// The verb of a request to `path`, or none if the method is not allowed there.
+    /// The verb of a request to `path`; `None` if the path does not allow the method.
     pub(crate) fn of(method: &Method, path: &ResourcePath, watch: bool) -> Option<Verb> {
         match (method.as_str(), path.name.is_some()) {
             ("GET", _) if path.is_watch => Some(Verb::Watch),
@@ -95,7 +95,7 @@ impl Verb {
             ("GET", false) if watch => Some(Verb::Watch),
             ("GET", true) => Some(Verb::Get),
             ("GET", false) => Some(Verb::List),
-            // POST to an object's subresource is how evictions, bindings and tokens are made.
+            // A POST to an object's subresource creates evictions, bindings and tokens.
             ("POST", named) if !named || path.subresource.is_some() => Some(Verb::Create),
             ("PUT", true) => Some(Verb::Update),
             ("PATCH", true) => Some(Verb::Patch),
@@ -108,9 +108,9 @@ impl Verb {
 
 impl Route {
     pub(crate) fn parse(path: &str) -> Route {
-        // Decoded first, as where it is authorized: a name has no slash.
+        // Decoded first, as in authorization: a name contains no slash.
         let decoded = percent_decode_str(path).decode_utf8_lossy();
-        // Only the paths of the API may have a slash at the end.
+        // Only paths of the API may end in a slash.
         match &*decoded {
             "/" | "/index.html" => return Route::Root,
             "/metrics" => return Route::Metrics,
@@ -121,7 +121,8 @@ impl Route {
             _ => {}
         }
         let segments: Vec<&str> = decoded.trim_matches('/').split('/').collect();
-        // What is authorized by its place would be served as the next: `pods/x//log` is no log.
+        // Authorization goes by the position of a segment, so an empty segment must not be skipped: `pods/x//log` is
+        // not a log.
         if segments.len() > 1 && segments.contains(&"") {
             return Route::Unknown;
         }
@@ -146,9 +147,9 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Route {
         ["watch", inner @ ..] if !inner.is_empty() => (inner, true),
         _ => (rest, false),
     };
-    // `namespaces/x/status` is about the namespace itself, `namespaces/x/pods` about what is in it.
+    // `namespaces/x/status` is about the namespace itself, `namespaces/x/pods` about the objects in it.
     let (namespace, rest) = match rest {
-        // These words are authorized as verbs.
+        // Authorization reads these words as verbs.
         ["watch" | "proxy", _, ..] => return Route::Unknown,
         ["namespaces", _] | ["namespaces", _, "status" | "finalize", ..] => (None, rest),
         ["namespaces", namespace, inner @ ..] if !inner.is_empty() => (Some(*namespace), inner),

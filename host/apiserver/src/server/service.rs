@@ -12,16 +12,16 @@ use tower::{BoxError, Service};
 use super::Context;
 use crate::authz::User;
 
-/// Answers requests in the process, for clients that take a service instead of an address, such as `kube::Client::new`.
-/// Cloning is cheap, and all clones are one server.
+/// Serves requests inside the process, for clients that take a service instead of an address, such as
+/// `kube::Client::new`. Cloning is cheap, and all clones are the same server.
 #[derive(Clone)]
 pub struct ApiService {
     context: Context,
-    /// The user whom the connection's client certificate names.
+    /// The user that the connection's client certificate names.
     certified: Option<Arc<User>>,
 }
 
-/// The server gave no answer, as a lost connection gives none. Nothing says whether the request was carried out.
+/// The server sent no response, as if the connection was lost. It is unknown whether the request was carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the connection was closed before an answer came")]
 pub struct ConnectionDropped;
@@ -34,7 +34,7 @@ impl ApiService {
 
 #[cfg(feature = "tls")]
 impl ApiService {
-    /// The same for one user, unless requests name another one.
+    /// A service that acts as this user, unless requests name another one.
     pub(crate) fn certified(self, user: Option<User>) -> ApiService {
         ApiService { certified: user.map(Arc::new), ..self }
     }

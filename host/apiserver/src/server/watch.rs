@@ -1,5 +1,5 @@
-//! Watches: the changes of one resource as a stream of lines, from a resource version or with the present state first,
-//! with bookmarks, until the time is up, the history is forgotten or the server stops.
+//! Watches: the changes of one resource as a stream of lines, with bookmarks. A watch starts at a resource version, or
+//! sends the current objects first. It ends when its time is up, the history has expired, or the server stops.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,12 +26,12 @@ use crate::storage::change_log::{Change, ChangeLog, Forgotten};
 use crate::storage::state::{Shared, State};
 use crate::verbs::list::expired;
 
-/// How often a watch learns how far the server has come, if it has moved.
+/// How often a watch checks for a new revision of the server.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(2);
-/// How long a chunk is, if nothing disturbs the watch: as much as a client costs that does not read.
+/// The normal size of a chunk. It bounds the memory that a client costs if it does not read.
 const CHUNK_BYTES_MAX: usize = 256 * 1024;
-/// The most changes that a watch takes from the log at a time, and converts with one question: a watch that is far
-/// behind keeps nobody waiting.
+/// The most changes that a watch takes from the log at a time, and converts with one review. The limit keeps a watch
+/// that is far behind from blocking others.
 const CHANGES_TOGETHER_MAX: usize = 256;
 
 /// A running watch.
@@ -39,40 +39,40 @@ pub(crate) struct Watcher {
     shared: Arc<Shared>,
     target: Target,
     options: WatchOptions,
-    /// The state that this watch is of.
+    /// The era of the state that this watch reads.
     era: u64,
-    /// The revision at which it began.
+    /// The revision at which it started.
     opened: u64,
-    /// All changes up to here are sent.
+    /// All changes up to this revision are sent.
     position: u64,
-    /// The latest version that the client has seen.
+    /// The latest resource version that the client has seen.
     told: u64,
     signal: watch::Receiver<()>,
     deadline: Instant,
     next_bookmark: Instant,
-    /// The columns of a Table are sent once.
+    /// Whether the columns of a Table are still to be sent; they are sent once.
     columns_sent: bool,
-    /// Brings objects into the version of the request, if that takes a webhook.
+    /// Converts objects to the version of the request, if that needs a webhook.
     conversion: Option<Conversion>,
-    /// The part of the present state that is still to be sent.
+    /// The current objects that are still to be sent.
     initial: Option<vec::IntoIter<Arc<Value>>>,
-    /// A chunk ends with the line that makes it this long.
+    /// A chunk ends with the line that reaches this size.
     chunk: usize,
-    /// Namespace and name of the last event's object, until somebody asks.
+    /// Namespace and name of the last event's object, until they are taken.
     last: Option<(String, String)>,
     ended: bool,
 }
 
 /// The continuation after some changes.
 enum Then {
-    /// More of them.
+    /// More changes.
     More,
     Nothing,
     /// The end of the watch.
     End,
 }
 
-/// Begins a watch: everything after this call's moment will be seen.
+/// Starts a watch, which sees every change after this call.
 pub(crate) fn open(
     shared: &Arc<Shared>,
     state: &mut State,
@@ -122,7 +122,7 @@ pub(crate) fn open(
 }
 
 impl Watcher {
-    /// Brings the present state into the version of the request, if that takes a webhook.
+    /// Converts the current objects to the version of the request, if that needs a webhook.
     pub(crate) async fn convert(&mut self) -> Result<(), ApiError> {
         let Some(conversion) = &mut self.conversion else { return Ok(()) };
         if let Some(objects) = self.initial.take() {
@@ -132,7 +132,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// The events one by one, disturbed as reactors have it.
+    /// The events one by one, with the faults that the reactors inject.
     pub(crate) fn disturbed(mut self, plan: &WatchPlan) -> impl Stream<Item = Result<Bytes, WatchDropped>> + use<> {
         self.chunk = 1;
         let mut expired = Vec::new();
@@ -145,7 +145,7 @@ impl Watcher {
         watches::disturbed(events, plan, expired.into())
     }
 
-    /// The lines, in chunks of what is there at a time.
+    /// The lines, in chunks of those that are available at a time.
     pub(crate) fn stream(self) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> {
         futures::stream::unfold(self, |mut watcher| async move {
             let chunk = watcher.next_chunk().await?;
@@ -191,7 +191,7 @@ impl Watcher {
         }
     }
 
-    /// The next chunk of the present state; empty when all of it is sent.
+    /// The next chunk of the current objects; empty once all are sent.
     fn initial_lines(&mut self) -> Vec<u8> {
         let mut lines = Vec::new();
         let Some(mut objects) = self.initial.take() else { return lines };
@@ -214,8 +214,8 @@ impl Watcher {
         lines
     }
 
-    /// The next chunk of the changes since the last call. An error line ends the watch, and so does a change of the
-    /// resource's definition once all before it is sent.
+    /// The next chunk of the changes since the last call. An error line ends the watch. A change of the resource's
+    /// definition ends it too, once all earlier changes are sent.
     async fn pending_lines(&mut self) -> Vec<u8> {
         let mut lines = Vec::new();
         loop {
@@ -239,7 +239,8 @@ impl Watcher {
         lines
     }
 
-    /// Writes the events of changes. False if the chunk is full before all are written; what is converted waits then.
+    /// Writes the events of changes. Returns false if the chunk is full before all are written; the rest waits,
+    /// converted.
     fn show(&mut self, lines: &mut Vec<u8>, changes: VecDeque<Change>) -> bool {
         let mut changes = changes;
         while let Some(change) = changes.pop_front() {
@@ -262,7 +263,7 @@ impl Watcher {
         true
     }
 
-    /// Changes that are not sent yet, in the watch's version, and what comes after them.
+    /// The changes that are not sent yet, in the watch's version, and what follows them.
     async fn next_changes(&mut self) -> Result<(VecDeque<Change>, Then), ApiError> {
         let taken = {
             let mut state = self.shared.lock();
@@ -284,8 +285,7 @@ impl Watcher {
         Ok((changes.into(), then))
     }
 
-    /// The next changes of the log. A definition that changes begins a new history for watches, as a real server's
-    /// cache does.
+    /// The next changes of the log. A changed definition starts a new history for watches, as in a real server's cache.
     fn take_changes(&self, log: &ChangeLog) -> Result<(Vec<Change>, Then), Forgotten> {
         let redefined = log.redefined();
         if redefined <= self.opened && self.position < redefined {
@@ -302,8 +302,8 @@ impl Watcher {
         Ok((changes, then))
     }
 
-    /// A bookmark, if bookmarks are wanted and the server is further than the client knows. Changes that arrived in the
-    /// meantime come first, so that a bookmark never passes an event.
+    /// A bookmark, if the client wants bookmarks and the server is ahead of it. Changes that arrived in the meantime
+    /// come first, so a bookmark never overtakes an event.
     async fn bookmark_if_moved(&mut self) -> Vec<u8> {
         let mut lines = self.pending_lines().await;
         if !self.options.bookmarks || self.ended || (self.chunk == 1 && !lines.is_empty()) {
@@ -326,7 +326,7 @@ impl Watcher {
         lines
     }
 
-    /// Whether an event is the stored object's own JSON, which all watches share.
+    /// Whether an event contains the stored object's own JSON, which all watches share.
     fn sends_as_stored(&self) -> bool {
         self.chunk != 1 && self.options.form == Form::Full && self.options.encoding != Encoding::Protobuf
     }
@@ -354,7 +354,7 @@ impl Watcher {
         }
     }
 
-    /// Writes a line, or a frame of protobuf. An object that has none ends the watch: nothing follows its error.
+    /// Writes a line, or a protobuf frame. An object without a protobuf form ends the watch after an error.
     fn write_event(&mut self, lines: &mut Vec<u8>, kind: &str, object: &Value) {
         if self.ended {
             return;
@@ -371,7 +371,7 @@ impl Watcher {
     }
 }
 
-/// Built by hand so that the object is not cloned into an event.
+/// Built by hand, so the object is not cloned into an event.
 fn write_line(lines: &mut Vec<u8>, kind: &str, object: &[u8]) {
     for part in [br#"{"type":""#, kind.as_bytes(), br#"","object":"#, object, b"}\n"] {
         lines.extend_from_slice(part);

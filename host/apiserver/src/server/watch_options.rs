@@ -1,4 +1,4 @@
-//! The options of a watch: where it begins, what it selects, and how it answers.
+//! The options of a watch: its start, its selection, and its form.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,10 @@ use crate::server::represent::IncludeObject;
 use crate::status_error::ApiError;
 use crate::storage::change_log::{Change, ChangeKind};
 
-/// How long a watch runs if it names no timeout.
+/// How long a watch without a timeout runs.
 const WATCH_TIMEOUT_DEFAULT: Duration = Duration::from_mins(30);
-/// The longest that a watch may ask for: any number of seconds can be asked, but not all can be added to a clock.
+/// The longest timeout of a watch. A client may send any number of seconds, but not every number can be added to a
+/// clock.
 const WATCH_TIMEOUT_MAX: Duration = Duration::from_hours(24 * 365);
 
 /// The options of a watch request.
@@ -24,20 +25,20 @@ pub(crate) struct WatchOptions {
     pub(super) selectors: Selectors,
     pub(super) start: Start,
     pub(super) bookmarks: bool,
-    /// The present state ends with a bookmark that says so.
+    /// The current objects are followed by a bookmark that marks their end.
     pub(super) marks_end_of_initial: bool,
     pub(super) timeout: Duration,
     pub(super) form: Form,
-    /// A reactor has the watch begin from the state at this revision, unless it names a version itself.
+    /// A reactor makes the watch start at this revision, unless the watch names a version itself.
     pub(crate) served_at: Option<u64>,
     pub(super) encoding: Encoding,
     pub(super) include_object: IncludeObject,
 }
 
-/// Where the watch begins.
+/// The start of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// With the present state, which must have reached this version, as `ADDED` events.
+    /// With the current objects as `ADDED` events; the state must have reached this version.
     Initial(u64),
     /// With the changes after this version.
     After(u64),
@@ -80,7 +81,7 @@ impl WatchOptions {
         })
     }
 
-    /// The event of a change for this watch: an object that begins or ceases to match is added or deleted.
+    /// The event of a change for this watch: an object that starts or stops matching counts as added or deleted.
     pub(super) fn seen(&self, target: &Target, change: &Change) -> Option<(&'static str, Arc<Value>)> {
         let resource = &target.resource;
         let in_namespace = target.namespace.as_deref().is_none_or(|wanted| object::namespace(&change.object) == wanted);
@@ -96,7 +97,7 @@ impl WatchOptions {
             (true, false) => "DELETED",
             (false, false) => return None,
         };
-        // An object that left the selector is shown as it was when it was last selected, at the version of the change.
+        // An object that stopped matching is shown in its last matching state, with the version of the change.
         let shown = match (&change.previous, kind, change.kind) {
             (Some(previous), "DELETED", ChangeKind::Modified) => {
                 let mut last = convert::for_reader(resource, previous);
@@ -110,7 +111,7 @@ impl WatchOptions {
     }
 }
 
-/// A path that names an object selects it, as its field selector would.
+/// A path that names an object selects that object, like a field selector.
 fn field_selector(target: &Target, query: &Query) -> Result<String, ApiError> {
     let given = query.get("fieldSelector");
     match &target.name {

@@ -1,5 +1,5 @@
-//! The work that the controllers have still to do. It belongs to the state: a snapshot taken in the middle of a garbage
-//! collection goes on with it wherever it is restored.
+//! The pending work of the controllers. It is part of the state: a snapshot taken during a garbage collection continues
+//! it wherever it is restored.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -10,15 +10,15 @@ use crate::resources::resource::GroupResource;
 use crate::storage::ObjectKey;
 use crate::storage::change_log::Change;
 
-/// Longer than anybody waits: not every number of seconds that an object may hold can be added to a clock.
+/// Longer than any wait. An object may hold any number of seconds, but not every number can be added to a clock.
 const WAIT_TIME_MAX: Duration = Duration::from_hours(24 * 365 * 100);
 
-/// A step that a controller takes a while after the change that asked for it.
+/// A step that a controller takes some time after the change that caused it.
 #[derive(Clone, Debug)]
 pub(crate) enum Errand {
     /// The object has lost an owner.
     ReviewOwners(ObjectKey),
-    /// The workload's status speaks of an older spec.
+    /// The workload's status describes an older spec.
     MakeReady(ObjectKey),
     /// The pod takes its next step: it starts, ends, fails.
     MovePod(ObjectKey),
@@ -26,11 +26,11 @@ pub(crate) enum Errand {
     LookAgain(ObjectKey),
 }
 
-/// Changes in order of revision, and errands in order of time.
+/// Changes ordered by revision, and errands ordered by time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Agenda {
     changes: VecDeque<(GroupResource, Change)>,
-    /// The second part of the key keeps those of one moment in the order of their coming.
+    /// The second part of the key keeps errands of the same time in the order of arrival.
     errands: BTreeMap<(Instant, u64), Errand>,
     next: u64,
 }
@@ -40,7 +40,7 @@ impl Agenda {
         self.changes.push_back((resource, change));
     }
 
-    /// The oldest change that no controller has reacted to.
+    /// The oldest change that the controllers have not handled yet.
     pub(crate) fn next_change(&mut self) -> Option<(GroupResource, Change)> {
         self.changes.pop_front()
     }
@@ -50,18 +50,18 @@ impl Agenda {
         self.next += 1;
     }
 
-    /// An errand whose time has come.
+    /// Takes an errand that is due.
     pub(crate) fn next_errand(&mut self) -> Option<Errand> {
         let first = self.errands.first_entry()?;
         (first.key().0 <= Instant::now()).then(|| first.remove())
     }
 
-    /// When the next errand is due.
+    /// The time of the next errand.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.errands.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// The same, for work that begins now instead of `then`.
+    /// The same work, delayed by the time between `then` and now.
     pub(crate) fn begun_anew(&self, then: Instant) -> Agenda {
         let now = Instant::now();
         let moved = |((due, order), errand): (&(Instant, u64), &Errand)| {

@@ -1,4 +1,4 @@
-//! The bounded history of one resource: what watches read. `storage` records, `watch` reads.
+//! The bounded history of one resource, which watches read. `storage` records, `watch` reads.
 
 use std::collections::{VecDeque, vec_deque};
 use std::sync::{Arc, OnceLock};
@@ -20,11 +20,11 @@ pub(crate) enum ChangeKind {
 pub(crate) struct Change {
     pub(crate) revision: u64,
     pub(crate) kind: ChangeKind,
-    /// The new state; of a deletion the last one, with the deletion's resource version.
+    /// The new state. For a deletion, the last state with the deletion's resource version.
     pub(crate) object: Arc<Value>,
-    /// The state before: whether a selector saw the object until now.
+    /// The previous state. It decides whether a selector matched the object before.
     pub(crate) previous: Option<Arc<Value>>,
-    /// `object` as JSON, once a watch has written it: all watches send the same bytes.
+    /// `object` as JSON, once a watch has written it. All watches send the same bytes.
     json: Arc<OnceLock<Bytes>>,
 }
 
@@ -33,39 +33,40 @@ impl Change {
         Change { revision, kind, object, previous, json: Arc::default() }
     }
 
-    /// `shown` as JSON: where that is the change's own object, written once for all who ask.
+    /// `shown` as JSON. If `shown` is the change's own object, it is written once and shared.
     pub(crate) fn json_of(&self, shown: &Arc<Value>) -> Bytes {
         let written = || Bytes::from(shown.to_string());
         if Arc::ptr_eq(shown, &self.object) { self.json.get_or_init(written).clone() } else { written() }
     }
 
-    /// The states in place of those that were stored.
+    /// The states to show in place of the stored ones.
     pub(crate) fn show_instead(&mut self, object: Arc<Value>, previous: Option<Arc<Value>>) {
         *self = Change::new(self.revision, self.kind, object, previous);
     }
 }
 
-/// The changes asked for are no longer all known.
+/// Some of the requested changes have been dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Forgotten {
-    /// Changes up to here may be missing.
+    /// Changes up to this revision may be missing.
     pub(crate) up_to: u64,
 }
 
-/// The latest changes of one resource, in order of revision. A copy shares them until one of the two goes on, and has
-/// no watchers.
+/// The latest changes of one resource, ordered by revision. A copy shares them until either is written to, and has no
+/// watchers.
 pub(crate) struct ChangeLog {
     changes: Arc<VecDeque<Change>>,
     capacity: usize,
-    /// Changes up to this revision may have been dropped; all later ones are here.
+    /// Changes up to this revision may be dropped; all later ones are here.
     forgotten: u64,
-    /// When the resource's definition last came, changed or went: watches from before see nothing later.
+    /// The revision at which the resource's definition was last created, changed or deleted. Earlier watches see no
+    /// later change.
     redefined: u64,
     signal: watch::Sender<()>,
 }
 
 impl ChangeLog {
-    /// The log of a resource of which nothing is known up to a revision; 0: there was nothing to know.
+    /// The log of a resource whose history up to a revision is unknown; 0 means that there was none.
     pub(crate) fn new(capacity: usize, forgotten: u64) -> ChangeLog {
         ChangeLog { changes: Arc::default(), capacity, forgotten, redefined: 0, signal: watch::Sender::new(()) }
     }
@@ -87,7 +88,7 @@ impl ChangeLog {
         self.signal.send_replace(());
     }
 
-    /// Ends watches once they have seen everything.
+    /// Ends the watches once they have seen every change.
     pub(crate) fn redefine(&mut self, revision: u64) {
         self.redefined = revision;
         self.signal.send_replace(());
@@ -97,7 +98,7 @@ impl ChangeLog {
         self.redefined
     }
 
-    /// The changes after `revision`, the oldest first.
+    /// The changes after `revision`, oldest first.
     pub(crate) fn since(&self, revision: u64) -> Result<vec_deque::Iter<'_, Change>, Forgotten> {
         if revision < self.forgotten {
             return Err(Forgotten { up_to: self.forgotten });
@@ -106,14 +107,14 @@ impl ChangeLog {
         Ok(self.changes.range(first..))
     }
 
-    /// The revision before the last `count` changes, or before the first of those that are known.
+    /// The revision before the last `count` changes, or before the oldest known change.
     pub(crate) fn revision_before(&self, count: u64) -> Option<u64> {
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.changes.len());
         let first = self.changes.get(self.changes.len() - count)?;
         Some(first.revision - 1)
     }
 
-    /// Signals every later change.
+    /// A receiver that is signalled at every later change.
     pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
         self.signal.subscribe()
     }

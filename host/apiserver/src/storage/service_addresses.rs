@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use crate::cause::Cause;
 use crate::object::{self, text};
 
-/// 10.96.0.0/16, as kubeadm has it; .0.1 belongs to the `kubernetes` service.
+/// 10.96.0.0/16, kubeadm's default; .0.1 belongs to the `kubernetes` service.
 const PREFIX: &str = "10.96";
 const FIRST_ADDRESS: u16 = 2;
 const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 
-/// Where the next search begins, and what the stored services have. Several may have the same, because whoever asks for
-/// an address gets it.
+/// The position of the next search, and the addresses of the stored services. Several services may have the same
+/// address, because a client gets the address that it asks for.
 #[derive(Clone)]
 pub(crate) struct ServiceAddresses {
     next: u16,
@@ -31,17 +31,17 @@ impl Default for ServiceAddresses {
 }
 
 impl ServiceAddresses {
-    /// Where the next search begins.
+    /// The position of the next search.
     pub(crate) fn position(&self) -> u16 {
         self.next
     }
 
-    /// Takes back what was given out since the search began at `position`, and not stored.
+    /// Releases what was allocated since the search began at `position` and was not stored.
     pub(crate) fn rewind(&mut self, position: u16) {
         self.next = position;
     }
 
-    /// A service is stored; `before` is what is in its place until then.
+    /// Records that a service is stored; `before` is the object that it replaces.
     pub(crate) fn replace(&mut self, before: Option<&Value>, service: Option<&Value>) {
         if let Some(service) = service {
             *self.addresses.entry(text(service, "/spec/clusterIP").to_owned()).or_default() += 1;
@@ -53,7 +53,7 @@ impl ServiceAddresses {
         }
     }
 
-    /// Gives the service what it lacks. What it asks for must be free, or have been its own as `current`.
+    /// Allocates what the service lacks. An address that it asks for must be free, or belong to `current`.
     pub(crate) fn allocate(&mut self, service: &mut Value, current: Option<&Value>) -> Result<(), Cause> {
         let kind = text(service, "/spec/type").to_owned();
         if kind == "ExternalName" {
@@ -91,7 +91,7 @@ impl ServiceAddresses {
     fn check_address(&self, service: &Value, current: Option<&Value>) -> Result<(), Cause> {
         let asked = text(service, "/spec/clusterIP");
         let is_own = current.is_some_and(|current| text(current, "/spec/clusterIP") == asked);
-        // What is no address is refused by the validation.
+        // Validation refuses texts that are not addresses.
         if is_own || asked.parse::<Ipv4Addr>().is_err() {
             return Ok(());
         }
@@ -131,7 +131,7 @@ impl ServiceAddresses {
             let [high, low] = self.next.to_be_bytes();
             self.next = self.next.checked_add(1).unwrap_or(FIRST_ADDRESS);
             let address = format!("{PREFIX}.{high}.{low}");
-            // With more than 65,000 services an address is shared rather than the search endless.
+            // Beyond 65,000 services an address is shared, so that the search ends.
             let is_full = self.addresses.len() >= usize::from(u16::MAX - FIRST_ADDRESS);
             if is_full || !self.addresses.contains_key(&address) {
                 return address;
@@ -155,7 +155,7 @@ impl ServiceAddresses {
     }
 }
 
-/// One less has it.
+/// One service fewer uses it.
 fn give_back<K: Eq + Hash + Borrow<Q>, Q: Eq + Hash + ?Sized>(counts: &mut HashMap<K, usize>, what: &Q) {
     if let Some(count) = counts.get_mut(what) {
         *count -= 1;
@@ -165,14 +165,14 @@ fn give_back<K: Eq + Hash + Borrow<Q>, Q: Eq + Hash + ?Sized>(counts: &mut HashM
     }
 }
 
-/// Whether nothing here decides where a service leads, so that it may have any family: headless, and without a
-/// selector.
+/// Whether the service is headless and has no selector. Then it may have any family, as nothing here decides where it
+/// leads.
 pub(crate) fn is_open(service: &Value) -> bool {
     let selector = service.pointer("/spec/selector").and_then(Value::as_object);
     text(service, "/spec/clusterIP") == "None" && selector.is_none_or(serde_json::Map::is_empty)
 }
 
-/// The second family goes where a client asks for one stack and says nothing of families.
+/// Drops the second family if the client asks for a single stack and names no families.
 fn release_families(service: &mut Value, current: &Value) {
     let spec = object::map_mut(service, "spec");
     if spec.get("ipFamilyPolicy").is_some_and(|policy| policy == "SingleStack")
@@ -183,7 +183,7 @@ fn release_families(service: &mut Value, current: &Value) {
     }
 }
 
-/// `initIPFamilyFields` in `pkg/registry/core/service/storage/alloc.go`, of a cluster that has IPv4.
+/// `initIPFamilyFields` in `pkg/registry/core/service/storage/alloc.go`, for a cluster with IPv4 only.
 fn default_families(service: &mut Value) {
     let is_open = is_open(service);
     let spec = object::map_mut(service, "spec");
@@ -244,7 +244,7 @@ mod tests {
         let (mut first, mut second, mut third) = (new(), new(), new());
         addresses.allocate(&mut first, None).expect("free");
         addresses.replace(None, Some(&first));
-        // It is stored once more, as it is.
+        // Stored again unchanged.
         addresses.replace(Some(&first), Some(&first));
         addresses.allocate(&mut second, None).expect("free");
         addresses.replace(None, Some(&second));

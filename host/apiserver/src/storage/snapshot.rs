@@ -8,8 +8,9 @@ use tokio::time::Instant;
 use crate::resources::resource::GroupResource;
 use crate::storage::state::{Shared, State};
 
-/// All that a server knows at a moment: its objects with their history, what its controllers have still to do, its told
-/// time and its chance. Taking one and restoring it is cheap: the objects are shared until one side changes them.
+/// The whole state of a server at one moment: its objects with their history, the pending work of its controllers, its
+/// clock and its random numbers. Taking and restoring one is cheap: both sides share the objects until either changes
+/// them.
 #[derive(Clone)]
 pub struct Snapshot(Arc<Taken>);
 
@@ -24,7 +25,8 @@ impl Snapshot {
         Snapshot(Arc::new(Taken { state, at: Instant::now() }))
     }
 
-    /// Makes this the state of a server, also of another one than it was taken from. Watches that run there end.
+    /// Makes this the state of a server, which may be another one than it was taken from. The watches of that server
+    /// end.
     pub(crate) fn restore(&self, shared: &Shared) {
         let Taken { state: kept, at } = &*self.0;
         let mut restored = kept.clone();
@@ -41,13 +43,13 @@ impl Snapshot {
         shared.changed.notify_one();
     }
 
-    /// How far the server had come.
+    /// The revision of the server at that time.
     #[must_use]
     pub fn resource_version(&self) -> u64 {
         self.0.state.store.revision()
     }
 
-    /// All objects, in the version in which they are stored; each with its resource, such as `deployments.apps`.
+    /// All objects in their stored version, each with its resource, such as `deployments.apps`.
     #[must_use]
     pub fn objects(&self) -> Vec<(String, Arc<Value>)> {
         let store = &self.0.state.store;

@@ -1,5 +1,5 @@
-//! The server's state, behind one lock. Its holder is the only reader and writer: a request, or one step of a
-//! background task. Nothing awaits while holding it.
+//! The server's state, behind one lock. The lock's holder is the only reader and writer: a request, or one step of a
+//! background task. No task awaits while it holds the lock.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,18 +23,18 @@ pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) registry: Registry,
     pub(crate) addresses: ServiceAddresses,
-    /// The webhooks that writes go through.
+    /// The webhooks that are called for writes.
     pub(crate) plugins: AdmissionPlugins,
     pub(crate) time: Time,
-    /// Counts how often the state was replaced as a whole: what a watch knows of an earlier one says nothing of this.
+    /// The number of times that the whole state was replaced. A watch from an earlier era knows nothing of this state.
     pub(crate) era: u64,
     pub(crate) chance: Chance,
-    /// Requests are authorized by the stored roles; otherwise everything is allowed.
+    /// Whether the stored roles authorize requests; otherwise everything is allowed.
     pub(crate) by_roles: bool,
     pub(crate) token_key: TokenKey,
-    /// Dependents go with their owners.
+    /// Whether dependents are deleted with their owners.
     pub(crate) collects: bool,
-    /// The content of a namespace goes with it, and then the namespace.
+    /// Whether the content of a namespace is deleted with it, and then the namespace.
     pub(crate) empties_namespaces: bool,
 }
 
@@ -55,14 +55,14 @@ impl State {
         }
     }
 
-    /// The time as objects are stamped with it.
+    /// The time for timestamps of objects.
     pub(crate) fn now(&self) -> String {
         self.time.now().text()
     }
 
-    /// Stores an object. If it is a definition, its resource is served from now on.
+    /// Stores an object. If it is a definition, the server serves its resource from now on.
     pub(crate) fn commit(&mut self, key: &ObjectKey, object: Value) -> Arc<Value> {
-        // A new object has no version yet, and the form that its schema asks for.
+        // A new object has no version yet, and has the form that its schema requires.
         let is_new = object::resource_version(&object).is_empty();
         let mut object =
             if is_new { object } else { Arc::unwrap_or_clone(self.registry.in_form(&key.resource, Arc::new(object))) };
@@ -88,7 +88,7 @@ impl State {
         stored
     }
 
-    /// Gives a definition the names that nobody else of its group has.
+    /// Gives a definition the names that no other definition of its group has.
     fn establish(&self, key: &ObjectKey, definition: &mut Value) {
         let group = text(definition, "/spec/group").to_owned();
         let (own, others) = (definition.clone(), self.definitions_of(&group));
@@ -106,13 +106,13 @@ impl State {
         all.filter(|definition| text(definition, "/spec/group") == group).cloned().collect()
     }
 
-    /// A name that is free now may be one that another definition waits for.
+    /// Another definition may be waiting for a name that is free now.
     fn reconsider_names(&mut self, group: &str) {
         let mut waiting = self.definitions_of(group);
         waiting.retain(|definition| !object::condition_holds(definition, "NamesAccepted"));
         for definition in waiting {
             let key = ObjectKey::of(&builtin::custom_resource_definitions(), &definition);
-            // Another may have been given names meanwhile.
+            // Another definition may have got names in the meantime.
             let Some(definition) = self.store.get(&key).cloned() else { continue };
             let mut again = Value::clone(&definition);
             self.establish(&key, &mut again);
@@ -139,14 +139,14 @@ impl State {
         Some(removed)
     }
 
-    /// Ends the watches of what a definition defines.
+    /// Ends the watches of a definition's resource.
     fn end_watches(&mut self, definition: &Value) {
         let revision = self.store.revision();
         self.store.log(&crd::defined_resource(definition)).redefine(revision);
     }
 
-    /// Forgets everything and takes these objects as they are, with their versions, at a revision. The controllers look
-    /// at each of them, as they do when they start.
+    /// Replaces everything by these objects with their versions, at a revision. The controllers look at each object, as
+    /// they do when they start.
     pub(crate) fn replace_objects(&mut self, revision: u64, objects: Vec<(ObjectKey, Value)>) {
         self.registry = Registry::new();
         self.addresses = ServiceAddresses::default();
@@ -166,10 +166,10 @@ impl State {
         }
     }
 
-    /// Whether the object is stored in the form that its definition now asks for.
+    /// Whether the object is stored in the form that its definition requires now.
     pub(crate) fn is_in_form(&self, key: &ObjectKey) -> bool {
         let Some(stored) = self.store.get(key) else { return true };
-        // What only a webhook can convert is rewritten by its next write.
+        // An object that needs a webhook to convert is rewritten by its next write.
         let is_converted = self.registry.storage_type(&key.resource).is_none_or(|storage| {
             storage.converter().is_none() || stored["apiVersion"] == storage.api_version().as_str()
         });
@@ -202,12 +202,12 @@ impl Shared {
         }
     }
 
-    /// The time that clients are shown.
+    /// The time that clients see.
     pub(crate) fn now(&self) -> Moment {
         self.lock().time.now()
     }
 
-    /// A panic of another holder poisons nothing here: every step leaves the state consistent or does not touch it.
+    /// Ignores poisoning: every step either leaves the state consistent or does not touch it, even if it panics.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,9 +1,9 @@
 //! The objects, in memory: one revision counter, a table per resource with its change log, and the indexes that the
-//! garbage collector asks (objects by UID, dependents by owner's UID). A copy is cheap: it shares all of that until one
-//! of the two is written to.
+//! garbage collector uses (objects by UID, dependents by owner's UID). A copy is cheap: it shares all of that until
+//! either is written to.
 //!
-//! It knows nothing of HTTP, kinds or rules: `verbs` decide what may be written, this keeps it. Whoever holds the
-//! server's lock is the only writer, so a method sees and leaves a consistent state.
+//! It knows nothing of HTTP, kinds or rules: `verbs` decides which writes are allowed, the store only keeps them. The
+//! holder of the server's lock is the only writer, so each method sees and leaves a consistent state.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, vec_deque};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::resources::resource::GroupResource;
 use crate::storage::agenda::Agenda;
 use crate::storage::change_log::{Change, ChangeKind, ChangeLog, Forgotten};
 
-/// The place of one object. `namespace` is empty for cluster-scoped ones.
+/// The key of one object. `namespace` is empty for cluster-scoped objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ObjectKey {
     pub(crate) resource: GroupResource,
@@ -26,24 +26,24 @@ pub(crate) struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// The place of an object of this resource.
+    /// The key of an object of this resource.
     pub(crate) fn of(resource: &GroupResource, object: &Value) -> ObjectKey {
         let (namespace, name) = (object::namespace(object).to_owned(), object::name(object).to_owned());
         ObjectKey { resource: resource.clone(), namespace, name }
     }
 }
 
-/// Where an object is among those of its resource. Lists are in the order of these, as a real server's storage is.
+/// The key of an object within its resource. Lists have the order of these keys, as in a real server's storage.
 pub(crate) fn place(namespace: &str, name: &str) -> String {
     format!("{}{name}", prefix((!namespace.is_empty()).then_some(namespace)))
 }
 
-/// The beginning of the places of a namespace, or of all.
+/// The first key of a namespace, or of all namespaces.
 fn prefix(namespace: Option<&str>) -> String {
     namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default()
 }
 
-/// The objects of one resource by their places.
+/// The objects of one resource by key.
 #[derive(Clone)]
 struct Table {
     resource: Arc<GroupResource>,
@@ -62,14 +62,14 @@ struct Identified {
 pub(crate) struct Store {
     revision: u64,
     history: usize,
-    /// No change up to this revision is known of any resource.
+    /// No changes up to this revision are known for any resource.
     known_since: u64,
     tables: BTreeMap<GroupResource, Table>,
-    /// By UID; one is never used twice.
+    /// Objects by UID; a UID is never used twice.
     by_uid: Arc<HashMap<Box<str>, Identified>>,
     /// Owner's UID → the objects that name it in an owner reference, whether or not the owner exists.
     dependents: Arc<HashMap<String, BTreeSet<ObjectKey>>>,
-    /// The work of the controllers, which every change adds to.
+    /// The pending work of the controllers; every change adds to it.
     pub(crate) agenda: Agenda,
     /// Wakes the controllers.
     changed: Arc<Notify>,
@@ -89,7 +89,7 @@ impl Store {
         }
     }
 
-    /// Goes on elsewhere or later: what was to be done after `then` is to be done as long after now.
+    /// Continues elsewhere or later: work that was due some time after `then` is due the same time after now.
     pub(crate) fn begin_anew(&mut self, then: Instant, changed: Arc<Notify>) {
         self.agenda = self.agenda.begun_anew(then);
         self.changed = changed;
@@ -108,7 +108,7 @@ impl Store {
         self.tables.get(&key.resource)?.objects.get(&place(&key.namespace, &key.name))
     }
 
-    /// The objects of a resource in list order, all namespaces or one.
+    /// The objects of a resource in list order, of one namespace or of all.
     pub(crate) fn list<'a>(
         &'a self,
         resource: &GroupResource,
@@ -120,7 +120,7 @@ impl Store {
         objects.map(|(_, object)| object)
     }
 
-    /// The objects of a resource in list order as they were at a revision, from a place in the namespace on.
+    /// The objects of a resource in list order, as they were at a revision, starting at a key in the namespace.
     pub(crate) fn list_at(
         &self,
         resource: &GroupResource,
@@ -145,7 +145,7 @@ impl Store {
         let past = before.range(first..).filter_map(|(place, object)| Some((place, object.as_ref()?)));
         let mut found: Vec<(&String, &Arc<Value>)> =
             present.take_while(within).chain(past.take_while(within)).collect();
-        // Two sorted runs, which take one pass.
+        // Two sorted runs, which merge in one pass.
         found.sort_by_key(|(place, _)| *place);
         Ok(found.into_iter().map(|(_, object)| Arc::clone(object)).collect())
     }
@@ -160,7 +160,7 @@ impl Store {
         }
     }
 
-    /// The revision before the last `count` changes of a resource, as far as they are known. None: there are none.
+    /// The revision before the last `count` known changes of a resource. `None` if there are none.
     pub(crate) fn revision_before(&self, resource: &GroupResource, count: u64) -> Option<u64> {
         self.tables.get(resource)?.log.revision_before(count)
     }
@@ -187,12 +187,12 @@ impl Store {
         self.dependents.get(owner).map(|keys| keys.iter().cloned().collect()).unwrap_or_default()
     }
 
-    /// The objects with an owner reference; those with several owners more than once.
+    /// The objects that have an owner reference; objects with several owners repeat.
     pub(crate) fn all_dependents(&self) -> impl Iterator<Item = &ObjectKey> {
         self.dependents.values().flatten()
     }
 
-    /// The change log of a resource, made on first use.
+    /// The change log of a resource, created on first use.
     pub(crate) fn log(&mut self, resource: &GroupResource) -> &mut ChangeLog {
         &mut self.table(resource).log
     }
@@ -226,13 +226,13 @@ impl Store {
         Some(object)
     }
 
-    /// Forgets all objects and their history, and is at this revision.
+    /// Drops all objects and their history, and continues at this revision.
     pub(crate) fn clear(&mut self, revision: u64) {
         let changed = self.changed();
         *self = Store { revision, known_since: revision, changed, ..Store::new(self.history) };
     }
 
-    /// Takes an object as it is, with its version, in place of none. Watches do not see it.
+    /// Inserts an object with its version, where there is none. Watches do not see it.
     pub(crate) fn keep(&mut self, key: &ObjectKey, object: Arc<Value>) {
         let place = place(&key.namespace, &key.name);
         Arc::make_mut(&mut self.table(&key.resource).objects).insert(place, Arc::clone(&object));
@@ -242,7 +242,7 @@ impl Store {
         self.changed.notify_one();
     }
 
-    /// Forgets all history: a request for changes since before now fails.
+    /// Drops all history: a request for changes since an earlier revision fails from now on.
     pub(crate) fn compact(&mut self) {
         self.revision += 1;
         for table in self.tables.values_mut() {

@@ -1,4 +1,4 @@
-//! Certificates: making the server's and the administrator's, and reading whose a client's is.
+//! Creates the certificates of the server and the administrator, and reads the user of a client certificate.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
@@ -10,11 +10,11 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::authz::User;
 
-/// The names under which clients on this machine, and in a cluster's code, look for the server.
+/// The host names that clients on this machine, and code written for a cluster, use for the server.
 const NAMES: [&str; 6] =
     ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
 
-/// A certificate, its key and the authority that signed it, all as PEM. The authority's key is forgotten.
+/// A certificate, its key and the authority that signed it, all as PEM. The authority's key is discarded.
 pub(super) struct Signed {
     pub(super) certificate: String,
     pub(super) key: String,
@@ -31,7 +31,7 @@ pub(super) fn of_server() -> Result<Signed, rcgen::Error> {
     Ok(Signed { certificate: certificate.pem(), key: key.serialize_pem(), authority: authority.pem() })
 }
 
-/// The certificate of the administrator as a client.
+/// The administrator's client certificate.
 pub(super) fn of_administrator() -> Result<Signed, rcgen::Error> {
     let authority = authority("windlass-clients")?;
     let key = KeyPair::generate()?;
@@ -51,7 +51,7 @@ fn authority(name: &str) -> Result<CertifiedIssuer<'static, KeyPair>, rcgen::Err
     CertifiedIssuer::self_signed(params, KeyPair::generate()?)
 }
 
-/// The user that a verified client certificate names; none if it has no common name.
+/// The user that a verified client certificate names; `None` if it has no common name.
 pub(super) fn user(certificate: &CertificateDer<'_>) -> Option<User> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let subject = parsed.subject();

@@ -1,4 +1,4 @@
-//! The handshake of one connection, and the user whom its client's certificate names.
+//! The TLS handshake of one connection, and the user that its client certificate names.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::authz::User;
 /// How long a client may take for its handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The encrypted connection; none if the client does not get so far.
+/// The encrypted connection; `None` if the client does not complete the handshake.
 pub(crate) async fn shake_hands(
     acceptor: TlsAcceptor,
     stream: TcpStream,

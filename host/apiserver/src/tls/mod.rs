@@ -1,5 +1,5 @@
-//! HTTPS on request: a certificate for the server, given or self-made, and users by their client certificates.
-//! `server/listen` shakes hands before it speaks HTTP; everything behind it is as without TLS.
+//! Optional HTTPS: a given or a self-made certificate for the server, and users by client certificate. `server/listen`
+//! does the handshake before HTTP; the code behind it is the same as without TLS.
 
 mod certificates;
 mod handshake;
@@ -15,26 +15,25 @@ use tokio_rustls::TlsAcceptor;
 use certificates::Signed;
 pub(crate) use handshake::shake_hands;
 
-/// How the server speaks TLS.
+/// The TLS configuration of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
     /// The certificate that the server shows.
     pub certificate: ServerCertificate,
-    /// Certificates (PEM) of the authority that names users: a client certificate's common name is the user, its
-    /// organizations are the groups. None: only the administrator's certificate, which the kubeconfig has, names a
-    /// user.
+    /// Certificates (PEM) of the authority that signs client certificates: the common name is the user, the
+    /// organizations are the groups. If `None`, only the administrator's certificate in the kubeconfig names a user.
     pub client_authority: Option<String>,
 }
 
 /// The certificate that the server shows.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum ServerCertificate {
-    /// For localhost and the loopback addresses, signed by an authority that is made for it and forgotten.
+    /// For localhost and the loopback addresses, signed by an authority that is created for it and then discarded.
     #[default]
     SelfMade,
-    /// Somebody else's, all as PEM.
+    /// A given certificate, all as PEM.
     Given {
-        /// The certificate, and those between it and the authority.
+        /// The certificate, followed by its intermediates.
         chain: String,
         /// Its private key.
         key: String,
@@ -43,7 +42,7 @@ pub enum ServerCertificate {
     },
 }
 
-/// Not the key: a configuration may be logged.
+/// Without the key: a configuration may be logged.
 impl std::fmt::Debug for ServerCertificate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -55,22 +54,22 @@ impl std::fmt::Debug for ServerCertificate {
     }
 }
 
-/// Why the server cannot speak TLS.
+/// The reason why the server cannot use TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A text is no PEM, or not of what it should be.
+    /// A text is not PEM, or not of the expected kind.
     #[error("the {what} of the TLS configuration is not PEM of one")]
     Pem {
-        /// Which one.
+        /// The text that is wrong.
         what: &'static str,
         /// The reason.
         #[source]
         source: rustls::pki_types::pem::Error,
     },
-    /// The self-made certificate could not be made.
+    /// The self-made certificate could not be created.
     #[error("cannot make a TLS certificate")]
     Make(#[from] rcgen::Error),
-    /// Certificate and key do not fit each other, or are not usable.
+    /// The certificate and the key do not match, or cannot be used.
     #[error("the certificate and key of the TLS configuration cannot be used")]
     Certificate(#[from] rustls::Error),
     /// The authority of client certificates is not usable.
@@ -78,7 +77,7 @@ pub enum TlsError {
     ClientAuthority(#[from] VerifierBuilderError),
 }
 
-/// The parts that are needed to serve.
+/// The parts that serving TLS needs.
 pub(crate) struct Prepared {
     pub(crate) acceptor: TlsAcceptor,
     /// The authority (PEM) that clients must trust.

@@ -1,4 +1,4 @@
-//! The way of a write through admission: what webhooks are told of it, and what becomes of their answers.
+//! Admission of a write: the reviews that webhooks get, and the effects of their responses.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::storage::ObjectKey;
 use crate::storage::state::State;
 use crate::warnings::Warnings;
 
-/// A write that is to be admitted.
+/// A write that needs admission.
 pub(super) struct Admitted<'a> {
     target: &'a Target,
     operation: WriteOperation,
@@ -55,7 +55,7 @@ impl<'a> GivenOptions<'a> {
         }
     }
 
-    /// As webhooks see them.
+    /// The options as webhooks see them.
     fn shown(self, operation: WriteOperation) -> Value {
         match self {
             GivenOptions::Write(options) => write_options(operation, options),
@@ -65,7 +65,7 @@ impl<'a> GivenOptions<'a> {
 }
 
 impl<'a> Admitted<'a> {
-    /// The creation of an object, whose name is empty if it gets one, or a POST to a subresource.
+    /// The creation of an object, whose name is empty if it is generated, or a POST to a subresource.
     pub(super) fn create(target: &'a Target, options: &'a WriteOptions, name: &str) -> Admitted<'a> {
         let (operation, options) = (WriteOperation::Create, GivenOptions::Write(options));
         Admitted { target, operation, name: name.to_owned(), old: None, options }
@@ -83,17 +83,17 @@ impl<'a> Admitted<'a> {
         Admitted { target, operation, name: object::name(old).to_owned(), old: Some(old), options }
     }
 
-    /// Has webhooks change and judge the new state, where nothing is prepared in between.
+    /// Calls the mutating and the validating webhooks, with no preparation in between.
     pub(super) fn admit(&self, state: &mut State, mut object: Option<&mut Value>) -> Result<(), ApiError> {
         self.mutate(state, object.as_deref_mut())?;
         self.validate(state, object.as_deref())
     }
 
-    /// Lets webhooks change the new state. Answers whether they changed anything.
+    /// Calls the mutating webhooks. Returns whether they changed anything.
     pub(super) fn mutate(&self, state: &mut State, object: Option<&mut Value>) -> Result<bool, ApiError> {
         self.ask(state, |plugins, request, chance| {
             let resource = &self.target.resource;
-            // The object of a subresource may be of a kind of its own. A webhook does not decide that.
+            // A subresource's object may have a different kind, which a webhook cannot change.
             let is_own = object.as_deref().is_none_or(|object| object["kind"] == json!(resource.kind));
             let complete = |object: &mut Value| {
                 if !is_own {
@@ -106,14 +106,14 @@ impl<'a> Admitted<'a> {
         })
     }
 
-    /// Has webhooks judge the new state.
+    /// Calls the validating webhooks.
     pub(super) fn validate(&self, state: &mut State, object: Option<&Value>) -> Result<(), ApiError> {
         self.ask(state, |plugins, request, chance| {
             admission::validate(plugins, request, self.options.consultation(), chance, object)
         })
     }
 
-    /// Acts, unless nobody is to be asked.
+    /// Runs `act`, unless there is no webhook to call.
     fn ask<T: Default>(
         &self,
         state: &mut State,
@@ -161,7 +161,7 @@ fn listed(state: &State, resource: &ResourceType, namespace: Option<&str>) -> Ve
     stored.map(|object| convert::for_reader(resource, object)).collect()
 }
 
-/// `CreateOptions` or `UpdateOptions`; those of a patch are of one of the two.
+/// `CreateOptions` or `UpdateOptions`; a patch has one or the other.
 fn write_options(operation: WriteOperation, options: &WriteOptions) -> Value {
     let kind = if operation == WriteOperation::Create { "CreateOptions" } else { "UpdateOptions" };
     let mut shown = json!({ "kind": kind, "apiVersion": "meta.k8s.io/v1" });

@@ -1,4 +1,4 @@
-//! Creation: POST, a PUT or an apply to a name that does not exist, and what the stand-ins make.
+//! Creation: POST, a PUT or an apply to a name that does not exist, and the controllers' own creations.
 
 use serde_json::{Value, json};
 
@@ -15,18 +15,18 @@ use crate::status_error::ApiError;
 use crate::storage::ObjectKey;
 use crate::storage::state::State;
 
-/// Whether `metadata.managedFields` is still to be written, or server-side apply has done it.
+/// Whether `metadata.managedFields` is still to be written, or server-side apply has written it already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tracking {
     Update,
     Applied,
 }
 
-/// Metadata that no client says.
+/// Metadata that clients cannot set.
 const SYSTEM_METADATA: [&str; 5] =
     ["creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "selfLink", "uid"];
 
-/// Creates what a client sent.
+/// Creates the object that a client sent.
 pub(crate) fn create(
     state: &mut State,
     target: &Target,
@@ -48,7 +48,7 @@ pub(super) fn insert(
 ) -> Result<Written, ApiError> {
     let resource = &target.resource;
     check_place(state, target, &object)?;
-    // What is no number does not count as one.
+    // A value that is not a number is ignored.
     let has_version = object::resource_version(&object).parse::<u64>().is_ok_and(|version| version != 0);
     prepare::without_status(resource, &mut object);
     prepare::normalise(resource, options, &mut object);
@@ -60,7 +60,7 @@ pub(super) fn insert(
     defaults::admit(resource, target.subresource(), &mut object, None);
     let admitted = Admitted::create(target, options, object::name(&object));
     if admitted.mutate(state, Some(&mut object))? {
-        // As a real server prepares what it creates: only after webhooks.
+        // As in a real server, the object is prepared only after the webhooks.
         prepare::without_status(resource, &mut object);
         prepare::complete(resource, &mut object)?;
         defaults::admit(resource, target.subresource(), &mut object, None);
@@ -74,7 +74,7 @@ pub(super) fn insert(
     prepare::validate(target, options, &object, None, vec![])?;
     admitted.validate(state, Some(&object))?;
     // Last, as in a real server's storage: an invalid object is reported as invalid even if its name is taken. A dry
-    // run gets only as far as the name, and answers with the version that it was given.
+    // run only goes as far as the name check, and returns the version that it was given.
     if !options.dry_run {
         if has_version {
             return Err(ApiError::internal("resourceVersion should not be set on objects to be created"));
@@ -91,7 +91,7 @@ pub(super) fn insert(
     Ok(Written { object, created: true })
 }
 
-/// The part of a prefix that a generated name keeps: `apiserver/pkg/storage/names/generate.go`.
+/// The part of `generateName` that a generated name keeps: `apiserver/pkg/storage/names/generate.go`.
 const PREFIX_BYTES_MAX: usize = 58;
 
 fn name_object(state: &mut State, target: &Target, object: &mut Value) -> Result<(), ApiError> {
@@ -104,7 +104,7 @@ fn name_object(state: &mut State, target: &Target, object: &mut Value) -> Result
         return Err(ApiError::invalid(&target.resource, "", &[cause]));
     }
     let prefix = prefix[..prefix.floor_char_boundary(PREFIX_BYTES_MAX)].to_owned();
-    // A real server tries once and answers AlreadyExists on a clash; trying again is what its clients then do.
+    // A real server tries once and responds AlreadyExists on a clash; then its clients retry.
     let name = std::iter::repeat_with(|| format!("{prefix}{}", random_suffix(&mut state.chance)))
         .find(|name| state.store.get(&target.key(name)).is_none())
         .unwrap_or(prefix);
@@ -116,7 +116,7 @@ fn random_suffix(chance: &mut Chance) -> String {
     names::safe(chance.bytes::<5>())
 }
 
-/// The namespace exists and takes new objects, and so does the kind.
+/// Checks that the namespace exists and accepts new objects, and that the kind does.
 fn check_place(state: &State, target: &Target, object: &Value) -> Result<(), ApiError> {
     let resource = &target.resource;
     if let Some(namespace) = &target.namespace {
@@ -124,7 +124,7 @@ fn check_place(state: &State, target: &Target, object: &Value) -> Result<(), Api
         match state.store.get(&place) {
             None => return Err(ApiError::not_found(&place.resource, namespace)),
             Some(found) if object::is_terminating(found) => {
-                // Nothing has given it a name yet.
+                // The object has no name yet.
                 let names = [object::name(object), text(object, "/metadata/generateName")];
                 let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown");
                 return Err(ApiError::namespace_terminating(&resource.id, name, namespace));
@@ -135,7 +135,7 @@ fn check_place(state: &State, target: &Target, object: &Value) -> Result<(), Api
     if resource.custom.is_none() {
         return Ok(());
     }
-    // As it is defined now: a webhook may have been asked since the request began.
+    // The current definition: a webhook may have been called since the request began.
     match state.registry.stored_version(&resource.storage).and_then(|now| now.custom.as_ref()) {
         None => Err(ApiError::no_such_resource()),
         Some(custom) if custom.terminating => {
@@ -146,7 +146,7 @@ fn check_place(state: &State, target: &Target, object: &Value) -> Result<(), Api
     }
 }
 
-/// Removes the metadata of a new object that only the server decides.
+/// Removes the metadata of a new object that only the server may set.
 fn wipe_metadata(object: &mut Value) {
     let metadata = object::metadata_mut(object);
     for key in SYSTEM_METADATA {
@@ -154,7 +154,7 @@ fn wipe_metadata(object: &mut Value) {
     }
 }
 
-/// Sets it.
+/// Sets that metadata.
 fn new_metadata(state: &mut State, target: &Target, object: &mut Value) {
     wipe_metadata(object);
     let metadata = object::metadata_mut(object);

@@ -1,4 +1,4 @@
-//! Deletion: of one object, of a collection, and what the garbage collector deletes.
+//! Deletion of one object or of a collection, and the garbage collector's deletions.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use crate::status_error::ApiError;
 use crate::storage::ObjectKey;
 use crate::storage::state::State;
 
-/// The answer to a deletion.
+/// The result of a deletion.
 #[derive(Debug)]
 pub(crate) struct Deleted {
     /// The last state, or the terminating one.
     pub(crate) object: Arc<Value>,
-    /// The object is gone, not only terminating.
+    /// Whether the object is removed, not only terminating.
     pub(crate) gone: bool,
 }
 
-/// The warning of a deletion that orphans without having been asked to.
+/// The warning of a deletion that orphans dependents by default.
 fn orphan_warning(resource: &ResourceType, options: &DeleteOptions) -> Option<String> {
     if options.propagation.is_some() || !orphans_by_default(&resource.storage) {
         return None;
@@ -51,8 +51,8 @@ pub(crate) fn delete(state: &mut State, target: &Target, options: &DeleteOptions
     deleted.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))
 }
 
-/// Deletes all that is listed; answers the list. All must be admitted before the first goes. Preconditions hold for
-/// each object by itself: those in front of the first that does not meet them are deleted.
+/// Deletes all objects of a list, and returns the list. All must pass admission before the first is deleted.
+/// Preconditions apply to each object: the objects before the first that fails them are deleted.
 pub(crate) fn delete_collection(
     state: &mut State,
     target: &Target,
@@ -76,7 +76,7 @@ pub(crate) fn delete_collection(
     refusal.map_or(Ok(page), Err)
 }
 
-/// Removes an object, or marks it as terminating where finalizers hold it. None if there is no such object.
+/// Removes an object, or marks it as terminating if finalizers hold it. `None` if there is no such object.
 pub(crate) fn remove(
     state: &mut State,
     resource: &ResourceType,
@@ -87,8 +87,9 @@ pub(crate) fn remove(
     let answer = |object: &Arc<Value>, gone| Deleted { object: convert::for_reader(resource, object), gone };
     let finalizers = finalizers_after(key, &current, options);
     let held = !finalizers.is_empty() || !object::strings(&current, "/spec/finalizers").is_empty();
-    // Nobody ends a Pod here, so it ends at once. Before that it is seen to be terminating, as `BeforeDelete` in
-    // `k8s.io/apiserver/pkg/registry/rest/delete.go` has it where `CheckGracefulDelete` of a kind leaves no grace.
+    // No kubelet terminates a Pod here, so it terminates at once. Before that it is seen as terminating, as in
+    // `BeforeDelete` of `k8s.io/apiserver/pkg/registry/rest/delete.go` if a kind's `CheckGracefulDelete` leaves no
+    // grace period.
     let is_marked_first = key.resource == builtin::pods() && !held && !object::is_terminating(&current);
     let current = if is_marked_first {
         let mut terminating = Value::clone(&current);
@@ -118,7 +119,7 @@ pub(crate) fn remove(
     Some(answer(&state.commit(key, terminating), false))
 }
 
-/// Erases an object that nothing holds. The endpoints of a service go with it, so that the next service of its name
+/// Removes an object without finalizers. A service's endpoints are removed with it, so the next service of its name
 /// does not find them: `afterDelete` of `pkg/registry/core/service/storage/storage.go` in Kubernetes 1.36.3.
 pub(crate) fn erase(state: &mut State, key: &ObjectKey) -> Option<Arc<Value>> {
     let last = state.erase(key)?;
@@ -145,7 +146,7 @@ fn mark_terminating(key: &ObjectKey, object: &mut Value, now: &str) {
     }
 }
 
-/// The finalizers that the propagation policy leaves; none given changes nothing but for jobs.
+/// The finalizers after the propagation policy is applied. Without a policy only those of jobs change.
 fn finalizers_after(key: &ObjectKey, current: &Value, options: &DeleteOptions) -> Vec<String> {
     let present = object::finalizers(current);
     let mut result: Vec<String> = present

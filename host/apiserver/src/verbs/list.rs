@@ -1,4 +1,4 @@
-//! Lists: selectors, pages that all show the same moment, and the rules for resource versions.
+//! Lists: selectors, pages that all show the same state, and the rules for resource versions.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ pub(crate) struct ListOptions {
     limit: Option<usize>,
     continuation: Option<Continuation>,
     resource_version: Option<u64>,
-    /// The version is that of the state to show, and not the oldest that will do.
+    /// The version must match exactly; otherwise it is a minimum.
     exact: bool,
-    /// A reactor has the list served from the state at this revision.
+    /// A reactor makes the list show the state at this revision.
     pub(crate) served_at: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ impl ListOptions {
         if continuation.is_some() && version.is_some_and(|version| version != 0) {
             return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
         }
-        // Less than nothing is no limit, and neither is there one for any version that the server happens to have.
+        // A negative limit means no limit, and version 0 has no limit either.
         let limit = query.number("limit")?.filter(|limit| *limit > 0 && version != Some(0));
         let matching = query.get("resourceVersionMatch");
         let exact = matching == "Exact" || matching.is_empty() && limit.is_some();
@@ -68,13 +68,13 @@ impl ListOptions {
         }
         Ok(match (asked, self.served_at) {
             (Some(asked), _) if self.exact || self.continuation.is_some() => asked,
-            // A cache is at least as new as the client asks for.
+            // A cache is at least as new as the client requires.
             (asked, Some(older)) if self.continuation.is_none() => older.max(asked.unwrap_or_default()).min(current),
             _ => current,
         })
     }
 
-    /// The state that is asked for is no longer known.
+    /// The requested state has expired.
     fn too_old(&self, forgotten: Forgotten) -> ApiError {
         match &self.continuation {
             Some(token) => ApiError::expired_page(Continuation { revision: None, ..token.clone() }.text()),
@@ -84,7 +84,7 @@ impl ListOptions {
     }
 }
 
-/// A list as a real server answers it from its watch cache, which cannot be filled while an object cannot be read.
+/// A list as a real server's watch cache returns it. The cache cannot be filled while any object is unreadable.
 pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Result<Page, ApiError> {
     let resource = &target.resource;
     list_or(state, target, options, |version| {
@@ -94,12 +94,12 @@ pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Res
     })
 }
 
-/// A list as it is stored.
+/// A list in the stored form.
 pub(super) fn list_stored(state: &State, target: &Target, options: &ListOptions) -> Result<Page, ApiError> {
     list_or(state, target, options, |version| ApiError::internal(super::unreadable(version)))
 }
 
-/// A list, or the error of an object that is stored in a version that is gone.
+/// A list, or the error of an object that is stored in a version that its definition no longer has.
 fn list_or(
     state: &State,
     target: &Target,
@@ -127,7 +127,7 @@ fn list_or(
         let rest = stored.len() - index - 1;
         if rest > 0 {
             page.continuation = Some(Continuation::after(&place_in(namespace, found), revision).text());
-            // A real server cannot know the rest when a selector has yet to be run over it.
+            // A real server cannot know the remaining count if it still has to apply a selector.
             page.remaining = options.selectors.is_empty().then_some(rest);
         }
         break;
@@ -135,7 +135,7 @@ fn list_or(
     Ok(page)
 }
 
-/// Where an object is in the namespace that is listed, or among all.
+/// The key of an object within the listed namespace, or within all namespaces.
 fn place_in(namespace: Option<&str>, found: &Value) -> String {
     match namespace {
         Some(_) => object::name(found).to_owned(),
@@ -143,7 +143,7 @@ fn place_in(namespace: Option<&str>, found: &Value) -> String {
     }
 }
 
-/// The state that a reactor names is no longer known.
+/// The state that a reactor names has expired.
 pub(crate) fn expired(forgotten: Forgotten) -> ApiError {
     ApiError::expired(format!("The older state that a reactor names is forgotten ({})", forgotten.up_to))
 }

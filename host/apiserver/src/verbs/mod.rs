@@ -1,6 +1,6 @@
-//! The verbs, one a file. All are functions of the locked [`State`](crate::storage::state::State) and a
-//! checked request; none knows HTTP. `server` calls them, and so do the garbage collector and the stand-ins for their
-//! own writes.
+//! The verbs, one per file. All are functions of the locked [`State`](crate::storage::state::State) and a checked
+//! request; they know nothing of HTTP. `server` calls them; the garbage collector and the other controllers call them
+//! for their own writes.
 
 mod admit;
 pub(crate) mod create;
@@ -27,7 +27,7 @@ use crate::resources::resource::ResourceType;
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 
-/// The answer to a write.
+/// The result of a write.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) object: Arc<Value>,
@@ -42,7 +42,7 @@ pub(crate) fn stored(state: &State, target: &Target) -> Result<Arc<Value>, ApiEr
     Ok(convert::for_reader(&target.resource, found))
 }
 
-/// An object that is stored in a version that its definition has no longer cannot be read:
+/// The error for an object whose stored version its definition no longer has, as it cannot be read:
 /// `apiextensions-apiserver/pkg/apiserver/conversion/converter.go`.
 fn check_stored_version(resource: &ResourceType, stored: &Value) -> Result<(), ApiError> {
     gone_version(resource, stored).map_or(Ok(()), |version| Err(ApiError::internal(unreadable(version))))
@@ -52,7 +52,7 @@ fn unreadable(version: &str) -> String {
     format!("request to convert CR from an invalid group/version: {version}")
 }
 
-/// The API version of an object, or of an entry of its managed fields, if its definition does not have it any more.
+/// The API version of an object, or of an entry of its managed fields, if its definition no longer has it.
 fn gone_version<'a>(resource: &ResourceType, versioned: &'a Value) -> Option<&'a str> {
     let custom = resource.custom.as_ref()?;
     let version = text(versioned, "/apiVersion");
@@ -68,7 +68,7 @@ pub(crate) fn get_at(state: &State, target: &Target, revision: u64) -> Result<Ar
     found.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))
 }
 
-/// A read asks for a state that is at least as new as a version.
+/// Checks that the state is at least as new as a read requires.
 pub(crate) fn check_reached(state: &State, query: &Query) -> Result<(), ApiError> {
     let asked = query.resource_version().map_err(|cause| ApiError::internal(cause.to_string()))?;
     let current = state.store.revision();
@@ -80,7 +80,7 @@ pub(crate) fn get(state: &mut State, target: &Target, consultation: &Consultatio
     current(state, target, consultation)?.ok_or_else(|| ApiError::not_found(&target.resource.id, target.name()))
 }
 
-/// The same, if there is one.
+/// The same, if it exists.
 fn current(state: &mut State, target: &Target, consultation: &Consultation) -> Result<Option<Arc<Value>>, ApiError> {
     let resource = &target.resource;
     let Some(found) = state.store.get(&target.key(target.name())) else { return Ok(None) };
@@ -89,7 +89,7 @@ fn current(state: &mut State, target: &Target, consultation: &Consultation) -> R
     in_version(state, resource, found, consultation).map(Some)
 }
 
-/// The object in the version of `resource`, if need be by the webhook of its definition.
+/// The object in the version of `resource`, converted by its definition's webhook if needed.
 fn in_version(
     state: &mut State,
     resource: &ResourceType,

@@ -1,4 +1,4 @@
-//! The four kinds of PATCH. Each computes a new state from the current one and leaves the rest to `update`.
+//! The four kinds of PATCH. Each computes a new state from the current one; `update` does the rest.
 
 use serde_json::{Value, json};
 
@@ -18,10 +18,10 @@ use crate::schema::typed::Reading;
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 
-/// How the errors of JSON and merge patches begin.
+/// The prefix of errors of JSON and merge patches.
 const DECODING: &str = "error decoding patch: ";
 
-/// Patches the object at `target`, in any way but by [`apply`].
+/// Patches the object at `target`, by any kind of patch but [`apply`].
 pub(crate) fn patch(
     state: &mut State,
     target: &Target,
@@ -36,13 +36,13 @@ pub(crate) fn patch(
         return Err(update::nameless(target));
     }
     decode::check(target, &mut object)?;
-    // What the patch made is decoded; the patch itself is no body of an object.
+    // The result of the patch is decoded; the patch itself is not an object.
     let options = WriteOptions { field_validation: FieldValidation::Ignore, ..options.clone() };
     prepare::decode_fields(&target.resource, &options, &mut object)?;
     update::replace(state, target, &options, &current, object, Tracking::Update)
 }
 
-/// Decodes what a patch made, and adds the warnings. A real server says of all that is wrong here that the patch is.
+/// Decodes the result of a patch, and adds the warnings. A real server blames the patch for every error here.
 fn decoded(
     target: &Target,
     options: &WriteOptions,
@@ -74,7 +74,7 @@ fn decoded(
     Ok(())
 }
 
-/// Returns `current` with a patch carried out that is not an apply.
+/// Applies a patch, other than an apply, to `current` and returns the result.
 pub(super) fn patched(current: &Value, kind: PatchKind, body: &[u8], root: Place<'_>) -> Result<Value, ApiError> {
     match kind {
         PatchKind::Json => {
@@ -101,7 +101,7 @@ pub(super) fn patched(current: &Value, kind: PatchKind, body: &[u8], root: Place
     }
 }
 
-/// A patch that is a map; the prefix is of the errors.
+/// A patch that must be a map; `prefix` starts its errors.
 fn patch_object(body: &[u8], prefix: &str) -> Result<Value, ApiError> {
     match json_of(body, prefix)? {
         Value::Null => Ok(json!({})),
@@ -118,7 +118,7 @@ fn json_of(body: &[u8], prefix: &str) -> Result<Value, ApiError> {
     parsed.map_err(|error| ApiError::bad_request(format!("{prefix}{}", decode::go_syntax_error(&error, body))))
 }
 
-/// Server-side apply: makes the object what the manager says, for the fields that it names.
+/// Server-side apply: makes the object match the configuration in the fields that the configuration names.
 pub(crate) fn apply(
     state: &mut State,
     target: &Target,
@@ -149,7 +149,7 @@ pub(crate) fn apply(
     decode::drop_empty_metadata(&mut merged);
     match current {
         Some(current) => {
-            // The update that comes of it tells of another version or UID, with what else is wrong.
+            // The update that follows reports a wrong version or UID, together with other errors.
             for (key, value) in [("resourceVersion", given.version), ("uid", given.uid)] {
                 if !value.is_empty() {
                     object::metadata_mut(&mut merged).insert(key.to_owned(), json!(value));
@@ -167,7 +167,7 @@ pub(crate) fn apply(
     }
 }
 
-/// An apply reads the object in each version that a field manager speaks.
+/// An apply reads the object in the version of each field manager.
 fn check_managed_versions(target: &Target, current: Option<&Value>) -> Result<(), ApiError> {
     let entries = current.map(|current| object::items(current, "/metadata/managedFields")).unwrap_or_default();
     match entries.iter().find_map(|entry| super::gone_version(&target.resource, entry)) {
@@ -178,7 +178,7 @@ fn check_managed_versions(target: &Target, current: Option<&Value>) -> Result<()
     }
 }
 
-/// An applied configuration must say what it is.
+/// An applied configuration must name its type.
 fn check_type(target: &Target, config: &Value) -> Result<(), ApiError> {
     if !config.is_object() && !config.is_null() {
         return Err(ApiError::bad_request(format!(
@@ -195,8 +195,8 @@ fn check_type(target: &Target, config: &Value) -> Result<(), ApiError> {
     Err(ApiError::bad_request(format!("invalid object type: {version}, Kind={kind}")))
 }
 
-/// An applied configuration is typed by the schema, so unknown fields fail it whatever the field validation. It stays
-/// as it is: who applies a zero owns it, although the object will not have it.
+/// A configuration is typed by the schema, so unknown fields fail it whatever the field validation. It is not decoded
+/// further: a manager that applies a zero owns the field, although the object will not have it.
 fn typed_config(target: &Target, config: &Value) -> Result<(), ApiError> {
     let mistakes = || Set::mistakes(config, target.resource.root(), Doubles::Refused);
     let lines = if target.resource.custom.is_some() {
@@ -215,7 +215,7 @@ fn typed_config(target: &Target, config: &Value) -> Result<(), ApiError> {
         [only] => only.clone(),
         many => format!("errors:\n  {}", many.join("\n  ")),
     };
-    // The place is that of the configuration itself, which need not say it.
+    // Shows the configuration's own namespace and name, which it may leave out.
     let Target { resource, .. } = target;
     Err(ApiError::internal(format!(
         "failed to create typed patch object ({}/{}; {}/{}, Kind={}): {errors}",
@@ -243,13 +243,13 @@ fn keep_own_part(target: &Target, config: &mut Value) {
     }
 }
 
-/// Which object an applied configuration says that it is for.
+/// The object that a configuration names.
 struct GivenIdentity {
     version: String,
     uid: String,
 }
 
-/// Takes the version and UID out of an applied configuration, and what else it cannot own.
+/// Removes the version, the UID and other fields that cannot be owned from a configuration.
 fn take_identity(config: &mut Value) -> GivenIdentity {
     let metadata = object::metadata_mut(config);
     for key in ["creationTimestamp", "generation", "selfLink", "deletionTimestamp", "managedFields"] {

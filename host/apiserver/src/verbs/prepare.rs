@@ -1,4 +1,4 @@
-//! The steps that creates and updates share: decoding by the schema, the server's own metadata, validation, the commit.
+//! The steps that creates and updates share: decoding by the schema, the server's metadata, validation, the commit.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use crate::schema::{Malformed, numbers};
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 
-/// Decodes the body of a create or update, which must be of the kind at `target`. So it has its warnings whatever is
-/// wrong with its place, which [`decode::check`] looks at.
+/// Decodes the body of a create or update, which must be of the kind at `target`. Its warnings do not depend on its
+/// name and namespace, which [`decode::check`] checks.
 pub(super) fn decode_body(target: &Target, options: &WriteOptions, object: &mut Value) -> Result<(), ApiError> {
     decode::check_body(target, object)?;
     decode_fields(&target.resource, options, object)
 }
 
-/// Removes unknown fields and warns of them; strict field validation makes them an error.
+/// Removes unknown fields and warns about them; strict field validation makes them errors.
 pub(super) fn decode_fields(
     resource: &ResourceType,
     options: &WriteOptions,
@@ -40,13 +40,13 @@ pub(super) fn decode_fields(
     Ok(())
 }
 
-/// Decodes what is sent to a subresource with a kind of its own, such as a Scale, and warns of unknown fields.
+/// Decodes the body for a subresource with a kind of its own, such as a Scale, and warns about unknown fields.
 pub(super) fn decode_subresource(target: &Target, options: &WriteOptions, body: &mut Value) -> Result<(), ApiError> {
     const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
     let Some(subresource) = target.resource.subresources.iter().find(|it| it.name == target.subresource()) else {
         return Ok(());
     };
-    // A definition does not name the type, which is the same as for built-in kinds.
+    // Definitions do not describe this type, which is the same as for built-in kinds.
     let name = if subresource.type_name.is_empty() { SCALE } else { &subresource.type_name };
     let Some(entry) = typed::entry(name) else { return Ok(()) };
     let kind = (&*subresource.kind, &*subresource.version);
@@ -55,7 +55,7 @@ pub(super) fn decode_subresource(target: &Target, options: &WriteOptions, body: 
     Ok(())
 }
 
-/// Brings a decoded object into the form that is stored: defaults are filled in, and each owner is named once.
+/// Brings a decoded object into the stored form: fills in defaults, and removes duplicate owners.
 pub(super) fn normalise(resource: &ResourceType, options: &WriteOptions, object: &mut Value) {
     match &resource.custom {
         Some(custom) if options.kind == WriteKind::Apply => custom.schema.fill_defaults(object),
@@ -64,7 +64,7 @@ pub(super) fn normalise(resource: &ResourceType, options: &WriteOptions, object:
     options.warnings.add(owner_warning(options.kind, &remove_double_owners(object)));
 }
 
-/// Keeps one of owner references that are alike, and answers the UIDs of the others.
+/// Keeps one of several equal owner references, and returns the UIDs of the others.
 fn remove_double_owners(object: &mut Value) -> Vec<String> {
     let mut doubles = Vec::new();
     let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
@@ -80,7 +80,7 @@ fn remove_double_owners(object: &mut Value) -> Vec<String> {
     doubles
 }
 
-/// A real server looks at the body of a write before admission, and at what a patch makes after it.
+/// A real server checks the body of a write before admission, and the result of a patch after it.
 fn owner_warning(kind: WriteKind, doubles: &[String]) -> Option<String> {
     let when = match kind {
         WriteKind::Create | WriteKind::Update => "",
@@ -94,7 +94,7 @@ fn owner_warning(kind: WriteKind, doubles: &[String]) -> Option<String> {
     (!doubles.is_empty()).then_some(warning)
 }
 
-/// Removes what the schema does not know and names it. A built-in kind is decoded into its type.
+/// Removes and returns the fields that the schema does not know. A built-in kind is decoded into its type.
 pub(super) fn prune(resource: &ResourceType, object: &mut Value, reading: Reading) -> Result<Vec<String>, TypeError> {
     match (&resource.custom, typed::entry(resource.type_name)) {
         (None, Some(entry)) => {
@@ -109,7 +109,7 @@ pub(super) fn prune(resource: &ResourceType, object: &mut Value, reading: Readin
             let mut unknown = prune_metadata(object);
             let Some(custom) = custom else { return Ok(unknown) };
             unknown.extend(custom.schema.prune(object));
-            // What is applied is looked at for unknown fields only; what becomes of it is decoded like any body.
+            // Of a configuration only unknown fields are checked; its result is decoded like any body.
             let malformed = if reading == Reading::Applied { Malformed::Dropped } else { Malformed::Refused };
             unknown.extend(custom.schema.coerce_embedded(object, malformed)?);
             Ok(unknown)
@@ -117,13 +117,13 @@ pub(super) fn prune(resource: &ResourceType, object: &mut Value, reading: Readin
     }
 }
 
-/// An empty list of managers is a wish (`isResetManagedFields`), which decoding would drop as it does other empty
+/// An empty list of managers means a reset (`isResetManagedFields`). Decoding would drop it, as it drops other empty
 /// lists.
 fn has_empty_managers(object: &Value) -> bool {
     object.pointer("/metadata/managedFields").is_some_and(|managers| *managers == json!([]))
 }
 
-/// The same for what a webhook made of the object.
+/// The same for the result of a webhook.
 pub(super) fn complete(resource: &ResourceType, object: &mut Value) -> Result<(), ApiError> {
     prune(resource, object, Reading::Json).map_err(|error| ApiError::internal_error(&error.to_string()))?;
     if has_empty_managers(object) {
@@ -133,7 +133,7 @@ pub(super) fn complete(resource: &ResourceType, object: &mut Value) -> Result<()
     Ok(())
 }
 
-/// A body that is not of the kind's type.
+/// The error of a body that is not of the kind's type.
 fn not_handled((kind, version): (&str, &str), error: &str) -> ApiError {
     ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}"))
 }
@@ -161,7 +161,8 @@ fn set_defaults(resource: &ResourceType, object: &mut Value) {
     }
 }
 
-/// Turns the unknown and duplicate fields of a request into nothing, warnings or an error, by its field validation.
+/// Ignores the unknown and duplicate fields of a request, warns about them or returns an error, by its field
+/// validation.
 pub(super) fn field_warnings(
     kind: (&str, &str),
     options: &WriteOptions,
@@ -173,7 +174,7 @@ pub(super) fn field_warnings(
     let lines = document::problems(&options.body, unknown);
     let mut twice = options.duplicate_keys.clone();
     if options.field_validation == FieldValidation::Strict {
-        // All that Go's YAML reader finds is one error.
+        // Go's YAML reader reports all its findings as one error.
         let of_yaml = (!twice.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", twice.join("\n  ")));
         if let Some(error) = of_yaml.as_ref().filter(|_| options.kind == WriteKind::Apply) {
             let why = format!("error strict decoding YAML: error converting YAML to JSON: {error}");
@@ -186,7 +187,7 @@ pub(super) fn field_warnings(
     Ok(twice)
 }
 
-/// How a real server puts the problems of strict decoding together.
+/// Joins the problems of strict decoding as a real server does.
 pub(super) fn strict_error(lines: &[String]) -> String {
     format!("strict decoding error: {}", lines.join(", "))
 }
@@ -204,9 +205,9 @@ pub(super) fn track(state: &State, target: &Target, options: &WriteOptions, live
     apply::track_update(live, object, &manager, target.resource.root());
 }
 
-/// Whether a custom resource has managers after a write. It has not if its values have not the types of their fields
-/// (`UpdateNoErrors` of `managedfields/internal/fieldmanager.go`), or if a manager of the live object speaks a version
-/// that is gone. A built-in kind is decoded into its type, so it always has.
+/// Whether a custom resource has managers after a write. It has none if a value does not have the type of its field
+/// (`UpdateNoErrors` of `managedfields/internal/fieldmanager.go`), or if a manager of the live object uses a version
+/// that is gone. A built-in kind is decoded into its type, so it always has managers.
 fn is_trackable(resource: &ResourceType, live: Option<&Value>, object: &Value) -> bool {
     let has_fields = |object: &Value| Set::mistakes(object, resource.root(), Doubles::Allowed).is_empty();
     let has_versions = |live: &Value| {
@@ -230,7 +231,7 @@ pub(super) fn may_create(state: &State, target: &Target, user: &User) -> Result<
     if decision.allowed || !state.by_roles { Ok(()) } else { Err(attributes.refuse(user, &decision.reason)) }
 }
 
-/// Returns all errors of the object as one, with those that are known, or adds warnings of what is wrong and may stay.
+/// Returns all errors of the object, including `known` ones, as one; adds warnings for errors that are tolerated.
 pub(super) fn validate(
     target: &Target,
     options: &WriteOptions,
@@ -260,7 +261,8 @@ pub(super) fn validate(
     Ok(())
 }
 
-/// Whether `metadata.generation` counts up: all but metadata counts, and but status where it is a subresource.
+/// Whether the write increments `metadata.generation`: any change outside metadata does, or outside status too if
+/// status is a subresource.
 pub(super) fn content_differs(resource: &ResourceType, one: &Value, other: &Value) -> bool {
     let counts = |key: &str| key != "metadata" && !(key == "status" && resource.has_status);
     let content = |object: &Value| -> Vec<(String, Value)> {
@@ -270,7 +272,7 @@ pub(super) fn content_differs(resource: &ResourceType, one: &Value, other: &Valu
     content(one) != content(other)
 }
 
-/// Whether two states differ in more than the times of field managers.
+/// Whether two states differ in more than the timestamps of field managers.
 pub(super) fn is_same(one: &Value, other: &Value) -> bool {
     let timeless = |object: &Value| {
         let mut object = object.clone();
@@ -280,12 +282,12 @@ pub(super) fn is_same(one: &Value, other: &Value) -> bool {
         }
         object
     };
-    // Most writes change something outside metadata: compare that before copying anything.
+    // Most writes change a field outside metadata: these are compared first, without a copy.
     let body = |object: &Value| object.as_object().map(|map| map.iter().filter(|(key, _)| *key != "metadata").count());
     body(one) == body(other) && timeless(one) == timeless(other)
 }
 
-/// Stores the object, or on a dry run only answers as if.
+/// Stores the object. A dry run only returns what would be stored.
 pub(super) fn commit(
     state: &mut State,
     target: &Target,
@@ -309,8 +311,8 @@ pub(super) fn commit(
     Ok(convert::for_reader(&target.resource, &stored))
 }
 
-/// Brings a valid object into the form in which it is read again: whole numbers are integers, and nulls that may not be
-/// are gone. A built-in kind has it by its types.
+/// Brings a valid object into the form in which it is read again: whole numbers become integers, and forbidden nulls
+/// are removed. A built-in kind has this form by its type.
 pub(super) fn settle(resource: &ResourceType, object: &mut Value) {
     if resource.custom.is_some() || crd::is_definition(&resource.id) {
         numbers::settle(object);
@@ -320,7 +322,7 @@ pub(super) fn settle(resource: &ResourceType, object: &mut Value) {
     }
 }
 
-/// Warnings beside those of unknown fields: a deprecated version, a finalizer whose name may clash.
+/// Warnings other than those about unknown fields: a deprecated version, a finalizer whose name may clash.
 fn advice(object: &Value) -> Vec<String> {
     let unqualified = object::finalizers(object).into_iter().filter(|name| {
         !name.contains('/') && !["kubernetes", ORPHAN, FOREGROUND, crd::CLEANUP_FINALIZER].contains(name)
@@ -335,7 +337,7 @@ fn advice(object: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Empties what only the status subresource may write.
+/// Removes the fields that only the status subresource may write.
 pub(super) fn without_status(resource: &ResourceType, object: &mut Value) {
     if resource.has_status {
         object::as_map_mut(object).remove("status");

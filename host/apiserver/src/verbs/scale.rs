@@ -1,4 +1,4 @@
-//! The scale subresource: an `autoscaling/v1` Scale as a window on the parent's replica fields.
+//! The scale subresource: an `autoscaling/v1` Scale as a view of the parent's replica fields.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub(crate) fn update(
     write(state, target, options, &parent, scale)
 }
 
-/// Server-side apply of a Scale: of the one field that it is, to the parent.
+/// Server-side apply of a Scale: applies its only field to the parent.
 pub(crate) fn apply(
     state: &mut State,
     target: &Target,
@@ -55,7 +55,7 @@ pub(crate) fn apply(
 ) -> Result<Written, ApiError> {
     let paths = paths(target)?;
     check_type(config)?;
-    // A Scale says nothing else of its parent: labels or owners in it are not the parent's.
+    // A Scale only changes replicas: its labels or owners are not the parent's.
     let mut metadata = json!({});
     for key in ["name", "namespace", "uid", "resourceVersion"] {
         object::copy_field(&mut metadata, &config["metadata"], key);
@@ -103,7 +103,7 @@ fn check_replicas(target: &Target, replicas: &Value) -> Result<(), ApiError> {
     Err(ApiError::invalid_kind(&GroupResource::new("autoscaling", "Scale"), target.name(), &[cause]))
 }
 
-/// PATCH of the Scale, in any way but by [`apply`].
+/// PATCH of the Scale, by any kind of patch but [`apply`].
 pub(crate) fn patch(
     state: &mut State,
     target: &Target,
@@ -112,7 +112,7 @@ pub(crate) fn patch(
     body: &[u8],
 ) -> Result<Written, ApiError> {
     let parent = super::get(state, target, &options.consultation)?;
-    // A Scale has no list, so merge and strategic patches mean the same.
+    // A Scale contains no list, so merge and strategic patches are the same.
     let kind = if kind == PatchKind::Strategic { PatchKind::Merge } else { kind };
     let mut scale = patch::patched(&scale_of(&parent, paths(target)?), kind, body, Place::Unknown)?;
     prepare::decode_subresource(target, options, &mut scale)?;
@@ -127,7 +127,7 @@ fn write(
     mut scale: Value,
 ) -> Result<Written, ApiError> {
     let paths = paths(target)?;
-    // Webhooks see the Scale, and not its parent.
+    // Webhooks see the Scale, not its parent.
     let old = scale_of(parent, paths);
     Admitted::update(target, options, &old).admit(state, Some(&mut scale))?;
     let replicas = scale.pointer("/spec/replicas").unwrap_or(&Value::Null);
@@ -145,8 +145,7 @@ fn write(
     Ok(Written { object: Arc::new(scale_of(&written.object, paths)), ..written })
 }
 
-/// Admission has seen the Scale, so it does not see the parent. The parent's unknown fields are not the client's
-/// mistakes.
+/// Admission has seen the Scale, so it does not see the parent. The parent's unknown fields are not the client's fault.
 fn admitted(options: &WriteOptions) -> WriteOptions {
     WriteOptions { is_admitted: true, field_validation: FieldValidation::Ignore, ..options.clone() }
 }
@@ -168,7 +167,7 @@ fn scale_of(parent: &Value, paths: &ScalePaths) -> Value {
         "spec": {},
         "status": { "replicas": number(&paths.status_replicas) },
     });
-    // Go leaves the zero out of the spec, but not out of the status.
+    // Go omits a zero in the spec, but not in the status.
     if number(&paths.spec_replicas) != 0 {
         scale["spec"]["replicas"] = json!(number(&paths.spec_replicas));
     }
@@ -179,7 +178,7 @@ fn scale_of(parent: &Value, paths: &ScalePaths) -> Value {
     scale
 }
 
-/// A label selector as one line; custom resources already hold it so.
+/// A label selector as a string; custom resources store it so already.
 pub(crate) fn selector_text(selector: &Value) -> String {
     if let Some(text) = selector.as_str() {
         return text.to_owned();

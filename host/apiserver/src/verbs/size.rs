@@ -1,4 +1,4 @@
-//! The limit on an object's size, which is etcd's: one request may have a mebibyte and a half (`--max-request-bytes` of
+//! The size limit of an object, which is etcd's: a request may have 1.5 MiB (`--max-request-bytes` of
 //! `server/v3/etcdserver`), and a write is one request.
 
 use serde_json::Value;
@@ -13,12 +13,12 @@ use crate::status_error::ApiError;
 /// The most bytes of one request to etcd.
 const REQUEST_BYTES_MAX: usize = 1_572_864;
 
-/// The bytes of a request beside the object and its keys: the header, the lengths, and the comparison of versions.
+/// The bytes of a request beside the object and its keys: the header, the lengths, and the version comparison.
 const CREATE_OVERHEAD: usize = 41;
 const UPDATE_OVERHEAD: usize = 49;
 
-/// Refuses an object that is too large to be stored, as a real server reports etcd's refusal. Except in an apply, it is
-/// first tried without its managed fields.
+/// Refuses an object that is too large for storage, with a real server's report of etcd's refusal. Except for an apply,
+/// it first tries without the managed fields.
 pub(super) fn fit(target: &Target, kind: WriteKind, object: &mut Value, is_new: bool) -> Result<(), ApiError> {
     if is_storable(target, object, is_new) {
         return Ok(());
@@ -30,7 +30,7 @@ pub(super) fn fit(target: &Target, kind: WriteKind, object: &mut Value, is_new: 
 }
 
 fn is_storable(target: &Target, object: &Value, is_new: bool) -> bool {
-    // Six bytes are the most that a character takes as JSON: below this no object needs to be encoded.
+    // A character takes at most six bytes as JSON, so an object below this size need not be encoded.
     if weight(object) < REQUEST_BYTES_MAX / 6 {
         return true;
     }
@@ -39,7 +39,7 @@ fn is_storable(target: &Target, object: &Value, is_new: bool) -> bool {
     stored_bytes(target, object) + beside <= REQUEST_BYTES_MAX
 }
 
-/// About the bytes of the object as JSON, if no character is escaped.
+/// The approximate size of the object as JSON, if no character is escaped.
 fn weight(value: &Value) -> usize {
     const SCALAR: usize = 8;
     match value {
@@ -50,7 +50,7 @@ fn weight(value: &Value) -> usize {
     }
 }
 
-/// The bytes of what a real server stores: protobuf, and JSON with a line's end of custom resources and definitions.
+/// The size that a real server stores: protobuf; for custom resources and definitions, JSON with a newline.
 fn stored_bytes(target: &Target, object: &Value) -> usize {
     let mut object = object.clone();
     object::metadata_mut(&mut object).remove("resourceVersion");

@@ -1,4 +1,4 @@
-//! The keys of a real server's storage, which its errors show and which count in the size of its requests.
+//! The keys of a real server's storage: its errors show them, and they count towards the size of its requests.
 
 use crate::request::Target;
 use crate::resources::resource::GroupResource;
@@ -11,7 +11,7 @@ pub(super) fn storage_key(prefix: &str, target: &Target, name: &str) -> String {
     format!("{prefix}/{group}{}/{namespace}{name}", storage_folder(id))
 }
 
-/// Where a real server's storage keeps the objects of a resource.
+/// The path of a resource's objects in a real server's storage.
 fn storage_folder(id: &GroupResource) -> &str {
     match (id.group.as_str(), id.plural.as_str()) {
         ("", "endpoints") => "services/endpoints",

@@ -1,4 +1,4 @@
-//! Replacement of an object's state: PUT, and the end of every patch.
+//! Replaces an object's state: PUT, and the last step of every patch.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use crate::rules::defaults;
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 
-/// Metadata that no client changes.
+/// Metadata that clients cannot change.
 const SYSTEM_METADATA: [&str; 5] =
     ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
 
-/// Replaces what is there by what a client sent.
+/// Replaces the current object by the one that a client sent.
 pub(crate) fn update(
     state: &mut State,
     target: &Target,
@@ -45,7 +45,7 @@ pub(crate) fn update(
     }
     let Some(current) = current else {
         prepare::may_create(state, target, &options.user)?;
-        // A version of what is no longer there says nothing. Only a dry run answers with it.
+        // The version of an object that no longer exists is meaningless. Only a dry run returns it.
         if !options.dry_run {
             object::metadata_mut(&mut object).remove("resourceVersion");
         }
@@ -58,7 +58,7 @@ pub(crate) fn update(
     replace(state, target, options, &current, object, Tracking::Update)
 }
 
-/// The object lost its name on the way.
+/// A patch or webhook removed the object's name.
 pub(super) fn nameless(target: &Target) -> ApiError {
     let name = target.name();
     ApiError::bad_request(format!(
@@ -66,7 +66,7 @@ pub(super) fn nameless(target: &Target) -> ApiError {
     ))
 }
 
-/// Makes `object`, which is decoded, the new state of what is `current`, as far as the rules and the subresource allow.
+/// Makes the decoded `object` the new state of `current`, as far as the rules and the subresource allow.
 pub(super) fn replace(
     state: &mut State,
     target: &Target,
@@ -99,13 +99,13 @@ pub(super) fn replace(
     object::metadata_mut(&mut object).insert("resourceVersion".to_owned(), version);
     count_generation(target, current, &mut object);
     causes.extend(late_finalizers(current, &object));
-    // Both the storage and the strategy of a kind check an update's metadata, and each says what it finds.
+    // Both the storage and the strategy of a kind check an update's metadata, and each reports its errors.
     causes.extend(causes.clone());
     prepare::validate(target, options, &object, Some(current), causes)?;
     admitted.validate(state, Some(&object))?;
     signers::check(Access::of(state), &options.user, (&resource.id, target.subresource()), &object, current)?;
     prepare::settle(resource, &mut object);
-    // What a definition has outdated is written even if nothing changes: so storage is migrated.
+    // An object in an outdated storage version is written even if nothing changes; this is how storage is migrated.
     if prepare::is_same(current, &object) && state.is_in_form(&target.key(target.name())) {
         return Ok(Written { object: Arc::clone(current), created: false });
     }
@@ -119,18 +119,18 @@ fn keep_system_metadata(current: &Value, object: &mut Value) {
     }
 }
 
-/// Stores the new state; a terminating object that nothing holds any more goes with it.
+/// Stores the new state. A terminating object without finalizers is deleted with it.
 fn finish(state: &mut State, target: &Target, options: &WriteOptions, object: Value) -> Result<Arc<Value>, ApiError> {
     let released = object::is_terminating(&object) && !object::is_held(&object);
     if !released || options.dry_run {
         return prepare::commit(state, target, options, object);
     }
-    // Nobody sees the last state but who wrote it: the deletion's watch event shows the one before.
+    // Only the writer sees the last state: the watch event of the deletion shows the one before.
     delete::erase(state, &target.key(object::name(&object)));
     Ok(Arc::new(object))
 }
 
-/// The words of a real server's storage. In a dry run they come from above it, where keys have no prefix yet.
+/// The error text of a real server's storage. In a dry run a layer above reports it, where keys have no prefix yet.
 pub(super) fn precondition_failed(
     target: &Target,
     options: &WriteOptions,
@@ -147,7 +147,7 @@ pub(super) fn precondition_failed(
     ApiError::conflict(&target.resource.id, target.name(), &why)
 }
 
-/// The version must be the current one.
+/// Checks that the write is based on the current version.
 fn check_version(target: &Target, current: &Value, object: &Value) -> Result<(), ApiError> {
     let version = object::resource_version(object);
     if let Err(error) = version.parse::<u64>()
@@ -162,8 +162,8 @@ fn check_version(target: &Target, current: &Value, object: &Value) -> Result<(),
     Ok(())
 }
 
-/// Metadata that a client would change and may not: what only a deletion sets, and the UID, which is a precondition of
-/// a PUT and elsewhere a change.
+/// Refuses metadata that clients cannot change: the fields that only a deletion sets, and the UID, which is a
+/// precondition of a PUT and a change elsewhere.
 fn changed_metadata(current: &Value, object: &Value) -> Vec<Cause> {
     let changed = |key: &&str| {
         let (value, known) = (&object["metadata"][key], &current["metadata"][key]);
@@ -173,7 +173,7 @@ fn changed_metadata(current: &Value, object: &Value) -> Vec<Cause> {
     keys.map(|key| Cause::invalid(format!("metadata.{key}"), &object["metadata"][key], "field is immutable")).collect()
 }
 
-/// Keeps of the new state what the subresource may change, and of the current one the rest.
+/// Takes the fields that the subresource may change from the new state, and all others from the current one.
 fn isolate(target: &Target, current: &Value, object: Value) -> Value {
     let resource = &target.resource;
     match target.subresource() {
@@ -182,7 +182,7 @@ fn isolate(target: &Target, current: &Value, object: Value) -> Value {
             for key in ["status", "metadata"] {
                 object::copy_field(&mut result, &object, key);
             }
-            // A status may come with metadata, except where its kind's strategy says otherwise.
+            // A status may come with metadata, unless the kind's strategy excludes it.
             let kept: &[&str] = match resource.kind.as_str() {
                 "Deployment" => &["labels"],
                 "Pod" => &["ownerReferences"],
@@ -199,7 +199,7 @@ fn isolate(target: &Target, current: &Value, object: Value) -> Value {
         "status" => {
             let mut result = current.clone();
             object::copy_field(&mut result, &object, "status");
-            // An apply has already written who owns what; `track` does so for the others, and starts from `current`.
+            // An apply has written the ownership already; for other writes `track` does it, starting from `current`.
             object::copy_field(object::map_mut_value(&mut result, "metadata"), &object["metadata"], "managedFields");
             result
         }
@@ -225,7 +225,7 @@ fn isolate(target: &Target, current: &Value, object: Value) -> Value {
             if resource.has_status {
                 object::copy_field(&mut result, current, "status");
             }
-            // All of a certificate request but its metadata is decided once.
+            // A certificate request is immutable except for its metadata.
             if resource.has_subresource("approval") {
                 object::copy_field(&mut result, current, "spec");
             }
@@ -237,7 +237,7 @@ fn isolate(target: &Target, current: &Value, object: Value) -> Value {
     }
 }
 
-/// A write of the status changes no decision about a certificate request.
+/// A write of the status cannot change the approval of a certificate request.
 fn keep_decisions(request: &mut Value, current: &Value) {
     for kind in ["Approved", "Denied"] {
         let is_decision = |condition: &Value| condition["type"] == kind;
@@ -259,7 +259,7 @@ fn count_generation(target: &Target, current: &Value, object: &mut Value) {
     }
 }
 
-/// A Deployment's annotations are copied to its replica sets, so they count too:
+/// A Deployment's annotations are copied to its replica sets, so they increment the generation too:
 /// `pkg/registry/apps/deployment/strategy.go`.
 fn annotations_count(target: &Target, current: &Value, object: &Value) -> bool {
     let GroupResource { group, plural } = &target.resource.id;
@@ -269,7 +269,7 @@ fn annotations_count(target: &Target, current: &Value, object: &Value) -> bool {
     is_deployment && target.subresource() != "status" && some(current) != some(object)
 }
 
-/// An object on its way out takes no new finalizers.
+/// A terminating object accepts no new finalizers.
 fn late_finalizers(current: &Value, object: &Value) -> Option<Cause> {
     let known = object::finalizers(current);
     let new: Vec<&str> = object::finalizers(object).into_iter().filter(|name| !known.contains(name)).collect();

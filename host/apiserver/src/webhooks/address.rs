@@ -1,4 +1,4 @@
-//! The place of a webhook on this machine, and the URL by which client-go reaches it.
+//! The address of a webhook on this machine, and the URL by which client-go reaches it.
 
 use std::net::IpAddr;
 
@@ -27,7 +27,7 @@ const ESCAPED_IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'=')
     .remove(b'@');
 
-/// The URL of a webhook, taken apart.
+/// The URL of a webhook, split into its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WebhookAddress {
     /// Host and port as the URL names them.
@@ -40,7 +40,7 @@ pub(super) struct WebhookAddress {
     service: Option<(String, String)>,
 }
 
-/// Where to connect, and whose certificate is expected there.
+/// The address to connect to, and the name expected in its certificate.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WebhookPlace {
     /// A loopback address, or `localhost`.
@@ -50,12 +50,12 @@ pub(super) struct WebhookPlace {
 }
 
 impl WebhookAddress {
-    /// The address that client-go posts to. It cleans the path of the configuration, so the `//` that envtest writes
+    /// The URL that client-go posts to. client-go cleans the configuration's path, so the `//` that envtest writes
     /// never reaches the webhook: `DefaultVersionedAPIPath` in `k8s.io/client-go/rest/url_utils.go`.
     pub(super) fn of(endpoint: &Endpoint, query: String) -> WebhookAddress {
         match endpoint {
             Endpoint::Url(url) => {
-                // The validation has refused what is no URL; an empty host is refused below.
+                // Validation has refused texts that are not URLs; an empty host is refused below.
                 let uri: Uri = url.parse().unwrap_or_default();
                 let path = percent_decode_str(uri.path()).decode_utf8_lossy();
                 WebhookAddress { path: escaped(&cleaned(&path)), query, ..WebhookAddress::at(&uri) }
@@ -82,7 +82,7 @@ impl WebhookAddress {
         }
     }
 
-    /// The address that a `Location` names, seen from this one; `None` if it is no HTTPS URL.
+    /// The address of a `Location`, relative to this one; `None` if it is not an HTTPS URL.
     pub(super) fn redirected(&self, location: &str) -> Option<WebhookAddress> {
         let location = location.split('#').next().unwrap_or_default();
         if let Some(rest) = location.strip_prefix("//") {
@@ -113,8 +113,8 @@ impl WebhookAddress {
         format!("{}{mark}{}", self.path, self.query)
     }
 
-    /// The place, if it is on this machine. A service is there if it is of type `ExternalName` with the name
-    /// `localhost`.
+    /// The address, if it is on this machine. A service is on this machine if it is of type `ExternalName` with the
+    /// name `localhost`.
     pub(super) fn resolve(&self, shared: &Shared) -> Result<WebhookPlace, String> {
         let host = match &self.service {
             None => self.host.clone(),
@@ -127,7 +127,7 @@ impl WebhookAddress {
     }
 }
 
-/// `path.Join("/", path)` of Go: one slash for several, no dots, no slash at the end.
+/// Go's `path.Join("/", path)`: merges slashes, resolves dots, and drops the slash at the end.
 fn cleaned(path: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     for segment in path.split('/') {

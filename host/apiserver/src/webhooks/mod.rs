@@ -1,5 +1,5 @@
-//! Calls of webhooks: HTTPS to loopback addresses, and nowhere else, for this server is for tests. With the cargo
-//! feature `tls`; without it a call fails and says so. Called by `server`, without the lock.
+//! Calls webhooks: HTTPS to loopback addresses only, as this server is for tests. Needs the cargo feature `tls`;
+//! without it a call fails with an error that says so. `server` calls this without the lock.
 
 mod address;
 #[cfg(feature = "tls")]
@@ -19,7 +19,7 @@ use address::{WebhookAddress, WebhookPlace};
 /// `defaultCheckRedirect` in Go's `net/http/client.go`.
 const REDIRECTS_MAX: usize = 10;
 
-/// Posts a review to a webhook; answers the body of its response. The error is in a real server's words.
+/// Posts a review to a webhook; returns the body of its response. Errors have a real server's text.
 pub(crate) async fn call(
     shared: &Shared,
     client: &WebhookClient,
@@ -40,8 +40,8 @@ pub(crate) async fn call(
     }
 }
 
-/// Posts, and goes where the answer sends it: `Client.do` and `redirectBehavior` in Go's `net/http/client.go`.
-/// `address` is the last one that was tried.
+/// Posts, and follows redirects: `Client.do` and `redirectBehavior` in Go's `net/http/client.go`. `address` becomes the
+/// last address tried.
 async fn follow(
     shared: &Shared,
     address: &mut WebhookAddress,
@@ -89,7 +89,7 @@ async fn send(_: &WebhookPlace, _: &Method, _: &str, _: &[u8], _: String) -> Res
     Err(PostError::Lost("this server is built without the cargo feature `tls`, which webhooks need".to_owned()))
 }
 
-/// The answer of one request.
+/// The response to one request.
 struct HttpAnswer {
     code: StatusCode,
     /// The header `Location`.
@@ -98,7 +98,7 @@ struct HttpAnswer {
 }
 
 impl HttpAnswer {
-    /// The body of a success; another answer is an error in client-go's words.
+    /// The body of a successful response; any other response is an error with client-go's text.
     #[cfg(feature = "tls")]
     fn read(self) -> Result<Bytes, PostError> {
         if self.code.is_success() { Ok(self.body) } else { Err(PostError::Refused(refusal(self.code, &self.body))) }
@@ -111,18 +111,18 @@ impl HttpAnswer {
     }
 }
 
-/// Why a request got no answer that can be read.
+/// The reason why a request got no readable response.
 enum PostError {
-    /// There is none.
+    /// No response arrived.
     Lost(String),
-    /// The answers lead on and on, the last one to this `Location`, which Go names as the URL.
+    /// Too many redirects, the last to this `Location`, which Go names as the URL.
     Redirected(String),
-    /// It is an error.
+    /// The response is an error.
     #[cfg(feature = "tls")]
     Refused(String),
 }
 
-/// An answer that is an error, as client-go puts it.
+/// An error response, in client-go's words.
 #[cfg(feature = "tls")]
 fn refusal(code: StatusCode, body: &[u8]) -> String {
     let status: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One request over HTTPS, on a connection of its own.
+//! One request over HTTPS, on a new connection.
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -20,10 +20,10 @@ use super::address::WebhookPlace;
 use super::trust::BundleVerifier;
 use super::{HttpAnswer, PostError};
 
-/// The longest answer that is read: a conversion has all objects of a list in it.
+/// The longest response that is read: a conversion returns all objects of a list.
 const WEBHOOK_ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// The answer, whatever its code.
+/// The response, whatever its status code.
 pub(super) async fn send(
     place: &WebhookPlace,
     method: &Method,
@@ -53,7 +53,7 @@ pub(super) async fn send(
     tokio::select! {
         biased;
         done = &mut exchange => done,
-        // It ends before the answer is read where the webhook closes it.
+        // The connection task ends before the response is read if the webhook closes the connection.
         _ = connection => exchange.await,
     }
 }
@@ -62,7 +62,7 @@ async fn connect(place: &WebhookPlace, authority: &[u8]) -> Result<TlsStream<Tcp
     let config = client_config(authority).map_err(|error| PostError::Lost(error.to_string()))?;
     let name = ServerName::try_from(place.server_name.clone()).map_err(|error| PostError::Lost(error.to_string()))?;
     let (host, port) = (place.host.as_str(), place.port);
-    // The only name that comes here is `localhost`, which is nobody else's to resolve.
+    // The only name that reaches this is `localhost`, which must not be looked up by DNS.
     let addresses = match host.parse::<IpAddr>() {
         Ok(address) => vec![SocketAddr::from((address, port))],
         Err(_) => vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()],
@@ -85,7 +85,7 @@ fn client_config(authority: &[u8]) -> Result<ClientConfig, Box<dyn Error>> {
     Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
 }
 
-/// The error of a handshake, in Go's words where it is about the certificate.
+/// The error of a handshake, with Go's text if it is about the certificate.
 fn handshake_error(error: &std::io::Error) -> String {
     let found = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match found {
@@ -97,7 +97,7 @@ fn handshake_error(error: &std::io::Error) -> String {
     }
 }
 
-/// The innermost reason.
+/// The root cause.
 fn root(error: &dyn Error) -> String {
     match error.source() {
         Some(source) => root(source),

@@ -1,9 +1,9 @@
 //! Whether a webhook's certificate is trusted, as Go's verifier decides: `Certificate.Verify` in
 //! `crypto/x509/verify.go` of Go 1.26.
 //!
-//! It differs from webpki's where tests meet it: a certificate in the `caBundle` is trusted as it is, whether it is an
-//! authority or not. envtest's bundle is the serving certificate itself. And an authority of the bundle is trusted only
-//! while it is valid, which webpki does not look at.
+//! It differs from webpki's verifier where tests notice it. A certificate in the `caBundle` is trusted itself, even if
+//! it is not an authority; envtest's bundle is the serving certificate. An authority in the bundle is trusted only
+//! while it is valid, which webpki does not check.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -22,17 +22,17 @@ use rustls::{
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Why no connection to a webhook can be made, whatever it shows.
+/// The reason why no connection to a webhook can be made, whatever certificate it presents.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TrustError {
-    /// client-go's words for a `caBundle` without certificates.
+    /// client-go's error for a `caBundle` without certificates.
     #[error("unable to load root certificates: unable to parse bytes as PEM block")]
     NoCertificate,
     #[error(transparent)]
     Verifier(#[from] VerifierBuilderError),
 }
 
-/// Go's words about a certificate that it does not trust.
+/// Go's error for a certificate that it does not trust.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("x509: {0}")]
 struct Distrust(String);
@@ -43,11 +43,11 @@ impl From<Distrust> for Error {
     }
 }
 
-/// Trusts what a `caBundle` says.
+/// Trusts the certificates of a `caBundle`.
 #[derive(Debug)]
 pub(super) struct BundleVerifier {
     bundle: Vec<CertificateDer<'static>>,
-    /// Those of the bundle that may sign others.
+    /// The bundle's certificates that may sign others.
     authorities: Vec<Authority>,
     provider: Arc<CryptoProvider>,
 }
@@ -55,13 +55,13 @@ pub(super) struct BundleVerifier {
 #[derive(Debug)]
 struct Authority {
     certificate: CertificateDer<'static>,
-    /// Finds chains that end with it.
+    /// Finds chains that end with the certificate.
     chains: Arc<WebPkiServerVerifier>,
 }
 
 impl BundleVerifier {
-    /// Reads a bundle (PEM). Certificates that cannot be read are passed over, as in `CertPool.AppendCertsFromPEM`. An
-    /// empty bundle stands for the authorities of the operating system, which are not asked here.
+    /// Reads a bundle (PEM). Skips unreadable certificates, as `CertPool.AppendCertsFromPEM` does. An empty bundle
+    /// means the operating system's authorities, which are not used here.
     pub(super) fn of(bundle: &[u8], provider: Arc<CryptoProvider>) -> Result<BundleVerifier, TrustError> {
         let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(bundle)
             .flatten()
@@ -81,8 +81,8 @@ impl BundleVerifier {
         Ok(BundleVerifier { bundle: certificates, authorities, provider })
     }
 
-    /// `UnknownAuthorityError.Error`: a certificate of the bundle with the issuer's name is a hint, since it is not the
-    /// issuer.
+    /// `UnknownAuthorityError.Error`: names a certificate of the bundle with the issuer's name as a hint, since it is
+    /// not the issuer.
     fn unknown_authority(&self, shown: &X509Certificate<'_>) -> Error {
         let mut why = "certificate signed by unknown authority".to_owned();
         for trusted in &self.bundle {
@@ -177,7 +177,7 @@ impl Authority {
     }
 }
 
-/// The fault of a chain. The times are of its intermediates.
+/// The error of a chain. The times are those of its intermediates.
 fn in_words_of_go(error: Error, now: UnixTime) -> Error {
     let limit = |time: UnixTime| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
     match error {
@@ -192,12 +192,12 @@ fn in_words_of_go(error: Error, now: UnixTime) -> Error {
     }
 }
 
-/// Whether others may be signed by a certificate: `Certificate.CheckSignatureFrom` in `crypto/x509/x509.go`.
+/// Whether a certificate may sign others: `Certificate.CheckSignatureFrom` in `crypto/x509/x509.go`.
 fn may_sign(certificate: &CertificateDer<'_>) -> bool {
     let Ok((_, parsed)) = X509Certificate::from_der(certificate) else { return false };
     let is_authority = match parsed.basic_constraints() {
         Ok(Some(constraints)) => constraints.value.ca,
-        // Before version 3 there is no word for it.
+        // Certificates before version 3 cannot declare it.
         Ok(None) => parsed.version().0 < 2,
         Err(_) => false,
     };
@@ -251,7 +251,7 @@ fn check_name(
     Err(Distrust(why).into())
 }
 
-/// A name of a certificate, if it is an address or a host name, as asked for.
+/// A name of a certificate, if it has the requested type: an address or a host name.
 fn alternative(name: &GeneralName<'_>, is_address: bool) -> Option<String> {
     match name {
         GeneralName::DNSName(name) if !is_address => Some((*name).to_owned()),
@@ -285,7 +285,7 @@ mod tests {
 
     use super::*;
 
-    /// The middle of 2030.
+    /// Mid-2030.
     const NOW: UnixTime = UnixTime::since_unix_epoch(Duration::from_secs(1_908_500_000));
 
     fn authority(name: &str, years: (i32, i32)) -> CertifiedIssuer<'static, KeyPair> {
@@ -302,7 +302,7 @@ mod tests {
         params
     }
 
-    /// The verdict about the certificate of a hook.
+    /// The verdict about a webhook's certificate.
     fn verdict(bundle: &str, leaf: &CertificateDer<'_>, intermediates: &[CertificateDer<'_>]) -> Result<(), String> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = BundleVerifier::of(bundle.as_bytes(), provider).expect("a bundle");
@@ -329,7 +329,7 @@ mod tests {
             let outdated = authority("a", years);
             let why = verdict(&outdated.pem(), &leaf(&outdated), &[]).expect_err("outdated");
             assert!(why.starts_with(expired) && why.ends_with(limit), "{why}");
-            // Beside one that is valid, whichever comes first.
+            // It may accompany a valid one, in either order.
             for bundle in [outdated.pem() + &valid.pem(), valid.pem() + &outdated.pem()] {
                 assert_eq!(verdict(&bundle, &leaf(&valid), &[]), Ok(()));
                 assert!(verdict(&bundle, &leaf(&outdated), &[]).expect_err("outdated").ends_with(limit));

@@ -1,4 +1,4 @@
-//! The adapter by itself, on an engine.
+//! The adapter on its own, in an engine.
 
 use std::error::Error;
 
@@ -10,11 +10,11 @@ type Outcome = Result<(), Box<dyn Error>>;
 const INFO: i32 = 2;
 const WARN: i32 = 3;
 const ERROR: i32 = 4;
-/// Where a plugin's own data is in these tests, and where the memory that it lends.
+/// The addresses of a plugin's own data in these tests, and of the memory that it lends.
 const DATA: u32 = 0;
 const LENT: i32 = 8192;
 const LENGTH: i32 = 2048;
-/// Of the wall clock, in nanoseconds.
+/// The time of the wall clock, in nanoseconds.
 const NOON: i64 = 1_800_000_000_000_000_000;
 
 struct Plugin {
@@ -85,7 +85,7 @@ impl Plugin {
         Ok(self.long(32))
     }
 
-    /// Waits for clocks, each with its number, time and flags; returns the user data of those that came.
+    /// Waits for clocks, each given by its number, time and flags. Returns the user data of those that are due.
     fn poll(&mut self, clocks: &[(u32, i64, u16)]) -> Result<Vec<i64>, Box<dyn Error>> {
         for (place, (clock, time, flags)) in clocks.iter().enumerate() {
             let at = 1024 + 48 * u32::try_from(place)?;
@@ -106,7 +106,7 @@ impl Plugin {
         Ok(self.long(32))
     }
 
-    /// Level and text of what was logged.
+    /// The level and text of each log line.
     fn lines(&self) -> Vec<(i32, &str)> {
         self.store.data().iter().map(|(level, message, _)| (*level, message.as_str())).collect()
     }
@@ -143,7 +143,7 @@ fn a_line_longer_than_its_place_is_several_and_no_character_is_cut() -> Outcome 
     Ok(())
 }
 
-/// Each with what is left of it when every byte that is no UTF-8 is a question mark.
+/// Byte sequences, each with its text after every byte that is not UTF-8 became a question mark.
 const TORN: [(&[u8], &str); 13] = [
     (b"caf\xE9 au lait", "caf? au lait"),
     (b"\xFF", "?"),
@@ -193,7 +193,7 @@ fn a_path_with_invalid_utf8_is_shown_with_question_marks() -> Outcome {
         let mut plugin = Plugin::new()?;
         plugin.begin(NOON, 1)?;
         plugin.print(1, "unfinished")?;
-        // Longer than what is free for it, and as it is.
+        // Once longer than the space for it, and once as it is.
         for path in [bytes.to_vec(), [bytes, &[b'x'; 1000]].concat()] {
             plugin.begin(NOON, 1)?;
             plugin.store_at(64, &path);
@@ -240,16 +240,16 @@ fn each_call_starts_at_the_hosts_time_and_its_clock_never_goes_back() -> Outcome
 fn a_sleep_returns_at_once_with_a_later_time() -> Outcome {
     let mut plugin = Plugin::new()?;
     plugin.begin(NOON, 1)?;
-    // The first of three comes, and those that are due by then.
+    // The first of three is due, and all that are due by then.
     assert_eq!(plugin.poll(&[(1, 9_000_000, 0), (1, 2_000_000, 0), (1, 2_000_000, 0)])?, [1, 2]);
     let now = plugin.time(0)?;
     assert!(NOON + 2_000_000 < now && now < NOON + 3_000_000, "{now}");
-    // An absolute time of the wall clock, and one that has been.
+    // An absolute time of the wall clock, and one in the past.
     assert_eq!(plugin.poll(&[(0, NOON + 50_000_000, 1)])?, [0]);
     assert!(plugin.time(0)? > NOON + 50_000_000);
     assert_eq!(plugin.poll(&[(0, NOON, 1)])?, [0]);
     assert!(plugin.time(0)? < NOON + 51_000_000);
-    assert!(plugin.lines().is_empty(), "a short sleep is nobody's business");
+    assert!(plugin.lines().is_empty(), "a short sleep is not logged");
     Ok(())
 }
 
@@ -328,7 +328,7 @@ fn there_is_one_argument_and_no_environment() -> Outcome {
     plugin.store_at(64, &[0xFF; 16]);
     let error: i32 = plugin.call("args_get", (16, 64))?;
     assert_eq!((error, plugin.number(16)), (0, 64));
-    assert_eq!(plugin.long(64).to_le_bytes(), *b"plugin\0\xFF", "no more than was said");
+    assert_eq!(plugin.long(64).to_le_bytes(), *b"plugin\0\xFF", "no more than that is written");
     let error: i32 = plugin.call("environ_sizes_get", (16, 32))?;
     assert_eq!((error, plugin.number(16), plugin.number(32)), (0, 0, 0));
     Ok(())

@@ -1,8 +1,8 @@
-//! Kinds that come and go: follows the cluster's definitions of custom resources, so that a controller hears at once
-//! when a kind that it waits for may have appeared, and when one that it watches was removed or replaced.
+//! Follows the cluster's `CustomResourceDefinition`s, so that a controller learns at once when a kind that it waits for
+//! may have appeared, and when one that it watches was removed or replaced.
 //!
-//! It is one hint among others. Where the host may not watch definitions, controllers ask again from time to time, and
-//! informers find out by themselves that their kind has gone.
+//! This is only a hint. Where the host may not watch definitions, controllers look for their kinds periodically, and
+//! informers find out by themselves that a kind has gone.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -17,7 +17,7 @@ use windlass_kube::Resource;
 use crate::dispatch::feeder::EventSource;
 use crate::policies::custom::is_custom;
 
-/// The cluster's definitions, as far as they are known. Clones share them.
+/// The known definitions of the cluster. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kinds {
     state: Arc<watch::Sender<KnownDefinitions>>,
@@ -26,43 +26,43 @@ pub(crate) struct Kinds {
 #[derive(Debug, Default)]
 struct KnownDefinitions {
     definitions: Definitions,
-    /// The number of the last change of each group.
+    /// For each group, the number of its last change.
     groups: HashMap<Arc<str>, u64>,
     changes: u64,
-    /// A controller needs a kind that a definition may bring.
+    /// True if a controller needs a kind that a definition may bring.
     wanted: bool,
 }
 
-/// The UID of each definition, by its name: `webapps.apps.kubedojo.io`.
+/// The UID of each definition by its name, such as `webapps.apps.kubedojo.io`.
 pub(crate) type Definitions = HashMap<Arc<str>, Uid>;
 
-/// The watch of the definitions: of their metadata, as their schemas may be large.
+/// The watch of the definitions. It covers only their metadata, as their schemas may be large.
 pub(crate) fn definitions() -> WatchSpec {
     let kind = ObjectKind::new("apiextensions.k8s.io/v1", "CustomResourceDefinition");
     WatchSpec { projection: Projection::Metadata, ..WatchSpec::all(kind) }
 }
 
-/// The name of the definition that would bring `resource`, if one may. An aggregated API's kind has no definition, and
-/// never changes here.
+/// The name of the definition that would bring `resource`. `None` for kinds without a definition, such as those of an
+/// aggregated API; these never change here.
 pub(crate) fn definition_of(resource: &Resource) -> Option<Arc<str>> {
     let group = resource.group();
     is_custom(group).then(|| format!("{}.{group}", resource.plural).into())
 }
 
 impl Kinds {
-    /// Has the definitions followed from now on.
+    /// Asks for the definitions to be followed from now on.
     pub(crate) fn want(&self) {
         self.state.send_if_modified(|state| !std::mem::replace(&mut state.wanted, true));
     }
 
     /// Completes when [`Kinds::want`] has been called.
     pub(crate) async fn wanted(&self) {
-        // The sender is in `self`.
+        // This cannot fail: `self` holds the sender.
         let _ = self.state.subscribe().wait_for(|state| state.wanted).await;
     }
 
-    /// Takes over what `source` tells of definitions, until it ends. What discovery knows of a group that has changed
-    /// is forgotten by `forget`, before anybody hears of the change and asks.
+    /// Takes over the definitions from `source` until it ends. When a group has changed, `forget` drops what discovery
+    /// knows of it before the waiting controllers are woken and ask.
     pub(crate) async fn follow(&self, source: &mut impl EventSource, forget: impl Fn(&str)) {
         while let Some(event) = source.next().await {
             self.take(&event, &forget);
@@ -95,7 +95,7 @@ impl Kinds {
     /// Completes when a definition of `group` has changed after `mark`.
     pub(crate) async fn changed(&self, group: &str, mark: u64) {
         let mut state = self.state.subscribe();
-        // The sender is in `self`.
+        // This cannot fail: `self` holds the sender.
         let _ = state.wait_for(|state| state.groups.get(group).is_some_and(|change| *change > mark)).await;
     }
 
@@ -110,7 +110,8 @@ impl Kinds {
         self.state.borrow().definitions.clone()
     }
 
-    /// Completes when the definition `name` is no longer the one that it was in `before`, or that it was first seen as.
+    /// Completes when the definition `name` differs from the one in `before`, or, if it was not in `before`, from the
+    /// first one seen.
     pub(crate) fn replaced(&self, name: &Arc<str>, before: &Definitions) -> impl Future<Output = ()> + Send + use<> {
         let (name, mut known, state) = (name.clone(), before.get(name).cloned(), self.clone());
         async move {
@@ -202,7 +203,7 @@ mod tests {
         assert_eq!(watching.now_or_never(), Some(()));
     }
 
-    /// Its events in their order; it panics where there is none.
+    /// Returns these events in order; panics where the script has `None`.
     struct Scripted(std::vec::IntoIter<Option<WatchEvent>>);
 
     impl EventSource for Scripted {

@@ -1,7 +1,7 @@
 //! Checks that the policies admit what a controller watches, before it starts and while it runs.
 //!
-//! A watch brings every object of a kind into the host before a plugin asks for one, so it is decided before it begins:
-//! a controller with a watch that is not granted does not start, and one whose watch is revoked stops.
+//! A watch brings every object of a kind into the host before a plugin asks for one, so it is checked before it begins:
+//! a controller with a watch that is not granted does not start, and a controller whose watch is revoked stops.
 
 pub(crate) mod kinds;
 pub(crate) mod resolve;
@@ -22,24 +22,24 @@ use crate::admission::resolve::{Resolved, Watched};
 use crate::admission::reviews::{Reviewer, WatchRefusal, until_refused};
 use crate::policies::{Bounds, Changes, Policies, Standing};
 
-/// Informers that one watch may become, as many as a manifest may ask for.
+/// The most informers that one declared watch may become: as many as a manifest may declare.
 const WATCHED_NAMESPACES_MAX: usize = 256;
 /// The verbs that a watch needs.
 const VERBS: [&str; 2] = ["list", "watch"];
-/// Watches that are not granted and are told with their rules.
+/// The most denied watches that a message names with their missing rules.
 const DENIED_WATCHES_SHOWN_MAX: usize = 20;
 
 /// One list and watch that a controller needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Needed {
     pub(crate) resource: Arc<Resource>,
-    /// The watched objects: all, a namespace's, or one by its name.
+    /// The watched objects: `None` for all, else a namespace's, or one object by its name.
     pub(crate) key: Option<ObjectKey>,
 }
 
 impl Needed {
     fn of(resource: &Arc<Resource>, spec: &WatchSpec) -> Self {
-        // As in RBAC, whoever asks for one name needs no more than that.
+        // As in RBAC, a watch of one name needs only the right to that name.
         let name = spec.only_name().unwrap_or_default();
         let key = match &spec.namespace {
             Some(namespace) => Some(ObjectKey::namespaced(namespace.clone(), name)),
@@ -49,7 +49,7 @@ impl Needed {
         Self { resource: resource.clone(), key }
     }
 
-    /// Where. None: in all namespaces, or a cluster-scoped resource.
+    /// The watched namespace. `None` for all namespaces, and for a cluster-scoped resource.
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.key.as_ref()?.namespace.as_deref()
     }
@@ -84,7 +84,7 @@ pub(crate) fn needed(resolved: &Resolved) -> Vec<Needed> {
 /// A watch as the manifest declares it.
 pub(crate) type DeclaredWatch = (Arc<Resource>, WatchSpec);
 
-/// The watches that the manifest wants.
+/// The watches that the manifest declares.
 pub(crate) fn wanted(resolved: &Resolved) -> Vec<DeclaredWatch> {
     let of = |watched: &Watched| {
         watched.specs.iter().map(|spec| (watched.resource.clone(), spec.clone())).collect::<Vec<_>>()
@@ -92,7 +92,7 @@ pub(crate) fn wanted(resolved: &Resolved) -> Vec<DeclaredWatch> {
     resolved.watches.iter().flat_map(of).collect()
 }
 
-/// The same, with each watch narrowed to what is granted of it.
+/// The same controller, with each watch narrowed to what is granted.
 pub(crate) fn narrowed(grants: &Grants, mut resolved: Resolved) -> Resolved {
     for Watched { specs, resource, .. } in &mut resolved.watches {
         *specs = specs.iter().flat_map(|spec| narrow(grants, resource, spec)).collect();
@@ -100,8 +100,8 @@ pub(crate) fn narrowed(grants: &Grants, mut resolved: Resolved) -> Resolved {
     resolved
 }
 
-/// Of a watch over all namespaces where only some are granted, one for each of those. What is granted, or not granted
-/// at all, stays as it is.
+/// If a watch covers all namespaces and only some are granted, returns one watch for each of these. Returns other
+/// watches unchanged, also those that are not granted at all.
 fn narrow(grants: &Grants, resource: &Arc<Resource>, spec: &WatchSpec) -> Vec<WatchSpec> {
     let is_granted = |spec: &WatchSpec| Needed::of(resource, spec).is_granted(grants);
     if !resource.namespaced || spec.namespace.is_some() || is_granted(spec) {
@@ -113,11 +113,11 @@ fn narrow(grants: &Grants, resource: &Arc<Resource>, spec: &WatchSpec) -> Vec<Wa
     if granted.is_empty() { vec![spec.clone()] } else { granted }
 }
 
-/// Watches that are not granted: all of them, so that nobody finds out one after the other.
+/// All watches that are not granted, so that an operator can fix them in one go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeniedWatches {
     denials: Vec<Denial>,
-    /// Those that are not among `denials`, for there are too many.
+    /// The number of denied watches that are not in `denials`, because there are too many.
     further: usize,
 }
 
@@ -129,7 +129,7 @@ impl fmt::Display for DeniedWatches {
     }
 }
 
-/// Those of `needed` that are not granted. None: all are.
+/// The watches in `needed` that are not granted. `None` if all are.
 pub(crate) fn denied(grants: &Grants, needed: &[Needed]) -> Option<DeniedWatches> {
     let denied: Vec<_> = needed.iter().filter(|needed| !needed.is_granted(grants)).collect();
     let told = denied.iter().take(DENIED_WATCHES_SHOWN_MAX);
@@ -138,46 +138,45 @@ pub(crate) fn denied(grants: &Grants, needed: &[Needed]) -> Option<DeniedWatches
         .then(|| DeniedWatches { denials, further: denied.len().saturating_sub(DENIED_WATCHES_SHOWN_MAX) })
 }
 
-/// A controller that may run, and under which terms.
+/// A controller that may run, and its terms.
 pub(crate) struct Admitted {
     pub(crate) resolved: Resolved,
     pub(crate) live: LiveGrants,
     pub(crate) terms: Terms,
 }
 
-/// The conditions that must go on to hold.
+/// The conditions that must hold for as long as the controller runs.
 pub(crate) struct Terms {
-    /// Since before the answer was given.
+    /// The changes of the policies since before the controller was admitted.
     pub(crate) changes: Changes,
     pub(crate) asked: Allowance,
     pub(crate) wanted: Vec<DeclaredWatch>,
-    /// The watches among those.
+    /// The watches that `wanted` expands to.
     pub(crate) needed: Vec<Needed>,
     pub(crate) impersonate: Option<ServiceAccount>,
     pub(crate) only: Option<String>,
-    /// Is told each time that the grants have changed.
+    /// Notified each time the grants change.
     pub(crate) regranted: Arc<Notify>,
 }
 
 /// Why a controller must stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Revoked {
-    /// There is no policy any more.
+    /// No policy is left for the plugin.
     All,
-    /// One of its watches is not granted any more.
+    /// A watch is no longer granted.
     Watch(DeniedWatches),
-    /// Its watches are granted in other namespaces than before.
+    /// The watches are now granted in other namespaces.
     Scope,
-    /// It is to act as another account.
+    /// The policy names another account.
     Account,
-    /// The account that it acts as may not watch what it watches.
+    /// The account may no longer watch what the controller watches.
     Refused(WatchRefusal),
 }
 
 impl Terms {
-    /// Binds `live` to each change of the policies, and has the watches reviewed. Tells `broken` when the controller
-    /// may not go on, and goes on itself: calls that run on after their controller has stopped are bound as much as
-    /// others.
+    /// Updates `live` at each change of the policies, and has the watches reviewed periodically. Sends to `broken` when
+    /// the controller must stop, and then goes on: calls that outlive their controller must obey later revocations too.
     pub(crate) async fn keep<R: Reviewer>(
         mut self,
         policies: &Policies,
@@ -201,9 +200,9 @@ impl Terms {
                 () = self.changes.next() => {}
                 refusal = &mut refused => {
                     live.replace(self.nothing());
-                    // It cannot be that nobody waits: the controller does until it is told.
+                    // The controller waits for this until it is sent.
                     let _ = broken.take().map(|broken| broken.send(Revoked::Refused(refusal)));
-                    // Whatever the policies say from now on, the account may not.
+                    // A later policy cannot change what the account may do.
                     return std::future::pending().await;
                 }
             }
@@ -224,7 +223,7 @@ impl Terms {
         Grants::asked(self.asked.clone()).bounded(Layer::Policy, Arc::default())
     }
 
-    /// The rights of running calls from now on, and why no other may follow.
+    /// The rights of running calls from now on, and why the controller must stop, if it must.
     fn judge(&self, standing: &Standing) -> (Grants, Option<Revoked>) {
         let bounds: &Bounds = match standing {
             Standing::Waiting(_) => return (self.nothing(), Some(Revoked::All)),
@@ -358,7 +357,7 @@ mod tests {
         take(Content::Is([1; 32]));
         assert!((&mut keeping).now_or_never().is_none());
         assert!(matches!(revoked.try_recv(), Ok(Revoked::Watch(_))), "the controller stops");
-        assert!(patches(), "what runs on may still do this");
+        assert!(patches(), "the running call may still do this");
         take(Content::Gone);
         assert!((&mut keeping).now_or_never().is_none());
         assert!(!patches(), "and now it may not");

@@ -19,14 +19,14 @@ pub(crate) enum ResolveError {
     /// A kind is not served, or the server could not be asked.
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
-    /// The host is confined to a namespace that the manifest leaves out.
+    /// The host is confined to a namespace in which the manifest watches nothing.
     #[error("its manifest watches {kind} in {} only, and --namespace {namespace} leaves nothing of that", .declared.join(", "))]
     NoNamespace {
         /// The watched kind.
         kind: ObjectKind,
-        /// Where the manifest wants it.
+        /// The namespaces that the manifest declares.
         declared: Vec<String>,
-        /// Where the host may.
+        /// The namespace that the host is confined to.
         namespace: String,
     },
 }
@@ -34,14 +34,14 @@ pub(crate) enum ResolveError {
 /// One declared watch, ready to be subscribed to.
 #[derive(Debug)]
 pub(crate) struct Watched {
-    /// One for each namespace, or one for all.
+    /// One watch for each namespace, or a single one for all.
     pub(crate) specs: Vec<WatchSpec>,
     pub(crate) resource: Arc<Resource>,
     pub(crate) indexes: Vec<Index>,
     pub(crate) route: Route,
-    /// The definition that would bring the kind, if one may.
+    /// The name of the definition that brings the kind; `None` if none does.
     pub(crate) definition: Option<Arc<str>>,
-    /// Its objects are the controller's primaries.
+    /// True if its objects are the controller's primaries.
     pub(crate) is_primary: bool,
 }
 
@@ -102,7 +102,7 @@ fn watched(
     Ok(Watched { specs, resource, indexes: watch.indexes.clone(), route, definition, is_primary: false })
 }
 
-/// Where a kind is watched: None stands for all namespaces, and for a kind without them.
+/// The namespaces in which a kind is watched. A single `None` stands for all namespaces, and for a cluster-scoped kind.
 fn namespaces(
     kind: &ObjectKind,
     namespaced: bool,
@@ -123,9 +123,8 @@ fn namespaces(
     }
 }
 
-/// The rights that the manifest asks for in this controller's calls, within the host's `--namespace`. Another
-/// controller's watches are its own affair; so what one may do does not depend on which CRDs were there when it
-/// started.
+/// The rights that the manifest asks for in this controller's calls, within the host's `--namespace`. Watches of other
+/// controllers do not count, so what a controller may do does not depend on which CRDs existed when it started.
 async fn asked(
     discovery: &Discovery,
     manifest: &Manifest,

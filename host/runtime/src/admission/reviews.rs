@@ -1,7 +1,7 @@
-//! Checks that the service account that a plugin acts as may itself watch what the host watches for it.
+//! Checks that the service account that a plugin impersonates may itself watch what the host watches for it.
 //!
-//! The host reads with its own rights and shares what it reads, so a plugin would see through a cache what its account
-//! may not see. Therefore each watch is reviewed before it begins, and again and again while it runs.
+//! The host reads with its own rights and shares what it reads, so a plugin could see through a cache what its account
+//! may not see. Therefore each watch is reviewed before it begins, and periodically while it runs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use windlass_kube::{ReviewError, ReviewVerdict, may_watch};
 use crate::admission::Needed;
 use crate::supervise::jittered_policy;
 
-/// How soon what is running is reviewed again; with its jitter, after 5 min at the latest.
+/// Time between two reviews of a running controller. With jitter, at most 5 min.
 const REVIEW_INTERVAL: Duration = Duration::from_secs(150);
-/// How soon what was denied, or could not be reviewed, is reviewed again.
+/// Backoff between reviews of what was denied, or could not be reviewed.
 pub(crate) const REVIEW_BACKOFF: RetryPolicy = jittered_policy(Duration::from_secs(2), REVIEW_INTERVAL);
-/// How often what is running is reviewed again.
+/// The period of the reviews of a running controller.
 const REVIEW_PERIOD: Period = Period::sliding(REVIEW_INTERVAL).jitter(1.0, 2.0);
 
-/// The watches that an account may not have, of those that a controller needs; at least one.
+/// The watches that a controller needs and its account may not have; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WatchRefusal {
     account: ServiceAccount,
     denied: Vec<DeniedWatch>,
 }
 
-/// One of them.
+/// One denied watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct DeniedWatch {
     verb: &'static str,
@@ -65,7 +65,7 @@ pub(crate) trait Reviewer: Send + Sync {
     ) -> impl Future<Output = Result<ReviewVerdict, ReviewError>> + Send;
 }
 
-/// Reviews by the API server, in the host's own name.
+/// Reviews by the API server, made in the host's own name.
 pub(crate) struct ServerReviews {
     connection: Connection,
     role: Principal,
@@ -84,7 +84,8 @@ impl Reviewer for ServerReviews {
     }
 }
 
-/// All of `needed` that the account may not watch, so that one role can mend it. None: it may watch everything.
+/// All watches in `needed` that the account may not have, so that one role can fix them all. `None` if it may watch
+/// everything.
 pub(crate) async fn refused<R: Reviewer>(
     reviewer: &R,
     account: &ServiceAccount,
@@ -100,7 +101,7 @@ pub(crate) async fn refused<R: Reviewer>(
     Ok((!denied.is_empty()).then(|| WatchRefusal { account: account.clone(), denied }))
 }
 
-/// Completes when the account may no longer watch something of `needed`. While nobody answers, the last answer holds.
+/// Completes when the account may no longer watch something in `needed`. While reviews fail, the last answer holds.
 pub(crate) async fn until_refused<R: Reviewer>(
     reviewer: &R,
     account: &ServiceAccount,
@@ -111,7 +112,7 @@ pub(crate) async fn until_refused<R: Reviewer>(
         match refused(reviewer, account, needed).await {
             Ok(Some(refusal)) => return refusal,
             Ok(None) => {}
-            Err(error) => tracing::warn!(%error, "no review of watches: the last one holds"),
+            Err(error) => tracing::warn!(%error, "cannot review watches: the last review still holds"),
         }
     }
 }
@@ -126,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers in their order, and then always with the last.
+    /// Returns these answers in order, and then the last one again and again.
     struct Scripted(Mutex<Vec<Option<ReviewVerdict>>>);
 
     impl Reviewer for Scripted {

@@ -1,5 +1,5 @@
-//! How a controller comes by its grants: it waits until the policies, and the account that it acts as, admit all that
-//! it watches; and it begins anew when they change.
+//! Obtains a controller's grants: waits until the policies, and the account that the plugin acts as, admit all its
+//! watches, and starts again when they change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::observe::status::ControllerState;
 use crate::policies::{Bounds, Standing};
 
 impl Controller {
-    /// Waits until the operator's policies allow all that the controller watches, and all kinds are served. None: it
-    /// will never be.
+    /// Waits until the operator's policies allow everything that the controller watches, and all kinds are served.
+    /// `None` if that will never happen.
     pub(super) async fn admitted(&self) -> Option<Admitted> {
         let (policies, plugin) = (&self.parts.host.policies, self.parts.plugin.name());
         let (mut changes, mut told, mut retries) = (policies.changes(), String::new(), reviews::REVIEW_BACKOFF.begin());
@@ -32,7 +32,7 @@ impl Controller {
             let wanted = admission::wanted(&resolved);
             let resolved = admission::narrowed(&grants, resolved);
             let needed = admission::needed(&resolved);
-            // What a policy denies, another policy allows; what the cluster denies changes without a word.
+            // A changed policy wakes this controller, but the cluster changes what it allows without notice.
             let (why, again) = if let Some(denial) = admission::denied(&grants, &needed) {
                 (denial.to_string(), None)
             } else if let Some(why) = self.refused(&bounds, &needed).await {
@@ -52,7 +52,7 @@ impl Controller {
                 let terms = Terms { changes, asked, wanted, needed, impersonate, only, regranted: Arc::default() };
                 return Some(Admitted { resolved, live, terms });
             };
-            // Also if it is not new: something else may have been said meanwhile.
+            // Said even if it is not new: another state may have been shown meanwhile.
             self.say(ControllerState::Waiting, Some(why.clone()));
             if told != why {
                 let controller = &self.declared().name;
@@ -61,13 +61,13 @@ impl Controller {
             }
             match again {
                 None => changes.next().await,
-                // Whether the time is up or something has changed does not matter.
+                // It does not matter whether the pause is over or a policy has changed.
                 Some(pause) => drop(tokio::time::timeout(pause, changes.next()).await),
             }
         }
     }
 
-    /// Why the account that the plugin acts as may not watch all that is `needed`, or that it is not known to.
+    /// Why the account that the plugin acts as may not watch everything in `needed`, or why that is unknown.
     async fn refused(&self, bounds: &Bounds, needed: &[Needed]) -> Option<String> {
         match reviews::refused(&self.parts.host.reviews, bounds.impersonate.as_ref()?, needed).await {
             Ok(refusal) => refusal.map(|refusal| refusal.to_string()),
@@ -76,8 +76,8 @@ impl Controller {
     }
 }
 
-/// Has `requeue` done each time that the grants have changed: what failed for want of a rule must not wait for its
-/// backoff, which may have grown to a quarter of an hour.
+/// Calls `requeue` each time the grants change. Keys that failed for lack of a rule must not wait for their backoff,
+/// which may have grown to a quarter of an hour.
 pub(super) async fn again(regranted: &Notify, requeue: impl Fn()) {
     loop {
         regranted.notified().await;

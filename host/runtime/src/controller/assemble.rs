@@ -1,4 +1,4 @@
-//! Makes what a controller works with from what it watches: its queue, its gate, its ports, its middleware, its shadow.
+//! Builds what a controller works with from what it watches: its queue, gate, ports, middleware and shadow.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use crate::dispatch::{CallPermits, ControllerCallee, Dispatch, Shutdown};
 use crate::phases::Phases;
 
 impl Controller {
-    /// Makes what the workers need.
+    /// Builds what the workers need.
     pub(super) fn dispatch(
         &self,
         watching: Watching,
@@ -52,7 +52,7 @@ impl Controller {
             impersonate,
             fence: self.term.fence.clone(),
         });
-        // What runs now is judged anew.
+        // A new generation starts with a closed circuit and an empty slow lane.
         let (circuit, lane) =
             (Circuit::default(), SlowLaneKeys::new(self.parts.host.guards.clone(), self.parts.host.recorder.clone()));
         self.handover
@@ -126,7 +126,7 @@ impl Controller {
         }
     }
 
-    /// The queue of the generation before, with all that it knows of each key; or a new one.
+    /// The queue of the previous generation with all that it knows of each key, or a new one.
     fn queue(&self, limiter: MaxOf, inherited: Option<&ActiveRound>) -> Queue<ObjectKey> {
         if let Some(ActiveRound { queue, .. }) = inherited {
             queue.limit_by(limiter);
@@ -137,7 +137,7 @@ impl Controller {
         queue
     }
 
-    /// The gate, which holds keys until the caches show what they have written. None: it is switched off.
+    /// The gate, which holds keys until the caches show their writes. `None` if it is switched off.
     fn gate(
         &self,
         readable: &[Readable],
@@ -151,11 +151,11 @@ impl Controller {
         let kept = inherited.filter(|active| active.watches == watches).and_then(|active| active.gate.clone());
         let gate = kept.unwrap_or_else(|| {
             let gate = Gate::new(Expecting::caches(readable), queue.clone(), self.handover.clock.clone());
-            // What the keys of the last round were still to see is not known of the caches of this one.
+            // This round's caches may not show yet what the keys of the last round had written.
             let left = self.handover.prior.follow(gate.clone());
             gate.doubt(if self.handover.was_replaced() { Vec::new() } else { left });
-            // Nobody would wake those that the gate before has parked. No worker of its generation is left to park
-            // more.
+            // The new gate will not wake keys that the previous gate has parked. No worker of the previous generation
+            // is left to park more.
             queue.wake_parked();
             gate
         });
@@ -167,7 +167,7 @@ impl Controller {
         Some(gate)
     }
 
-    /// The plugin's ports to the world, within its budgets, and all of it counted.
+    /// The plugin's ports to the outside, within its budgets, with everything counted.
     fn ports(
         &self,
         readable: Vec<Readable>,
@@ -205,11 +205,11 @@ impl Controller {
         layered(ports, &counts, host.tracer.is_some())
     }
 
-    /// Makes the calls of the next version, on the caches of this one.
+    /// Makes the shadow that calls the next version, on the caches of the current one.
     pub(super) fn shadow(&self, watching: &Watching) -> ShadowCaller {
         let (declared, watches) = (self.declared().clone(), watching.declared.clone());
         let primaries = watching.primaries.unrelated();
-        // What the next version relates to its parents is no matter of the current one's watches.
+        // The current version's watches ignore what the next version relates to its parents.
         let callee: NextCallee =
             Box::new(move |next| callee(&next, None, &declared, primaries.clone(), watches.clone()));
         ShadowCaller {
@@ -222,8 +222,8 @@ impl Controller {
     }
 }
 
-/// The controller's watches, and whose changes run the keys that they concern, however small they are; `readable` and
-/// `subscriptions` are of the same watches.
+/// The controller's watches, each with whether even its smallest changes queue the keys that they concern. `readable`
+/// and `subscriptions` belong to the same watches.
 fn followed(readable: &[Readable], subscriptions: &[(Subscription, Route)], primaries: &Stores) -> Vec<Followed> {
     let routes = subscriptions.iter().map(|(_, route)| route);
     let followed = readable.iter().zip(routes).map(|(readable, route)| {

@@ -1,4 +1,4 @@
-//! The thing that workers call.
+//! Builds what workers call.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::dispatch::recorded::Recorded;
 use crate::dispatch::redacted::Redacted;
 use crate::dispatch::route::{Route, Stores};
 
-/// The `plugin` itself, or the host's composite around it, which observes `watches`; with a `recorder`, some of the
+/// The `plugin` itself, or the host's composite around it, which observes `watches`. With a `recorder`, some of the
 /// plugin's calls are recorded.
 pub(super) fn callee(
     plugin: &Arc<Plugin>,
@@ -45,7 +45,7 @@ pub(super) fn callee(
     }
 }
 
-/// Redacts what the plugin says, which the composite logs, and what the API server says of its children.
+/// Redacts the plugin's text, which the composite logs, and the API server's errors about its children.
 fn composite(plugin: impl Compose + 'static, observed_state: ObservedState, finalizes: bool) -> Box<dyn Reconcile> {
     Box::new(Redacted { plugin: Composite { plugin: Redacted { plugin }, observed_state, finalizes } })
 }

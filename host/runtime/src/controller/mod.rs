@@ -1,5 +1,5 @@
-//! One controller's wiring, from its manifest to its workers, and its end. A controller waits until its kinds are
-//! served, runs until one of them goes, and waits again. The next generation's takes [`handover`] over.
+//! One controller's life: it waits until its kinds are served, runs until one of them goes, and waits again. The
+//! controller of the plugin's next generation takes over its [`handover`].
 
 mod admit;
 mod assemble;
@@ -47,28 +47,28 @@ use crate::phases::{ControllerEnd, Phases, kept_up, tracker};
 use crate::supervise::jittered;
 use crate::suspension::Suspension;
 
-/// Whether the definitions of a plugin are as it needs them.
+/// Whether the plugin's definitions are installed as it needs them.
 pub(crate) type Ready = watch::Receiver<bool>;
 
-/// How long a controller may wait for what it needs before that is shown as waiting.
+/// How long a controller may wait before its status shows that it waits.
 const SHOWN_WAITING_AFTER: Duration = Duration::from_secs(5);
-/// The first pause before a controller whose kinds are not all served is resolved again; it doubles.
+/// The first pause before the kinds of a controller are resolved again. It doubles.
 const RESOLVE_BACKOFF_MIN: Duration = Duration::from_millis(500);
 
-/// The common parts of the controllers of one generation.
+/// The parts that all controllers of one generation share.
 #[derive(Clone)]
 pub(crate) struct GenerationParts {
     pub(crate) host: Arc<Host>,
     pub(crate) plugin: Arc<Plugin>,
     /// The plugin's share of the host's permits.
     pub(crate) share: CpuShare,
-    /// The budget of the generation's caches.
+    /// The memory budget of the generation's caches.
     pub(crate) budget: Arc<Budget>,
-    /// Whether the generation is suspended because its caches are too large.
+    /// Knows whether the generation is suspended because its caches are too large.
     pub(crate) suspension: Arc<Suspension>,
-    /// The plugin's reads of the API server itself.
+    /// The plugin's reads from the API server itself.
     pub(crate) live: LiveReader,
-    /// How the generation's calls end.
+    /// Counts how the generation's calls end.
     pub(crate) record: Arc<CallRecord>,
     /// The plugin's configuration, as the generation describes it.
     pub(crate) configured: Configured,
@@ -78,24 +78,24 @@ pub(crate) struct GenerationParts {
 #[derive(Clone)]
 pub(crate) struct Controller {
     parts: GenerationParts,
-    /// Which of the manifest's controllers.
+    /// The index of the controller in the manifest.
     index: usize,
     handover: Arc<Handover>,
-    /// Its own status.
+    /// The status of this generation.
     report: Arc<GenerationReport>,
-    /// Whether the plugin's definitions are there.
+    /// Whether the plugin's definitions are installed.
     ready: Ready,
     /// The right to run.
     term: PluginTerm,
-    /// Of all rounds of this generation in this term.
+    /// The workers of all rounds of this generation in this term.
     workers: TaskTracker,
-    /// Told of each change of what a generation may wait for that gets ready.
+    /// Notified of each change that a generation that is getting ready may wait for.
     changed: Arc<Notify>,
-    /// It takes the place of another generation's.
+    /// Set if it replaces another generation's controller.
     takeover: Option<Arc<Takeover>>,
 }
 
-/// A round that has started but for its workers.
+/// A round that has started everything except its workers.
 struct StartedRound {
     running: Running,
     active: Arc<ActiveRound>,
@@ -106,22 +106,22 @@ struct StartedRound {
 /// How a round ends.
 #[derive(Debug, PartialEq, Eq)]
 enum RoundEnd {
-    /// The controller ends with it.
+    /// The controller ends with its round.
     Ended(ControllerEnd),
-    /// Something is lost that the controller watches: it begins another round when it can.
+    /// Something that the controller watches is gone. It begins another round when it can.
     Lost(KindLoss),
 }
 
 impl Controller {
-    /// The `index`th controller of a generation, which does nothing yet.
+    /// The `index`th controller of a generation. It does nothing yet.
     pub(crate) fn new(parts: GenerationParts, handover: Arc<Handover>, index: usize) -> Self {
         let (ready, term) = (watch::channel(true).1, PluginTerm::unshared(&CancellationToken::new()));
         let (report, changed, workers, takeover) = (Arc::default(), Arc::default(), tracker(), None);
         Self { parts, index, handover, report, ready, term, workers, changed, takeover }
     }
 
-    /// The same for one term, which begins when its plugin's definitions are `ready`. `changed` is told when it is at
-    /// work no longer.
+    /// The same controller for one term, which begins when the plugin's definitions are `ready`. `changed` is notified
+    /// when the controller is no longer at work.
     pub(crate) fn under(&self, term: &PluginTerm, ready: Ready, changed: &Arc<Notify>) -> Self {
         let report = Arc::default();
         self.handover.reporter.follow(&report);
@@ -129,8 +129,8 @@ impl Controller {
         Self { report, ready, term, workers: tracker(), changed, takeover: None, ..self.clone() }
     }
 
-    /// The same for a lease term that goes on, in which another generation is at work until this one `may_begin`.
-    /// `changed` is told of how far it is, too.
+    /// The same controller for a lease term in which another generation works until this one `may_begin`. `changed` is
+    /// also notified of its progress.
     pub(crate) fn after(
         &self,
         term: &PluginTerm,
@@ -148,23 +148,21 @@ impl Controller {
         &self.declared().name
     }
 
-    /// Whose it is.
     pub(crate) fn plugin_name(&self) -> &str {
         self.parts.plugin.name()
     }
 
-    /// Its state that lasts over generations.
     pub(crate) fn handover(&self) -> &Arc<Handover> {
         &self.handover
     }
 
-    /// Says what it does, and why.
+    /// Reports what it does, and why.
     fn say(&self, state: ControllerState, reason: Option<String>) {
         self.handover.reporter.report(&self.report, state, reason);
         self.show_unsuspended();
     }
 
-    /// Waits for what the plugin needs before it looks for its kinds. False: it is told to stop.
+    /// Waits for what the plugin needs before it looks for its kinds. `false` if it must stop.
     async fn prepared(&self, stop: &CancellationToken) -> bool {
         let (mut ready, mut configured) = (self.ready.clone(), self.parts.configured.clone());
         let both = async {
@@ -178,7 +176,7 @@ impl Controller {
             () = stop.cancelled() => false,
             come = both => {
                 if !come {
-                    // Whoever would have said that it is there has ended, as this is about to be told to.
+                    // The sender has ended without a value: this generation is about to be stopped too.
                     stop.cancelled().await;
                 }
                 come
@@ -186,8 +184,8 @@ impl Controller {
         }
     }
 
-    /// Waits for `needed`, and shows that it does if that takes long: then it may be that somebody has to do something.
-    /// False: it will never be.
+    /// Waits for `needed`. If that takes long, shows that it waits, as an operator may have to act. `false` if `needed`
+    /// can never be had.
     async fn shown<T, E>(&self, why: &str, needed: impl Future<Output = Result<T, E>>) -> bool {
         let mut needed = pin!(needed);
         if let Ok(come) = tokio::time::timeout(SHOWN_WAITING_AFTER, needed.as_mut()).await {
@@ -201,7 +199,7 @@ impl Controller {
         come
     }
 
-    /// Runs until the host stops, and then to the end of the calls that run, whatever panics.
+    /// Runs until the host stops, and then until the running calls have ended. Restarts after panics.
     pub(crate) async fn run(&self, phases: &Phases) -> ControllerEnd {
         let calls = || self.workers.wait();
         kept_up("controller", &self.parts.host.panics, phases, calls, || self.rounds(phases)).await
@@ -225,12 +223,12 @@ impl Controller {
                 }
                 None => return ControllerEnd::Clean,
             };
-            // What it waited for until now is there.
+            // Everything that it waited for is there.
             self.say(ControllerState::Starting, None);
             let watching = self.subscribe(resolved, live, &terms);
             let (bound, revoked) = self.bound(&watching, terms);
             let gone = self.gone(&watching, excesses, &definitions, revoked);
-            // To the end of the last call of the round, and first at each turn: what is revoked must not wait for
+            // `bound` is polled until the round's last call has ended, and first: a revocation must not wait for
             // anything.
             let round = tokio::select! {
                 biased;
@@ -242,21 +240,21 @@ impl Controller {
                 RoundEnd::Lost(KindLoss::NotServed(kind) | KindLoss::Redefined(kind)) => kind,
                 RoundEnd::Lost(KindLoss::OverBudget(_) | KindLoss::Revoked(_)) => continue,
             };
-            // The server takes a moment to take a kind out of what it says that it serves.
+            // The server's discovery takes a moment to drop a kind that has gone.
             stop.run_until_cancelled(tokio::time::sleep(jittered(RESOLVE_BACKOFF_MIN))).await;
             self.parts.host.discovery.invalidate(kind.group());
         }
     }
 
-    /// A round that had begun has ended, and its calls with it: unless another generation goes on with what they were
-    /// to see.
+    /// A round and its calls have ended. Its keys are kept, unless another generation has taken over their unseen
+    /// writes.
     fn rests(&self, stop: &CancellationToken) {
         if !self.is_superseded(stop) {
             self.handover.prior.rest();
         }
     }
 
-    /// Whether another generation is in this one's place: `stop` is told, and the term goes on.
+    /// Whether another generation has replaced this one: `stop` is cancelled, but the term goes on.
     fn is_superseded(&self, stop: &CancellationToken) -> bool {
         stop.is_cancelled() && !self.term.ends.is_cancelled()
     }
@@ -278,8 +276,8 @@ impl Controller {
         end
     }
 
-    /// Starts in the place of another generation, with its queue if it has left one. A round that never begins keeps
-    /// nothing: what the calls at work are still to see is the other's.
+    /// Starts in place of another generation, with its queue if that was passed on. A round that never begins keeps no
+    /// keys: the unseen writes of the running calls still belong to the other generation.
     async fn begin_in_place(
         &self,
         takeover: &Takeover,
@@ -288,12 +286,13 @@ impl Controller {
         phases: &Phases,
     ) -> Result<StartedRound, RoundEnd> {
         let (inherited, beginning) = self.await_takeover(takeover, &mut watching, gone, &phases.stop).await?;
-        // If the generation before has left its queue, it has heard of what went while this one got ready.
+        // If the previous generation has passed on its queue, it has handled the deletions that happened while this one
+        // got ready.
         let gone = watching.take_gone().filter(|_| inherited.is_none()).unwrap_or_default();
         let (running, active) = self.start(watching, inherited.as_ref().map(InheritedRound::active), phases);
         // Before every primary is queued: a change that is not mapped must not come after that.
         running.dispatch.has_caches();
-        // What has happened by now is in the caches already; what happens from now on is heard here.
+        // The caches already show what has happened so far; later changes arrive as events.
         running.dispatch.keys.take_over(gone);
         if let Some(inherited) = inherited {
             running
@@ -305,7 +304,8 @@ impl Controller {
         Ok(StartedRound { running, active, beginning })
     }
 
-    /// Starts without another generation's queue: with its first lists, and after all calls of others have ended.
+    /// Starts without another generation's queue, once the first lists are in and all calls of other generations and
+    /// terms have ended.
     async fn begin(
         &self,
         mut watching: Watching,
@@ -313,7 +313,7 @@ impl Controller {
         phases: &Phases,
     ) -> Result<StartedRound, RoundEnd> {
         let stop = &phases.stop;
-        // Of the term before, or of another generation.
+        // Calls of an earlier term or another generation.
         let others = &self.handover.workers;
         let calls = "for calls that still run, of what was at work before it";
         let waited = tokio::select! {
@@ -327,7 +327,7 @@ impl Controller {
             return Err(RoundEnd::Ended(end));
         };
         let fresh = self.telling(&watching, self.fresh(&watching));
-        // Keys may wait for the last of the first lists, events may not: they would heap up.
+        // Keys may wait for the last of the first lists; events may not, as they would pile up.
         let muted = watching.take_gone();
         let (running, active) = self.start(watching, None, phases);
         let end = tokio::select! {
@@ -369,7 +369,7 @@ impl Controller {
             loss = gone => Some(loss),
         };
         drop(shown_active);
-        // What gets ready has nobody to wait for now.
+        // A generation that is getting ready no longer has to wait for this one.
         self.changed.notify_one();
         if active.retired.is_cancelled() {
             return RoundEnd::Ended(phases.until_cut(running.retire(&active.relieved)).await);
@@ -377,18 +377,18 @@ impl Controller {
         match loss {
             Some(loss) => self.lose(running, loss, phases).await,
             None if self.term.ends.is_cancelled() => RoundEnd::Ended(running.end().await),
-            // Another generation starts anew: what is queued is nobody's any more, and the calls that run end.
+            // The other generation starts afresh: the queued keys are dropped, and the running calls end.
             None => RoundEnd::Ended(phases.until_cut(running.abandon()).await),
         }
     }
 
-    /// Stops for want of what is lost.
+    /// Stops because of `loss`.
     async fn lose(&self, running: Running, loss: KindLoss, phases: &Phases) -> RoundEnd {
         self.tell(&loss);
         let mut abandoned = pin!(running.abandon());
         match phases.stop.run_until_cancelled(abandoned.as_mut()).await {
             Some(()) => RoundEnd::Lost(loss),
-            // It has what the calls need that still run.
+            // The running calls still need what it holds.
             None => RoundEnd::Ended(phases.until_cut(abandoned).await),
         }
     }

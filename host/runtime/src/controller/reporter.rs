@@ -1,5 +1,6 @@
-//! The status of a controller whose plugin has several generations: one of them is followed, and its status is shown.
-//! That is the one at work, else the one that is to be. The status of another is shown once it is followed.
+//! The status of a controller whose plugin has several generations. Only the status of the followed generation is
+//! shown: the one at work, else the one that is about to start. The status of another generation is kept until it is
+//! followed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,13 +8,13 @@ use super::Controller;
 use crate::leadership::LeaseStanding;
 use crate::observe::status::{ControllerState, ControllerStatus};
 
-/// One generation's, in one term: what it has said last.
+/// The last status that one generation reported in one term.
 pub(super) struct GenerationReport(Mutex<(ControllerState, Option<String>)>);
 
-/// Which voice is heard, and where what it says is shown.
+/// Knows which generation is followed, and where its status is shown.
 pub(super) struct StatusReporter {
     status: Arc<ControllerStatus>,
-    /// Locked while anything is said or shown: nobody speaks over the one that is heard by then.
+    /// Locked while a status is reported or shown, so that no other generation can overwrite the followed one's.
     report: Mutex<Option<Arc<GenerationReport>>>,
 }
 
@@ -24,7 +25,7 @@ impl Default for GenerationReport {
 }
 
 impl GenerationReport {
-    /// Its last status, and the reason.
+    /// The last status, and its reason.
     pub(super) fn last(&self) -> (ControllerState, Option<String>) {
         self.lock().clone()
     }
@@ -35,7 +36,7 @@ impl GenerationReport {
 }
 
 impl StatusReporter {
-    /// Nobody is heard yet.
+    /// Follows no generation yet.
     pub(super) fn new(status: Arc<ControllerStatus>) -> Self {
         Self { status, report: Mutex::default() }
     }
@@ -44,7 +45,7 @@ impl StatusReporter {
         &self.status
     }
 
-    /// Only `report` is heard from now on, and what it has said last is shown.
+    /// Follows only `report` from now on, and shows its last status.
     pub(super) fn follow(&self, report: &Arc<GenerationReport>) {
         let mut reporter = self.lock();
         let (state, reason) = report.last();
@@ -52,12 +53,13 @@ impl StatusReporter {
         *reporter = Some(report.clone());
     }
 
-    /// The same, but what is shown stays until it says something: it goes on where the one before it was.
+    /// The same, but keeps the shown status until `report` changes: the next generation continues where the previous
+    /// one was.
     pub(super) fn follow_from_now(&self, report: &Arc<GenerationReport>) {
         *self.lock() = Some(report.clone());
     }
 
-    /// `report` says what its controller does, and why.
+    /// Records that the controller of `report` is in `state`, and why.
     pub(super) fn report(&self, report: &Arc<GenerationReport>, state: ControllerState, reason: Option<String>) {
         let reporter = self.lock();
         if is_followed(reporter.as_ref(), report) {
@@ -66,7 +68,7 @@ impl StatusReporter {
         *report.lock() = (state, reason);
     }
 
-    /// Has `show` done if `report` is heard: what it shows is of the one that it belongs to.
+    /// Calls `show` if `report` is followed; other generations must not change what is shown.
     pub(super) fn show(&self, report: &Arc<GenerationReport>, show: impl FnOnce(&ControllerStatus)) {
         let reporter = self.lock();
         if is_followed(reporter.as_ref(), report) {
@@ -84,12 +86,12 @@ fn is_followed(reporter: Option<&Arc<GenerationReport>>, report: &Arc<Generation
 }
 
 impl Controller {
-    /// Shows that another replica runs it, or why none does.
+    /// Shows that another replica runs the plugin, or why none does.
     pub(crate) fn stands_by(&self, lease: &LeaseStanding, unserved: Option<&str>) {
         self.handover.reporter.follow(&self.report);
         let (state, why) = lease.standing_by(unserved);
         self.say(state, Some(why));
-        // It says of what this replica ran that it did not fit. Another replica runs the plugin now.
+        // The suspension was about this replica. Another one runs the plugin now.
         self.parts.host.status.plugin(self.parts.plugin.name()).is_unsuspended();
     }
 }
@@ -123,7 +125,7 @@ mod tests {
         reporter.follow(&next);
         assert_eq!(reporter.status().state(), waits("of the next"));
         report(&reporter, &one, "too late");
-        reporter.show(&one, |_| panic!("what it shows is of one that nobody hears"));
+        reporter.show(&one, |_| panic!("this generation is not followed"));
         assert_eq!(reporter.status().state(), waits("of the next"));
     }
 

@@ -1,16 +1,16 @@
-//! Every primary runs again from time to time without a reason, in case anything outside of Kubernetes has
-//! changed, or that a plugin has missed what it should have watched.
+//! Queues every primary from time to time without a reason, in case something outside of Kubernetes has changed, or the
+//! plugin does not watch everything that it depends on.
 
 use std::time::Duration;
 
 use windlass_core::retry::Period;
 
-/// How far a pause may be from its period, so that controllers that started together do not resync together: the same
-/// tenth as controller-runtime's (`pkg/cache/internal/informers.go`, `resyncPeriod`).
+/// How far a pause may deviate from its period, so that controllers that started together do not resync together: a
+/// tenth, as in controller-runtime (`pkg/cache/internal/informers.go`, `resyncPeriod`).
 const RESYNC_JITTER: f64 = 0.1;
 
-/// Queues all primaries again and again, about a `period` after the last time, until it is dropped. `queue_all` does
-/// it, and returns how many there are.
+/// Calls `queue_all` about every `period` until this future is dropped. `queue_all` queues all primaries and returns
+/// their number.
 pub(crate) async fn resync(period: Duration, queue_all: impl Fn() -> usize) {
     let period = Period::fixed(period).jitter(1.0 - RESYNC_JITTER, 1.0 + RESYNC_JITTER);
     let mut took = Duration::ZERO;
@@ -72,7 +72,7 @@ mod tests {
     async fn a_changed_key_runs_before_a_resynced_one() {
         let queue = Queue::new(Arc::new(SystemClock::new()), ItemExponential::default());
         let adding = async {
-            // Later than the resync, and by less than what a background key waits at most.
+            // Later than the resync, but by less than a background key may wait.
             tokio::time::sleep(Duration::from_secs(23)).await;
             queue.add(key("changed"));
             queue.get().await

@@ -19,12 +19,12 @@ pub(crate) struct Running {
     feeders: TaskTracker,
     phases: Phases,
     at_work: AtWork,
-    /// Things that calls need to their end; they go on when no more keys are to be added.
+    /// Futures that calls need until they end. They are polled once no more keys are added.
     kept: Vec<BoxFuture<'static, Infallible>>,
 }
 
 impl Running {
-    /// No task runs yet.
+    /// Starts no task yet.
     pub(crate) fn new(dispatch: Arc<Dispatch>, phases: &Phases) -> Self {
         let (phases, at_work) = (phases.clone(), phases.at_work());
         Self { dispatch, feeders: tracker(), phases, at_work, kept: Vec::new() }
@@ -42,7 +42,7 @@ impl Running {
         });
     }
 
-    /// Starts a task that goes on until no call is begun any more: also while the queues drain.
+    /// Starts a task that goes on until no more calls begin, so also while the queues drain.
     pub(crate) fn attend<F, Fut>(&self, name: &'static str, task: F)
     where
         F: FnMut() -> Fut + Send + 'static,
@@ -54,8 +54,8 @@ impl Running {
         });
     }
 
-    /// Keeps what `rest` holds until the last call has ended, and polls it from when the feeding tasks have ended. It
-    /// has no end of its own, with which what it holds would go.
+    /// Keeps what `rest` holds until the last call has ended, and polls it once the feeding tasks have ended. `rest`
+    /// never completes, as that would drop what it holds.
     pub(crate) fn keep(&mut self, rest: impl Future<Output = Infallible> + Send + 'static) {
         self.kept.push(rest.boxed());
     }
@@ -64,14 +64,14 @@ impl Running {
     pub(crate) fn work(&self) {
         let dispatch = self.dispatch.clone();
         let worker = async move {
-            // Not until `stop`: it works until the queue has drained. One that has panicked is not waited for longer
-            // than that.
+            // Not until `stop`: a worker works until the queue has drained. After a panic it is restarted only until
+            // then.
             supervise("worker", &dispatch.panics, &dispatch.shutdown.last_call, || dispatch.work()).await;
         };
         self.dispatch.shutdown.workers.spawn(worker);
     }
 
-    /// Ends with the host, in its phases: what is queued runs if it can.
+    /// Ends with the host, phase by phase: queued keys run if they can.
     pub(crate) async fn end(mut self) -> ControllerEnd {
         self.no_more_keys().await;
         self.at_work.fed();
@@ -91,12 +91,12 @@ impl Running {
         let drained = if permits.call_gate.may_call() {
             phases.last_call.run_until_cancelled(draining).await
         } else {
-            // No call would be begun.
+            // No more calls would begin.
             draining.now_or_never()
         };
         shutdown.last_call.cancel();
         if drained.is_none() {
-            // It may not even have begun to drain, as when a lease is lost: workers would wait for keys.
+            // It may not even have begun to drain, as when a lease is lost. Then workers would wait for keys.
             let dropped = shutdown.dropped.drop_keys(queue);
             if dropped > 0 {
                 tracing::info!(%plugin, %controller, dropped, "keys that were queued are dropped");
@@ -114,11 +114,11 @@ impl Running {
         end
     }
 
-    /// Ends without the host: the keys of a kind that has gone are nobody's any more.
+    /// Ends while the host goes on: the keys of a kind that has gone are dropped.
     pub(crate) async fn abandon(mut self) {
         self.dispatch.shutdown.last_call.cancel();
         self.no_more_keys().await;
-        // On the account of a stop that comes while calls run, too.
+        // They also count towards a shutdown that begins while calls run.
         self.dispatch.shutdown.dropped.drop_keys(&self.dispatch.keys.queue);
         self.at_work.drained();
         let kept = self.going_on();
@@ -129,8 +129,8 @@ impl Running {
         }
     }
 
-    /// Ends because another generation has the queue: calls that run end, and whatever has not begun is the other's.
-    /// What has changed until `relieved` still becomes keys, as the other may not have heard of it.
+    /// Ends because another generation has the queue: running calls end, and the other generation takes the keys that
+    /// have not begun. Changes until `relieved` still become keys, as the other generation may have missed them.
     pub(crate) async fn retire(mut self, relieved: &CancellationToken) {
         self.dispatch.shutdown.last_call.cancel();
         self.no_more_keys().await;
@@ -138,18 +138,18 @@ impl Running {
         relieved.cancelled().await;
         let kept = self.going_on();
         tokio::select! {
-            // What has changed meanwhile becomes keys in its first poll, also if no call runs any more.
+            // The first poll turns what has changed meanwhile into keys, even if no call runs any more.
             biased;
             never = kept => match never {},
             () = self.dispatch.shutdown.workers.wait() => {}
         }
     }
 
-    /// The kept things, as they go on.
+    /// Polls what is kept for calls.
     fn going_on(&mut self) -> impl Future<Output = Infallible> + use<> {
         let kept = join_all(std::mem::take(&mut self.kept));
         async move {
-            // Of none there is an end.
+            // This never completes, unless nothing is kept.
             kept.await;
             pending().await
         }
@@ -163,7 +163,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // After an orderly end all of this has been done; after a panic it has not.
+        // After an orderly end this has been done already; after a panic it has not.
         self.dispatch.shutdown.stop.cancel();
         self.dispatch.shutdown.last_call.cancel();
         if !self.dispatch.shutdown.retired.is_cancelled() {

@@ -12,11 +12,11 @@ use crate::host::Host;
 use crate::observe::status::ControllerState;
 use crate::supervise::jittered_policy;
 
-/// Discovery asks the server at most every 10 s for one group anyway.
+/// Backoff between attempts to resolve. Discovery asks the server for a group at most every 10 s anyway.
 const RESOLVE_BACKOFF: RetryPolicy = jittered_policy(RESOLVE_BACKOFF_MIN, Duration::from_secs(10));
 
 impl Controller {
-    /// Waits until all kinds are served. None: it will never be.
+    /// Waits until all kinds are served. `None` if that will never happen.
     pub(super) async fn resolve(&self) -> Option<Resolved> {
         let (plugin, controller) = (self.parts.plugin.name(), &self.declared().name);
         let mut retries = RESOLVE_BACKOFF.begin();
@@ -40,7 +40,7 @@ impl Controller {
                 ResolveError::Discovery(DiscoveryError::NotServed { kind }) => (Some(kind), "it is served"),
                 ResolveError::Discovery(_) => (None, "the API server answers"),
             };
-            // Once for each reason: the operator must see what is missing, not each time that it still is.
+            // Logged once for each reason, so that the operator sees what is missing without repetitions.
             if told != message {
                 self.say(ControllerState::Waiting, Some(message.clone()));
                 tracing::warn!(%plugin, controller, error = message, "waiting: the controller starts when {until}");
@@ -50,7 +50,7 @@ impl Controller {
         }
     }
 
-    /// Waits before the next attempt to resolve, or until a definition of the missing kind's group has changed since
+    /// Waits before the next attempt to resolve, or until a definition in the missing kind's group has changed since
     /// `mark`.
     async fn wait(&self, missing: Option<&ObjectKind>, retries: &mut Retries, mark: u64) {
         let Host { kinds, discovery, .. } = &*self.parts.host;
@@ -63,7 +63,7 @@ impl Controller {
             () = kinds.changed(group, mark) => retries.reset(),
             () = pause => {}
         }
-        // A kind is served some time after it is defined; until then what discovery has just heard is soon wrong.
+        // A kind is served some time after it is defined, so what discovery has just read is soon outdated.
         if is_soon && kinds.defines(group) {
             discovery.invalidate(group);
         }

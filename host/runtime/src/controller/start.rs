@@ -1,4 +1,4 @@
-//! Starts the tasks and the workers of a controller. `assemble` makes what they work with.
+//! Starts the tasks and the workers of a controller. `assemble` builds what they work with.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::phases::Phases;
 use crate::supervise::caught;
 
 impl Controller {
-    /// Starts the tasks, but for the workers, with the queue that was `inherited`, if one was. Returns what the next
+    /// Starts all tasks except the workers, with the `inherited` queue if there is one. Returns what the next
     /// generation would take over.
     pub(super) fn start(
         &self,
@@ -67,7 +67,7 @@ impl Controller {
             }
         }
         let (mut configured, of_configuration) = (self.parts.configured.clone(), dispatch.clone());
-        // The first calls get what holds now.
+        // The first calls already get the current configuration.
         configured.mark_unchanged();
         running.feed("configuration", move || {
             let dispatch = of_configuration.clone();
@@ -98,12 +98,12 @@ impl Controller {
         (running, active)
     }
 
-    /// Feeds the queue until no more keys are wanted, and then takes what comes.
+    /// Feeds the queue until no more keys are wanted, and then only drains the events.
     fn keep_feeding(&self, running: &mut Running, feeder: impl QueueFeeder) {
         let feeder = Arc::new(tokio::sync::Mutex::new(feeder));
         let (rest, retired) = (feeder.clone(), running.dispatch.shutdown.retired.clone());
         let panics = self.parts.host.panics.clone();
-        // The last calls look things up by the indexes of this subscription.
+        // The last calls still read the indexes of this subscription.
         running.keep(async move {
             let mut feeder = rest.lock().await;
             if retired.is_cancelled() {
@@ -117,8 +117,8 @@ impl Controller {
         });
     }
 
-    /// Looks after the keys that wait long for what they have written to show in `watches`, also while the queue
-    /// drains: some can only wake when a cache has proven itself.
+    /// Watches over keys whose writes take long to show in `watches`, also while the queue drains: some of these keys
+    /// wake only when a cache has proven itself.
     fn look_after(&self, running: &Running, gate: &Arc<Gate>, watches: Vec<WatchSpec>) {
         let (gate, caches) = (gate.clone(), self.parts.host.informers.clone());
         let overdue = Overdue { gate, watches, caches, timeout: self.declared().options.expectation_timeout };

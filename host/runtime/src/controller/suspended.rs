@@ -1,4 +1,4 @@
-//! Shows that a controller's plugin is suspended, and waits until it is not: see [`Suspension`].
+//! Shows that a controller's plugin is suspended, and waits until it may be tried again: see [`Suspension`].
 
 use std::sync::Arc;
 
@@ -11,13 +11,12 @@ use crate::observe::status::{ControllerState, PluginPhase};
 use crate::suspension::Suspension;
 
 impl Controller {
-    /// Its generation's suspension.
     pub(crate) fn suspension(&self) -> &Arc<Suspension> {
         &self.parts.suspension
     }
 
-    /// Waits until the plugin is not suspended, and shows meanwhile that it is. Returns the number of excesses that are
-    /// over.
+    /// Waits until the plugin may be tried again, and shows meanwhile that it is suspended. Returns the number of past
+    /// excesses.
     pub(super) async fn unsuspended(&self) -> u64 {
         let mut was_suspended = false;
         let excesses = self.parts.suspension.over(|next| {
@@ -26,7 +25,8 @@ impl Controller {
         });
         let excesses = excesses.await;
         if was_suspended {
-            // By name, so that no other controller that is done sooner has the plugin count as one that fits.
+            // The controller is named, so that another one that is ready sooner does not make the plugin count as one
+            // that fits.
             self.say(ControllerState::Starting, None);
         }
         if was_suspended && let Some(excess) = self.parts.budget.last_excess() {
@@ -44,13 +44,13 @@ impl Controller {
         let Some(excess) = self.parts.budget.last_excess() else { return };
         let why = describe(&excess, next);
         self.say(ControllerState::Waiting, Some(why.clone()));
-        // Not one in whose place another generation is by now, which may need less.
+        // A generation that was replaced does not show this, as the new one may need less.
         self.handover.reporter.show(&self.report, |_| {
             self.parts.host.status.plugin(self.parts.plugin.name()).set(PluginPhase::Suspended, Some(why));
         });
     }
 
-    /// The plugin's caches have outgrown their limits: shows and logs that it is suspended.
+    /// The plugin's caches have outgrown their limits. Shows and logs that the plugin is suspended.
     pub(super) fn suspend(&self, excess: &Excess) {
         let Err(next) = self.parts.suspension.check(Instant::now()) else { return };
         self.show_suspended(next);
@@ -61,8 +61,8 @@ impl Controller {
         );
     }
 
-    /// Shows that the plugin is not suspended any more, unless it is. A plugin that is tried again counts as suspended
-    /// until the caches of all its controllers fit, or something else is in their way.
+    /// Shows that the plugin is no longer suspended, if so. A plugin that is tried again counts as suspended until the
+    /// caches of all its controllers fit, or fail for another reason.
     pub(super) fn show_unsuspended(&self) {
         if self.parts.suspension.is_in_force() {
             return;
@@ -78,7 +78,7 @@ impl Controller {
     }
 }
 
-/// Why a plugin is suspended and until when, for people.
+/// Why a plugin is suspended, and until when, as text for people.
 fn describe(excess: &Excess, next: Instant) -> String {
     let second = windlass_world::now().saturating_add(next.saturating_duration_since(Instant::now())).as_secs();
     let at = i64::try_from(second).ok().and_then(|second| Timestamp::from_second(second).ok()).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! One controller that is to take another's place, on the embedded API server. Each is polled by hand: so nothing
-//! happens between two steps of a test but what it says.
+//! A controller that is to replace another generation's, on the embedded API server. Tests poll each controller by
+//! hand, so nothing happens between two steps of a test.
 
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
@@ -21,7 +21,7 @@ use crate::plugins::serve::{Generation, ServingState};
 use crate::policies::GrantMode;
 use crate::tests::stage::{Stage, until};
 
-/// Two generations of one controller in one term, which do nothing yet.
+/// Two generations of one controller in one term. They do nothing yet.
 struct Scene {
     stage: Stage,
     _generations: [Generation; 2],
@@ -45,7 +45,7 @@ impl Scene {
         Self::of(grants, &[]).await
     }
 
-    /// The next generation has some texts of the guest replaced by others as long.
+    /// In the next generation's guest, each text in `replaced` is replaced by one of the same length.
     async fn of(grants: GrantMode, replaced: &[(&str, &str)]) -> Self {
         let stage = Stage::with(LeaseMode::None, grants).await;
         let (one, next) = (stage.load(1).await, stage.load_as(2, replaced).await);
@@ -62,12 +62,12 @@ impl Scene {
         Self { stage, _generations: generations, term, phases, one, next, may_begin, changed }
     }
 
-    /// The controller's status, as it is shown.
+    /// The controller's shown status.
     fn shown(&self) -> (ControllerState, Option<String>) {
         self.one.handover().status().state()
     }
 
-    /// Takes over what is the plugin's policy now. None: there is none.
+    /// Sets the plugin's policy; `None` removes it.
     fn grant(&self, rules: Option<&str>) {
         let path = self.stage.plugins.join("chameleon.policy.yaml");
         let head = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: chameleon\n";
@@ -83,7 +83,7 @@ impl Scene {
         self.phases.of_generation(self.term.ends.child_token())
     }
 
-    /// Both, as soon as the one is at work and the next is ready.
+    /// Both controllers, once the first is at work and the next is ready.
     async fn ready<'a>(&'a self, of_one: &'a Phases, of_next: &'a Phases) -> (Run<'a>, Run<'a>) {
         let (mut one, mut next) = (self.one.run(of_one).boxed(), self.next.run(of_next).boxed());
         meanwhile(&mut one, || self.one.handover.is_at_work()).await;
@@ -91,7 +91,7 @@ impl Scene {
             end = &mut one => panic!("nothing stops it: {end:?}"),
             () = meanwhile(&mut next, || self.next.is_ready()) => {}
         }
-        // That it was told of is seen.
+        // The notification of the change is consumed here.
         self.changed.notified().await;
         (one, next)
     }
@@ -113,8 +113,7 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_mins(1), future).await.expect("it comes about")
 }
 
-/// The next generation watches one kind more, and keeps less of its primaries: so it has a gate and informers of its
-/// own.
+/// The next generation watches one more kind, and caches less of its primaries, so it has its own gate and informers.
 const OTHER_WATCHES: (&str, &str) = ("CHAMELEON-MODE=good", "CHAMELEON-MODE=slim");
 
 /// Swaps to the next generation, and polls it until `condition` holds.
@@ -136,7 +135,7 @@ async fn a_key_parked_before_a_swap_to_other_watches_runs_after_it() {
     let active = scene.one.handover.active_round().expect("it is at work");
     let (queue, gate) = (active.queue.clone(), active.gate.clone().expect("it has one"));
     meanwhile(&mut one, || queue.metrics().adds > 0 && queue.look(&key).is_none()).await;
-    // The key has written what the caches will not show.
+    // The key has a write that the caches will never show.
     let interest = gate.open(&key, &ObjectKey::namespaced("default", "child"), [0]).expect("there is a cache");
     let version = "999999999".into();
     interest.ended(&Effect::Left { uid: "u".into(), version, is_new: true, shown: vec![Shown::Yes] });
@@ -149,7 +148,7 @@ async fn a_key_parked_before_a_swap_to_other_watches_runs_after_it() {
         gate.is_some_and(|gate| gate.is_empty()) && queue.metrics().parked == 0 && queue.look(&key).is_none()
     };
     swap(&scene, one, &mut next, &of_one, runs).await;
-    assert_eq!(status.lost(), 0, "it was not the audit that found it");
+    assert_eq!(status.lost(), 0, "the key was not found by the audit");
 }
 
 #[tokio::test]
@@ -158,8 +157,8 @@ async fn a_primary_that_only_the_cache_before_has_is_called_about_after_a_swap()
     let (of_one, of_next) = (scene.generation(), scene.generation());
     let (one, mut next) = scene.ready(&of_one, &of_next).await;
     let handover = scene.one.handover();
-    // As if the deletion of a primary came to this cache too late. It has a namespace, which no cache of `ConfigMap`s
-    // has.
+    // Simulates that the deletion of a primary reaches this cache too late. The primary is a `Namespace`, which no
+    // cache of `ConfigMap`s has.
     let mut namespaces = scene.stage.host.informers.subscribe(WatchSpec::all(ObjectKind::new("v1", "Namespace")));
     let key = ObjectKey::cluster("default");
     while namespaces.store().get(&key).is_none() {
@@ -189,14 +188,14 @@ async fn a_successor_that_has_ended_takes_no_handover() {
     assert!(!handover.was_replaced(), "what keys were to see is the affair of whatever begins next");
 }
 
-/// A round may end in any way: here it is dropped, as by a panic.
+/// A round may end in any way. Here it is dropped, as by a panic.
 #[tokio::test]
 async fn a_dropped_round_is_not_ready_and_leaves_nothing_unsettled() {
     let scene = Scene::new().await;
     let (of_one, of_next) = (scene.generation(), scene.generation());
     let (one, next) = scene.ready(&of_one, &of_next).await;
     drop(next);
-    assert!(!scene.next.is_ready(), "else the one at work would be told to end for nobody");
+    assert!(!scene.next.is_ready(), "else the working controller would be stopped without a successor");
 
     let mut next = scene.next.run(&of_next).boxed();
     meanwhile(&mut next, || scene.next.is_ready()).await;
@@ -206,17 +205,17 @@ async fn a_dropped_round_is_not_ready_and_leaves_nothing_unsettled() {
     of_one.stop.cancel();
     scene.may_begin.cancel();
     drop(next);
-    assert!(scene.next.is_settled(), "else nothing newer would ever be due");
-    assert!(scene.changed.notified().now_or_never().is_some(), "and what is newer is looked at");
+    assert!(scene.next.is_settled(), "else no newer generation would ever be due");
+    assert!(scene.changed.notified().now_or_never().is_some(), "so that a newer generation is considered");
     assert_eq!(soon(one).await, ControllerEnd::Clean);
 }
 
-/// It says each thing once: what it waits for would never be seen if it were said between the two.
+/// Each state is reported only once, so a report between the takeover and the start must not get lost.
 #[tokio::test]
 async fn a_report_between_takeover_and_start_is_shown() {
     let scene = Scene::new().await;
     scene.next.say(ControllerState::Waiting, Some("before".to_owned()));
-    assert_eq!(scene.shown(), (ControllerState::Starting, None), "it is not in the place yet");
+    assert_eq!(scene.shown(), (ControllerState::Starting, None), "it has not taken over yet");
     scene.next.take_over();
     assert_eq!(scene.shown(), waits("before"));
     assert!(!scene.may_begin.is_cancelled());
@@ -224,7 +223,7 @@ async fn a_report_between_takeover_and_start_is_shown() {
     assert_eq!(scene.shown(), waits("between"));
 }
 
-/// The one at work ends, and nothing goes on in its place: what it did is not what is done.
+/// The working controller ends without a successor, so its status is no longer true.
 #[tokio::test]
 async fn a_controller_shows_what_it_waits_for_though_it_was_ready_before() {
     let scene = Scene::new().await;
@@ -244,7 +243,7 @@ async fn a_successor_waits_for_a_beginning_round_before_it_has_a_worker() {
     let (of_one, of_next) = (scene.generation(), scene.generation());
     let (mut one, handover) = (scene.one.run(&of_one).boxed(), scene.one.handover());
     let begins = poll_fn(|context| {
-        assert!(one.poll_unpin(context).is_pending() && !handover.is_at_work(), "nothing would have waited for it");
+        assert!(one.poll_unpin(context).is_pending() && !handover.is_at_work(), "it must wait for the beginning round");
         if handover.calls().now_or_never().is_none() { Poll::Ready(()) } else { Poll::Pending }
     });
     soon(begins).await;
@@ -257,7 +256,8 @@ async fn a_successor_waits_for_a_beginning_round_before_it_has_a_worker() {
     meanwhile(&mut next, || handover.is_at_work()).await;
 }
 
-/// As when a lease is won again while a long call of the former term runs: what happens then must not heap up.
+/// This happens when a lease is won again while a long call of the earlier term still runs. Changes must not pile up
+/// meanwhile.
 #[tokio::test]
 async fn changes_while_former_calls_run_are_neither_buffered_nor_lost() {
     let scene = Scene::new().await;
@@ -276,8 +276,8 @@ async fn changes_while_former_calls_run_are_neither_buffered_nor_lost() {
     drop(former);
     meanwhile(&mut one, || handover.is_at_work()).await;
     let queue = handover.active_round().expect("it is at work").queue.clone();
-    // The one that is there, and the one that has gone. An event that nobody had taken yet may add one of them once
-    // more.
+    // One key for the object that exists and one for the deleted one. An event that was not consumed yet may add one of
+    // them again.
     meanwhile(&mut one, || queue.metrics().adds >= 2).await;
     of_one.stop.cancel();
     assert_eq!(soon(one).await, ControllerEnd::Clean);
@@ -308,7 +308,7 @@ async fn a_stop_after_a_kind_was_removed_leaves_running_calls_their_tasks() {
     assert_eq!(Arc::strong_count(&needed), 1);
 }
 
-/// It is what one that does not hear of its end yet says: that it stops, why it stops, and that its plugin does.
+/// A controller that has not noticed its end yet still reports that it stops, why, and that its plugin is suspended.
 #[tokio::test]
 async fn a_report_after_another_generation_took_over_is_not_shown() {
     let scene = Scene::new().await;
@@ -318,7 +318,7 @@ async fn a_report_after_another_generation_took_over_is_not_shown() {
     let before = plugin.phase();
     let watch = WatchSpec::all(ObjectKind::new("v1", "ConfigMap"));
     let excess = Excess { watch, needed: 2, total: 2, limit: 1, scope: BudgetScope::Plugin };
-    // A cache of each generation is too large.
+    // One cache of each generation is too large.
     for controller in [&scene.one, &scene.next] {
         controller.parts.budget.exceed(excess.clone());
     }
@@ -356,14 +356,14 @@ async fn a_suspended_plugin_that_is_tried_again_runs_if_its_caches_fit() {
     assert_eq!(soon(run).await, ControllerEnd::Clean);
 }
 
-/// The watch of what would have told it is dropped where another generation is about to take its place.
+/// The sender of `ready` is dropped when another generation is about to replace this one.
 #[tokio::test]
 async fn a_controller_without_an_installer_of_its_definitions_waits_for_stop() {
     let scene = Scene::new().await;
     let (phases, ready) = (scene.generation(), watch::channel(false).1);
     let one = scene.one.under(&scene.term, ready, &scene.changed);
     let mut run = one.run(&phases).boxed();
-    assert!(run.as_mut().now_or_never().is_none(), "its plugin would end with it, without a word");
+    assert!(run.as_mut().now_or_never().is_none(), "else its plugin would end silently with it");
     phases.stop.cancel();
     assert_eq!(soon(run).await, ControllerEnd::Clean);
 }

@@ -1,5 +1,5 @@
-//! Caches that are older than the right to decide by them: what a replica keeps filled while another one runs the
-//! plugin, and what has to be proven before the first call (ADR 11).
+//! Caches that are older than the lease term in which they are used: what a standby keeps filled while another replica
+//! runs the plugin, and what must be proven before the first call (ADR 11).
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all, select_all};
@@ -16,13 +16,14 @@ use crate::admission::Admitted;
 use crate::observe::status::ControllerState;
 use crate::supervise::jittered;
 
-/// Whether a cache whose last list began at `listed` may lack what was written before `since`: whatever a list shows
-/// that began later is newer.
+/// Whether a cache whose last list began at `listed` may lack what was written before `since`. A list that began later
+/// shows newer state.
 fn is_old(listed: Option<Stamp>, since: Stamp) -> bool {
     listed.is_none_or(|listed| listed <= since)
 }
 
-/// Says why the first of `watches` that has no list yet cannot have one, and each change of that, until it is dropped.
+/// Reports why the first unlisted watch in `watches` cannot be listed, and each change of that reason, until this
+/// future is dropped.
 async fn tell_unlisted(
     mut watches: Vec<(WatchSpec, watch::Receiver<InformerStatus>)>,
     mut say: impl FnMut(Option<String>),
@@ -49,8 +50,8 @@ async fn tell_unlisted(
 }
 
 impl Controller {
-    /// Completes with `fresh`, and shows until then what keeps it waiting for the first lists: a missing right is for
-    /// somebody to grant.
+    /// Completes with `fresh`. Until then it shows what keeps the controller waiting for the first lists: an operator
+    /// may have to grant a missing right.
     pub(super) fn telling(&self, watching: &Watching, fresh: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
         let specs = watching.readable.iter().map(|readable| readable.spec.clone());
         let statuses = watching.subscriptions.iter().map(|(subscription, _)| subscription.statuses());
@@ -67,13 +68,13 @@ impl Controller {
     }
 
     /// Completes when the caches hold their first lists, and are proven to have all that the lease's last holder wrote,
-    /// or the calls of an earlier round have seen in other caches. What was listed since the controller subscribed
-    /// needs no proof.
+    /// and all that the calls of an earlier round have seen in other caches. What was listed since the controller
+    /// subscribed needs no proof.
     pub(super) fn fresh(&self, watching: &Watching) -> BoxFuture<'static, ()> {
         let (synced, informers): (BoxFuture<'static, ()>, _) =
             (watching.synced().boxed(), self.parts.host.informers.clone());
         let (readable, since) = (watching.readable.clone(), watching.since);
-        // The calls of the round at work have read these.
+        // The calls of the working round read these caches, so they need no proof.
         let read = self.handover.active_round().map(|active| active.watches.clone()).unwrap_or_default();
         let is_first = !self.term.is_shared && !self.handover.prior.has_run();
         let needs_no_proof = is_first || !self.parts.host.features.enabled(Feature::FreshnessProof);
@@ -85,20 +86,21 @@ impl Controller {
             let unread = readable.iter().filter(|readable| !read.contains(&readable.spec));
             let old = unread.filter(|readable| is_old(readable.store.listed(), since));
             if join_all(old.map(|readable| informers.prove(&readable.spec))).await.contains(&Proof::Lost) {
-                // Its kind has gone, which ends the round.
+                // The kind has gone, which ends the round.
                 std::future::pending::<()>().await;
             }
         }
         .boxed()
     }
 
-    /// Shows that another replica runs it, and that its caches are too large to be kept here.
+    /// Shows that another replica runs the plugin, and that this replica does not keep its caches because they are too
+    /// large.
     fn say_not_warm(&self) {
         let why = "another replica holds its lease; its caches are not kept, because they are too large";
         self.say(ControllerState::StandingBy, Some(why.to_owned()));
     }
 
-    /// Keeps the caches filled that it would need, while another replica runs it; for ever.
+    /// Keeps the caches that the plugin would need filled while another replica runs it. Never completes.
     pub(crate) async fn keep_warm(&self) {
         loop {
             let excesses = self.parts.suspension.over(|_| self.say_not_warm()).await;
@@ -109,7 +111,7 @@ impl Controller {
             let mut watching = self.subscribe(resolved, live, &terms);
             let (bound, revoked) = self.bound(&watching, terms);
             let gone = self.gone(&watching, excesses, &definitions, revoked);
-            // What they tell is nobody's affair yet, and must not heap up.
+            // The events are discarded so that they do not pile up: a standby has no use for them.
             let drained = std::mem::take(&mut watching.subscriptions)
                 .into_iter()
                 .map(async |(mut subscription, _)| while subscription.next().await.is_some() {});

@@ -1,4 +1,4 @@
-//! The watches of a controller, and the losses that end them.
+//! The watches of a controller, and the losses that end a round.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -25,7 +25,7 @@ use crate::admission::{Revoked, Terms};
 use crate::dispatch::route::{Route, Stores};
 use crate::observe::status::{ControllerState, GateCaches};
 
-/// A controller that has subscribed to all that it watches.
+/// A controller that has subscribed to all its watches.
 pub(super) struct Watching {
     pub(super) primary: PrimaryKind,
     pub(super) primaries: Stores,
@@ -33,29 +33,29 @@ pub(super) struct Watching {
     /// The watches that each declared one became, in the manifest's order.
     pub(super) declared: Vec<(Route, Vec<Readable>)>,
     pub(super) subscriptions: Vec<(Subscription, Route)>,
-    /// Before it subscribed to any of it.
+    /// A time before it subscribed to anything.
     pub(super) since: Stamp,
-    /// The primaries that went while it was muted, with their uids. None: it never was.
+    /// The primaries that went while it was muted, with their UIDs. `None` if it never was.
     gone: Mutex<Option<HashMap<ObjectKey, Arc<str>>>>,
-    /// Kinds that a definition may bring, and its name.
+    /// The kinds that a definition may bring, each with the definition's name.
     pub(super) defined: Vec<(ObjectKind, Arc<str>)>,
     pub(super) finalizer_grants: Grants,
     pub(super) live: LiveGrants,
     pub(super) impersonate: Option<ServiceAccount>,
-    /// Is told when `live` has changed.
+    /// Notified when `live` has changed.
     pub(super) regranted: Arc<Notify>,
 }
 
-/// Why a controller cannot go on although the host does.
+/// Why a controller cannot go on although the host goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum KindLoss {
     /// A kind is no longer served.
     NotServed(ObjectKind),
-    /// The definition of a kind was removed, or is now another one.
+    /// The definition of a kind was removed or replaced.
     Redefined(ObjectKind),
-    /// The caches of the plugin became too large.
+    /// The plugin's caches became too large.
     OverBudget(Arc<Excess>),
-    /// The operator's policies do not allow it any more.
+    /// The operator's policies no longer allow it.
     Revoked(Revoked),
 }
 
@@ -70,7 +70,7 @@ impl fmt::Display for KindLoss {
     }
 }
 
-/// The caches of a gate, in its order.
+/// The caches of a gate, in the gate's order.
 pub(super) struct WatchedCaches {
     pub(super) watches: Vec<WatchSpec>,
     pub(super) informers: Informers,
@@ -87,7 +87,6 @@ impl GateCaches for WatchedCaches {
 }
 
 impl Controller {
-    /// The budget of its generation's caches.
     pub(crate) fn budget(&self) -> &Arc<Budget> {
         &self.parts.budget
     }
@@ -140,7 +139,8 @@ impl Controller {
         }
     }
 
-    /// Binds the calls to the policies, for ever; and returns a future that completes when the `terms` are broken.
+    /// Applies the policies to the calls, without an end. Returns that future, and one that completes when the `terms`
+    /// are broken.
     pub(super) fn bound(
         &self,
         watching: &Watching,
@@ -152,15 +152,15 @@ impl Controller {
         let revoked = async move {
             match revoked.await {
                 Ok(revoked) => KindLoss::Revoked(revoked),
-                // What would tell is polled as long as this is.
+                // The sender lives as long as this future is polled.
                 Err(_) => std::future::pending().await,
             }
         };
         (bound, revoked)
     }
 
-    /// Completes when one of the watched kinds has gone, or is no longer what it was when `definitions` were seen; when
-    /// the plugin's caches have outgrown their limits more than `excesses` times; or when the terms are broken.
+    /// Completes when a watched kind has gone or differs from what it was in `definitions`, when the plugin's caches
+    /// have outgrown their limits more than `excesses` times, or when the terms are broken.
     pub(super) fn gone(
         &self,
         watching: &Watching,
@@ -170,7 +170,7 @@ impl Controller {
     ) -> BoxFuture<'static, KindLoss> {
         let budget = self.parts.budget.clone();
         let excess = async move { KindLoss::OverBudget(budget.exceeded(excesses).await) };
-        // First the policies: what they revoke must not wait for anything.
+        // The policies come first: a revocation must not wait for anything.
         let mut losses: Vec<BoxFuture<'static, KindLoss>> = vec![revoked.boxed(), excess.boxed()];
         for (Readable { spec, .. }, (subscription, _)) in watching.readable.iter().zip(&watching.subscriptions) {
             let kind = spec.kind.clone();
@@ -184,7 +184,7 @@ impl Controller {
         select_all(losses).map(|(loss, ..)| loss).boxed()
     }
 
-    /// Says that the controller stops, and why.
+    /// Logs that the controller stops, and why.
     pub(super) fn tell(&self, loss: &KindLoss) {
         let (plugin, controller) = (self.parts.plugin.name(), &self.declared().name);
         match loss {
@@ -199,7 +199,7 @@ impl Controller {
             KindLoss::Redefined(kind) => tracing::warn!(
                 %plugin, controller, %kind, "controller stopped: the definition of one of its kinds was removed or replaced"
             ),
-            // It was logged above.
+            // The suspension was logged already.
             KindLoss::OverBudget(_) => {}
             KindLoss::Revoked(Revoked::All) => tracing::warn!(
                 %plugin, controller, "controller stopped: no policy grants the plugin anything any more"
@@ -220,15 +220,15 @@ impl Controller {
     }
 }
 
-/// Completes when the informer finds that its kind is not served any more.
+/// Completes when the informer finds that its kind is no longer served.
 fn not_served(subscription: &Subscription) -> impl Future<Output = ()> + Send + 'static {
-    // One that has been gone before, and lingers, does not know yet that the kind is back.
+    // An informer that lingers after its kind had gone does not know yet that the kind is back.
     let (served, gone) = (subscription.when(|status| !status.gone), subscription.when(|status| status.gone));
     served.then(|()| gone)
 }
 
 impl Watching {
-    /// The watches, in the order of their caches.
+    /// The watches in the order of their caches.
     pub(super) fn specs(&self) -> Vec<WatchSpec> {
         self.readable.iter().map(|readable| readable.spec.clone()).collect()
     }
@@ -238,8 +238,8 @@ impl Watching {
         self.declared.iter().take(1).flat_map(|(_, readable)| readable).map(|readable| &readable.spec)
     }
 
-    /// Takes what the watches tell, to no end, so that it does not heap up: nobody can work on it yet. It keeps which
-    /// primaries go, of which the caches know nothing later. Cancel-safe.
+    /// Discards the events of the watches so that they do not pile up, as no worker can handle them yet. Remembers
+    /// which primaries go, because the caches will not know them later. Cancel-safe.
     pub(super) fn muted(&mut self) -> impl Future<Output = Infallible> {
         let (gone, primaries) = (&self.gone, &self.primaries);
         gone.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
@@ -254,17 +254,17 @@ impl Watching {
         let muted = join_all(muted);
         async move {
             muted.await;
-            // They have all ended, which is told otherwise.
+            // All subscriptions have ended, which is reported elsewhere.
             pending().await
         }
     }
 
-    /// The primaries that went while it was muted, with their uids; None: it never was.
+    /// The primaries that went while it was muted, with their UIDs. `None` if it never was.
     pub(super) fn take_gone(&mut self) -> Option<HashMap<ObjectKey, Arc<str>>> {
         std::mem::take(&mut self.gone).into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Completes when every first list is in its store: nothing is decided on half a cache.
+    /// Completes when every first list is in its store: a plugin must not decide on half a cache.
     pub(super) fn synced(&self) -> impl Future<Output = ()> + Send + 'static {
         let synced = self.subscriptions.iter().map(|(subscription, _)| subscription.when(|status| status.synced));
         join_all(synced.collect::<Vec<_>>()).map(drop)

@@ -1,4 +1,4 @@
-//! Carries out what the end of a call means: for its key, and for those who look after the plugin or the object.
+//! Carries out what the end of a call means: for its key, and for the people who look after the plugin or the object.
 
 use std::time::Duration;
 
@@ -20,21 +20,21 @@ use super::middleware::slow_lane;
 use super::{Dispatch, LOG, trace_id};
 use crate::observe::status::KeyCallEnd;
 
-/// How often a key is tried that has used up its counted retries: as often as client-go tries one that has failed for
+/// How often a key runs whose counted retries are used up: as often as client-go retries a key that has failed for
 /// long.
 pub(super) const GIVEN_UP_INTERVAL: Duration = ITEM_BACKOFF_MAX;
 
-/// How soon a key that failed is tried again.
+/// When a failed key runs again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RetryPace {
     /// After its backoff.
     Backoff,
-    /// Rarely: its counted retries are used up.
+    /// Rarely, as its counted retries are used up.
     GivenUp,
 }
 
-/// How a key is tried again that fails with `counted_so_far` failures against it. One that `backs_off` was run by an
-/// event and still has the retry at the end of its backoff.
+/// When a key runs again that has failed, with `counted_so_far` counted failures before this one. If it `backs_off`, an
+/// event had queued it, and it still has the retry at the end of its backoff.
 pub(super) fn pace(retry: Retry, counted_so_far: u32, max_retries: u32, backs_off: bool) -> RetryPace {
     match retry {
         Retry::Counted if counted_so_far >= max_retries && !backs_off => RetryPace::GivenUp,
@@ -42,7 +42,7 @@ pub(super) fn pace(retry: Retry, counted_so_far: u32, max_retries: u32, backs_of
     }
 }
 
-/// The first failure of a call that its policy is the reason of. A plugin may answer with any number of them.
+/// The first failure that is a denial by the policy, as a plugin may return any number of failures.
 fn denial(result: &CallResult) -> Option<&ApiError> {
     let CallResult::Failed(failures) = result else { return None };
     failures.iter().find_map(|failure| match failure {
@@ -52,20 +52,20 @@ fn denial(result: &CallResult) -> Option<&ApiError> {
 }
 
 impl Dispatch {
-    /// Tells at the object which right its plugin lacks. Nothing else would tell there: the key waits for another
-    /// policy.
+    /// Emits an Event on the object that says which right the plugin lacks. Nothing else on the object would show it:
+    /// the key waits for another policy.
     fn tell_denial(&self, result: &CallResult, context: &CallContext) {
         if let Some(error) = denial(result) {
             self.callee.ports.events.warn(context, "NotGranted", error.message.clone());
         }
     }
 
-    /// Carries out what the outcome of a call means for its key. Returns how the call ended for it.
+    /// Carries out what the outcome of a call means for its key. Returns how the call ended for the key.
     pub(super) fn apply_outcome(&self, key: &ObjectKey, called: &Called, context: &CallContext) -> CallEnd {
         let result = &called.result;
         let decision = outcome::decide(result, &self.keys.primary.kind, key);
         self.tell_denial(result, context);
-        // One that waited too long for what it had asked for tells more of others.
+        // A timeout after a long wait says more about the server than about this call.
         if called.made && !result.is_wait() {
             self.judge(key, result, &decision);
         }
@@ -115,7 +115,7 @@ impl Dispatch {
         end
     }
 
-    /// Records how a call about `key` ended, by which its generation is judged.
+    /// Records how a call about `key` ended, as input to the probation of its generation.
     fn judge(&self, key: &ObjectKey, result: &CallResult, decision: &Decision) {
         let failed_before = self.keys.memory().had_failed(key);
         let failure = probation::own_failure(result, decision, failed_before).map(|kind| (kind, result.failure()));
@@ -153,7 +153,7 @@ impl Dispatch {
         }
     }
 
-    /// A line for each call that wrote something; for the others, which are most, at debug level.
+    /// Logs a line for each call that wrote something. Other calls, by far the most, are logged at debug level.
     pub(super) fn tell_call(&self, key: &ObjectKey, called: &Called, elapsed: Duration) {
         let (writes, written) = self.status.calls.written(key);
         let Called { cpu, result, .. } = called;
@@ -164,7 +164,8 @@ impl Dispatch {
         }
     }
 
-    /// A sick server fails the calls of hundreds of keys, and a line for each would hide all others.
+    /// Logs a failed call, within a limit: an unavailable server fails the calls of hundreds of keys, and their lines
+    /// would hide all others.
     fn tell_failure(&self, error: &str, attempt: u32, retry_in: Duration) {
         let Some(unsaid) = self.status.failure_line() else {
             return tracing::debug!(target: LOG, error, attempt, ?retry_in, "the call failed; the key is tried again");
@@ -173,7 +174,7 @@ impl Dispatch {
         tracing::warn!(error, attempt, ?retry_in, further_failures, "the call failed; the key is tried again");
     }
 
-    /// Reports keys that were parked and that no gate knew. The audit has woken them; that there were any is a bug.
+    /// Reports parked keys that no gate knew. The audit has woken them, but they are the sign of a bug.
     pub(crate) fn report_lost(&self, lost: &[ObjectKey]) {
         self.status.lost_keys(lost.len());
         tracing::warn!(
@@ -182,7 +183,7 @@ impl Dispatch {
         );
     }
 
-    /// Tells whoever looks at the primary that its key has waited too long for the cache of `watch`.
+    /// Emits an Event on the primary, and logs, that its key has waited too long for the cache of `watch`.
     pub(crate) fn warn_of_wait(&self, waiting: &HeldKey, watch: &str, follows: &str) {
         let (key, trace_id) = (&waiting.key, trace_id());
         let note = format!(

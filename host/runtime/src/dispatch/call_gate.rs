@@ -1,5 +1,6 @@
-//! The gate that every call of a controller passes: the API server answers, the caches show what it has now, the plugin
-//! is not paused, and its circuit breaker lets the call through. Workers wait for the gate and take no key meanwhile.
+//! The gate that every call of a controller passes. It is open while the API server answers, the caches show the
+//! server's current state, the plugin is not paused, and its circuit breaker admits the call. Workers wait for the gate
+//! and take no key meanwhile.
 
 #[cfg(test)]
 use windlass_core::queue::breaker::BreakerState;
@@ -14,9 +15,9 @@ use crate::policies::Pause;
 #[derive(Clone, Debug)]
 pub(crate) struct CallGate {
     outages: Outages,
-    /// Says whether the server was restored and the caches do not show that yet.
+    /// Knows whether the server was restored and the caches do not show that yet.
     trust: CacheTrust,
-    /// None: nobody can pause the plugin.
+    /// `None` if the plugin cannot be paused.
     pause: Option<Pause>,
     circuit: Circuit,
 }
@@ -63,7 +64,7 @@ impl CallGate {
         }
     }
 
-    /// Completes when no call may be made.
+    /// Completes when calls may no longer be made.
     pub(crate) async fn closed(&self) {
         let paused = async {
             match &self.pause {
@@ -80,7 +81,7 @@ impl CallGate {
         }
     }
 
-    /// Lets one trial call begin now if the circuit is open. Returns whether it was.
+    /// Admits one trial call now if the circuit is open. Returns whether it was open.
     pub(crate) fn probe_now(&self) -> bool {
         self.circuit.probe_now()
     }
@@ -90,7 +91,7 @@ impl CallGate {
         &self.outages
     }
 
-    /// The caches of the controller, as far as they can be believed.
+    /// Whether the controller's caches can be trusted.
     pub(crate) fn trust(&self) -> &CacheTrust {
         &self.trust
     }

@@ -1,4 +1,4 @@
-//! How the calls of one generation end. Dispatch records them; a swap is judged by them.
+//! Records how the calls of one generation end. Dispatch writes the record, and a swap is judged by it.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,11 +7,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use windlass_core::life::probation::{self, CallCounts, FirstCalls, OwnFailure, ProbationVerdict, Recent, Subject};
 
-/// The record of how the calls of one generation end, and the probation that is judged by it.
+/// How the calls of one generation ended, and its probation.
 #[derive(Debug)]
 pub(crate) struct CallRecord {
     counted: Mutex<Counted>,
-    /// Is told when a probation ends, and when its time begins.
+    /// Notified when a probation ends, and when its time starts.
     changed: watch::Sender<()>,
 }
 
@@ -24,30 +24,30 @@ struct Counted {
 
 #[derive(Debug)]
 struct Probation {
-    /// When the first call ended since calls could be made. None: none has.
+    /// When the first call ended since calls could be made. `None` if no call has ended.
     since: Option<Instant>,
     first: FirstCalls,
-    /// Of the one before it.
+    /// The counts of the previous generation.
     former: CallCounts,
 }
 
-/// How a probation has ended.
+/// The result of a probation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Judged {
-    /// It stays.
+    /// The generation stays.
     Passed,
-    /// It does not, and this is why.
+    /// The generation is rolled back, for this reason.
     Failed(String),
 }
 
 impl CallRecord {
-    /// Of a generation that has not been called.
+    /// The record of a generation that has not been called.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self { counted: Mutex::default(), changed: watch::Sender::default() })
     }
 
-    /// A call about `subject` has ended. `failure`: by the plugin's own fault, and the text tells of it.
-    /// `others_at_work`: calls about others still run.
+    /// Records the end of a call about `subject`. `failure` is its text if the plugin is at fault. `others_at_work`:
+    /// calls about other objects still run.
     pub(crate) fn called(
         &self,
         subject: &Subject,
@@ -80,26 +80,26 @@ impl CallRecord {
         self.changed.send_replace(());
     }
 
-    /// No call can be made now: no time of its probation passes before the next one.
+    /// No call can be made now, so the time of the probation stops until the next call.
     pub(crate) fn rests(&self) {
         if let Some(probation) = &mut self.lock().probation {
             probation.since = None;
         }
     }
 
-    /// How its last calls have ended.
+    /// Counts of the last calls.
     pub(crate) fn record(&self) -> CallCounts {
         self.lock().recent.record()
     }
 
-    /// It has to prove itself from now on, after one whose last calls were `former`.
+    /// Starts a probation against the previous generation, whose last calls were `former`.
     pub(crate) fn begin_probation(&self, former: CallCounts) {
         let probation = Probation { since: None, first: FirstCalls::default(), former };
         let mut counted = self.lock();
         (counted.probation, counted.judged) = (Some(probation), None);
     }
 
-    /// Completes when its probation has ended; at once if it has before. Cancel-safe.
+    /// Completes when the probation has ended, at once if it already has. Cancel-safe.
     pub(crate) async fn judged(&self) -> Judged {
         let mut changed = self.changed.subscribe();
         loop {
@@ -115,14 +115,14 @@ impl CallRecord {
             };
             tokio::select! {
                 biased;
-                // The sender is in `self`.
+                // This cannot fail: `self` holds the sender.
                 _ = changed.changed() => {}
                 () = by_time => {}
             }
         }
     }
 
-    /// How the probation has ended; Err: it has not, and when its time will be over, if that runs.
+    /// The result of the probation. While it goes on, the error is the time at which it ends, if that is running.
     fn judged_by_now(&self) -> Result<Judged, Option<Instant>> {
         let mut counted = self.lock();
         if let Some(Probation { since, .. }) = &counted.probation {
@@ -155,7 +155,7 @@ mod tests {
         record
     }
 
-    /// A call about some key ends.
+    /// Ends a call about an arbitrary key.
     fn called(record: &CallRecord, failure: Option<&str>) {
         let failure = failure.map(|text| (OwnFailure::Trap, text));
         let subject = ("webapps".into(), ObjectKey::namespaced("prod", "shop"));
@@ -174,7 +174,7 @@ mod tests {
         assert!(why.contains("5 of its first 5") && why.contains("unreachable"), "{why}");
     }
 
-    /// How long it took until `record` was judged, as waited for by one who looks again and again.
+    /// How long `judged` takes for a task that polls it repeatedly.
     async fn passes_after(record: &CallRecord) -> Duration {
         let began = Instant::now();
         loop {
@@ -189,7 +189,7 @@ mod tests {
     async fn a_generation_passes_a_minute_after_its_first_call() {
         let record = after(1_000, 0);
         tokio::time::advance(Duration::from_hours(1)).await;
-        assert_eq!(record.judged().now_or_never(), None, "it may be paused: nothing is known of it");
+        assert_eq!(record.judged().now_or_never(), None, "it may be paused, so nothing is known of it");
         let waiting = {
             let record = record.clone();
             tokio::spawn(async move { record.judged().await })
@@ -201,10 +201,10 @@ mod tests {
         assert_eq!(
             waiting.await.expect("no panic"),
             Judged::Passed,
-            "who waited before the first call hears of it too"
+            "a task that waited before the first call is notified too"
         );
         (0..9).for_each(|_| called(&record, Some("late")));
-        assert_eq!(record.judged().now_or_never(), Some(Judged::Passed), "what fails later is no reason to go back");
+        assert_eq!(record.judged().now_or_never(), Some(Judged::Passed), "later failures are no reason for a rollback");
         assert_eq!(record.record(), CallCounts { calls: 10, failures: 9 });
     }
 

@@ -1,7 +1,7 @@
-//! The circuit breaker of a controller at work: `core::breaker` decides, this waits, and tells people.
+//! The circuit breaker of a controller at work: `core::breaker` decides; this waits, and reports to people.
 //!
-//! Dispatch reaches it by the [call gate](super::call_gate) alone, which admits each call; `middleware::breaker`
-//! records how the call ended. A new generation begins with a circuit of its own, which is closed.
+//! Dispatch reaches it only through the [call gate](super::call_gate), which admits each call; `middleware::breaker`
+//! records how the call ended. A new generation begins with its own circuit, which is closed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,21 +14,21 @@ use windlass_core::queue::breaker::{Admission, Breaker, BreakerChange, BreakerRo
 
 use crate::clock::SystemClock;
 
-/// Whether a controller's plugin is to be called. Clones are the same circuit.
+/// Whether a controller's plugin may be called. Clones share the circuit.
 #[derive(Clone)]
 pub(crate) struct Circuit(Arc<CircuitInner>);
 
 struct CircuitInner {
     clock: SystemClock,
     standing: Mutex<CircuitState>,
-    /// Is told of each change that somebody may wait for.
+    /// Notified of each change that a task may wait for.
     changed: watch::Sender<()>,
 }
 
 #[derive(Default)]
 struct CircuitState {
     breaker: Breaker<ObjectKey>,
-    /// Why it opened last.
+    /// Why it last opened.
     last_trap: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Circuit {
 }
 
 impl Default for Circuit {
-    /// A closed one.
+    /// A closed circuit.
     fn default() -> Self {
         let shared =
             CircuitInner { clock: SystemClock::new(), standing: Mutex::default(), changed: watch::Sender::default() };
@@ -47,7 +47,7 @@ impl Default for Circuit {
     }
 }
 
-/// The right to one call. When the circuit is half-open nobody else has one.
+/// The right to one call. While the circuit is half-open, there is only one.
 pub(crate) struct Pass {
     circuit: Circuit,
     round: BreakerRound,
@@ -101,12 +101,12 @@ impl Circuit {
     pub(crate) async fn impassable(&self) {
         let mut changed = self.0.changed.subscribe();
         while self.is_passable() {
-            // The sender is this circuit's own.
+            // This cannot fail: `self` holds the sender.
             let _ = changed.changed().await;
         }
     }
 
-    /// Lets one call begin, if it may.
+    /// Admits one call, if it may begin.
     pub(crate) fn admit(&self) -> Option<Pass> {
         let now = self.now();
         let mut standing = self.standing();
@@ -119,7 +119,7 @@ impl Circuit {
         Some(Pass { circuit: self.clone(), round })
     }
 
-    /// Lets one trial call begin now if the circuit is open. Returns whether it was.
+    /// Admits one trial call now if the circuit is open. Returns whether it was open.
     pub(crate) fn probe_now(&self) -> bool {
         let was_open = self.standing().breaker.probe_now(self.now());
         if was_open {
@@ -128,7 +128,6 @@ impl Circuit {
         was_open
     }
 
-    /// Its state.
     pub(crate) fn state(&self) -> BreakerState {
         self.standing().breaker.state(self.now())
     }
@@ -145,7 +144,8 @@ impl Circuit {
         })
     }
 
-    /// A call about `key` that began in `round` has ended, without an answer if it trapped with this message.
+    /// Records that a call about `key` that began in `round` has ended. `trap` is the message if it trapped, and so
+    /// gave no answer.
     pub(super) fn ended(&self, round: BreakerRound, key: &ObjectKey, trap: Option<&str>) -> Option<BreakerChange> {
         let mut standing = self.standing();
         let change = standing.breaker.ended(round, key, trap.is_some(), self.now())?;
@@ -170,7 +170,7 @@ impl Circuit {
     }
 }
 
-/// As `/plugins` names it.
+/// The state as `/plugins` names it.
 fn label(state: BreakerState) -> &'static str {
     match state {
         BreakerState::Closed => "closed",

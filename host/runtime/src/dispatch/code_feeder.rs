@@ -1,8 +1,8 @@
-//! From the events of a watch that the plugin's own code maps to keys in a workqueue (ADR 23).
+//! Maps the events of a watch to keys in a workqueue by the plugin's own code (ADR 23).
 //!
-//! The mapper is called in batches, under the plugin's CPU share, and off everybody's path: events that come meanwhile
-//! are held, and so many only. Where it cannot be told whom something concerns, because the mapper fails or too much
-//! has come, every primary runs, after all else.
+//! The mapper is called in batches, under the plugin's CPU share and without delaying other work: events that come
+//! meanwhile are buffered, up to a limit. If the mapper fails or too many events come, the affected primaries are
+//! unknown, so every primary runs, at the lowest priority.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::convert::Infallible;
@@ -22,25 +22,25 @@ use crate::dispatch::feeder::{EventSource, QueueFeeder, discard, event_now};
 use crate::dispatch::sink::KeySink;
 use crate::supervise::jittered_policy;
 
-/// Changes of one call.
+/// The most changes in one call.
 const CODE_CALL_CHANGES_MAX: usize = 256;
-/// And the length of their texts, unless one alone is longer.
+/// The most bytes of text in one call, unless a single change is larger.
 const CODE_CALL_BYTES_MAX: usize = 1 << 20;
-/// Events that wait. The states before them are held with them.
+/// The most events that wait, each with the state before it.
 const WAITING_EVENTS_MAX: usize = 1_024;
-/// Keys that one answer queues. Beyond that it is quicker to have every primary run, and no less right.
+/// The most keys that one answer queues. Beyond that it is quicker to run every primary, and equally correct.
 const ANSWER_KEYS_MAX: usize = 10_000;
-/// The pauses before every primary runs once more.
+/// The pauses between two runs of every primary.
 const REQUEUE_ALL_BACKOFF: RetryPolicy = jittered_policy(Duration::from_millis(100), Duration::from_secs(15));
-/// After so long without that, the next time counts as the first.
+/// After this long without a run of every primary, the pauses start from the shortest.
 const REQUEUE_ALL_BACKOFF_RESET: Duration = Duration::from_mins(1);
 
-/// The plugin's own code, which says whom changes concern.
+/// The plugin's own code that maps changes to primaries.
 pub(crate) trait MapChanges: Send + Sync + 'static {
-    /// The targets of each change. Err: why there are none, for people.
+    /// The targets of each change. The error says why there are none, for people.
     fn map(&self, batch: ChangeBatch) -> BoxFuture<'static, Result<Vec<Vec<Target>>, String>>;
 
-    /// Whether the object with this key is none of the plugin's affair.
+    /// Whether the policy hides the object with this key from the plugin.
     fn hides(&self, key: &ObjectKey) -> bool;
 
     /// Whether the caches that it reads are filled. Changes before that need no mapping, because every primary is yet
@@ -56,15 +56,16 @@ pub(crate) struct CodeFeeder<S, M> {
     controller: Arc<str>,
     /// The events that wait for a call.
     waiting: VecDeque<WatchEvent>,
-    /// Changes of the next call: fewer after one that failed, so that the change that it fails for is found.
+    /// The number of changes in the next call. It is smaller after a failed call, in order to find the change that
+    /// fails.
     batch: usize,
-    /// A batch has been taken, and its keys have not been queued.
+    /// True if a batch was taken and its keys were not queued yet.
     in_hand: bool,
-    /// Every primary is to run: something has come of which nobody will say whom it concerns.
+    /// True if every primary must run, because some change could not be mapped.
     missed: bool,
-    /// When they may at the earliest.
+    /// The earliest time at which every primary may run again.
     not_before: Instant,
-    /// When they were told to the last time.
+    /// The last time at which every primary was queued.
     made_up: Option<Instant>,
     retries: Retries,
 }
@@ -72,9 +73,9 @@ pub(crate) struct CodeFeeder<S, M> {
 /// A failed attempt at a batch.
 #[derive(Debug, PartialEq, Eq)]
 enum Trouble {
-    /// The mapper failed, or answered what cannot be.
+    /// The mapper failed, or its answer is invalid.
     Mapper(String),
-    /// It names more keys than are worth queueing one by one.
+    /// The mapper names more keys than are worth queueing one by one.
     TooMany,
 }
 
@@ -95,7 +96,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         }
     }
 
-    /// Has every primary run, which makes up for all that has come until now. Not again soon.
+    /// Queues every primary, which makes up for all changes until now. Sets the earliest time of the next.
     fn make_up(&mut self) {
         self.sink.queue_all();
         self.waiting.clear();
@@ -108,7 +109,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         self.not_before = now + self.retries.pause(windlass_world::random());
     }
 
-    /// Waits until something is to be done. False: there is nothing more.
+    /// Waits until there is something to do. `false` if there is nothing more to do.
     async fn wait(&mut self) -> bool {
         while self.waiting.is_empty() && !self.is_due() {
             let (missed, not_before) = (self.missed, self.not_before);
@@ -135,8 +136,8 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         self.missed && Instant::now() >= self.not_before
     }
 
-    /// Holds an event until it is asked about, if it counts and there is room. First lists, and what changes before all
-    /// of them are there, need not be: every primary runs when a controller begins.
+    /// Buffers an event if it counts and there is room. First lists, and changes before all of them are there, are not
+    /// buffered, as every primary runs when a controller begins.
     fn hold(&mut self, event: WatchEvent) {
         if matches!(event, WatchEvent::Applied { initial: true, .. })
             || !self.mapper.may_begin()
@@ -148,13 +149,13 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         if self.waiting.len() < WAITING_EVENTS_MAX {
             self.waiting.push_back(event);
         } else {
-            // Every primary is to run, and sees what has happened by then.
+            // Every primary will run, and will see everything up to now.
             self.waiting.clear();
             self.missed = true;
         }
     }
 
-    /// The events that are asked about next, and the changes that they are: at least one, if any waits.
+    /// The next events and their changes for the mapper: at least one, if any waits.
     fn take_batch(&mut self) -> (Vec<WatchEvent>, Vec<ObjectChange>) {
         let (mut events, mut changes, mut bytes) = (Vec::new(), Vec::new(), 0);
         while events.len() < self.batch
@@ -172,7 +173,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         (events, changes)
     }
 
-    /// Asks the mapper, and takes what comes meanwhile.
+    /// Calls the mapper, and buffers the events that come meanwhile.
     async fn ask(&mut self, changes: Vec<ObjectChange>) -> Result<Vec<Vec<Target>>, Trouble> {
         let watch = self.sink.route.watch.clone().unwrap_or_default();
         let mut mapped = self.mapper.map(ChangeBatch { controller: self.controller.clone(), watch, changes });
@@ -189,7 +190,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         }
     }
 
-    /// Queues what the mapper has named.
+    /// Queues the keys that the mapper has named.
     async fn queue(&mut self, events: &[WatchEvent], answer: Vec<Vec<Target>>) -> Result<(), Trouble> {
         let (mut found, mut all) = (HashMap::new(), Vec::new());
         let mut count = 0;
@@ -200,7 +201,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
                 return Err(Trouble::TooMany);
             }
             all.push(keys);
-            // Others wait for this thread.
+            // Yields, as other tasks wait for this thread.
             tokio::task::consume_budget().await;
         }
         for (event, keys) in events.iter().zip(all) {
@@ -209,7 +210,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         Ok(())
     }
 
-    /// The primaries that there are of `targets`. What an index holds is looked up once a batch.
+    /// The existing primaries among `targets`. A value in an index is looked up once in a batch.
     fn keys(
         &self,
         targets: Vec<Target>,
@@ -247,7 +248,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         Ok(self.sink.primaries.indexed(index, value))
     }
 
-    /// One call about what waits.
+    /// Makes one call about the waiting events.
     async fn step(&mut self) {
         self.in_hand = true;
         let (events, changes) = self.take_batch();
@@ -258,7 +259,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
         match done {
             Ok(()) => self.batch = (2 * self.batch).min(CODE_CALL_CHANGES_MAX),
             Err(_) if events.len() > 1 => {
-                // One of them is at fault, and the others are not: it is looked for.
+                // One of these changes is at fault. Smaller batches will find it.
                 self.batch = events.len() / 2;
                 events.into_iter().rev().for_each(|event| self.waiting.push_front(event));
             }
@@ -279,7 +280,7 @@ impl<S: EventSource, M: MapChanges> CodeFeeder<S, M> {
 
 impl<S: EventSource + 'static, M: MapChanges> QueueFeeder for CodeFeeder<S, M> {
     async fn run(&mut self) {
-        // It was stopped in the middle: nobody knows what has been queued.
+        // The previous run stopped in the middle, so it is not known which keys were queued.
         self.missed |= self.in_hand;
         while self.wait().await {
             if self.is_due() {
@@ -295,7 +296,7 @@ impl<S: EventSource + 'static, M: MapChanges> QueueFeeder for CodeFeeder<S, M> {
         }
     }
 
-    /// Nobody is asked any more: every primary runs, if there is anything.
+    /// Without further calls, queues every primary if there are changes left.
     fn finish(&mut self) {
         while let Some(event) = event_now(&mut self.source) {
             self.hold(event);

@@ -3,12 +3,12 @@
 use tokio::sync::watch;
 use windlass_core::secret::confidential::Confidential;
 
-/// A plugin's configuration. None: there is none yet that it could start with.
+/// A plugin's configuration. `None` while there is no valid one.
 pub(crate) type Configured = watch::Receiver<Option<Confidential>>;
 
-/// Has `requeue` done whenever there is another configuration than `configured` has seen. What the first calls get may
-/// be marked as seen before they are begun, and not here: what changes before this is polled would be, too, and nobody
-/// told of it.
+/// Calls `requeue` each time the configuration differs from what `configured` has seen. The caller marks the
+/// configuration of the first calls as seen before they begin. If this function did so, a change before its first poll
+/// would be lost.
 pub(crate) async fn requeue_on_change(mut configured: Configured, requeue: impl Fn()) {
     while configured.changed().await.is_ok() {
         requeue();

@@ -1,4 +1,4 @@
-//! From the events of a watch to keys in a workqueue.
+//! Turns the events of a watch into keys in a workqueue.
 
 use std::convert::Infallible;
 use std::future::{Future, pending};
@@ -9,12 +9,12 @@ use windlass_kube::Subscription;
 
 use crate::dispatch::sink::KeySink;
 
-/// At most so many changes that concern every primary are taken for one.
+/// The most changes concerning every primary that are merged into one.
 const MERGED_CHANGES_MAX: usize = 1_000;
 
-/// Where events come from: a subscription, or a test.
+/// A source of events: a subscription, or a test double.
 pub(crate) trait EventSource: Send {
-    /// The next event; None: there will be none. Nothing is lost when the future is dropped.
+    /// The next event, or `None` at the end. Cancel-safe.
     fn next(&mut self) -> impl Future<Output = Option<WatchEvent>> + Send;
 }
 
@@ -33,37 +33,37 @@ impl EventSource for tokio::sync::mpsc::UnboundedReceiver<WatchEvent> {
 
 /// Feeds a queue from the events of one subscription.
 pub(crate) trait QueueFeeder: Send + 'static {
-    /// Feeds the queue until the source ends. After a panic or a cancellation it may be run again, and nothing is lost.
+    /// Feeds the queue until the source ends. May be run again after a panic or a cancellation without losing anything.
     fn run(&mut self) -> impl Future<Output = ()> + Send;
 
-    /// Feeds the queue with the events that are there already: what comes later is another generation's.
+    /// Feeds the queue with the events that are already there. Later ones belong to another generation.
     fn finish(&mut self);
 
-    /// Takes events to no end: no more keys are wanted, and the events must not heap up.
+    /// Discards events for ever: no more keys are wanted, and the events must not pile up.
     fn discard(&mut self) -> impl Future<Output = Infallible> + Send;
 }
 
-/// The event that is there already.
+/// The next event, if it is already there.
 pub(crate) fn event_now(source: &mut impl EventSource) -> Option<WatchEvent> {
-    // Not as a cooperative task: its turn would be over after fewer events.
+    // Without tokio's cooperative budget, which would end after fewer events.
     tokio::task::unconstrained(source.next()).now_or_never().flatten()
 }
 
-/// Takes all events of `source`, to no end.
+/// Discards all events of `source`, for ever.
 pub(crate) async fn discard(source: &mut impl EventSource) -> Infallible {
     while source.next().await.is_some() {}
     pending().await
 }
 
-/// How often an event is tried whose keys the host panics over.
+/// How often an event is tried when the host panics over it.
 const EVENT_ATTEMPTS_MAX: u32 = 2;
 
-/// Feeds a queue with the keys that a declared mapping finds. A panic loses nothing: what it fell over is tried again,
-/// and if that fails too, every primary runs instead.
+/// Feeds a queue with the keys that a declared mapping finds. A panic loses nothing: the event is tried again, and if
+/// that fails too, every primary runs instead.
 pub(crate) struct Feeder<S> {
     source: S,
     sink: KeySink,
-    /// The event that is being worked on, and how often it was begun.
+    /// The current event, and how many attempts it has had.
     in_hand: Option<(WatchEvent, u32)>,
 }
 
@@ -72,7 +72,8 @@ impl<S: EventSource> Feeder<S> {
         Self { source, sink, in_hand: None }
     }
 
-    /// Feeds the queue with what is in hand. The queue deduplicates, so a key that an event names twice is one.
+    /// Queues the keys of the current event. The queue deduplicates, so it does not matter if an event names a key
+    /// twice.
     fn feed(&mut self) {
         let Some((event, attempts)) = &mut self.in_hand else { return };
         *attempts += 1;
@@ -80,8 +81,9 @@ impl<S: EventSource> Feeder<S> {
             self.sink.remember_gone(event);
             let route = &self.sink.route;
             if route.concerns_all() && route.counts(event) {
-                // What has happened by now is in the caches already, and each key that is queued from now on will see
-                // it. So the keys are looked up after this: a primary that has just appeared may have run before it.
+                // The caches already show everything up to now, and keys that are queued from now on will see it. So
+                // this happens before the keys are looked up: a primary that has just appeared may have run before the
+                // skipped changes.
                 skip_burst(&mut self.source, &self.sink);
             }
             self.sink.queue(route.keys(event, &self.sink.primaries), event);
@@ -116,7 +118,7 @@ impl<S: EventSource + 'static> QueueFeeder for Feeder<S> {
     }
 }
 
-/// Takes a burst of the events that are there already, without keys of their own. Returns how many.
+/// Skips a burst of the events that are already there. Returns their number.
 fn skip_burst(source: &mut impl EventSource, sink: &KeySink) -> usize {
     (0..MERGED_CHANGES_MAX).map_while(|_| event_now(source)).inspect(|event| sink.remember_gone(event)).count()
 }
@@ -173,7 +175,7 @@ mod tests {
         KeySink::new(route(), queue, Stores::default(), memory)
     }
 
-    /// Its events in their order; it panics where there is none.
+    /// Returns these events in order; panics where the script has `None`.
     struct Scripted(std::vec::IntoIter<Option<WatchEvent>>);
 
     impl EventSource for Scripted {
@@ -182,7 +184,7 @@ mod tests {
         }
     }
 
-    /// Panics when it is asked for the time, as often as it has been told to.
+    /// Panics a given number of times when asked for the time.
     struct PanickingClock(AtomicU32);
 
     impl Clock for PanickingClock {
@@ -198,7 +200,7 @@ mod tests {
         }
     }
 
-    /// The keys that a supervised feeder queues if its clock panics `panics` times, and how often the feeder did.
+    /// The keys that a supervised feeder queues if its clock panics `panics` times, and how often the feeder panicked.
     async fn fed(events: Vec<Option<WatchEvent>>, panics: u32) -> (Vec<String>, u64) {
         let queue = Queue::new(Arc::new(PanickingClock(panics.into())), ItemExponential::default());
         let feeder = Feeder::new(Scripted(events.into_iter()), sink(queue.clone(), Arc::default()));
@@ -238,7 +240,7 @@ mod tests {
         assert_eq!(known.as_deref(), Some("c-1"));
     }
 
-    /// Changes that concern every primary. A primary appears when the second one is taken, which is then skipped.
+    /// Changes that concern every primary. A primary appears when the second change is taken, which is then skipped.
     struct Appearing {
         cache: Filled,
         changes: u32,
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_event_that_the_feeder_fell_over_is_not_lost() {
+    async fn an_event_that_makes_the_feeder_panic_is_not_lost() {
         let fed = fed(vec![Some(gone("a")), Some(gone("b"))], 1).await;
         assert_eq!(fed, (vec!["prod/a".to_owned(), "prod/b".to_owned()], 1));
     }

@@ -1,5 +1,5 @@
-//! Keeps a plugin from hurting others over all its controllers, generations and calls: its budget of writes, its budget
-//! of Kubernetes Events, and counts of how often it writes which object.
+//! Keeps a plugin from harming others, over all its controllers, generations and calls: its budget of writes, its
+//! budget of Kubernetes Events, and counts of its writes by object.
 
 mod limited_events;
 
@@ -20,8 +20,8 @@ use crate::clock::SystemClock;
 use crate::dispatch::guards::limited_events::EventBudgets;
 use crate::observe::metrics::counters;
 
-/// The writes of one object within a minute that make a hot loop, unless a flag says otherwise. The obvious 60 would be
-/// too few: the status of a `ReplicaSet` in a large rollout changes more often than once a second (ADR 14).
+/// The number of writes of one object within a minute that make a hot loop, by default. The obvious 60 would be too
+/// few: the status of a `ReplicaSet` in a large rollout changes more often than once a second (ADR 14).
 const HOT_LOOP_WRITES_DEFAULT: u32 = 300;
 
 /// The limits of a plugin over all its calls.
@@ -29,7 +29,7 @@ const HOT_LOOP_WRITES_DEFAULT: u32 = 300;
 pub struct GuardSettings {
     /// How often it may write.
     pub writes: WriteRate,
-    /// So many writes of one object within a minute are a hot loop. 0: none is.
+    /// The number of writes of one object within a minute that make a hot loop. 0 for no limit.
     pub hot_loop_writes: u32,
 }
 
@@ -67,32 +67,32 @@ impl Guards {
         Self(Arc::new(GuardsInner { settings, clock: SystemClock::new(), plugins: Mutex::default() }))
     }
 
-    /// The budget of writes of `plugin`.
+    /// The write budget of `plugin`.
     pub(crate) fn writes(&self, plugin: &Arc<str>) -> WriteBudget {
         self.with(plugin, |kept, _| kept.writes.clone())
     }
 
-    /// `events`, as far as its plugin's budget goes. What is beyond that is summed up by reason.
+    /// `events` within its plugin's budget. Events beyond the budget are combined by reason.
     pub(crate) fn limited(&self, events: Arc<dyn Events>) -> Arc<dyn Events> {
         limited_events::limited(events, self.clone())
     }
 
-    /// Looks after the Events of `plugin`.
+    /// Calls `look` with the Event budgets of `plugin`.
     fn with_events<T>(&self, plugin: &Arc<str>, look: impl FnOnce(&mut EventBudgets, Moment) -> T) -> T {
         self.with(plugin, |kept, now| look(&mut kept.events, now))
     }
 
-    /// `plugin` wrote `object`. True: that is a hot loop.
+    /// Records that `plugin` wrote `object`. True if that makes a hot loop.
     pub(crate) fn wrote(&self, plugin: &Arc<str>, object: &ObjectRef, version: Option<&Version>) -> bool {
         self.with(plugin, |kept, now| kept.tally.wrote(object, version, now))
     }
 
-    /// So many writes make a loop.
+    /// The number of writes that make a hot loop.
     pub(crate) fn hot_loop_writes(&self) -> u32 {
         self.0.settings.hot_loop_writes
     }
 
-    /// Which other plugins write `object` too.
+    /// The other plugins that write `object`.
     pub(crate) fn others(&self, plugin: &str, object: &ObjectRef) -> Vec<String> {
         let now = self.0.clock.now();
         let plugins = self.plugins();
@@ -100,7 +100,7 @@ impl Guards {
         others.map(|(name, _)| name.to_string()).collect()
     }
 
-    /// `plugin` is not there any more.
+    /// Drops what is kept for `plugin`, which has gone.
     pub(crate) fn forget(&self, plugin: &str) {
         self.plugins().remove(plugin);
     }

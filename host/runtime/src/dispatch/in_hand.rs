@@ -1,7 +1,7 @@
-//! A key in a worker's hands, and how it is put down.
+//! A key that a worker works on, and how it is put down.
 //!
-//! A worker that has called about a key takes the next one at once. A key whose write may still be carried out waits,
-//! and no worker with it: else an API server that is slow to answer would have all workers stand still.
+//! A worker takes its next key as soon as a call has ended. If a write of the call may still be carried out, only the
+//! key waits for that, and not the worker; otherwise a slow API server would block all workers.
 
 use std::future::Future;
 
@@ -12,7 +12,8 @@ use windlass_core::write::settle::Settled;
 
 use super::Dispatch;
 
-/// A key that a worker has: when this goes, in whatever way, the queue may hand the key out again, or holds it.
+/// A key that a worker works on. When it is dropped, however that happens, the queue may hand the key out again, or
+/// parks it.
 pub(super) struct InHand {
     queue: Queue<ObjectKey>,
     pub(super) key: ObjectKey,
@@ -23,9 +24,9 @@ pub(super) struct InHand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyEnd {
     Done,
-    /// It is not to run before the gate lets it.
+    /// The key must not run before the gate wakes it.
     Held,
-    /// Nothing: it is another generation's.
+    /// The key goes back unprocessed, because another generation has the queue.
     GivenBack,
 }
 
@@ -46,12 +47,12 @@ impl Drop for InHand {
     }
 }
 
-/// The tasks that have keys of one controller: its workers, and those that wait with a key until its write has settled.
+/// The tasks that hold keys of one controller: its workers, and tasks that wait with a key until its write has settled.
 #[derive(Clone, Debug)]
 pub(crate) struct Workers {
-    /// Those of this generation, of former rounds too.
+    /// The tasks of this generation, including earlier rounds.
     of_generation: TaskTracker,
-    /// Those of all generations.
+    /// The tasks of all generations.
     of_all: TaskTracker,
 }
 
@@ -65,14 +66,14 @@ impl Workers {
         self.of_generation.spawn(self.of_all.track_future(task));
     }
 
-    /// Waits until those of this generation have ended.
+    /// Waits until the tasks of this generation have ended.
     pub(crate) async fn wait(&self) {
         self.of_generation.wait().await;
     }
 }
 
 impl Dispatch {
-    /// Ends the work on a key, once all that its call set in motion is over: from then on it may be processed again.
+    /// Ends the work on a key once everything that its call began is over. From then on the key may be processed again.
     pub(super) async fn put_down(&self, in_hand: InHand, mut settled: Settled) {
         if settled.is_over() {
             return;
@@ -89,7 +90,7 @@ impl Dispatch {
         }
         let waiting = async move {
             settled.wait().await;
-            // First: whoever is handed the key does not find it waiting.
+            // Dropped first, so that a worker that gets the key next does not find it waiting.
             drop(settling);
             drop(in_hand);
         };

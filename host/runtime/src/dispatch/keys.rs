@@ -1,4 +1,5 @@
-//! The keys of one controller. Feeders queue a key when something has changed; here keys are queued for other reasons.
+//! The keys of one controller. Feeders queue a key when something has changed; this module queues keys for other
+//! reasons.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,17 +16,17 @@ use super::memory::KeyMemory;
 use super::route::Stores;
 use crate::observe::status::ControllerStatus;
 
-/// Keys that failed in a shorter outage keep their backoff, which is short, too.
+/// After an outage shorter than this, failed keys keep their backoff, which is short too.
 pub(super) const OUTAGE_WITHOUT_RETRY_MAX: Duration = Duration::from_secs(1);
 
-/// The keys of one controller: where they wait, what holds them back, and what earlier calls left behind.
+/// The keys of one controller: the queue, the gate, and what earlier calls left behind.
 pub(crate) struct ControllerKeys {
     pub(crate) primary: PrimaryKind,
     pub(crate) primaries: Stores,
     pub(crate) queue: Queue<ObjectKey>,
-    /// Holds each key whose own writes the caches do not show yet. None: no key is held.
+    /// Holds each key whose own writes the caches do not show yet. `None` if no key is held.
     pub(crate) gate: Option<Arc<Gate>>,
-    /// Outlives the generation, as the queue does.
+    /// It outlives the generation, as the queue does.
     pub(crate) memory: Arc<Mutex<KeyMemory>>,
     pub(crate) status: Arc<ControllerStatus>,
 }
@@ -40,17 +41,17 @@ impl ControllerKeys {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets the failures of `key`: what failed then is not what is tried next.
+    /// Forgets the failures of `key`, because it now tries something else than what failed.
     pub(super) fn forget(&self, key: &ObjectKey) {
         self.queue.forget(key);
         self.status.forget(key);
     }
 
-    /// Queues the keys that failed in the outage since `began`, without the failures that it caused. Returns how many
-    /// there are.
+    /// Queues the keys that failed in the outage since `began`, and forgets the failures that it caused. Returns their
+    /// number.
     ///
-    /// After a short outage the keys wait for their backoff all the same. A server that answers when it is probed and
-    /// breaks every write has one short outage after the other, and must not be stormed.
+    /// After a short outage, the keys still wait for their backoff. A server that answers probes but fails every write
+    /// has one short outage after another, and must not be stormed.
     pub(super) fn recover(&self, began: Instant) -> usize {
         if began.elapsed() < OUTAGE_WITHOUT_RETRY_MAX {
             return 0;
@@ -65,10 +66,10 @@ impl ControllerKeys {
         count
     }
 
-    /// The triggers of `key`, which is about to be called: those that were noted, else that its time has come.
+    /// The triggers of `key`, which is about to be called: the noted ones, or else that its time has come.
     pub(super) fn triggers(&self, memory: &mut KeyMemory, key: &ObjectKey) -> Triggers {
         let mut triggers = memory.take_triggers(key);
-        // Of one that was left alone for a while, it is known why it was queued then.
+        // If the key was left alone for a while, it is known why it was queued then.
         if triggers.is_empty() && self.queue.was_due(key) {
             let failed = self.queue.has_failed(key);
             let reason = if failed { TriggerReason::Retry } else { TriggerReason::RequeueAfter };
@@ -77,7 +78,8 @@ impl ControllerKeys {
         triggers
     }
 
-    /// Queues every primary after all else, without its failures: something has changed that may have mended them.
+    /// Queues every primary at low priority without its failures, because something has changed that may have fixed
+    /// them.
     pub(crate) fn start_afresh(&self, reason: TriggerReason) {
         let failed = self.memory().forget_failed();
         for key in failed {
@@ -86,7 +88,7 @@ impl ControllerKeys {
         self.queue_all(reason);
     }
 
-    /// Runs the keys whose last calls failed, with all their retries. Returns how many there are.
+    /// Queues the keys whose last calls failed, with all their retries. Returns their number.
     pub(super) fn run_failed(&self) -> usize {
         let failed = self.memory().forget_failed();
         let (keys, trigger) = (failed.len(), Arc::new(TriggerReason::RunRequested.into()));
@@ -98,7 +100,7 @@ impl ControllerKeys {
         keys
     }
 
-    /// Queues every primary after all else, for this `reason`. Returns how many there are.
+    /// Queues every primary at low priority for this `reason`. Returns their number.
     pub(crate) fn queue_all(&self, reason: TriggerReason) -> usize {
         let (keys, trigger) = (self.primaries.all(), Arc::new(reason.into()));
         let queued = keys.len();
@@ -109,21 +111,21 @@ impl ControllerKeys {
         queued
     }
 
-    /// As [`Self::catch_up`], for a generation that takes the place of another.
+    /// As [`Self::catch_up`], for a generation that replaces another.
     pub(crate) fn take_over(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>) {
         self.memory().passes_on();
         self.catch_up(gone, TriggerReason::Swap);
     }
 
-    /// Queues every primary, for this `reason`, and those that have `gone`, with their uids: what the watches told
-    /// until now was not kept.
+    /// Queues every primary for this `reason`, and those that have `gone`, with their UIDs: the events of the watches
+    /// were discarded until now.
     pub(crate) fn catch_up(&self, gone: impl IntoIterator<Item = (ObjectKey, Arc<str>)>, reason: TriggerReason) {
         self.queue_gone(gone);
         self.start_afresh(reason);
     }
 
-    /// Queues primaries that the generation before had and this one lacks. Each runs when all caches have proven that
-    /// they are fresh: until then nobody knows whether the primary has gone, or has only not come yet.
+    /// Queues primaries that the previous generation had and this one lacks. Each runs once all caches have proven to
+    /// be fresh: until then it is unknown whether the primary was deleted or has not arrived yet.
     pub(crate) fn doubt_missing(&self, missing: Vec<(ObjectKey, Arc<str>)>) {
         if let Some(gate) = self.gate.as_ref().filter(|_| !missing.is_empty()) {
             gate.doubt(missing.iter().map(|(key, _)| DoubtfulKey::new(key.clone())));

@@ -1,4 +1,4 @@
-//! Calls of a plugin's mapper, with the plugin's share of the processors, as workers make theirs.
+//! Calls a plugin's mapper under the plugin's CPU share, as workers call the plugin.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,12 +16,12 @@ use windlass_wasm::{ChangeBatch, Mapped, Plugin};
 use crate::dispatch::code_feeder::MapChanges;
 use crate::dispatch::{Dispatch, trace_id};
 
-/// The mapper of a plugin, for all watches of one controller. Clones are the same.
+/// The mapper of a plugin, for all watches of one controller. Clones share one call at a time.
 #[derive(Clone)]
 pub(crate) struct PluginMapper {
     plugin: Arc<Plugin>,
     dispatch: Arc<Dispatch>,
-    /// One call at a time, in however many namespaces its watches are.
+    /// Allows one call at a time, in however many namespaces its watches are.
     turn: Arc<Mutex<()>>,
 }
 
@@ -49,7 +49,7 @@ impl PluginMapper {
         let dispatch = &self.dispatch;
         let _turn = self.turn.lock().await;
         let permit = self.permit().await;
-        // It is about no key; nothing is written, so nothing is waited for.
+        // The call is about no key, and writes nothing that could be waited for.
         let (key, (hold, _)) = (ObjectKey::cluster(""), settle::hold());
         let context = dispatch.context(&key, None, &trace_id(), hold, permit.cpu_permit());
         let started = Instant::now();
@@ -70,7 +70,7 @@ impl PluginMapper {
         answer
     }
 
-    /// Waits until a call may be made, as workers do: nothing of a plugin runs that is paused.
+    /// Waits until a call may be made, as workers do: no code of a paused plugin runs.
     async fn permit(&self) -> CallPermit {
         loop {
             self.dispatch.permits.call_gate.open().await;

@@ -1,4 +1,4 @@
-//! The memory that dispatch has of a key from one call to the next, beside the failures that the queue counts.
+//! The state that dispatch keeps for a key between two calls, in addition to the failures that the queue counts.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,26 +9,26 @@ use windlass_core::queue::trigger::{Trigger, Triggers};
 
 use super::setbacks::Setbacks;
 
-/// The memory of one controller, over the generations of its plugin. It holds no key that has ended well and that
-/// nothing is to be done about.
+/// The memory of one controller, over the generations of its plugin. It has no entry for a key that has ended well and
+/// is not queued.
 #[derive(Debug, Default)]
 pub(crate) struct KeyMemory {
-    /// Keys that an outage may have set back.
+    /// The keys that an outage may have set back.
     pub(super) setbacks: Setbacks,
-    /// The keys that have failed, with the wish that they failed to bring about. None: the primary had gone.
+    /// The keys that have failed, with the desired state of the primary at that time. `None` if the primary had gone.
     failed: HashMap<ObjectKey, Option<SlowMark>>,
-    /// The keys that had failed last when the generation at work took over, and have neither ended well nor been
+    /// The keys whose last call had failed when the current generation took over, and that have neither succeeded nor
     /// changed since.
     had_failed: HashSet<ObjectKey>,
-    /// The uids of primaries that have gone.
+    /// The UIDs of deleted primaries.
     gone: HashMap<ObjectKey, Arc<str>>,
-    /// The triggers of the keys that are queued and have not been called about.
+    /// The triggers of queued keys since their last calls.
     triggers: HashMap<ObjectKey, Triggers>,
 }
 
 impl KeyMemory {
-    /// A call about `key` begins. Returns whether its failures are to be forgotten: somebody has changed the primary
-    /// since.
+    /// A call about `key` begins. Returns whether its failures are to be forgotten, because another client has changed
+    /// the primary since.
     pub(super) fn begins(&mut self, key: &ObjectKey, primary: Option<&Object>) -> bool {
         self.setbacks.clear(key);
         if primary.is_some() {
@@ -43,59 +43,59 @@ impl KeyMemory {
         is_other
     }
 
-    /// The call about `key` failed, and left the primary so.
+    /// The call about `key` failed, and the primary was in the state `left`.
     pub(super) fn fails(&mut self, key: &ObjectKey, left: Option<SlowMark>) {
         self.failed.insert(key.clone(), left);
     }
 
-    /// Nothing is to be done about `key` until something changes, or it asks for it.
+    /// The work on `key` is done until something changes, or until the requested time.
     pub(super) fn ends(&mut self, key: &ObjectKey) {
         self.failed.remove(key);
         self.had_failed.remove(key);
         self.gone.remove(key);
     }
 
-    /// Another generation is to be called from now on.
+    /// Another generation is called from now on.
     pub(super) fn passes_on(&mut self) {
         self.had_failed = self.failed.keys().cloned().collect();
     }
 
-    /// Whether `key` had failed last under the generation before.
+    /// Whether the last call about `key` under the previous generation failed.
     pub(super) fn had_failed(&self, key: &ObjectKey) -> bool {
         self.had_failed.contains(key)
     }
 
-    /// The primary of `key` has gone, and this was its uid.
+    /// The primary of `key`, which had this `uid`, was deleted.
     pub(super) fn goes(&mut self, key: ObjectKey, uid: Arc<str>) {
         self.gone.insert(key, uid);
     }
 
-    /// The uid that the primary of `key` had, which has gone. None: the host has not seen it go.
+    /// The UID of the deleted primary of `key`. `None` if the host has not seen it go.
     pub(super) fn uid_of_gone(&self, key: &ObjectKey) -> Option<Arc<str>> {
         self.gone.get(key).cloned()
     }
 
-    /// `key` is about to be queued, by `trigger`.
+    /// Notes that `trigger` is about to queue `key`.
     pub(crate) fn note(&mut self, key: &ObjectKey, trigger: &Arc<Trigger>) {
         self.triggers.entry(key.clone()).or_default().note(trigger);
     }
 
-    /// The triggers of `key` since they were last taken, which stay where they are.
+    /// The triggers of `key` since they were last taken. Keeps them.
     pub(super) fn triggers(&self, key: &ObjectKey) -> Triggers {
         self.triggers.get(key).cloned().unwrap_or_default()
     }
 
-    /// The triggers of `key` since they were last taken.
+    /// Takes the triggers of `key` since they were last taken.
     pub(crate) fn take_triggers(&mut self, key: &ObjectKey) -> Triggers {
         let triggers = self.triggers.remove(key).unwrap_or_default();
         if self.triggers.is_empty() {
-            // A start queues every key there is. The room for all of them is not needed again for long.
+            // A start queues every key, and that much capacity is not needed again for long.
             self.triggers = HashMap::new();
         }
         triggers
     }
 
-    /// The call about `key` was not made: its `triggers` are for the next.
+    /// Keeps the `triggers` of `key` for its next call, as this one was not made.
     pub(super) fn keep_triggers(&mut self, key: &ObjectKey, triggers: &Triggers) {
         if triggers.is_empty() {
             return;
@@ -105,7 +105,7 @@ impl KeyMemory {
         self.triggers.insert(key.clone(), all);
     }
 
-    /// The keys that have failed: another configuration or another version of the plugin may do better.
+    /// Takes the keys that have failed: another configuration or version of the plugin may do better.
     pub(crate) fn forget_failed(&mut self) -> Vec<ObjectKey> {
         self.failed.drain().map(|(key, _)| key).collect()
     }

@@ -1,8 +1,8 @@
-//! Workers: take a key, call the plugin about it, do with the key what `core::outcome` decides.
+//! Workers: each takes a key, calls the plugin about it, and handles the key as `core::outcome` decides.
 //!
-//! A worker takes the key first and then waits for the permit to call, and only with the permit in hand does it look up
-//! the primary. The other way round, a worker without a key would sit on a permit that another plugin needs. What it
-//! costs: a more urgent key that comes meanwhile waits for at most as many calls as the controller has workers.
+//! A worker takes a key first, then waits for the permit to call, and looks up the primary only once it has the permit.
+//! In the opposite order, a worker without a key would hold a permit that another plugin needs. The cost: a more urgent
+//! key that comes meanwhile waits for at most as many calls as the controller has workers.
 
 mod aftermath;
 pub(crate) mod call_gate;
@@ -69,26 +69,26 @@ use crate::traces::{Tracer, trace_text};
 /// The log target of calls, which `--log-level windlass::dispatch=debug` names.
 const LOG: &str = "windlass::dispatch";
 
-/// A controller's workers, and what they work on.
+/// A controller's workers, and what they use.
 pub(crate) struct Dispatch {
     pub(crate) keys: ControllerKeys,
     pub(crate) callee: ControllerCallee,
     pub(crate) permits: CallPermits,
     pub(crate) shutdown: Shutdown,
-    /// After so many counted failures in a row, a key is tried only rarely.
+    /// After this many counted failures in a row, a key runs only rarely.
     pub(crate) max_retries: u32,
     /// Collects how the calls of this generation end.
     pub(crate) record: Arc<CallRecord>,
     pub(crate) status: Arc<ControllerStatus>,
     pub(crate) panics: Panics,
-    /// Samples calls and collects their spans. None: traces are off.
+    /// Samples calls and collects their spans. `None` if tracing is off.
     pub(crate) tracer: Option<Tracer>,
     /// Whether each cache has its first list. Every primary runs after this is set, so that changes before it need no
     /// mapping by code.
     pub(crate) caches_filled: AtomicBool,
 }
 
-/// The plugin of a controller, and what each call of it gets.
+/// The plugin of a controller, and what each of its calls gets.
 pub(crate) struct ControllerCallee {
     /// The plugin's instances behind the middleware.
     pub(crate) plugin: Box<dyn Reconcile>,
@@ -101,13 +101,13 @@ pub(crate) struct ControllerCallee {
     pub(crate) limits: CallLimits,
 }
 
-/// The prerequisites of a call.
+/// The permits that a call needs before it may begin.
 pub(crate) struct CallPermits {
     /// The plugin's share of the host's permits.
     pub(crate) share: CpuShare,
-    /// Says when calls may be made, and admits each.
+    /// Decides when calls may be made, and admits each.
     pub(crate) call_gate: CallGate,
-    /// The CPU seconds that a call keeps from others by lasting a second: the processors, shared by all call slots.
+    /// The CPU seconds that one call keeps from others in a second: the processors divided by the call slots.
     pub(crate) slot_worth: f64,
 }
 
@@ -115,31 +115,31 @@ pub(crate) struct CallPermits {
 pub(crate) struct Shutdown {
     /// No more keys are added.
     pub(crate) stop: CancellationToken,
-    /// No call begins any more, and a key that still waits for its permit is dropped.
+    /// No call begins any more, and keys that wait for a permit are dropped.
     pub(crate) last_call: CancellationToken,
-    /// Another generation has the queue: workers take no key, and give back the keys that wait for their permit.
+    /// Another generation has the queue: workers take no key, and give back keys that wait for a permit.
     pub(crate) retired: CancellationToken,
-    /// The tasks that have keys in hand.
+    /// The tasks that hold keys.
     pub(crate) workers: Workers,
-    /// Counts the keys that were dropped, by workers or with an abandoned round.
+    /// Counts the dropped keys, whether dropped by workers or with an abandoned round.
     pub(crate) dropped: Dropped,
 }
 
 impl CallPermits {
-    /// Gives `permit` back after a call that used `cpu` and `lasted` so long.
+    /// Gives `permit` back after a call that used `cpu` time and took `lasted`.
     fn finish(&self, permit: CallPermit, cpu: Duration, lasted: Duration) {
         permit.finish(charge(cpu, lasted, self.slot_worth));
     }
 }
 
-/// Charges a call: the CPU that it used, or the CPU that it kept from others by holding a call slot, if that is more.
-/// The host's work for a call that waits would otherwise cost its plugin nothing.
+/// The CPU time that a call is charged: what it used, or what it kept from others by holding a call slot, if that is
+/// more. Otherwise a call that waits would cost its plugin nothing, although the host works for it.
 fn charge(cpu: Duration, lasted: Duration, slot_worth: f64) -> Duration {
     cpu.max(lasted.mul_f64(slot_worth))
 }
 
 impl Dispatch {
-    /// Works on keys until the queue is shut down and empty, or is another generation's.
+    /// Works on keys until the queue is shut down and empty, or another generation has it.
     pub(crate) async fn work(&self) {
         let mut since = Instant::now();
         while let Some(key) = self.next_key().await {
@@ -169,7 +169,7 @@ impl Dispatch {
         self.caches_filled.store(true, Ordering::Release);
     }
 
-    /// Queues the keys that the outage since `began` has put off.
+    /// Queues the keys that the outage since `began` has set back.
     pub(crate) fn recover(&self, began: Instant) {
         let keys = self.keys.recover(began);
         if keys > 0 {
@@ -184,29 +184,29 @@ impl Dispatch {
         tokio::select! {
             biased;
             () = self.shutdown.retired.cancelled() => None,
-            // Dropping this loses no key.
+            // Cancel-safe: dropping this loses no key.
             key = self.callable_key() => key,
         }
     }
 
-    /// Waits for a key, and takes none while the API server is unreachable: what it says now would be old by the time
-    /// that a call can be made.
+    /// Waits for a key. Takes none while the API server is unreachable, because what is known of the key now would be
+    /// outdated when a call can be made.
     async fn callable_key(&self) -> Option<ObjectKey> {
         loop {
             if !self.is_callable().await {
-                // What is left drains, or has been dropped.
+                // The remaining keys drain, or were dropped.
                 return self.keys.queue.get().await;
             }
             tokio::select! {
                 biased;
                 () = self.permits.call_gate.closed() => {}
-                // Dropping this loses no key.
+                // Cancel-safe: dropping this loses no key.
                 key = self.keys.queue.get() => return key,
             }
         }
     }
 
-    /// Waits for a permit for a call that can be made now. None: no further call is to be made.
+    /// Waits for a permit for a call that can be made now. `None` if no further call may be made.
     async fn permit(&self) -> Option<(CallPermit, Pass)> {
         tokio::select! {
             biased;
@@ -216,7 +216,7 @@ impl Dispatch {
         }
     }
 
-    /// None: the host stops, and the API server is unreachable.
+    /// `None` if the host stops while the API server is unreachable.
     async fn callable_permit(&self) -> Option<(CallPermit, Pass)> {
         while self.is_callable().await || self.permits.call_gate.may_call() {
             let permit = self.permits.share.acquire().await;
@@ -228,7 +228,7 @@ impl Dispatch {
         None
     }
 
-    /// Waits until the API server is reachable. False: the controller ends, and nothing is worth waiting for.
+    /// Waits until the API server is reachable. `false` if the controller ends first, so that waiting is useless.
     async fn is_callable(&self) -> bool {
         if !self.permits.call_gate.may_call() {
             self.record.rests();
@@ -236,9 +236,9 @@ impl Dispatch {
         self.shutdown.stop.run_until_cancelled(self.permits.call_gate.open()).await.is_some()
     }
 
-    /// One call, and what follows from it.
+    /// Makes one call, and carries out what follows from it.
     async fn process(&self, key: &ObjectKey, spans: &mut KeySpans, hold: Hold) -> KeyEnd {
-        // A panic of the host's own fails this key like a trap of the guest's would, and no other.
+        // A panic in the host fails only this key, as a trap in the guest would.
         let run = AssertUnwindSafe(self.call(key, spans, hold)).catch_unwind().await;
         run.unwrap_or_else(|panic| {
             self.panics.report("call", &*panic, "the key is tried again");
@@ -256,7 +256,7 @@ impl Dispatch {
             let mut memory = self.keys.memory();
             memory.ends(key);
             memory.take_triggers(key);
-            return KeyEnd::Done; // What lives beside the host is no plugin's affair, not even to look at.
+            return KeyEnd::Done; // A plugin must not see objects that its policy hides, not even that they exist.
         }
         let Some((permit, pass)) = self.permit().await else {
             if self.shutdown.retired.is_cancelled() {
@@ -267,15 +267,15 @@ impl Dispatch {
         };
         spans.permitted();
         if self.keys.is_held(key) {
-            // An old state has turned up while the key waited for its permit.
+            // While the key waited for its permit, a cache showed an old state.
             permit.unused();
             return KeyEnd::Held;
         }
-        // Before the first look at a cache.
+        // Created before the first look at a cache.
         let overlay = Overlay::default();
         let Ok(primary) = self.keys.primaries.find(key) else {
-            // The cache has been emptied, as when it grew too large, so its controller is about to end. A call would
-            // tell the plugin that the primary has gone.
+            // The cache was emptied, for example because it grew too large, so its controller is about to end. A call
+            // would tell the plugin that the primary was deleted.
             permit.unused();
             return KeyEnd::Done;
         };
@@ -351,7 +351,7 @@ impl Dispatch {
     }
 }
 
-/// A new one: 32 hexadecimal digits, as W3C Trace Context wants them.
+/// A new trace ID: 32 hexadecimal digits, as W3C Trace Context requires.
 fn trace_id() -> String {
     trace_text(windlass_world::random())
 }

@@ -1,10 +1,10 @@
-//! Outages of the API server: whether it answers now, and when each outage ends.
+//! Outages of the API server: whether it answers now, and when an outage ends.
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 use windlass_kube::Outage;
 
-/// Whether the API server answers, as [`Reachability`](windlass_kube::Reachability) or a test says.
+/// Whether the API server answers, according to [`Reachability`](windlass_kube::Reachability) or a test.
 #[derive(Clone, Debug)]
 pub(crate) struct Outages(watch::Receiver<Outage>);
 
@@ -18,7 +18,7 @@ impl Outages {
         self.0.borrow().since.is_none()
     }
 
-    /// Completes when the server answers. False: nobody watches the server any more.
+    /// Completes when the server answers. `false` if the server is no longer probed.
     pub(crate) async fn answering(&self) -> bool {
         self.0.clone().wait_for(|outage| outage.since.is_none()).await.is_ok()
     }
@@ -30,15 +30,15 @@ impl Outages {
         }
     }
 
-    /// Calls `ended` for each outage that ends, with the moment that it began. Returns when nothing can change any
-    /// more.
+    /// Calls `ended` for each outage that ends, with the time at which it began. Returns once the state can no longer
+    /// change.
     pub(crate) async fn follow(&self, ended: impl Fn(Instant)) {
         let mut outages = self.0.clone();
         let mut last = *outages.borrow_and_update();
         while outages.changed().await.is_ok() {
             let now = *outages.borrow_and_update();
             if now.since.is_none() {
-                // One that began and ended between two looks began just now.
+                // An outage that began and ended between two looks counts as one that began just now.
                 ended(last.since.unwrap_or_else(Instant::now));
             }
             last = now;
@@ -71,7 +71,7 @@ mod tests {
         switch.end();
         look();
         assert_eq!(*told.borrow(), [began]);
-        // Too short to be seen while it lasts.
+        // The outage is too short to be seen while it lasts.
         switch.begin();
         switch.end();
         look();

@@ -1,5 +1,5 @@
-//! Looks after keys that wait long for what they have written (ADR 10): one sleeping task for each controller. Caches
-//! that are late have to prove how fresh they are; after five minutes somebody is told.
+//! Watches over keys that wait long for their writes to show (ADR 10), with one sleeping task for each controller. A
+//! cache that is late must prove how fresh it is; after five minutes this is reported.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -18,15 +18,16 @@ use windlass_core::write::gate::{Gate, ParkedAudit};
 use windlass_kube::Informers;
 use windlass_manifest::ExpectationTimeout;
 
-/// The time between two looks for parked keys that nothing would wake.
+/// The time between two audits that look for parked keys that nothing would wake.
 const PARKED_AUDIT_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Has caches prove themselves.
+/// Makes caches prove that they are fresh.
 pub(crate) trait Caches: Send + Sync {
-    /// Completes when the cache of `watch` shows all that was committed before. False: it is lost.
+    /// Completes when the cache of `watch` shows everything that was committed before this call. `false` if the cache
+    /// is lost.
     fn prove(&self, watch: &WatchSpec) -> impl Future<Output = bool> + Send;
 
-    /// Has the cache list again.
+    /// Makes the cache list again.
     fn relist(&self, watch: &WatchSpec);
 }
 
@@ -42,18 +43,18 @@ impl Caches for Informers {
     }
 }
 
-/// Looks after the keys of one controller that wait long.
+/// Watches over the keys of one controller that wait long.
 pub(crate) struct Overdue<C> {
     pub(crate) gate: Arc<Gate>,
-    /// In the gate's order.
+    /// The watches, in the gate's order.
     pub(crate) watches: Vec<WatchSpec>,
     pub(crate) caches: C,
-    /// The fate of a key that has waited too long.
+    /// The treatment of a key that has waited too long.
     pub(crate) timeout: ExpectationTimeout,
 }
 
-/// A proof that is under way. If it is dropped before its end, as in a swap or after a panic, whoever looks after the
-/// gate next begins another one: the gate would not ask for it before the next round of probes.
+/// A proof in progress. If it is dropped before its end, as in a swap or after a panic, the gate is notified so that
+/// the next watchdog starts another proof. Otherwise the gate would not ask for one before the next round of probes.
 struct UnderWay<'a> {
     gate: &'a Gate,
     cache: usize,
@@ -82,8 +83,8 @@ struct EndedProof {
 }
 
 impl<C: Caches> Overdue<C> {
-    /// Looks after the keys until it is dropped. `tell` hears which key waits for which watch, and what follows; `lost`
-    /// hears of parked keys that the gate did not know, which run now.
+    /// Watches over the keys until it is dropped. Calls `tell` with a key that waits too long, its watch, and what
+    /// follows; calls `lost` with parked keys that the gate did not know, which now run.
     pub(crate) async fn watch(
         &self,
         tell: impl Fn(&HeldKey, &WatchSpec, &str) + Send,
@@ -92,7 +93,7 @@ impl<C: Caches> Overdue<C> {
         let mut audit = ParkedAudit::default();
         let mut next_audit = Instant::now() + PARKED_AUDIT_INTERVAL;
         let mut proofs = FuturesUnordered::new();
-        // Those that are asked of a cache while it proves itself: that proof began too early for them.
+        // `again`: caches asked for a proof while one was running that began too early to count.
         let (mut proving, mut again) = (BTreeSet::new(), BTreeSet::new());
         loop {
             tokio::select! {
@@ -129,7 +130,7 @@ impl<C: Caches> Overdue<C> {
     }
 
     fn prove(&self, cache: usize) -> impl Future<Output = EndedProof> + Send {
-        // Before the first poll, which may never come.
+        // Created before the first poll, which may never come.
         let under_way = UnderWay { gate: &self.gate, cache, has_ended: false };
         async move {
             let began = Stamp::take();

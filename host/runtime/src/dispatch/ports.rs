@@ -1,8 +1,8 @@
-//! The layers around a plugin's ports, each a function, and their order in one place ([`layered`]).
+//! The layers around a plugin's ports: each is a function, and [`layered`] defines their order.
 //!
-//! They hold for all who ask in a call's name: the plugin, and what the host does for one that composes, or around a
-//! call. Giving the CPU permit up is no layer: code that asks in a call's name does so once, around all that it waits
-//! for, because it knows the clock that stands still while the call waits to get the permit back (ADR 36).
+//! They apply to everything that is asked in a call's name: by the plugin, and by the host around a call or for a
+//! composer. Giving up the CPU permit is not a layer. The code that waits in a call's name does that once around
+//! everything it waits for, because it knows the clock that stops while the call waits to get the permit back (ADR 36).
 
 use std::sync::Arc;
 
@@ -13,45 +13,47 @@ use windlass_core::call::ports::{Answer, Ask, Port, Ports, port_fn};
 
 use crate::observe::metrics::{PortCounts, counted};
 
-/// Calls that may have begun, for each that may be at work: what waits has an instance, and keeps its memory. They cost
-/// address space; what they use of memory has a budget of its own.
+/// The number of calls in progress for each call that may use a processor. A waiting call has an instance and keeps its
+/// memory. The slots cost address space; the memory that is used has its own budget.
 const CALL_SLOTS_OF_PERMIT: u32 = 8;
-/// The fewest calls that may have begun, however few processors there are.
+/// The fewest call slots, however few processors there are.
 const CALL_SLOTS_MIN: u32 = 64;
-/// The most, however many there are: each takes gigabytes of address space.
+/// The most call slots, however many processors there are, as each takes gigabytes of address space.
 const CALL_SLOTS_MAX: u32 = 512;
 
-/// How many calls may have begun where `cpu_permits` may be at work.
+/// The default number of call slots for this many CPU permits.
 #[must_use]
 pub fn call_slots(cpu_permits: u32) -> u32 {
     cpu_permits.saturating_mul(CALL_SLOTS_OF_PERMIT).clamp(CALL_SLOTS_MIN, CALL_SLOTS_MAX).max(cpu_permits)
 }
 
-/// `ports` of a plugin with the layers that all its calls share. From the inside:
+/// Puts the layers around `ports` that all calls of a plugin share. From the inside:
 ///
-/// 1. [`counted`]: what was asked for, and how it ended.
-/// 2. [`traced`]: how long that took. What has ended is counted, so a span has nothing in it that comes after.
+/// 1. [`counted`]: counts requests and their results.
+/// 2. [`traced`]: measures how long they took. A request is counted before its span ends, so the span covers nothing
+///    else.
 ///
-/// Around these, those who listen to a single call hear what the plugin itself asks, and nothing that the host asks for
-/// it: first the notes for its shadow (`dispatch::shadow`), then its recording (`windlass_record`). See ADR 35.
+/// Listeners of a single call are further outside. They see what the plugin itself asks for, and nothing that the host
+/// asks for it: first the notes for its shadow (`dispatch::shadow`), then its recording (`windlass_record`). See ADR
+/// 35.
 pub(crate) fn layered(ports: Ports, counts: &PortCounts, is_traced: bool) -> Ports {
     let ports = counted(ports, counts);
     if is_traced { Ports { outside: traced(ports.outside), ..ports } } else { ports }
 }
 
-/// Work of the host's own in a call's name, which nothing interrupts.
+/// Uninterruptible work of the host in a call's name.
 pub(crate) struct LongWork {
     cpu_permit: CpuPermit,
     since: Instant,
 }
 
 impl LongWork {
-    /// Work that begins now, for the call that has this `cpu_permit`.
+    /// Work that begins now, for the call with this `cpu_permit`.
     pub(crate) fn of(cpu_permit: &CpuPermit) -> Self {
         Self { cpu_permit: cpu_permit.clone(), since: Instant::now() }
     }
 
-    /// Between two steps: leaves the thread and the CPU permit to others, if it has gone on for a while.
+    /// Called between two steps. Yields the thread and the CPU permit to others if the work has run for a while.
     pub(crate) async fn pause(&mut self) {
         if self.since.elapsed() >= LEAVES_THREAD_AFTER {
             self.cpu_permit.without(leave_thread()).await;
@@ -60,10 +62,9 @@ impl LongWork {
     }
 }
 
-/// The spans of what calls ask for: each is a part of the call that asks, and what is sent for it is a part of that
-/// span.
+/// Traces what calls ask for. Each request is a span within its call, and what is sent for it is part of that span.
 ///
-/// Fetches have their span where they are sent (`egress`). Reads from caches have none: they ask nobody.
+/// Fetches get their span where they are sent (`egress`). Reads from caches have none, as they do not wait.
 fn traced(port: Arc<dyn Port>) -> Arc<dyn Port> {
     port_fn(move |call, ask| {
         if matches!(ask, Ask::Fetch(_)) {
@@ -82,7 +83,7 @@ fn traced(port: Arc<dyn Port>) -> Arc<dyn Port> {
                 }
                 if let Some(error) = answer.error() {
                     span.set("error.type", error.reason.as_str());
-                    // The API server quotes what it refuses.
+                    // The API server's error may quote the refused object.
                     span.error = Some(call.config.redact(&error.to_string()).into_owned());
                 }
             });
@@ -113,7 +114,7 @@ mod tests {
         let mut work = LongWork::of(&permit.cpu_permit());
         work.pause().await;
         assert!(!neighbour.is_finished(), "it has only begun");
-        // As work that takes its time, on the thread.
+        // This stands for work that blocks the thread for a while.
         std::thread::sleep(2 * LEAVES_THREAD_AFTER);
         work.pause().await;
         assert!(neighbour.is_finished());

@@ -1,4 +1,4 @@
-//! The trait that a worker calls, and that each middleware around a plugin implements too.
+//! The trait through which a worker calls a plugin. Each middleware around a plugin implements it too.
 
 use std::sync::Arc;
 
@@ -16,12 +16,11 @@ pub(crate) struct Call<'a> {
     pub(crate) ports: &'a Ports,
     pub(crate) context: Arc<CallContext>,
     pub(crate) limits: CallLimits,
-    /// The round of the circuit breaker in which the call was admitted: what has become of the circuit since is not its
-    /// doing.
+    /// The circuit breaker's round in which the call was admitted. The call does not count towards a later round.
     pub(crate) round: BreakerRound,
 }
 
-/// A plugin as a worker calls it, a middleware around one, or a test double.
+/// A plugin as a worker sees it: an instance, a middleware around one, or a test double.
 pub(crate) trait Reconcile: Send + Sync {
     /// Makes one call.
     fn reconcile<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Called>;

@@ -1,5 +1,5 @@
-//! A plugin some of whose calls are recorded (ADR 27). Around the plugin itself and nothing else: what the host does
-//! for it, such as keeping its finalizer or applying what it has composed, is not the plugin's doing.
+//! A plugin with some of its calls recorded (ADR 27). It is right around the plugin, because what the host does for it,
+//! such as keeping its finalizer or applying what it has composed, is not the plugin's doing.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Customized
 use crate::dispatch::composite::Compose;
 use crate::dispatch::reconcile::{Call, Reconcile};
 
-/// Calls `plugin`, and records calls as `recorder` chooses them.
+/// Calls `plugin`, and records the calls that `recorder` selects.
 pub(crate) struct Recorded<P> {
     pub(crate) plugin: P,
     pub(crate) recorder: PluginRecorder,
@@ -42,7 +42,7 @@ impl<P: Compose> Compose for Recorded<P> {
         let Some(recording) = self.recorder.compose(&request, &call) else {
             return self.plugin.compose(request, call, limits);
         };
-        // In `compose` time stands still anyway, and chance follows from the request.
+        // In `compose`, time stands still anyway, and random numbers follow from the request.
         let replay = limits.replay.or(Some(Replay { now: recording.now(), seed: [0; 32] }));
         async move {
             let composed = self.plugin.compose(request, call, CallLimits { replay, ..limits }).await;

@@ -1,5 +1,5 @@
-//! A plugin whose failures are told without the secrets of its configuration: everything around it logs them, shows
-//! them on the status page, and puts them into Events.
+//! Removes the secrets of a plugin's configuration from its failures, because the layers around it log them, show them
+//! on the status page, and put them into Events.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use windlass_wasm::{CallLimits, Called, Composed, CompositionRequest, Customized
 use crate::dispatch::composite::Compose;
 use crate::dispatch::reconcile::{Call, Reconcile};
 
-/// Calls `plugin`, and redacts how its calls end. Recordings are made inside, as they redact by rules of their own.
+/// Calls `plugin`, and redacts its failures. Recordings are made further inside, as they have their own rules of
+/// redaction.
 pub(crate) struct Redacted<P> {
     pub(crate) plugin: P,
 }
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
     use crate::tests::played::call;
 
-    /// A plugin that fails with its configuration.
+    /// A plugin whose failure contains its configuration.
     struct Indiscreet;
 
     impl Reconcile for Indiscreet {

@@ -1,4 +1,4 @@
-//! Which primaries the events of a declared watch concern, and how urgently.
+//! Finds the primaries that the events of a declared watch concern, and their priority.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,26 +15,25 @@ use windlass_core::queue::trigger::{Trigger, TriggerReason};
 use windlass_kube::{ConditionCounts, NotSynced, Store};
 use windlass_wasm::ObjectChange;
 
-/// How the events of one declared watch concern primaries.
+/// How the events of one declared watch map to primaries.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
-    /// The kind that is watched.
     pub(crate) kind: ObjectKind,
     /// The name of the watch, if the manifest gives it one.
     pub(crate) watch: Option<Arc<str>>,
     pub(crate) mapping: Mapping,
     pub(crate) predicates: Arc<[Predicate]>,
-    /// Whether objects that go, and the beginning of their deletion, concern anybody. Of primaries they always do.
+    /// Whether deletions, and their beginning, count. For primaries they always do.
     pub(crate) deletions: bool,
     pub(crate) primary: PrimaryKind,
 }
 
-/// Where the primaries of a controller are, and to which objects their composer relates them.
+/// The primaries of a controller, and the objects that their composer relates them to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stores {
-    /// One store for each namespace that is watched, or one for all.
+    /// One store for each watched namespace, or one for all.
     by_namespace: Arc<[Store]>,
-    /// The indexes that all of them have.
+    /// The indexes that all these stores have.
     indexes: Arc<[Index]>,
     pub(crate) related: Arc<RelatedRules>,
 }
@@ -44,12 +43,12 @@ impl Stores {
         Self { by_namespace: stores.into(), ..Self::default() }
     }
 
-    /// The same, with the indexes that the manifest declares for primaries.
+    /// The same with the indexes that the manifest declares for primaries.
     pub(crate) fn found_by(self, indexes: impl Into<Arc<[Index]>>) -> Self {
         Self { indexes: indexes.into(), ..self }
     }
 
-    /// The same primaries, to which nothing is related yet.
+    /// The same primaries without related objects.
     pub(crate) fn unrelated(&self) -> Self {
         Self { related: Arc::default(), ..self.clone() }
     }
@@ -64,7 +63,7 @@ impl Stores {
         self.by_namespace.iter().find_map(|store| store.get(key))
     }
 
-    /// The primary with this key, if it can be told whether there is one: each store is asked under one lock.
+    /// The primary with this key. Fails if a store is not synced; each store is asked under one lock.
     pub(crate) fn find(&self, key: &ObjectKey) -> Result<Option<Object>, NotSynced> {
         let mut found = Ok(None);
         for store in self.by_namespace.iter() {
@@ -82,7 +81,7 @@ impl Stores {
         self.by_namespace.iter().flat_map(Store::all)
     }
 
-    /// How many primaries have which conditions.
+    /// The number of primaries with each condition.
     pub(crate) fn conditions(&self) -> ConditionCounts {
         let mut all = ConditionCounts::default();
         self.by_namespace.iter().for_each(|store| all.add(store.conditions()));
@@ -92,7 +91,7 @@ impl Stores {
 
 impl Primaries for Stores {
     fn indexed(&self, index: &str, value: &str) -> Vec<ObjectKey> {
-        // A mapping names a declared index, or the manifest was refused.
+        // A mapping names a declared index, or the manifest would have been refused.
         let Some(source) = self.index(index) else { return vec![] };
         let found = self.by_namespace.iter().flat_map(|store| store.indexed(source, value));
         found.map(|object| object.header.key.clone()).collect()
@@ -104,7 +103,7 @@ impl Primaries for Stores {
 }
 
 impl Route {
-    /// The keys that `event` concerns; of an object that moved from one primary to another, both. A key may come twice.
+    /// The keys that `event` concerns. If an object moved from one primary to another, both. May contain duplicates.
     pub(crate) fn keys(&self, event: &WatchEvent, primaries: &Stores) -> Vec<ObjectKey> {
         let keys = |object| self.keys_of(object, primaries);
         match event {
@@ -115,7 +114,7 @@ impl Route {
             WatchEvent::Applied { new, .. } if self.concerns_all() || Defect::FormerOwnerIsNotTold.is_seeded() => {
                 keys(new)
             }
-            // The old one has gone, and the new one has taken its name.
+            // The old object has gone, and a new one has its name.
             WatchEvent::Applied { old: Some(old), new, .. } if !self.deletions && old.header.uid != new.header.uid => {
                 keys(new)
             }
@@ -123,8 +122,9 @@ impl Route {
         }
     }
 
-    /// The keys that `object` concerns. A list of names or references can name any number of primaries, so these must
-    /// exist: otherwise one object of a hundred thousand made-up names would cause as many calls with each change.
+    /// The keys that `object` concerns. A list of names or references can name any number of primaries, so only
+    /// existing ones count: otherwise one object with a hundred thousand made-up names would cause as many calls with
+    /// each change.
     fn keys_of(&self, object: &Object, primaries: &Stores) -> Vec<ObjectKey> {
         let mut keys = match (&self.mapping, &self.watch) {
             (Mapping::Customize, Some(watch)) => primaries.related.related_to(object, watch),
@@ -137,7 +137,7 @@ impl Route {
         keys
     }
 
-    /// The trigger that `event`, which is none of a first list, is to those whose keys it queues.
+    /// The trigger that `event`, which does not belong to a first list, is for the keys that it queues.
     pub(crate) fn trigger(&self, event: &WatchEvent) -> Trigger {
         let (reason, object) = match event {
             WatchEvent::Applied { old: Some(old), new, .. } if self.is_run_request(old, new) => {
@@ -151,7 +151,7 @@ impl Route {
         Trigger { reason, watch: self.watch.clone(), object: Some(object) }
     }
 
-    /// Whether the change requests that the primary's key run. Only annotations of primaries do.
+    /// Whether the change requests a run of the primary's key. Only annotations of primaries can.
     fn is_run_request(&self, old: &Object, new: &Object) -> bool {
         self.mapping == Mapping::Itself && run_request::is_made(old, new)
     }
@@ -164,7 +164,7 @@ impl Route {
         }
     }
 
-    /// Whether a change of `object` runs `key`, if no predicate holds it back.
+    /// Whether a change of `object` queues `key`, unless a predicate filters it out.
     pub(crate) fn concerns(&self, object: &Object, key: &ObjectKey, primaries: &Stores) -> bool {
         if self.concerns_all() {
             return primaries.get(key).is_some();
@@ -172,12 +172,12 @@ impl Route {
         self.keys_of(object, primaries).contains(key)
     }
 
-    /// Whether it is known beforehand whom each change of an object concerns, and none goes by unnoticed.
+    /// Whether the affected primaries can be computed from the object alone, and every change counts.
     pub(crate) fn misses_nothing(&self) -> bool {
         !self.mapping.is_code() && self.predicates.is_empty() && self.deletions
     }
 
-    /// Whether `event` is a change that counts, for a mapping that does not find keys itself.
+    /// Whether `event` is a change that counts, for mappings whose keys are found elsewhere.
     pub(crate) fn counts(&self, event: &WatchEvent) -> bool {
         match event {
             WatchEvent::Deleted(_) => self.deletions,
@@ -186,11 +186,11 @@ impl Route {
         }
     }
 
-    /// The change that `event`, which counts, is to the plugin's own mapper.
+    /// The change for the plugin's own mapper that `event` describes; `event` must count.
     pub(crate) fn change(&self, event: &WatchEvent) -> ObjectChange {
         let (old, new) = match event {
             WatchEvent::Deleted(tombstone) => (Some(&tombstone.last), None),
-            // As in `keys`.
+            // As in `keys`: the old object has gone.
             WatchEvent::Applied { old: Some(old), new, .. } if !self.deletions && old.header.uid != new.header.uid => {
                 (None, Some(new))
             }
@@ -200,7 +200,7 @@ impl Route {
         ObjectChange { old: text(old), new: text(new) }
     }
 
-    /// Whether each event concerns every primary.
+    /// Whether every event concerns every primary.
     pub(crate) fn concerns_all(&self) -> bool {
         self.mapping == Mapping::All
     }
@@ -211,8 +211,8 @@ impl Route {
     }
 }
 
-/// The first list brings every key at once, and so does a change that concerns all; what somebody changes meanwhile
-/// goes first.
+/// First lists, and changes that concern every primary, queue many keys, so they have a low priority. Other changes go
+/// first.
 pub(crate) fn priority(event: &WatchEvent, route: &Route) -> Priority {
     match event {
         WatchEvent::Applied { initial: true, .. } => Priority::BACKGROUND,
@@ -297,7 +297,7 @@ mod tests {
             let route = Route { mapping, ..route(&[]) };
             assert_eq!(route.keys(&new, &cache.primaries()), named);
             let concerns = |key| route.concerns(&object, key, &cache.primaries());
-            assert!(concerns(&a) && !concerns(&made_up), "what runs no key is no reason to leave a write out");
+            assert!(concerns(&a) && !concerns(&made_up), "a key that does not run must not justify skipping a write");
         }
     }
 
@@ -338,7 +338,7 @@ mod tests {
         assert!(names(&route, &begun).is_empty());
         let header = Header { uid: "c-2".into(), ..labelled("b", 1).header.clone() };
         let replaced = WatchEvent::Applied { old: Some(old), new: Object::new(header, "{}"), initial: false };
-        assert_eq!(names(&route, &replaced), ["prod/b"], "the new one has appeared");
+        assert_eq!(names(&route, &replaced), ["prod/b"], "only the new object counts");
         assert!(!route.misses_nothing());
     }
 

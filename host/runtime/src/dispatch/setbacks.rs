@@ -1,8 +1,8 @@
 //! Keys that an outage of the API server has set back.
 //!
 //! While the server is unreachable, dispatch takes no key. But calls that ran when the outage began have failed,
-//! perhaps several times, before it was known to be one. The delays that this earned their keys are nobody's fault and
-//! end with it.
+//! perhaps several times, before the outage was noticed. The resulting backoff of their keys is nobody's fault, and
+//! ends with the outage.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,18 +10,17 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::object::ObjectKey;
 
-/// How long an outage may have lasted before it was known to be one: as long as a request may take.
+/// How long an outage may last before it is noticed: as long as a request may take.
 const UNNOTICED_OUTAGE_MAX: Duration = Duration::from_secs(30);
 
-/// The keys whose last call failed in a way that does not count, and when. It holds no key that does not wait for its
-/// backoff, or runs again because of it.
+/// The keys whose last call had an uncounted failure, and the time of it. A key is removed when it runs again.
 #[derive(Debug, Default)]
 pub(crate) struct Setbacks {
     at: HashMap<ObjectKey, Instant>,
 }
 
 impl Setbacks {
-    /// A call failed, and not by the plugin's fault.
+    /// A call failed, and the plugin is not at fault.
     pub(crate) fn note(&mut self, key: ObjectKey, now: Instant) {
         self.at.insert(key, now);
     }
@@ -31,7 +30,7 @@ impl Setbacks {
         self.at.remove(key);
     }
 
-    /// Takes out the keys that were set back by an outage that is known since `began`.
+    /// Takes the keys that were set back by an outage that was noticed at `began`.
     pub(crate) fn take(&mut self, began: Instant) -> Vec<ObjectKey> {
         let ago = |at: Instant| began.saturating_duration_since(at);
         self.at.extract_if(|_, at| ago(*at) <= UNNOTICED_OUTAGE_MAX).map(|(key, _)| key).collect()

@@ -1,4 +1,4 @@
-//! The parts of dispatch that status shows: the guards of a controller's calls, and its keys.
+//! Status of dispatch: the guards of a controller's calls, and its keys.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl KeySource for Dispatch {
     }
 
     fn has(&self, key: &ObjectKey) -> bool {
-        // To the plugin, what its policy hides is not there, and a list of names would tell of it.
+        // The plugin must not learn of objects that its policy hides, and a list of names would reveal them.
         !self.callee.principal.grants().hides(key) && self.keys.primaries.get(key).is_some()
     }
 
@@ -65,7 +65,7 @@ impl KeySource for Dispatch {
     }
 
     fn resume(&self) -> ResumedController {
-        // First the keys: one of them may have to be the trial call.
+        // The keys come first, because one of them may be the trial call.
         let failed_keys = self.keys.run_failed();
         ResumedController { failed_keys, had_open_circuit: self.permits.call_gate.probe_now() }
     }

@@ -1,4 +1,4 @@
-//! Where the keys go that events lead to: into the queue, and what queued them into the memory of whoever is called.
+//! Puts the keys that events lead to into the queue, and what queued them into the memory for their next call.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,13 +12,13 @@ use windlass_core::queue::{Priority, Queue};
 use crate::dispatch::memory::KeyMemory;
 use crate::dispatch::route::{Route, Stores, priority};
 
-/// Takes the keys of one declared watch.
+/// Receives the keys of one declared watch.
 pub(crate) struct KeySink {
     pub(crate) route: Route,
     pub(crate) queue: Queue<ObjectKey>,
     pub(crate) primaries: Stores,
     pub(crate) memory: Arc<Mutex<KeyMemory>>,
-    /// The trigger of a first list, which may queue many thousand keys.
+    /// The trigger of all keys of a first list, which may be many thousands.
     start: Arc<Trigger>,
 }
 
@@ -27,7 +27,7 @@ impl KeySink {
         Self { route, queue, primaries, memory, start: Arc::new(TriggerReason::Start.into()) }
     }
 
-    /// A primary that goes is called about once more, and then its uid is wanted.
+    /// Remembers the UID of a deleted primary: the plugin is called about it once more, with this UID.
     pub(crate) fn remember_gone(&self, event: &WatchEvent) {
         if let (WatchEvent::Deleted(Tombstone { last, .. }), Mapping::Itself) = (event, &self.route.mapping) {
             let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
@@ -37,7 +37,7 @@ impl KeySink {
 
     /// Queues `keys`, which `event` concerns.
     pub(crate) fn queue(&self, keys: Vec<ObjectKey>, event: &WatchEvent) {
-        // A first list tells the keys of all its objects the same.
+        // All keys of a first list share one trigger.
         let is_start = matches!(event, WatchEvent::Applied { initial: true, .. });
         if keys.is_empty() || (is_start && Defect::StartQueuesNothing.is_seeded()) {
             return;
@@ -47,12 +47,12 @@ impl KeySink {
         let priority = priority(event, &self.route);
         for key in keys {
             self.queue.add_with(key.clone(), priority);
-            // Readers find the key in the queue, if not at work already.
+            // Logged before the key is queued, so that a reader of the line finds the key queued or running.
             tracing::trace!(target: "windlass::feed", kind = %self.route.primary.kind, %key, ?priority, "queued");
         }
     }
 
-    /// Queues every primary, because it is not known whom something concerns.
+    /// Queues every primary, because the affected ones are unknown.
     pub(crate) fn queue_all(&self) {
         let keys = self.primaries.all();
         let trigger = Trigger { watch: self.route.watch.clone(), ..TriggerReason::Changed.into() };
@@ -62,7 +62,7 @@ impl KeySink {
         }
     }
 
-    /// Notes for whoever is called about `keys` what queues them. Before they are queued: a worker may take them at
+    /// Notes the trigger of `keys` for their next calls. Call this before they are queued, as a worker may take them at
     /// once.
     fn note(&self, keys: &[ObjectKey], trigger: &Arc<Trigger>) {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! The spans of a key's way from the event that queued it to the outcome of its call. See `docs/operating/watching.md`,
+//! The spans of a key, from the event that queued it to the outcome of its call. See `docs/operating/watching.md`,
 //! Traces.
 
 use std::time::Duration;
@@ -13,10 +13,10 @@ use windlass_core::secret::confidential::Confidential;
 use super::Dispatch;
 use crate::traces::trace_text;
 
-/// The span of the guest's work.
+/// The name of the span of the guest's work.
 pub(super) const RUN: &str = "run";
 
-/// The trace of one call about a key: its name, and its spans, if they are collected.
+/// The trace of one call about a key: its ID, and its spans if they are collected.
 pub(super) struct KeySpans {
     /// 32 hexadecimal digits.
     pub(super) trace_id: String,
@@ -24,11 +24,12 @@ pub(super) struct KeySpans {
     times: KeyTimes,
 }
 
-/// The moments of a key's way, in nanoseconds since 1970. Meaningless if nobody collects them.
+/// The times at which the key was queued, held and taken, in nanoseconds since 1970. Meaningless if spans are not
+/// collected.
 #[derive(Clone, Copy, Debug, Default)]
 struct KeyTimes {
     added: u64,
-    /// Since when the gate held it, and until when.
+    /// When the gate began and ceased to hold it.
     held: Option<(u64, u64)>,
     /// When a worker took it.
     taken: u64,
@@ -36,15 +37,15 @@ struct KeyTimes {
 }
 
 impl Dispatch {
-    /// Names the trace of a call about `key`, which a worker has taken, and decides whether its spans are collected. If
-    /// not, that has cost a comparison.
+    /// Names the trace of a call about `key`, which a worker has taken, and decides whether to collect its spans. If
+    /// not, this has cost one comparison.
     pub(super) fn begin_spans(&self, key: &ObjectKey) -> KeySpans {
         let id = windlass_world::random();
         let trace_id = trace_text(id);
         let Some(tracer) = &self.tracer else {
             return KeySpans { trace_id, root: OpenSpan::default(), times: KeyTimes::default() };
         };
-        // Whether it is sampled or not: what is not taken is kept.
+        // Taken even if the call is not sampled, as it would be kept otherwise.
         let held = self.keys.gate.as_ref().and_then(|gate| gate.take_hold_time(key));
         if !tracer.samples(id) {
             let root = OpenSpan::without(CallTrace::not_sampled());
@@ -65,12 +66,12 @@ impl KeySpans {
         self.root.trace()
     }
 
-    /// The permit for the call is there.
+    /// The permit for the call was granted.
     pub(super) fn permitted(&mut self) {
         self.times.permitted = self.trace().now();
     }
 
-    /// The call has ended so.
+    /// The call has ended with this result.
     pub(super) fn ended(&mut self, call: &CallContext, attempt: u32, end: CallEnd, result: &CallResult) {
         if !self.root.is_collected() {
             return;
@@ -103,7 +104,7 @@ impl KeySpans {
         drop(std::mem::take(&mut self.root));
     }
 
-    /// The host's own code has panicked.
+    /// The host's own code panicked.
     pub(super) fn panicked(&mut self, key: &ObjectKey) {
         self.waits();
         self.root.describe(|span| {
@@ -114,7 +115,7 @@ impl KeySpans {
         drop(std::mem::take(&mut self.root));
     }
 
-    /// Collects what the key has waited for.
+    /// Records the spans of what the key has waited for.
     fn waits(&self) {
         let KeyTimes { added, held, taken, permitted } = self.times;
         let trace = self.trace();
@@ -129,13 +130,13 @@ impl KeySpans {
 }
 
 impl Drop for KeySpans {
-    /// A key that was put down without a call has no outcome: its spans are those of the call that comes.
+    /// A key that was put down without a call has no outcome. Its spans will belong to its next call.
     fn drop(&mut self) {
         self.root.discard();
     }
 }
 
-/// Notes how the guest's work ended, in `cpu` time, with `failure` if it is one.
+/// Records how the guest's work ended, its `cpu` time, and its `failure`, if any.
 pub(super) fn ran(span: &mut OpenSpan, cpu: Duration, failure: Option<&CallResult>, config: &Confidential) {
     span.ends(|span| {
         span.set("windlass.cpu_seconds", cpu.as_secs_f64());

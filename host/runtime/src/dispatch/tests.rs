@@ -1,4 +1,4 @@
-//! Dispatch with a plugin that the test plays.
+//! Dispatch with a fake plugin.
 
 mod circuit;
 pub(super) mod filled;
@@ -74,32 +74,32 @@ fn a_trace_id_has_the_form_of_w3c_trace_context() {
     assert!(id.bytes().all(|byte| byte.is_ascii_hexdigit()));
 }
 
-/// A call, and the way to answer it. Dropped without an answer, the call panics.
+/// A call for the test to answer. If it is dropped without an answer, the call panics.
 struct PlayedCall {
     request: Request,
-    /// The context's, as text.
+    /// The triggers in the call's context, as text.
     triggers: String,
-    /// The header of a request that it would make.
+    /// The `traceparent` header of a request that the call would make.
     traceparent: Option<String>,
     answer: Answer,
 }
 
-/// The way to answer a call.
+/// Answers a call.
 struct Answer {
     sender: oneshot::Sender<CallResult>,
-    /// As a write of the call's has it: until it is dropped, the key waits.
+    /// Stands for a write of the call: until it is dropped, the key waits.
     hold: Hold,
 }
 
 impl Answer {
-    /// Ends the call, and all that it has set in motion.
+    /// Ends the call and everything that it began.
     fn send(self, result: CallResult) -> Result<(), CallResult> {
         drop(self.hold);
         self.sender.send(result)
     }
 }
 
-/// Hands its calls to the test.
+/// A plugin that hands its calls to the test.
 struct Played(mpsc::UnboundedSender<PlayedCall>);
 
 impl Reconcile for Played {
@@ -126,12 +126,12 @@ fn unreachable_server() -> CallResult {
     CallResult::Failed(vec![Failure::Api(ApiError::refused(ApiReason::ServerError, "get", "pods", None, "no answer"))])
 }
 
-/// A dispatch with supervised workers, and what the test plays of its surroundings.
+/// A dispatch with supervised workers, and its fake surroundings.
 struct Stage {
     dispatch: Arc<Dispatch>,
     calls: mpsc::UnboundedReceiver<PlayedCall>,
     fair: Fair,
-    /// The share of another plugin, to take permits away.
+    /// The share of another plugin, which can take permits away.
     other: CpuShare,
     switch: Switch,
     phases: Phases,
@@ -218,16 +218,16 @@ impl Stage {
         self.calls.recv().await.expect("the workers go on")
     }
 
-    /// The next call, which must be about `name`, with this answer.
+    /// Expects the next call to be about `name`, and answers it.
     async fn answer(&mut self, name: &str, result: CallResult) {
         let call = self.call().await;
         assert_eq!(call.request.key, key(name));
         call.answer.send(result).expect("the worker waits");
     }
 
-    /// Whether a call was made although everything has come to rest.
+    /// Whether no call is made once everything has come to rest.
     async fn is_quiet(&mut self) -> bool {
-        // Paused time moves only when nothing else can.
+        // Paused time advances only when nothing else can run.
         tokio::time::sleep(Duration::from_millis(1)).await;
         self.calls.try_recv().is_err()
     }
@@ -287,7 +287,7 @@ async fn a_call_that_was_not_made_does_not_count_as_a_success() {
         stage.answer("a", CallResult::NotCalled { again }).await;
         assert!(stage.is_quiet().await);
     }
-    assert_eq!(stage.dispatch.keys.queue.num_requeues(&key("a")), 1, "what it has failed with is not forgotten");
+    assert_eq!(stage.dispatch.keys.queue.num_requeues(&key("a")), 1, "its failure is not forgotten");
     assert_eq!(record.record(), probation::CallCounts { calls: 1, failures: 1 });
     let metrics = &stage.dispatch.status.metrics;
     assert_eq!((metrics.success.get(), metrics.requeue_after.get()), (0, 0));
@@ -306,12 +306,12 @@ async fn an_outage_that_begins_while_a_key_waits_for_its_permit_pauses_it_too() 
     stage.switch.begin();
     permit.finish(Duration::ZERO);
     assert!(stage.is_quiet().await);
-    assert!(stage.other.acquire().now_or_never().is_some(), "it must not sit on a permit meanwhile");
+    assert!(stage.other.acquire().now_or_never().is_some(), "it must not hold a permit meanwhile");
     stage.switch.end();
     stage.answer("a", CallResult::Done).await;
 }
 
-/// A worker that has a key and waits for the only permit, which is another plugin's.
+/// A worker that has a key and waits for the only permit, which another plugin holds.
 async fn waiting_for_a_permit() -> (Stage, Running, Phases, CallPermit) {
     let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
     let phases = stage.phases.clone();
@@ -323,7 +323,7 @@ async fn waiting_for_a_permit() -> (Stage, Running, Phases, CallPermit) {
     (stage, running, phases, permit)
 }
 
-/// The host stops. Returns how its only controller ended.
+/// Stops the host. Returns how its only controller ended.
 async fn stop(running: Running, phases: &Phases) -> ControllerEnd {
     let controller = tokio::spawn(running.end());
     let mut end = None;
@@ -333,7 +333,7 @@ async fn stop(running: Running, phases: &Phases) -> ControllerEnd {
     end.expect("it ended")
 }
 
-/// A lease that is lost leaves no time to drain.
+/// A lost lease leaves no time to drain.
 #[tokio::test(start_paused = true)]
 async fn workers_without_a_key_end_at_once_when_no_further_call_may_begin() {
     let stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
@@ -367,7 +367,7 @@ async fn a_key_that_waits_for_its_permit_when_a_stop_has_drained_is_dropped() {
     assert!(stage.is_quiet().await);
 }
 
-/// A key that the gate holds, and a worker that waits for another.
+/// A key that the gate holds, and a worker that waits for another key.
 async fn holding() -> (Stage, Running, Phases) {
     let stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
     let phases = stage.phases.clone();
@@ -404,7 +404,7 @@ async fn a_held_key_that_does_not_wake_is_dropped_when_the_drain_is_over() {
     assert!(stage.is_quiet().await);
 }
 
-/// As when another generation starts anew, which has its own queue.
+/// This happens when another generation starts afresh with its own queue.
 #[tokio::test(start_paused = true)]
 async fn a_drain_does_not_wait_for_calls_of_a_dropped_queue() {
     let (mut stage, running, phases) = holding().await;
@@ -431,13 +431,12 @@ async fn the_keys_of_a_queue_that_is_not_drained_are_counted_as_dropped() {
     running.abandon().await;
     assert_eq!(phases.all_dropped(), 1);
     let (_stage, running, phases) = holding().await;
-    // As after a panic.
+    // This is what happens after a panic.
     drop(running);
     assert_eq!(phases.all_dropped(), 1);
 }
 
-/// A round with a call, a key that waits for its permit in a worker's hands, and one that waits for a worker. The host
-/// goes on.
+/// A round with a running call, a key that waits for its permit, and a key that waits for a worker. The host goes on.
 async fn all_at_work() -> (Stage, Running, Phases, PlayedCall) {
     let mut stage = Stage::with_clock(0, 1, Arc::new(SystemClock::new()));
     let host = Phases::of(CancellationToken::new());
@@ -466,7 +465,7 @@ async fn all_keys_count_as_dropped_if_the_host_stops_during_an_abandoned_round()
             let nothing: Option<std::future::Ready<bool>> = None;
             let stopping = host.end(abandoned.map(|_| 0), std::future::ready(true), nothing, std::future::ready(()));
             let answer = host.last_call.cancelled().map(|()| {
-                assert_eq!(host.all_dropped(), dropped, "what the queues' drain is told of");
+                assert_eq!(host.all_dropped(), dropped, "as counted for the drain");
                 answer();
             });
             assert!(tokio::join!(stopping, answer).0);
@@ -496,13 +495,13 @@ async fn tasks_that_calls_need_run_until_an_abandoned_rounds_last_call_ends() {
     assert!(stage.is_quiet().await);
 }
 
-/// Counts the seconds, and holds what it is to keep.
+/// Counts the seconds, and keeps `kept` alive.
 fn ticking(seconds: &Arc<AtomicUsize>, kept: &Arc<()>) -> impl Future<Output = Infallible> + use<> {
     let (seconds, kept) = (seconds.clone(), kept.clone());
     async move {
         loop {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            assert!(Arc::strong_count(&kept) > 1, "here and in the test");
+            assert!(Arc::strong_count(&kept) > 1, "kept by the round and by the test");
             seconds.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -548,7 +547,7 @@ async fn a_stop_during_an_outage_drops_queued_keys_without_waiting() {
     assert!(stage.is_quiet().await);
 }
 
-/// The caches of a server that answers nobody: no first list ever comes.
+/// The caches of a server that never answers, so that no first list comes.
 async fn unfilled() -> (Informers, Subscription) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("kubeconfig");
@@ -639,7 +638,7 @@ async fn a_call_in_which_the_host_panics_fails_its_key_alone() {
     assert_eq!(stage.dispatch.panics.of("call"), 1);
 }
 
-/// Panics at each time that is told it, and tells the time otherwise.
+/// A clock that panics at each time in its list, and works otherwise.
 struct Clumsy {
     clock: SystemClock,
     reads: AtomicUsize,
@@ -662,7 +661,7 @@ impl Clock for Clumsy {
 async fn a_worker_that_panics_over_the_queue_continues() {
     let clock = Clumsy { clock: SystemClock::new(), reads: AtomicUsize::new(0), panics_at: &[0, 1] };
     let mut stage = Stage::with_clock(1, 8, Arc::new(clock));
-    // The worker looks at the queue: two panics. Then it waits, and is woken.
+    // The worker reads the clock for the queue, which panics twice. Then it waits, and is woken.
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(stage.dispatch.panics.of("worker"), 2);
     stage.dispatch.keys.queue.add(key("a"));
@@ -672,8 +671,8 @@ async fn a_worker_that_panics_over_the_queue_continues() {
 }
 
 #[test]
-fn a_call_that_waits_is_charged_for_the_place_that_it_holds() {
+fn a_waiting_call_is_charged_for_its_call_slot() {
     let (a_millisecond, a_second) = (Duration::from_millis(1), Duration::from_secs(1));
     assert_eq!(charge(a_millisecond, a_second, 0.5), Duration::from_millis(500));
-    assert_eq!(charge(a_second, a_second, 0.5), a_second, "one that computes is charged its CPU");
+    assert_eq!(charge(a_second, a_second, 0.5), a_second, "a computing call is charged its CPU time");
 }

@@ -7,7 +7,7 @@ use super::*;
 const TEST_FILE_BYTES_MAX: u64 = 1 << 20;
 
 fn text_files(directory: &Path) -> Files {
-    // By notification alone: no poll comes to its help.
+    // Only notifications find changes here, as polls are an hour apart.
     Files::polling(directory, TEST_FILE_BYTES_MAX, is_text, Duration::from_hours(1))
 }
 
@@ -19,7 +19,7 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).expect("written");
 }
 
-/// The names of what has changed, and whether it is there.
+/// The names of the changed files, and whether each exists.
 async fn told(files: &mut Files) -> Vec<(String, bool)> {
     let changes = timeout(Duration::from_secs(30), files.changes()).await.expect("the change is noticed");
     let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
@@ -43,7 +43,7 @@ async fn existing_files_are_reported_first_and_then_changes() {
     assert_eq!(told(&mut files).await, told_of("b.txt", true));
     write(&path("a.txt"), "2");
     assert_eq!(told(&mut files).await, told_of("a.txt", true));
-    // As editors do it.
+    // Editors replace a file like this.
     write(&path("new"), "3");
     std::fs::rename(path("new"), path("a.txt")).expect("renamed");
     assert_eq!(told(&mut files).await, told_of("a.txt", true));
@@ -57,7 +57,7 @@ async fn a_file_over_the_limit_is_reported_as_too_large_until_it_shrinks() {
     let path = directory.path().join("a.txt");
     let mut files = Files::polling(directory.path(), 3, is_text, Duration::from_hours(1));
     let mut now = async || timeout(Duration::from_secs(30), files.changes()).await.expect("noticed").remove(0).content;
-    // Read, it would take for ever.
+    // Reading it would take for ever.
     std::fs::File::create(&path).and_then(|file| file.set_len(1 << 40)).expect("a file of holes");
     assert_eq!(now().await, Content::TooLarge(3));
     write(&path, "123");

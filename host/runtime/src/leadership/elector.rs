@@ -1,4 +1,5 @@
-//! Runs one lease's election: does what `core::lease` says, and gives and takes the term of those who go by it.
+//! Runs the election of one lease: carries out what `core::lease` decides, and starts and ends the terms of the plugins
+//! that depend on the lease.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,61 +23,62 @@ use super::settings::OFFER_BYTES_MAX;
 use super::{LeaseStanding, PluginTerm};
 use crate::phases::HAND_OVER_TIMEOUT;
 
-/// Lines about failures of one lease that are logged each minute. Further ones are summed up.
+/// The most log lines a minute about failures of one lease. Further failures are counted in the next line.
 pub(super) const FAILURES_A_MINUTE: u32 = 3;
 
-/// Counts of what happened to one lease, for metrics.
+/// Figures of one lease, for metrics.
 #[derive(Debug, Default)]
 pub(super) struct LeaseFigures {
     pub(super) held: AtomicBool,
-    /// How often it was won or lost here.
+    /// Number of times that it was won or lost here.
     pub(super) transitions: AtomicU64,
-    /// How many of its requests failed.
+    /// Number of its requests that failed.
     pub(super) failures: AtomicU64,
 }
 
-/// One lease, and what this process has to do with it.
+/// One lease, as this process competes for it.
 pub(super) struct Elector {
     pub(super) lease: Arc<str>,
     pub(super) kind: LeaseKind,
     pub(super) me: Arc<str>,
     pub(super) election: Election,
-    /// None: it is a member's own.
+    /// `None` for a member lease, for which nobody else competes.
     pub(super) part: Option<Part>,
     pub(super) leases: Leases,
     pub(super) clock: Arc<dyn Clock>,
-    /// Of the threads where everything else runs.
+    /// The pulse of the threads where everything except elections runs.
     pub(super) pulse: Arc<Pulse>,
     /// The lease, as the watch shows it.
     pub(super) sightings: watch::Receiver<FoundLease>,
     pub(super) members: watch::Receiver<Membership>,
-    /// The plugins that a member says it can serve.
+    /// The plugins that this replica says it can serve, for its member lease.
     pub(super) offer: watch::Receiver<Option<Arc<Offer>>>,
     pub(super) standing: watch::Sender<LeaseStanding>,
     pub(super) figures: Arc<LeaseFigures>,
-    /// The host stops: whoever has a lease term ends, and then it is let go of.
+    /// Cancelled when the host stops: running lease terms end, and then the lease is released.
     pub(super) stop: CancellationToken,
-    /// Its term, while it lasts.
+    /// The current term, if this process holds the lease.
     pub(super) current: Option<HeldTerm>,
-    /// Since when another is to have the lease. It stays so until it has gone from here, however that comes about.
+    /// Time since which another replica is to have the lease. Reset once the lease has gone from here, however that
+    /// happened.
     pub(super) letting_go: Option<Moment>,
     /// The last failure that was logged.
     pub(super) told: String,
-    /// The lines about failures.
+    /// Limits the log lines about failures.
     pub(super) lines: Repeats,
 }
 
-/// A term as the elector has it.
+/// A lease term as its elector sees it.
 pub(super) struct HeldTerm {
     reach: Arc<TermReach>,
     ends: CancellationToken,
     lost: CancellationToken,
-    /// Completes when nobody has the term any more. None: it has.
+    /// Completes when no work of the term is left. `None` once it has completed.
     settled: Option<BoxFuture<'static, ()>>,
 }
 
 impl Elector {
-    /// Goes on until the host has stopped and all is let go of.
+    /// Runs until the host stops and the lease is released.
     pub(super) async fn run(&mut self) {
         let mut is_still = false;
         loop {
@@ -85,14 +87,14 @@ impl Elector {
                 if !std::mem::replace(&mut is_still, true) {
                     tracing::error!(
                         lease = %self.lease,
-                        "the host's own threads stand still: its leases are not renewed, so that another replica can run its plugins"
+                        "the host's worker threads do not respond: its leases are not renewed, so that another replica can run its plugins"
                     );
                 }
                 self.clock.sleep_until(now + BEAT_INTERVAL).await;
                 continue;
             }
             is_still = false;
-            // Looked at once: a stop that comes between the wish and the wait must end the wait.
+            // Read before the wish is formed: a stop that comes between that and the wait must end the wait.
             let is_stopping = self.stop.is_cancelled();
             let (wish, until) = self.wish(now, is_stopping);
             if wish == LeaseWish::Yield && self.current.is_none() && self.election.holder() != Some(&self.me) {
@@ -113,11 +115,11 @@ impl Elector {
         }
     }
 
-    /// The wish for now, and when to ask again.
+    /// The current wish for the lease, and when to reconsider it.
     fn wish(&mut self, now: Moment, is_stopping: bool) -> (LeaseWish, Option<Moment>) {
         let keep = LeaseWish::Hold { after: std::time::Duration::ZERO };
         if is_stopping {
-            // Whoever has not taken it yet need not.
+            // A plugin that has not taken the term yet need not start.
             self.standing.send_if_modified(|standing| standing.term.take().is_some());
         }
         self.go_on_letting_go(now);
@@ -142,14 +144,14 @@ impl Elector {
 
     fn hand_over(&mut self, now: Moment) {
         let Some(current) = &self.current else { return };
-        tracing::info!(lease = %self.lease, "handing over: another replica is to run its plugins; what runs here ends first");
+        tracing::info!(lease = %self.lease, "handing over the lease: another replica will run its plugins, once the calls that run here have ended");
         self.letting_go = Some(now);
         current.ends.cancel();
         self.standing.send_modify(|standing| standing.term = None);
     }
 
-    /// Waits neither for ever for what does not end, for nobody runs the plugins meanwhile, nor takes back what is not
-    /// gone yet.
+    /// Continues a hand-over. Gives up if the work does not end in time, as nobody else can run the plugins meanwhile,
+    /// and takes nothing back before the lease has gone.
     fn go_on_letting_go(&mut self, now: Moment) {
         let Some(since) = self.letting_go else { return };
         match &self.current {
@@ -162,7 +164,8 @@ impl Elector {
         }
     }
 
-    /// Waits until something may have changed. `is_stopping`: that the host stops is known, and is no such thing.
+    /// Waits until something may have changed. If `is_stopping`, the stop was noticed already and does not end the
+    /// wait.
     async fn wait(&mut self, until: Moment, is_stopping: bool) {
         let settled = self.current.as_mut().and_then(|current| current.settled.as_mut());
         let settled = async {
@@ -193,7 +196,7 @@ impl Elector {
         let asked = match step {
             ElectionStep::WaitUntil(_) => return ElectionAnswer::Failed,
             ElectionStep::Look { limit } => leases.get(lease, limit).await,
-            // Nobody comes after a member.
+            // Nobody else takes over a member lease.
             ElectionStep::Write { purpose: Purpose::Release, over, limit, .. } if self.kind == LeaseKind::Member => {
                 let deleted = || ElectionAnswer::Written { version: "".into(), acquired: None };
                 match over {
@@ -221,7 +224,7 @@ impl Elector {
         }
     }
 
-    /// Once for each reason, until it succeeds again.
+    /// Logs a failure, once for each reason until a request succeeds.
     fn failed(&mut self, error: &LeaseError) {
         self.figures.failures.fetch_add(1, Ordering::Relaxed);
         let message = error.to_string();
@@ -241,7 +244,7 @@ impl Elector {
         }
     }
 
-    /// Tells of what has changed.
+    /// Publishes what has changed in the election.
     fn publish(&mut self) {
         if let Some(loss) = self.election.take_loss() {
             self.lose(&loss);
@@ -278,7 +281,7 @@ impl Elector {
         if self.kind == LeaseKind::Plugins {
             tracing::info!(lease = %self.lease, holder = %self.me, "lease won: its plugins run here");
         }
-        // A host that stops begins nothing.
+        // A stopping host begins no new work.
         let may_begin = self.kind == LeaseKind::Plugins && !self.stop.is_cancelled();
         self.standing.send_modify(|standing| {
             standing.status = LeaseStatus::Held;
@@ -291,7 +294,7 @@ impl Elector {
         current.reach.set(None);
         current.lost.cancel();
         current.ends.cancel();
-        // A lease that was released, or that another has taken, is simply not held.
+        // If the lease was released, or another replica took it, it is simply not held.
         let is_lost = matches!(loss, LeaseLoss::NotRenewed | LeaseLoss::GivenUp);
         self.standing.send_modify(|standing| {
             standing.status = if is_lost { LeaseStatus::Lost } else { LeaseStatus::NotHeld };
@@ -311,35 +314,35 @@ impl Elector {
     }
 }
 
-/// Says that a lease for plugins is lost; `error` is the last that its renewal met with.
+/// Logs that a lease for plugins is lost. `error` is the last error of its renewal.
 fn tell_loss(lease: &str, loss: &LeaseLoss, error: &str) {
     match loss {
         LeaseLoss::Released => tracing::info!(%lease, "lease released"),
         LeaseLoss::GivenUp => tracing::error!(
             %lease,
-            "lease lost: it was to be handed over, and what runs here for its plugins has not ended within {HAND_OVER_TIMEOUT:?}; nothing more is written for them here, and another replica takes over when the lease runs out"
+            "lease lost: it was being handed over, but calls of its plugins have not ended within {HAND_OVER_TIMEOUT:?}; nothing more is written for them here, and another replica takes over when the lease expires"
         ),
         LeaseLoss::NotRenewed => tracing::error!(
             %lease, error,
             "lease lost: it could not be renewed in time, so another replica may run its plugins; nothing more is written for them here"
         ),
         LeaseLoss::Taken(holder) => tracing::error!(
-            %lease, %holder, "lease lost: another's name stands in it; nothing more is written for its plugins here"
+            %lease, %holder, "lease lost: it names another holder; nothing more is written for its plugins here"
         ),
     }
 }
 
-/// The same of this replica's own lease, by which no plugin goes.
+/// The same for this replica's member lease, on which no plugin depends.
 fn tell_member_loss(lease: &str, loss: &LeaseLoss, error: &str) {
     match loss {
         LeaseLoss::Released => tracing::info!(%lease, "lease released"),
         LeaseLoss::NotRenewed => tracing::warn!(
             %lease, error,
-            "this replica's own lease could not be renewed in time: until it is, other replicas take this one for dead and give it no plugins; what runs here goes on"
+            "this replica's own lease could not be renewed in time: until it is, other replicas consider this one dead and give it no plugins; running plugins go on"
         ),
         LeaseLoss::GivenUp | LeaseLoss::Taken(_) => tracing::warn!(
             %lease, ?loss,
-            "this replica's own lease is not its own any more: other replicas may take this one for dead and give it no plugins; what runs here goes on"
+            "this replica no longer holds its own lease: other replicas may consider this one dead and give it no plugins; running plugins go on"
         ),
     }
 }

@@ -1,5 +1,5 @@
-//! The fence of one term: open while the lease was renewed recently enough, by the clock and by nobody's leave, so that
-//! it closes also when whoever renews does not run; and closed for good once the term is over.
+//! The fence of one lease term. It is open for a fixed time after each renewal, judged by the clock alone, so that it
+//! closes even if the elector stops running. It closes for good once the term is over.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,12 +10,12 @@ use windlass_core::life::lease::LeaseTerm;
 use windlass_core::rights::fence::{Fence, LeaseLost};
 use windlass_core::write::settle::Hold;
 
-/// How far a lease term reaches, as it is renewed.
+/// The time until which a lease term lasts, extended by each renewal.
 #[derive(Debug, Default)]
 pub(super) struct TermReach(Mutex<Option<LeaseTerm>>);
 
 impl TermReach {
-    /// It was renewed. None: it is over.
+    /// Sets the renewed term; `None` when the term is over.
     pub(super) fn set(&self, term: Option<LeaseTerm>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = term;
     }
@@ -25,7 +25,7 @@ impl TermReach {
     }
 }
 
-/// Held by everything that may still start something; while it is held, the lease is not released.
+/// Held by everything that may still start a write. While it is held, the lease is not released.
 pub(super) struct LeaseFence {
     pub(super) lease: Arc<str>,
     pub(super) clock: Arc<dyn Clock>,

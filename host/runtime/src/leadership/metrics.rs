@@ -14,7 +14,7 @@ use super::slots::LeaseSlots;
 use super::{Leadership, LeaseMode};
 use crate::observe::metrics::{counters, gauges};
 
-/// Shows the figures of leases as metrics.
+/// Exports the figures of leases as metrics.
 struct LeaseCollector {
     slots: LeaseSlots,
     has_leases: bool,
@@ -28,7 +28,7 @@ impl fmt::Debug for LeaseCollector {
 }
 
 impl Leadership {
-    /// The collector of its figures.
+    /// A collector for the metrics of its leases.
     pub(crate) fn collector(&self) -> Box<dyn Collector> {
         let has_leases = self.settings.mode != LeaseMode::None;
         Box::new(LeaseCollector { slots: self.slots.clone(), has_leases, membership: self.membership.subscribe() })
@@ -50,7 +50,7 @@ impl Collector for LeaseCollector {
             leases.iter().map(of)
         };
         gauges(encoder, "windlass_lease_held", "Whether this process holds the lease", held("lease"))?;
-        // client-go's.
+        // client-go's metric.
         gauges(encoder, "leader_election_master_status", "Whether this process is the leader", held("name"))?;
         let transitions = leases
             .iter()

@@ -1,9 +1,10 @@
-//! Decides which plugins this process runs: each plugin has a lease, and runs while that is held here (ADR 12).
+//! Decides which plugins this process runs: each plugin depends on a lease, and runs while this process holds it (ADR
+//! 12).
 //!
-//! `core::lease` decides about one lease and `core::sharing` about who is to have it; [`elector`] carries that out for
-//! one lease, [`replicas`] follows who else there is, [`offers`] says what each can serve, [`slots`] knows which
-//! plugins go by which lease, `plugins/serve.rs` runs a plugin from one term to the next. What may be written is asked
-//! of the [`fence`] by the writer, last before sending. Nothing here knows what a controller does.
+//! `core::lease` decides about one lease, and `core::sharing` which replica should have it; [`elector`] carries that
+//! out for one lease. [`replicas`] follows the other replicas, [`offers`] publishes what each can serve, [`slots`]
+//! knows which plugins depend on which lease, and `plugins/serve.rs` runs a plugin from one term to the next. The
+//! writer asks the [`fence`] right before it sends a write. Nothing here knows what a controller does.
 
 mod elector;
 mod fence;
@@ -45,40 +46,39 @@ use self::slots::{LeaseSlot, LeaseSlots};
 use crate::clock;
 use crate::supervise::{Panics, supervise};
 
-/// How long the first list of leases may take before elections go on without it: by asking.
+/// How long to wait for the first list of leases. After that, elections read their leases themselves.
 const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long releasing may take in the end. What is not released by then, expires.
+/// How long releasing the leases may take at the end. The others expire.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The right to run a plugin, for as long as its lease is held. Whoever has a clone keeps the lease from being let go
-/// of.
+/// The right to run a plugin while its lease is held. The lease is not released while a clone exists.
 #[derive(Clone, Debug)]
 pub(crate) struct PluginTerm {
     /// The fence that every principal of the plugin carries.
     pub(crate) fence: Fenced,
-    /// It is to end: what runs may end in order, as when the host stops.
+    /// Cancelled when the term should end: work may finish in order, as when the host stops.
     pub(crate) ends: CancellationToken,
-    /// It has ended: nothing that is begun now may be finished.
+    /// Cancelled when the term has ended: new work could not be finished.
     pub(crate) lost: CancellationToken,
-    /// Others may have had it before.
+    /// Whether another replica may have had the lease before.
     pub(crate) is_shared: bool,
 }
 
 impl PluginTerm {
-    /// One that nobody else can have, until `stop`.
+    /// A term without a lease, until `stop`: no other replica competes for it.
     pub(crate) fn unshared(stop: &CancellationToken) -> Self {
         Self { fence: Fenced::default(), ends: stop.child_token(), lost: CancellationToken::new(), is_shared: false }
     }
 }
 
-/// Where a lease stands.
+/// The state of a lease as this replica sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct LeaseStanding {
-    /// Held here, and whoever goes by it may begin.
+    /// Set if the lease is held here and its plugins may start.
     term: Option<PluginTerm>,
     /// Whether this replica may act for it now.
     pub(crate) status: LeaseStatus,
-    /// The holder, as far as is known.
+    /// The holder, if known.
     pub(crate) holder: Option<Arc<str>>,
 }
 
@@ -89,7 +89,7 @@ impl Default for LeaseStanding {
 }
 
 impl LeaseStanding {
-    /// The state of a controller that this replica may not run, and why. `unserved`: why no replica runs it.
+    /// The state of a controller that this replica may not run, and the reason. `unserved` says why no replica runs it.
     pub(crate) fn standing_by(&self, unserved: Option<&str>) -> (ControllerState, String) {
         match (&self.holder, unserved) {
             (_, Some(why)) => (ControllerState::Unserved, why.to_owned()),
@@ -98,43 +98,44 @@ impl LeaseStanding {
                 (ControllerState::StandingBy, why.to_owned())
             }
             (Some(holder), None) => (ControllerState::StandingBy, format!("{holder} runs it")),
-            // Who has the lease will be known soon, and then the host is ready or not.
+            // The holder will be known soon. The host is not ready until then.
             (None, None) => (ControllerState::Starting, "nobody is known to run it".to_owned()),
         }
     }
 }
 
-/// All leases of this process.
+/// All leases that this process competes for.
 pub(crate) struct Leadership {
     settings: LeaseSettings,
     me: Arc<str>,
     clock: Arc<dyn Clock>,
     leases: Leases,
-    /// The same by connections of its own, for electors alone.
+    /// The same with separate connections, used only by electors.
     electing: Leases,
     /// Where electors run.
     threads: Handle,
-    /// Of the threads where everything else runs.
+    /// The pulse of the threads where everything except elections runs.
     pulse: Arc<Pulse>,
     slots: LeaseSlots,
     rejected: watch::Sender<RejectedPlugins>,
-    /// The first list of leases is there, or cannot be had.
+    /// Cancelled once the first list of leases is there, or is known to fail.
     listed: CancellationToken,
-    /// This replica has all its plugins, and others may count on it.
+    /// Cancelled once this replica has loaded all its plugins, so that others may hand over to it.
     joined: CancellationToken,
     membership: watch::Sender<Membership>,
     started_plugins: watch::Sender<StartedPlugins>,
-    /// The plugins that this replica can serve. None: it does not say.
+    /// The plugins that this replica can serve. `None` if it does not publish them.
     offer: watch::Sender<Option<Arc<Offer>>>,
     stop: CancellationToken,
-    /// Electors let go first, then this ends what follows the leases, and electors that have not let go.
+    /// Cancelled after the electors have released their leases. Ends what follows the leases, and electors that have
+    /// not released theirs.
     over: CancellationToken,
     electors: TaskTracker,
     started: Mutex<bool>,
 }
 
 impl Leadership {
-    /// For no plugin yet; nothing is asked for. `replica` is this process, and never another.
+    /// Knows no plugin yet and sends nothing. `replica` names this process, and no other one ever.
     pub(crate) fn new(
         settings: LeaseSettings,
         connection: &Connection,
@@ -185,24 +186,24 @@ impl Leadership {
         self.leases.namespace()
     }
 
-    /// The name of the lease that `plugin` goes by, whether it is started here or not. `None`: this host uses no
+    /// The name of the lease that `plugin` depends on, whether or not it is started here. `None` if this host uses no
     /// leases.
     pub(crate) fn lease_of(&self, plugin: &str) -> Option<String> {
         self.settings.lease_of(plugin)
     }
 
-    /// Whether caches of plugins are kept that others run.
+    /// Whether this replica keeps the caches of plugins that others run.
     pub(crate) fn is_warm_standby(&self) -> bool {
         self.settings.warm_standby && self.settings.mode != LeaseMode::None
     }
 
-    /// The plugins that there are have been loaded: from now on this replica says that it lives, so that others hand
-    /// over to it. Not sooner, for what was handed over to it could not run.
+    /// All plugins have been loaded. From now on this replica publishes that it lives, so that others hand over to it.
+    /// Sooner, what they hand over could not run.
     pub(crate) fn join(&self) {
         self.joined.cancel();
     }
 
-    /// Follows who else lives from now on. Plugins that take a place run when its lease is won.
+    /// Starts to follow which replicas live. A plugin with a slot runs once its lease is won.
     pub(crate) fn start(&self, informers: &Informers, panics: &Panics) {
         if self.settings.mode == LeaseMode::None {
             return;
@@ -213,7 +214,7 @@ impl Leadership {
             "standing for election: plugins run here while their leases are held"
         );
         let member = format!("{}{}", self.settings.member_prefix(), self.me);
-        // By its own requests alone.
+        // The elector of the member lease relies on its own requests only.
         let (outside, unseen) = (self.outside(), watch::channel(None).1);
         let elector = self.elector(member.into(), LeaseKind::Member, &outside, unseen, self.stop.clone());
         let replicas = Replicas {
@@ -279,7 +280,7 @@ impl Leadership {
         }
     }
 
-    /// Starts what follows the leases, and says when the first list is there.
+    /// Starts what follows the leases, and marks when the first list is there.
     fn follow(&self, informers: &Informers, panics: &Panics, replicas: Replicas) {
         let watch = self.leases.watch();
         let subscription = informers.subscribe(watch.clone());
@@ -304,7 +305,7 @@ impl Leadership {
         });
     }
 
-    /// Runs an election, on the threads of elections, until it has let go or the host waits for it no longer.
+    /// Runs an election on the election threads until it has released its lease, or the host stops waiting for it.
     fn elect(&self, elects: impl Future<Output = ()> + Send + 'static) {
         let over = self.over.clone();
         let elects = async move {
@@ -313,13 +314,13 @@ impl Leadership {
         self.electors.spawn_on(elects, &self.threads);
     }
 
-    /// Whether there is anything to let go of.
+    /// Whether any lease may need to be released.
     pub(crate) fn has_started(&self) -> bool {
         *self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets go of everything, after all that ran here has ended. False: not of everything, since something that was
-    /// begun may not have ended, or the API server does not answer.
+    /// Releases all leases, after everything that ran here has ended. `false` if some were not released: work may not
+    /// have ended, or the API server does not answer.
     pub(crate) async fn end(&self) -> bool {
         self.stop.cancel();
         let released = !self.has_started() || tokio::time::timeout(RELEASE_TIMEOUT, self.electors.wait()).await.is_ok();

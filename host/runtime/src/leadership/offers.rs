@@ -1,5 +1,5 @@
-//! The plugins that each replica can serve: this one tells the others in its member lease. So each plugin's lease goes
-//! to a replica that can, and a plugin that nobody runs is seen.
+//! The plugins that each replica can serve, which it publishes in its member lease. So each plugin's lease goes to a
+//! replica that can serve it, and a plugin that no replica can serve is noticed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use super::slots::LeaseSlots;
 use super::{Leadership, LeaseMode, LeaseSettings};
 use crate::observe::status::ReplicasView;
 
-/// The plugins that have been started here, with the digests of what runs of them.
+/// The plugins that were started here, each with the digest of what runs.
 pub(crate) type StartedPlugins = BTreeMap<Arc<str>, Arc<str>>;
 
-/// The offers of members as they were last read: a member writes the same one with each renewal.
+/// The offers of members as last read, because a member writes the same offer with each renewal.
 #[derive(Debug, Default)]
 pub(super) struct ReadOffers(BTreeMap<Arc<str>, (String, Arc<Offer>)>);
 
 impl ReadOffers {
-    /// The offer of `member` in the lease that was found. None: it does not say.
+    /// The offer of `member` in the lease that was found. `None` if it publishes none.
     pub(super) fn of(
         &mut self,
         member: &Arc<str>,
@@ -38,7 +38,8 @@ impl ReadOffers {
         if let Some((_, offer)) = self.0.get(member).filter(|(before, _)| *before == text) {
             return Some(offer.clone());
         }
-        // A word that can be no plugin's name is a newer version's, and no plugin that the others lack.
+        // A word that cannot be a plugin's name comes from a newer version. It is not a plugin that other replicas
+        // lack.
         let lease_of = |plugin: &str| settings.lease_of(plugin).filter(|_| is_dns_label(plugin));
         let offer = Arc::new(Offer::read(&text, lease_of));
         self.0.insert(member.clone(), (text, offer.clone()));
@@ -47,7 +48,7 @@ impl ReadOffers {
 }
 
 impl Leadership {
-    /// `plugin` is started here, or is what runs from now on, until [`Leadership::leave`].
+    /// Records that `plugin` is started here, or has a new digest, until [`Leadership::leave`].
     pub(crate) fn has(&self, plugin: &Plugin) {
         self.started_plugins.send_modify(|started| {
             started.insert(plugin.name().clone(), plugin.short_digest().into());
@@ -59,7 +60,7 @@ impl Leadership {
         self.started_plugins.subscribe()
     }
 
-    /// This replica can serve these `plugins` and no others: the rest is missing something here.
+    /// Publishes that this replica can serve these `plugins` and no others: others lack something here.
     pub(crate) fn offer(&self, plugins: StartedPlugins) {
         let offer = Offer::of(plugins, |plugin| self.settings.lease_of(plugin));
         let offer = offer.text(OFFER_BYTES_MAX).is_some().then(|| Arc::new(offer));
@@ -76,7 +77,7 @@ impl Leadership {
         });
     }
 
-    /// The view of who can serve which plugin.
+    /// A view of which replicas can serve which plugin.
     pub(crate) fn view(&self) -> PluginReplicas {
         PluginReplicas {
             settings: self.settings.clone(),
@@ -87,13 +88,13 @@ impl Leadership {
     }
 }
 
-/// Says which replicas can serve a plugin, and whether none runs it.
+/// Knows which replicas can serve a plugin, and why none runs it.
 #[derive(Clone)]
 pub(crate) struct PluginReplicas {
     settings: LeaseSettings,
     pub(super) members: watch::Receiver<Membership>,
     slots: LeaseSlots,
-    /// Before that, this replica does not know yet what it can serve.
+    /// Until this is cancelled, this replica does not know what it can serve.
     joined: CancellationToken,
 }
 
@@ -145,7 +146,7 @@ mod tests {
             let offer = read.of(&"m".into(), &found(serves), &settings).expect("it says");
             offer.of_lease("windlass-main-all").map(ToString::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(plugins("shop webapp@5f2a77"), ["shop", "webapp"], "as the former version writes it");
+        assert_eq!(plugins("shop webapp@5f2a77"), ["shop", "webapp"], "as the previous version writes it");
         assert_eq!(plugins("#form=2 shop@77 webapp@5f2a@arm64 {x}"), ["shop", "webapp"]);
     }
 }

@@ -1,17 +1,17 @@
-//! Whether the host's own threads go on. Elections have a thread apart (ADR 19), which would renew the leases of a host
-//! that does nothing any more.
+//! Detects whether the host's worker threads still run. Elections have a separate thread (ADR 19), which would
+//! otherwise go on renewing the leases of a host that is stuck.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use windlass_core::clock::{Clock, Moment};
 
-/// How often it beats.
+/// Time between two beats.
 pub(super) const BEAT_INTERVAL: Duration = Duration::from_secs(1);
-/// A host whose threads have done nothing for so long is not to keep what another replica could run.
+/// A host whose threads have not run for this long must not keep leases that another replica could use.
 const STILL_TIME_MAX: Duration = Duration::from_mins(1);
 
-/// The last moment at which the host's threads were seen to go on.
+/// The last moment at which the host's threads were seen running.
 #[derive(Debug)]
 pub(super) struct Pulse(AtomicU64);
 
@@ -20,7 +20,7 @@ impl Pulse {
         Self(AtomicU64::new(milliseconds(now)))
     }
 
-    /// Beats for ever, on the threads that this is polled on.
+    /// Beats for ever, on the threads that poll this future.
     pub(super) async fn beat(&self, clock: &dyn Clock) {
         loop {
             self.0.store(milliseconds(clock.now()), Ordering::Relaxed);
@@ -28,7 +28,7 @@ impl Pulse {
         }
     }
 
-    /// Whether it has not beaten for long.
+    /// Whether the last beat was too long ago.
     pub(super) fn is_still(&self, now: Moment) -> bool {
         let last = Duration::from_millis(self.0.load(Ordering::Relaxed));
         now.0.saturating_sub(last) > STILL_TIME_MAX

@@ -1,4 +1,4 @@
-//! Shares rejections among all replicas: as annotations of one lease of the installation that nobody holds.
+//! Shares rejections among all replicas, as annotations of a lease of the installation that is never held.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::rejections::{Rejection, RejectionVerdicts};
 const PREFIX: &str = "rejected.windlass.dev/";
 /// How long one request may take.
 const REJECTION_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Of each plugin, the last.
+/// The last rejection of each plugin.
 pub(crate) type RejectedPlugins = BTreeMap<Arc<str>, Rejection>;
 
-/// Reads the lease. An annotation that cannot be read is passed over.
+/// Reads the lease, and skips annotations that cannot be read.
 pub(super) fn read(found: &FoundLease) -> RejectedPlugins {
     let notes = Leases::notes(found).into_iter();
     notes
@@ -39,7 +39,7 @@ impl Leadership {
         }
     }
 
-    /// Has all replicas know these `verdicts` about `plugin`. Err: they do not, and why.
+    /// Publishes these `verdicts` about `plugin` to all replicas. The error says why that failed.
     pub(crate) async fn tell(&self, plugin: &str, verdicts: &RejectionVerdicts) -> Result<(), String> {
         if self.settings.mode == LeaseMode::None {
             return Ok(());
@@ -57,11 +57,11 @@ impl Leadership {
     }
 }
 
-/// The annotation of a plugin, if it is `there` now.
+/// The new annotation of a plugin whose current annotation is `there`.
 fn over(verdicts: &RejectionVerdicts, there: Option<&str>) -> Option<String> {
     let known = there.and_then(|text| serde_json::from_str::<Rejection>(text).ok());
     let all_know = verdicts.over(known.clone());
-    // As it was written, perhaps by another version.
+    // Unchanged verdicts keep their text, which another version may have written.
     if all_know == known { there.map(str::to_owned) } else { serde_json::to_string(&all_know?).ok() }
 }
 
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(over(&pardon, Some(added)).as_deref(), Some(added));
         assert_eq!(over(&older, Some(added)).as_deref(), Some(added), "it was judged later");
         assert_eq!(over(&pardon, Some(other_form)).as_deref(), Some(other_form));
-        // Of each plugin there is one, and this replica has just rolled one back.
+        // Each plugin has one rejection, and this replica has just made a newer one.
         assert!(over(&older, Some(other_form)).is_some_and(|written| written.contains("d9")));
     }
 }

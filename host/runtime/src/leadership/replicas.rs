@@ -1,5 +1,5 @@
-//! Follows the installation's leases by one watch: tells each elector the state of its lease, keeps the list of
-//! replicas that live and of what was rolled back, and clears away the leases of replicas that died long ago.
+//! Follows the installation's leases by one watch: passes each elector the state of its lease, keeps the list of live
+//! replicas and of rejections, and deletes the member leases of replicas that died long ago.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use super::offers::ReadOffers;
 use super::rejected::{self, RejectedPlugins};
 use super::slots::LeaseSlots;
 
-/// How many lease durations after its death a replica's lease is cleared away.
+/// The member lease of a dead replica is deleted after this many lease durations.
 const CLEARED_AFTER_LEASE_DURATIONS: u32 = 10;
-/// How long one such deletion may take.
+/// The timeout of one such deletion.
 const CLEAR_TIMEOUT: Duration = Duration::from_secs(5);
-/// Replicas that die within this time of each other are told of at once: those that were first seen in one list.
+/// Deaths within this time are logged together. They concern replicas that were first seen in one list.
 const DEATHS_TOLD_TOGETHER: Duration = Duration::from_millis(200);
-/// How many names of replicas a line has.
+/// The most replicas that a log line names.
 const NAMED_REPLICAS_MAX: usize = 10;
 
 /// Follows the leases.
 pub(super) struct Replicas {
     pub(super) leases: Leases,
-    /// They have the watch of the leases list anew when it is late.
+    /// The informers that relist the leases when their watch is behind.
     pub(super) informers: Informers,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) settings: LeaseSettings,
@@ -39,15 +39,15 @@ pub(super) struct Replicas {
     pub(super) offers: ReadOffers,
     pub(super) members: Members,
     pub(super) membership: watch::Sender<Membership>,
-    /// Of each elector's lease.
+    /// The slots of the leases that have electors.
     pub(super) slots: LeaseSlots,
     pub(super) rejected: watch::Sender<RejectedPlugins>,
-    /// The last states of members' leases, for whoever clears them away.
+    /// The last known versions of members' leases, as preconditions of their deletion.
     pub(super) versions: HashMap<Arc<str>, LeaseVersion>,
 }
 
 impl Replicas {
-    /// Goes on until the informers end.
+    /// Runs until the informers end.
     pub(super) async fn follow(&mut self, subscription: &mut Subscription) {
         loop {
             let clock = self.clock.clone();
@@ -59,7 +59,7 @@ impl Replicas {
                     let Some(event) = event else { return };
                     let now = clock.now();
                     self.take(event, now);
-                    // A list brings many at once, and they are one piece of news.
+                    // A list brings many leases at once, which are handled as one change.
                     while let Some(Some(event)) = subscription.next().now_or_never() {
                         self.take(event, now);
                     }
@@ -118,25 +118,26 @@ impl Replicas {
             let lease = format!("{}{member}", self.settings.member_prefix());
             match self.leases.delete(&lease, version, CLEAR_TIMEOUT).await {
                 Ok(ElectionAnswer::Found(_) | ElectionAnswer::Written { .. }) => {
-                    tracing::info!(lease, "cleared away: its replica died long ago");
+                    tracing::info!(lease, "deleted the lease of a replica that died long ago");
                 }
-                // Only its replica writes it: that lives, and the watch has not shown its renewals.
+                // Only the replica itself writes its member lease, so it lives, and the watch has not shown its
+                // renewals.
                 Ok(ElectionAnswer::Conflict | ElectionAnswer::Failed) => {
                     let relisted = self.informers.relist(&self.leases.watch());
                     tracing::info!(
                         lease,
                         relisted,
-                        "the watch of the leases is late: a replica that seemed dead lives"
+                        "the watch of the leases is behind: a replica that seemed dead is alive"
                     );
                 }
-                // It is tried again; nobody waits for it.
+                // It is tried again later, and nothing waits for it.
                 Err(error) => tracing::debug!(%error, "the lease of a dead replica stays for now"),
             }
         }
     }
 }
 
-/// Some names, and how many more there are. None: there are none.
+/// Some names, and the number of further ones. `None` if there are none.
 fn names<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> Option<String> {
     let names: Vec<&str> = names.map(AsRef::as_ref).collect();
     let shown = names[..names.len().min(NAMED_REPLICAS_MAX)].join(", ");
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
     use crate::leadership::LeaseMode;
 
-    /// An hour after the beginning of all other clocks.
+    /// A clock that is an hour ahead of all others.
     struct Later;
 
     impl Clock for Later {

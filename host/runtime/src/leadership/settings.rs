@@ -1,4 +1,4 @@
-//! How replicas share out plugins, as the command line says it.
+//! How replicas share the plugins, as set on the command line.
 
 use std::time::Duration;
 
@@ -6,43 +6,43 @@ use clap::ValueEnum;
 use tokio::runtime::Handle;
 use windlass_core::life::lease::Timing;
 
-/// The longest offer that is written. Each replica writes its own every retry period, and all others read it; an object
-/// has 256 KiB for annotations.
+/// The longest offer that is written, in bytes. Each replica writes its offer every retry period, and all others read
+/// it. An object may have 256 KiB of annotations.
 pub(super) const OFFER_BYTES_MAX: usize = 64 << 10;
 
-/// How long replicas must be the same before plugins move between them: longer than a Pod of a rolling update takes to
-/// become ready.
+/// How long the set of replicas must be unchanged before plugins move between them. Longer than a Pod of a rolling
+/// update takes to become ready.
 const STABILITY_DEFAULT: Duration = Duration::from_mins(1);
 
-/// By which leases plugins are shared out.
+/// The leases by which replicas share the plugins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LeaseMode {
     /// One lease: one replica runs all plugins.
     Single,
-    /// 32 leases, each for the plugins whose names fall into it.
+    /// 32 leases. A hash of a plugin's name selects its lease.
     Shards,
-    /// A lease for each plugin.
+    /// One lease for each plugin.
     PerPlugin,
-    /// None: this process runs all plugins, and whoever starts a second one answers for it.
+    /// No leases: this process runs all plugins, and the operator must not start a second one.
     None,
 }
 
-/// The same, checked.
+/// The settings of leases.
 #[derive(Clone, Debug)]
 pub struct LeaseSettings {
-    /// How plugins go by leases.
+    /// Which lease each plugin depends on.
     pub mode: LeaseMode,
-    /// Where the leases are. None: where the host is, or works.
+    /// The namespace of the leases. `None` for the host's own, or the one that it is confined to.
     pub namespace: Option<String>,
     /// The installation's name.
     pub instance: String,
-    /// How long leases last, and how often they are renewed.
+    /// The lease duration and the renewal period.
     pub timing: Timing,
-    /// How long replicas must be the same before plugins move between them.
+    /// How long the set of replicas must be unchanged before plugins move between them.
     pub stability: Duration,
-    /// Caches of plugins that others run are kept.
+    /// Whether to keep the caches of plugins that other replicas run.
     pub warm_standby: bool,
-    /// Where elections run, so that a renewal waits for nothing else that the host does. None: where everything runs.
+    /// The runtime for elections, so that renewals do not wait for other work. `None` to run them on the current one.
     pub threads: Option<Handle>,
 }
 
@@ -61,7 +61,7 @@ impl Default for LeaseSettings {
 }
 
 impl LeaseSettings {
-    /// The lease by which `plugin` goes. None: it goes by none.
+    /// The lease that `plugin` depends on. `None` without leases.
     pub(super) fn lease_of(&self, plugin: &str) -> Option<String> {
         let Self { mode, instance, .. } = self;
         match mode {
@@ -74,7 +74,7 @@ impl LeaseSettings {
         }
     }
 
-    /// The lease that says what was rolled back.
+    /// The lease that holds the rejections.
     pub(super) fn rejected_lease(&self) -> String {
         format!("windlass-{}-rejected", self.instance)
     }

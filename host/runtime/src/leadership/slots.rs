@@ -1,5 +1,5 @@
-//! The places of plugins: each waits in its seat for the terms of its lease, and a lease is stood for as long as a
-//! plugin of this process goes by it.
+//! The leases that this process competes for, one slot each. A plugin waits in its slot for the terms of its lease; the
+//! process competes for a lease while one of its plugins depends on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,21 +15,21 @@ use super::{Leadership, LeaseStanding, PluginReplicas, PluginTerm};
 use crate::observe::status::{LeaseView, ReplicasView as _};
 use crate::supervise::{Panics, supervise};
 
-/// One plugin's place: it waits here for its terms.
+/// A plugin's side of its lease slot, where it waits for its terms.
 #[derive(Clone)]
 pub(crate) struct PluginLease {
-    /// Its lease. None: it goes by none.
+    /// The plugin's lease. `None` without leases.
     pub(crate) lease: Option<Arc<str>>,
     pub(crate) standing: watch::Receiver<LeaseStanding>,
     me: Arc<str>,
     name: Arc<str>,
     replicas: PluginReplicas,
-    /// The plugin is to end, whoever holds the lease.
+    /// Cancelled when the plugin is to end, whoever holds the lease.
     stop: CancellationToken,
 }
 
 impl PluginLease {
-    /// Waits for the next term. It is to end when the plugin is.
+    /// Waits for the next term, which ends with the plugin at the latest.
     pub(crate) async fn term(&self) -> PluginTerm {
         if self.lease.is_none() {
             return PluginTerm::unshared(&self.stop);
@@ -39,7 +39,7 @@ impl PluginLease {
         let term = standing.wait_for(is_open).await.ok().and_then(|standing| standing.term.clone());
         match term {
             Some(term) => term.within(self.stop.clone()),
-            // No elector is left: the host stops.
+            // The elector has ended because the host stops.
             None => std::future::pending().await,
         }
     }
@@ -51,13 +51,13 @@ impl PluginLease {
         self.status() == LeaseStatus::Held
     }
 
-    /// Why nobody runs the plugin. None: somebody does, or may.
+    /// Why no replica runs the plugin. `None` if one does, or may.
     pub(crate) fn unserved(&self) -> Option<String> {
         self.replicas.unserved(&self.name)
     }
 
-    /// Completes when another replica holds the lease, or replicas can serve other plugins than before. Err: nobody
-    /// stands for it any more. Cancel-safe.
+    /// Completes when the lease has another holder, or replicas can serve other plugins than before. Fails once this
+    /// process no longer competes for the lease. Cancel-safe.
     pub(crate) async fn changed(&mut self) -> Result<(), watch::error::RecvError> {
         tokio::select! {
             biased;
@@ -82,7 +82,7 @@ impl LeaseView for PluginLease {
 }
 
 impl PluginTerm {
-    /// The same, which is to end when `stop` is cancelled, too.
+    /// The same term, which also ends when `stop` is cancelled.
     fn within(self, stop: CancellationToken) -> Self {
         let ends = self.ends.child_token();
         let ending = ends.clone();
@@ -97,20 +97,20 @@ impl PluginTerm {
     }
 }
 
-/// A lease that plugins of this process go by.
+/// A lease that plugins of this process depend on.
 pub(super) struct LeaseSlot {
     standing: watch::Sender<LeaseStanding>,
-    /// The lease, as the watch shows it.
+    /// The lease as the watch shows it.
     pub(super) sightings: watch::Sender<FoundLease>,
     pub(super) figures: Arc<LeaseFigures>,
     plugins: BTreeSet<Arc<str>>,
-    /// Nobody goes by it any more: it is let go of.
+    /// Cancelled once no plugin here depends on the lease: it is to be released.
     stop: CancellationToken,
-    /// It is let go of.
+    /// Cancelled once the lease was released.
     gone: CancellationToken,
 }
 
-/// All of them, by lease.
+/// All slots, by lease.
 #[derive(Clone, Default)]
 pub(super) struct LeaseSlots(Arc<Mutex<BTreeMap<Arc<str>, LeaseSlot>>>);
 
@@ -121,7 +121,7 @@ impl LeaseSlots {
 }
 
 impl Leadership {
-    /// A place for `plugin` until [`Leadership::leave`]. Its terms end with `stop`.
+    /// Takes a slot for `plugin` until [`Leadership::leave`]. Its terms end with `stop`.
     pub(crate) fn take(&self, plugin: &Arc<str>, stop: &CancellationToken, panics: &Panics) -> PluginLease {
         let plugin_lease = |lease, standing| PluginLease {
             lease,
@@ -147,7 +147,7 @@ impl Leadership {
         plugin_lease(Some(lease), standing)
     }
 
-    /// `plugin`, which has ended, gives up its place. A lease that no plugin here goes by is let go of.
+    /// Gives up the slot of `plugin`, which has ended. A lease on which no plugin here depends is released.
     pub(crate) fn leave(&self, plugin: &str) {
         let Some(lease) = self.settings.lease_of(plugin) else { return };
         let mut slots = self.slots.lock();
@@ -158,7 +158,7 @@ impl Leadership {
         }
     }
 
-    /// Stands for `lease` from now on; once it is let go of, if it was stood for before.
+    /// Competes for `lease` from now on. If an earlier slot of the lease is still being released, it waits for that.
     fn stand(&self, lease: &Arc<str>, former: Option<LeaseSlot>, panics: &Panics) -> LeaseSlot {
         let (standing, sightings) = (watch::Sender::new(LeaseStanding::default()), watch::Sender::new(None));
         let slot = LeaseSlot {
@@ -186,7 +186,7 @@ impl Leadership {
         slot
     }
 
-    /// A place that is stood for outside of the plugins': this replica's own lease.
+    /// A slot for a lease without plugins: this replica's member lease.
     pub(super) fn outside(&self) -> LeaseSlot {
         LeaseSlot {
             standing: watch::Sender::new(LeaseStanding::default()),
@@ -204,7 +204,7 @@ impl LeaseSlot {
         self.standing.clone()
     }
 
-    /// Its holder, as far as is known.
+    /// The holder, if known.
     pub(super) fn holder(&self) -> Option<Arc<str>> {
         self.standing.borrow().holder.clone()
     }

@@ -1,4 +1,4 @@
-//! Three replicas in one process, on the embedded API server, ten times as fast as by default.
+//! Three replicas in one process, on the embedded API server, with timings a tenth of the default.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::rejections::{JudgedAt, Rejection, RejectionVerdict, RejectionVerdicts
 const SHARED_PLUGINS: usize = 1_000;
 const REPLICAS: usize = 3;
 const RETRY_PERIOD: Duration = Duration::from_millis(200);
-/// The bar of sixty requests a second, in a retry period of two seconds.
+/// The bar of sixty requests a second, for a retry period of two seconds.
 const REQUESTS_PER_RETRY_PERIOD_MAX: f64 = 120.0;
 
 fn settings() -> LeaseSettings {
@@ -37,7 +37,7 @@ fn requests(server: &ApiServer) -> u64 {
     counts.iter().filter(|it| it.resource == "leases.coordination.k8s.io").map(|it| it.count).sum()
 }
 
-/// A connection of its own to `server`, as a process has one.
+/// A separate connection to `server`, as each process has.
 async fn connected(server: &ApiServer) -> Connection {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("kubeconfig");
@@ -99,7 +99,7 @@ async fn a_thousand_plugins_on_three_replicas_send_at_most_60_requests_a_second(
     let periods = since.elapsed().as_secs_f64() / RETRY_PERIOD.as_secs_f64();
     #[allow(clippy::cast_precision_loss, reason = "hundreds of requests")]
     let in_a_period = (requests(&server) - before) as f64 / periods;
-    println!("{in_a_period:.1} requests in a retry period, with {:?} plugins each", held());
+    println!("{in_a_period:.1} requests in a retry period; plugins by replica: {:?}", held());
     assert!(in_a_period <= REQUESTS_PER_RETRY_PERIOD_MAX, "{in_a_period}");
     stop.cancel();
 }
@@ -128,20 +128,20 @@ async fn a_rollback_by_one_replica_is_known_to_all_until_it_is_retried() {
     other.0.tell("c", &pardoned("d3")).await.expect("the server answers");
     let lease = settings().rejected_lease();
     let there = other.0.leases.get(&lease, Duration::from_secs(5)).await.expect("the server answers");
-    assert_eq!(there, ElectionAnswer::Found(None), "there is nothing to say");
+    assert_eq!(there, ElectionAnswer::Found(None), "no replica has published anything");
     let (d1, d2) = (rejected("d1"), rejected("d2"));
     let told = tokio::join!(one.0.tell("a", &d1), other.0.tell("b", &d2));
     assert_eq!(told, (Ok(()), Ok(())));
     let both = RejectedPlugins::from([("a".into(), rejection("d1")), ("b".into(), rejection("d2"))]);
     until(|| known(&one) == both && known(&other) == both).await;
-    // One whose file changes late: what it pardons was rejected before.
+    // A replica whose file changes late pardons a digest that was rejected before.
     other.0.tell("a", &pardoned("d0")).await.expect("the server answers");
     let there = other.0.leases.get(&lease, Duration::from_secs(5)).await.expect("the server answers");
     let ElectionAnswer::Found(there) = there else { panic!("{there:?}") };
     assert_eq!(super::rejected::read(&there), both);
     other.0.tell("a", &pardoned("d1")).await.expect("the server answers");
     until(|| known(&one).len() == 1).await;
-    // A replica that comes later.
+    // A replica that starts later.
     let third = replica("third");
     third.0.listed().await;
     until(|| known(&third) == RejectedPlugins::from([("b".into(), rejection("d2"))])).await;
@@ -154,7 +154,7 @@ async fn a_lease_is_released_with_its_last_plugin_and_sought_for_the_next() {
     let connection = connected(&server).await;
     let stop = CancellationToken::new();
     let informers = Informers::new(connection.client.clone(), Discovery::new(connection.client.clone()));
-    // Whose term ends by renewals that come late, beside a thousand plugins in one process, is no matter here.
+    // This test is not about terms that end because renewals are late, beside a thousand plugins in one process.
     let timing =
         Timing::new(Duration::from_secs(20), Duration::from_secs(10), RETRY_PERIOD).expect("they fit together");
     let settings = LeaseSettings { mode: LeaseMode::Single, timing, ..settings() };
@@ -170,14 +170,14 @@ async fn a_lease_is_released_with_its_last_plugin_and_sought_for_the_next() {
     assert!(!of_b.ends.is_cancelled(), "the other's goes on");
     drop(of_a);
     leadership.leave("a");
-    // Who holds it is what the watch shows, a little later.
+    // The watch shows the holder a little later.
     until(|| b.is_held()).await;
     assert!(!of_b.ends.is_cancelled());
     leadership.leave("b");
     of_b.ends.cancelled().await;
-    // It is let go of when nothing can be written under it any more.
+    // It is released once nothing can be written under it any more.
     let again = leadership.take(&"a".into(), &stop, &panics);
-    assert!(b.is_held(), "the former term still holds it");
+    assert!(b.is_held(), "the previous term still holds it");
     drop(of_b);
     let term = again.term().await;
     until(|| again.is_held()).await;
@@ -185,7 +185,7 @@ async fn a_lease_is_released_with_its_last_plugin_and_sought_for_the_next() {
     stop.cancel();
 }
 
-/// The test has one thread, which stands for the host's.
+/// The test's only thread stands for the host's worker threads.
 #[tokio::test]
 async fn a_lease_is_renewed_whatever_keeps_the_hosts_own_threads_busy() {
     let thread = || Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a thread");
@@ -203,7 +203,7 @@ async fn a_lease_is_renewed_whatever_keeps_the_hosts_own_threads_busy() {
     let lease = leadership.take(&"a".into(), &stop, &panics);
     let term = lease.term().await;
     let (before, since) = (requests(&server), Instant::now());
-    // Two leases, each renewed once in a retry period: that is twice the time after which a term ends.
+    // Two leases, each renewed once in a retry period: 20 requests take twice as long as a term lasts without renewal.
     while requests(&server) < before + 20 {
         assert!(since.elapsed() < Duration::from_mins(1), "nothing is renewed while the host's thread is busy");
         std::thread::yield_now();
@@ -222,7 +222,7 @@ async fn annotations_of_a_newer_version_in_leases_are_left_alone() {
     let resource = ApiResource::from_gvk_with_plural(&kind, "leases");
     let leases = Api::<DynamicObject>::namespaced_with(connection.client.clone(), "default", &resource);
     let (note, other_form) = ("newer.windlass.dev/note", r#"{"form":2}"#);
-    // All but the last have the names that this version uses too.
+    // All but the last are names that this version uses too.
     for name in ["windlass-many-all", "windlass-many-rejected", "windlass-many-member-newer", "windlass-many-newer"] {
         let lease = serde_json::json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",

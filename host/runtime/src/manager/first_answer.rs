@@ -1,5 +1,5 @@
-//! The API server's first answer. A replica that starts while the server is sick waits for it: if it ended at once,
-//! whoever runs it would wait ever longer before the next start.
+//! Waits for the API server's first answer, so that a replica can start while the server is unavailable. If it exited
+//! at once, the kubelet would wait longer and longer before each restart.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use windlass_kube::client::ConnectError;
 
 use crate::supervise::jittered_policy;
 
-/// The pauses before further attempts: 15 to 30 seconds together. A server that does not answer by then may be the
+/// The pauses before further attempts: 15 to 30 seconds in total. A server that does not answer by then may be the
 /// wrong one.
 const FIRST_ANSWER_BACKOFF: RetryPolicy = jittered_policy(Duration::from_secs(1), Duration::from_secs(8)).steps(4);
 
-/// Asks `server` until there is an answer, or an error that does not pass.
+/// Calls `ask` until there is an answer, or an error that is not temporary.
 pub(super) async fn first_answer<T, A>(server: &str, ask: impl FnMut() -> A) -> Result<T, ConnectError>
 where
     A: Future<Output = Result<T, ConnectError>>,
@@ -44,7 +44,7 @@ mod tests {
         ConnectError::Unreachable { server: "https://a".to_owned(), origin: "a test".to_owned(), source }
     }
 
-    /// How often a server is asked that fails so often, and for how long; whether it has answered.
+    /// How often a server is asked if `failures` attempts fail, for how long, and whether it has answered.
     async fn asked(failures: u32, error: fn() -> ConnectError) -> (u32, Duration, bool) {
         let (began, mut asked) = (Instant::now(), 0);
         let answer = first_answer("https://a", || {

@@ -1,5 +1,5 @@
-//! Follows, as long as the host runs: the files of plugins and the list of those that are allowed, the definitions of
-//! kinds, configurations, the operator's policies, and the leftovers of plugins.
+//! Follows while the host runs: the files of plugins and the list of allowed ones, the definitions of kinds,
+//! configurations, the operator's policies, and the leftovers of plugins.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,19 +21,19 @@ use crate::plugins::supplies::Supplies;
 use crate::policies::{PolicyFiles, Standing};
 use crate::supervise::{caught, supervise};
 
-/// How long no other plugin must have been started before it is looked at what they have left behind: a look is at the
+/// How long no other plugin must have started before the host looks for what they have left behind. A look covers the
 /// whole cluster, and a directory is often filled at once.
 const START_QUIET_TIME: Duration = Duration::from_secs(1);
 
-/// The directory of plugins as it was seen first.
+/// The directory of plugins as first seen.
 pub(super) struct FirstLook {
     pub(super) files: Files,
     pub(super) first: Vec<Change>,
-    /// The digests that may run. None: all may.
+    /// The digests that may run. `None` if all may.
     pub(super) allowed: Option<Allowed>,
 }
 
-/// Tells of what changes in the directory of plugins, and in what may be run of it, until `stop`.
+/// Reports changes in the directory of plugins, and in the list of allowed digests, until `stop`.
 pub(super) async fn plugins(
     host: Arc<Host>,
     seen: FirstLook,
@@ -44,9 +44,9 @@ pub(super) async fn plugins(
     let rejected = host.leadership.rejected();
     let mut current = CurrentFiles::new(host.clone());
     let first = current.take(first).await;
-    // What other replicas have rolled back is not even begun here.
+    // Plugins that other replicas have rolled back must not even start here.
     stop.run_until_cancelled(host.leadership.listed()).await;
-    // Whoever listens ends with the host.
+    // The receiver ends with the host.
     let _ = tell.send(DirectoryNews::Files(first));
     let files = Mutex::new((files, current));
     let of_files = async || {
@@ -88,7 +88,7 @@ pub(super) async fn plugins(
     );
 }
 
-/// Tells other replicas which plugins this one can serve, until `stop`: those that have been started, and have their
+/// Publishes to other replicas which plugins this one can serve, until `stop`: those that were started and have their
 /// policies.
 pub(super) async fn offers(host: Arc<Host>, stop: CancellationToken) {
     let follow = async || {
@@ -107,7 +107,7 @@ pub(super) async fn offers(host: Arc<Host>, stop: CancellationToken) {
     stop.run_until_cancelled(supervise("offers", &host.panics, &stop, follow)).await;
 }
 
-/// Looks once for what each plugin that is started has left behind, until `stop`.
+/// Looks once for what each started plugin has left behind, until `stop`.
 pub(super) async fn leftovers(
     host: Arc<Host>,
     mut started: mpsc::UnboundedReceiver<Arc<Plugin>>,
@@ -121,7 +121,7 @@ pub(super) async fn leftovers(
             }
             let host = host.clone();
             let stop = stop.clone();
-            // One look may wait long for what starts, and holds up no other.
+            // A look may wait long for a plugin to start; others do not wait for it.
             tokio::spawn(stop.run_until_cancelled_owned(async move {
                 caught("leftovers", &host.panics, leftovers::tell(&host, &plugins)).await;
             }));
@@ -130,7 +130,7 @@ pub(super) async fn leftovers(
     stop.run_until_cancelled(look).await;
 }
 
-/// Follows the definitions of kinds, from the moment that a controller needs one, until `stop`.
+/// Follows the definitions of kinds until `stop`, from when a controller first needs one.
 pub(super) async fn kinds(host: Arc<Host>, stop: CancellationToken) {
     let Host { kinds, informers, discovery, panics, .. } = &*host;
     if stop.run_until_cancelled(kinds.wanted()).await.is_none() {
@@ -151,7 +151,8 @@ pub(super) async fn kinds(host: Arc<Host>, stop: CancellationToken) {
     let subscription = tokio::sync::Mutex::new(subscription);
     let follow = async || kinds.follow(&mut *subscription.lock().await, |group| discovery.invalidate(group)).await;
     tokio::select! {
-        // First: a host that stops ends its watches, and that is no cache that has grown too large.
+        // The stop comes first: a stopping host ends its watches, which must not look like a cache that has grown too
+        // large.
         biased;
         () = stop.cancelled() => {}
         () = tell => {}
@@ -161,7 +162,7 @@ pub(super) async fn kinds(host: Arc<Host>, stop: CancellationToken) {
     }
 }
 
-/// Reports plugins that need a person until `stop`.
+/// Reports plugins that need an operator's attention, until `stop`.
 pub(super) async fn attention(host: Arc<Host>, stop: CancellationToken) {
     stop.run_until_cancelled(supervise("attention", &host.panics, &stop, || attention::follow(&host))).await;
 }

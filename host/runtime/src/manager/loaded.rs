@@ -1,4 +1,4 @@
-//! Runs plugins that are loaded already: the engine, and nothing that follows files or serves people.
+//! Runs plugins that are already loaded, without following files or serving an admin endpoint.
 
 use std::sync::Arc;
 
@@ -21,14 +21,13 @@ use crate::settings::Settings;
 use crate::supervise::caught;
 
 /// Runs `plugins` until `stop`, as [`run`](super::run) runs those of a directory. Each channel holds the newest
-/// generation of one plugin: another one that is sent takes the place of what runs, as when its file is replaced. It
-/// reads no file but the plugins' configurations, so `settings` of files are without effect. In a runtime of one thread
-/// whose time is paused, and with a told world ([`windlass_world`]), the same seed gives the same requests in the same
-/// order.
+/// generation of one plugin; sending another replaces the running one, as if its file had changed. It reads no files
+/// except the plugins' configurations, so other settings about files have no effect. In a runtime of one thread whose
+/// time is paused, and with a told world ([`windlass_world`]), the same seed gives the same requests in the same order.
 ///
 /// # Errors
 ///
-/// Says why the plugins cannot be run at all, or that they did not stop cleanly.
+/// If the plugins cannot run at all, or did not stop cleanly.
 pub async fn run_loaded(
     connection: Connection,
     settings: Settings,
@@ -52,7 +51,7 @@ pub async fn run_loaded(
         let (name, panics, serving) = (plugin.name().clone(), host.panics.clone(), serving.run());
         servings.spawn(async move { (name, caught("serving", &panics, serving).await) });
     }
-    // It ends when all that is served has.
+    // It ends when all plugins have.
     drop(reports);
     followers.spawn(follow_swaps(host.clone(), swapped));
     host.policies.registered_all();
@@ -64,7 +63,7 @@ pub async fn run_loaded(
     if clean { Ok(()) } else { Err(HostError::NotClean) }
 }
 
-/// Has each generation that takes over bound as what it is.
+/// Records each generation that takes over as the running one.
 async fn follow_swaps(host: Arc<Host>, mut swapped: mpsc::UnboundedReceiver<(Arc<str>, Swapped)>) {
     while let Some((_, swapped)) = swapped.recv().await {
         if let Swapped::Runs(plugin) = swapped {

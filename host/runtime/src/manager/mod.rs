@@ -37,28 +37,28 @@ use crate::policies::{Policies, PoliciesError};
 use crate::settings::Settings;
 use crate::supervise::{Panics, caught, supervise};
 
-/// Why a host cannot do its job at all, or did not stop cleanly.
+/// Why a host cannot run at all, or did not stop cleanly.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The policies leave nothing to do, or cannot be read.
     #[error(transparent)]
     Policies(#[from] PoliciesError),
-    /// The admin address cannot be listened on.
+    /// The host cannot listen on the admin address.
     #[error(transparent)]
     Admin(#[from] ListenError),
-    /// The admin address has no certificate that it could show.
+    /// The admin address has no usable certificate.
     #[error(transparent)]
     AdminTls(#[from] AdminTlsError),
-    /// The file of certificate authorities is of no use.
+    /// The file of certificate authorities cannot be used.
     #[error(transparent)]
     Trust(#[from] TrustError),
     /// The sandbox cannot be set up on this machine.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
-    /// The API server does not answer, or not as one.
+    /// The API server does not answer, or the answer is not a Kubernetes API server's.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The leases cannot have the names that they were given.
+    /// The names of the leases are not valid.
     #[error(transparent)]
     Lease(#[from] LeaseError),
     /// The plugin directory cannot be read.
@@ -72,15 +72,18 @@ pub enum HostError {
     NotClean,
 }
 
-/// Runs the plugins of a directory against a cluster until `stop`. An error says why the host cannot do its job at all,
-/// or that it did not stop cleanly.
+/// Runs the plugins of a directory against a cluster until `stop`.
+///
+/// # Errors
+///
+/// If the host cannot run at all, or did not stop cleanly.
 pub async fn run(connection: Connection, settings: Settings, stop: CancellationToken) -> Result<(), HostError> {
     settings.policies.check(settings.namespace.as_deref())?;
     open_files::raise();
     let shown = Admin { status: Status::new(stop.clone()), metrics: HostMetrics::new() };
     tell_features(&settings.features, &shown.metrics);
     let replica: Arc<str> = replica().into();
-    // To the very end: how it stops is shown too.
+    // Until the very end, so that it shows the stop too.
     let _admin = match &settings.admin {
         Some(settings) => {
             Some(start_admin(&shown, settings, ServerTokenReviews::new(connection.clone(), &replica)).await?)
@@ -91,7 +94,7 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     let sandbox = settings.sandbox()?;
     let settings = Settings { call_slots: sandbox.concurrent_calls(), ..settings };
     shown.metrics.collect(Box::new(Guests(sandbox.clone())));
-    // A server that does not answer must not hold up a stop.
+    // A server that does not answer must not delay a stop.
     let Some(seen) = stop.run_until_cancelled(prepare(&connection, &settings)).await else {
         tracing::info!("stopped before the first controller started");
         return Ok(());
@@ -106,13 +109,13 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     let (policies, files) = Policies::read(settings.policies.clone()).await?;
     let Begun { host, supplies, phases, followers } =
         begin(&connection, &settings, policies, replica, shown, trust, &stop)?;
-    // What binds calls is followed until the last of them has ended.
+    // The policies that bind calls are followed until the last call has ended.
     followers.spawn(follow::policies(host.clone(), files, phases.over.clone()));
     followers.spawn(follow::configs(host.clone(), supplies.clone(), phases.over.clone()));
     followers.spawn(follow::attention(host.clone(), stop.clone()));
     let (leave, left) = mpsc::unbounded_channel();
     followers.spawn(follow::leftovers(host.clone(), left, stop.clone()));
-    // Where nothing is rolled back, what another host has rolled back runs too.
+    // A host without rollback also runs what another host has rolled back.
     let cache_dir = settings.cache_dir.as_deref().filter(|_| settings.rollback);
     let reload = Reload::new(host.clone(), sandbox, supplies, phases.clone(), seen.allowed.clone(), leave, cache_dir);
     followers.spawn(follow::plugins(host.clone(), seen, reload.teller(), stop.clone()));
@@ -120,10 +123,10 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     supervise("plugins", &host.panics, &stop, async || reload.lock().await.run().await).await;
     let (servings, tellers) = reload.into_inner().into_rest();
     let clean = end(&host, servings, &phases).await;
-    // They have nothing to say any more, and a panic in them has been told of.
+    // Their results do not matter, and their panics were logged already.
     followers.wait().await;
     tellers.join_all().await;
-    // Both at once: their limits are no phases of the stop.
+    // Both at once: their limits are not among the phases of the stop.
     let recordings = async {
         if let Some(recordings) = &host.recordings {
             recordings.end().await;
@@ -138,7 +141,7 @@ pub async fn run(connection: Connection, settings: Settings, stop: CancellationT
     if clean { Ok(()) } else { Err(HostError::NotClean) }
 }
 
-/// A host at work that has no plugin yet.
+/// A running host without plugins.
 struct Begun {
     host: Arc<Host>,
     supplies: Arc<Supplies>,
@@ -146,7 +149,7 @@ struct Begun {
     followers: TaskTracker,
 }
 
-/// Puts a host together, and begins all of it that no plugin is needed for.
+/// Builds a host, and starts everything that needs no plugin.
 fn begin(
     connection: &Connection,
     settings: &Settings,
@@ -168,7 +171,7 @@ fn begin(
     Ok(Begun { host, supplies, phases: Phases::of(stop.clone()), followers })
 }
 
-/// Stops, and says whether that was clean.
+/// Stops the host, and returns whether that was clean.
 async fn end(host: &Host, mut servings: Servings, phases: &Phases) -> bool {
     if !host.outages.server_answers() {
         tracing::warn!("the API server cannot be reached: no call is begun, and what is queued is dropped");
@@ -176,7 +179,7 @@ async fn end(host: &Host, mut servings: Servings, phases: &Phases) -> bool {
     let ended = async {
         let mut cut = 0;
         while let Some(ended) = servings.join_next().await {
-            // A panic has been told of.
+            // A panic was logged already.
             if !matches!(ended, Ok((_, Some(ControllerEnd::Clean | ControllerEnd::Impossible)))) {
                 cut += 1;
             }
@@ -189,7 +192,7 @@ async fn end(host: &Host, mut servings: Servings, phases: &Phases) -> bool {
     phases.end(ended, flushed, release, host.informers.stop()).await
 }
 
-/// All that comes before the first plugin: looks at the directory, asks the server for its version.
+/// Does what comes before the first plugin: reads the directory, and asks the server for its version.
 async fn prepare(connection: &Connection, settings: &Settings) -> Result<FirstLook, HostError> {
     let mut files = Files::follow(&settings.plugins, settings.limits.file_bytes, directory::is_plugin);
     let first = files.changes().await;
@@ -211,7 +214,7 @@ async fn prepare(connection: &Connection, settings: &Settings) -> Result<FirstLo
     Ok(FirstLook { files, first, allowed })
 }
 
-/// Serves the admin endpoint until the result is dropped. `reviews` says whose tokens are.
+/// Serves the admin endpoint until the result is dropped. `reviews` authenticates tokens.
 async fn start_admin(
     shown: &Admin,
     settings: &AdminSettings,
@@ -238,7 +241,7 @@ fn fair(features: &Features, cpu_permits: u32, call_slots: u32) -> Fair {
     new(cpu_permits, call_slots)
 }
 
-/// Shows what is enabled, and warns of what should not have been set.
+/// Shows which gates are on, and warns about those that should not be set.
 fn tell_features(features: &Features, metrics: &HostMetrics) {
     metrics.show_features(features);
     let unusual = features.states().iter().filter(|state| state.enabled != state.gate.spec().default);
@@ -250,14 +253,14 @@ fn tell_features(features: &Features, metrics: &HostMetrics) {
     }
 }
 
-/// The Pod's name, where one says it, else the machine's; and something that no other process has, not even the Pod's
-/// next: what it was told, and what it may still be about to do, is not the next one's.
+/// The Pod's name if it is known, else the machine's, with a random suffix. Not even the Pod's next process has this
+/// name, because it must not receive what was meant for this one, or account for writes that this one may still make.
 fn replica() -> String {
     let said = std::env::var("POD_NAME").or_else(|_| std::env::var("HOSTNAME")).ok().filter(|name| !name.is_empty());
     unique(&said.unwrap_or_else(|| "process".to_owned()), windlass_world::random())
 }
 
-/// `name` as it may stand in an object's name, and something random.
+/// `name` in the form of an object's name, with a random suffix.
 fn unique(name: &str, random: u32) -> String {
     const NAME_CHARACTERS_MAX: usize = 63;
     let plain = |character: char| if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' };

@@ -1,7 +1,7 @@
 //! The admin endpoint: the status page, `/healthz`, `/readyz`, `/metrics`, `/plugins` and the keys of each plugin. All
-//! of these read, and show nothing that is secret. One request changes something: POST `/plugins/PLUGIN/resume`
-//! (`resume`). Who may ask is a matter of where it listens (`--admin-address`) and of `authorization`; pages of others
-//! in a browser may not (`caller`).
+//! of these only read, and show no secrets. One request changes something: POST `/plugins/PLUGIN/resume` (`resume`).
+//! The listening address (`--admin-address`) and `authorization` decide who may ask; `caller` refuses requests from
+//! foreign web pages.
 
 pub(crate) mod authorization;
 mod caller;
@@ -51,40 +51,40 @@ use windlass_core::deceptive;
 use crate::observe::metrics::HostMetrics;
 use crate::observe::status::Status;
 
-/// Connections at the same time. Of more, those that ask stay.
+/// The most connections at a time. Beyond that, a new one replaces a silent or idle one.
 const ADMIN_CONNECTIONS_MAX: usize = 64;
-/// How long a request's headers or a TLS handshake may take to arrive, and how long a connection may be idle between
-/// two requests.
+/// How long the headers of a request or a TLS handshake may take to arrive, and how long a connection may be idle
+/// between two requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a new connection keeps its place in any case, where a handshake comes before the first request.
+/// How long a new connection cannot be evicted, if a handshake comes before the first request.
 const HANDSHAKE_GRACE: Duration = Duration::from_millis(100);
-/// The size of a request's headers.
+/// The largest size of a request's headers.
 const REQUEST_HEADERS_BYTES_MAX: usize = 16 << 10;
-/// How long a connection lasts: a slow reader must not hold it for ever.
+/// The longest life of a connection, so that a slow reader cannot hold it for ever.
 const CONNECTION_AGE_MAX: Duration = Duration::from_mins(5);
-/// The age of its connection at which a stream ends: before that one does, so that its page opens another and sees no
-/// failure.
+/// The age of its connection at which a stream ends. The stream ends before the connection, so that the page opens
+/// another one without seeing a failure.
 const STREAM_AGE_MAX: Duration = Duration::from_secs(290);
-/// The pause after a connection could not be accepted, as when files run out.
+/// The pause after a failed accept, for example when files run out.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Answers are old in a second, and may be for one reader alone.
+/// Answers are outdated within a second, and may be meant for one reader only.
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// An answer, which may be a stream.
 type AdminAnswer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// The sources of the pages.
+/// The sources of what the endpoint shows.
 #[derive(Clone)]
 pub(crate) struct Admin {
     pub(crate) status: Status,
     pub(crate) metrics: HostMetrics,
 }
 
-/// Why the endpoint cannot be had.
+/// Why the endpoint cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address} (--admin-address): {source}")]
 pub struct ListenError {
@@ -92,7 +92,7 @@ pub struct ListenError {
     source: std::io::Error,
 }
 
-/// Listens on `address`; port 0 is any.
+/// Listens on `address`; port 0 selects any free port.
 pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, ListenError> {
     let listening = async {
         let listener = TcpListener::bind(address).await?;
@@ -103,7 +103,7 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, ListenErr
 }
 
 impl Admin {
-    /// Answers on `listener` until `stop`, whom `security` lets ask.
+    /// Answers requests on `listener` until `stop`, if `security` allows them.
     pub(crate) async fn serve(self, listener: &TcpListener, security: &Arc<AdminSecurity>, stop: &CancellationToken) {
         let connections = match &security.tls {
             Some(_) => Connections::with_grace(ADMIN_CONNECTIONS_MAX, HANDSHAKE_GRACE),
@@ -167,14 +167,14 @@ impl Admin {
         }
     }
 
-    /// Every plugin, with what is counted of it.
+    /// Every plugin with its counts.
     fn plugins(&self) -> Value {
         let mut shown = self.status.to_json();
         shown["plugins"].as_array_mut().into_iter().flatten().for_each(|plugin| self.count(plugin));
         shown
     }
 
-    /// One plugin, with the same, if that is what `path` asks for.
+    /// The plugin that `path` names, with its counts, if `path` names one.
     fn plugin(&self, path: &str) -> Option<Result<Value, KeysRefusal>> {
         let name = path.strip_prefix("/plugins/").filter(|name| !name.contains('/'))?;
         Some(keys::find(&self.status, name).map(|plugin| {
@@ -190,7 +190,7 @@ impl Admin {
         plugin["usage"]["writes"] = self.metrics.committed_writes(&name).into();
     }
 
-    /// Each plugin in short, as JSON. Times of failures are seconds since `began`.
+    /// A summary of each plugin, as JSON. Times of failures are seconds since `began`.
     fn summaries(&self, began: Instant) -> BTreeMap<Arc<str>, String> {
         let counted = self.status.summaries(began).into_iter().map(|(name, mut shown)| {
             shown["cpuSeconds"] = self.metrics.cpu_seconds(&name).into();
@@ -201,13 +201,13 @@ impl Admin {
     }
 }
 
-/// The endpoint at work.
+/// The running endpoint.
 struct AdminEndpoint {
     admin: Admin,
     security: Arc<AdminSecurity>,
     streams: PluginStreams,
-    /// Held while an answer is made. That is work, on the threads that run plugins: many requests are to take one of
-    /// them at most.
+    /// Held while an answer is made. That takes CPU time on the threads that run plugins, and many requests must not
+    /// take more than one of them.
     turn: Mutex<()>,
 }
 
@@ -217,8 +217,8 @@ impl AdminEndpoint {
     }
 
     async fn connection(&self, stream: TcpStream, place: &Connection) {
-        // Not by the peer's address: the proxies of some service meshes have one of loopback, whoever asks through
-        // them.
+        // The peer's address would not do: the proxies of some service meshes connect from loopback on behalf of any
+        // client.
         let is_local = stream.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
         let connection = async {
             let Some(tls) = &self.security.tls else { return self.conversation(stream, place, is_local).await };
@@ -228,7 +228,7 @@ impl AdminEndpoint {
         };
         tokio::select! {
             biased;
-            // A client that takes for ever loses its connection.
+            // A client that takes too long loses its connection.
             _ = tokio::time::timeout(CONNECTION_AGE_MAX, connection) => {}
             () = place.closed() => {}
         }
@@ -242,19 +242,18 @@ impl AdminEndpoint {
         let answer = |request: Request<Incoming>| async move {
             place.asks();
             let mut answer = self.answer(&request.map(drop), is_local, until).await;
-            // Texts of strangers are in some: a browser is not to guess what they are.
+            // Some answers contain strangers' text, so browsers must not guess the content type.
             answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             answer.headers_mut().insert(CACHE_CONTROL, NO_STORE);
             Ok::<_, Infallible>(answer)
         };
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(REQUEST_HEADERS_BYTES_MAX);
-        // What a client does wrong is the client's.
+        // Errors of the client are not the host's concern.
         let _ = builder.serve_connection(TokioIo::new(StallGuard::new(stream)), service_fn(answer)).await;
     }
 
-    /// The answer to `request`, which comes from this machine if it `is_local`. If it is a stream, that ends at the
-    /// latest at `until`.
+    /// The answer to `request`; `is_local` if it comes from this machine. A stream ends at `until` at the latest.
     async fn answer<B>(&self, request: &Request<B>, is_local: bool, until: Instant) -> AdminAnswer {
         if let Some(why) = caller::refusal(request) {
             return respond(StatusCode::FORBIDDEN, TEXT, format!("{why}\n"));
@@ -264,7 +263,7 @@ impl AdminEndpoint {
             Ok(user) => user,
             Err(refusal) => return refused(&refusal),
         };
-        // The kubelet ends a host whose probe waits.
+        // Probes do not wait: the kubelet kills a host whose probe takes too long.
         let _turn = if PROBES.contains(&request.uri().path()) { None } else { Some(self.turn.lock().await) };
         let resumed = resume::plugin_of(request.uri().path()).filter(|_| *request.method() == Method::POST);
         match resumed {
@@ -274,14 +273,14 @@ impl AdminEndpoint {
     }
 }
 
-/// The answer to a request that gets nothing else.
+/// The answer to a refused request.
 fn refused(refusal: &AccessRefusal) -> AdminAnswer {
     let mut response = respond(refusal.code(), TEXT, format!("{refusal}\n"));
     let headers = response.headers_mut();
     match refusal.code() {
         StatusCode::UNAUTHORIZED => {
             headers.append(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"windlass\""));
-            // Has a browser ask for a password, which is the token.
+            // Makes a browser ask for a password, which is the token.
             headers.append(
                 WWW_AUTHENTICATE,
                 HeaderValue::from_static("Basic realm=\"windlass: the password is a token\""),
@@ -296,7 +295,7 @@ fn refused(refusal: &AccessRefusal) -> AdminAnswer {
 }
 
 fn respond(status: StatusCode, content_type: &'static str, body: String) -> AdminAnswer {
-    // A text is read as it is, and quotes what strangers wrote.
+    // Plain text is shown as it is, and quotes strangers' text.
     let body = if content_type == TEXT { deceptive::escape(&body).into_owned() } else { body };
     let mut response = Response::new(Full::new(body.into()).boxed_unsync());
     *response.status_mut() = status;

@@ -1,9 +1,9 @@
-//! The host's counters, and how `/metrics` shows them: in the form `OpenMetrics`, under client-go's and
-//! controller-runtime's names where they have one.
+//! The host's counters, and their output on `/metrics`, in the `OpenMetrics` format. A metric has the name that
+//! client-go or controller-runtime gives it, if there is one.
 //!
 //! Events are counted where they happen, in families that are kept here. Gauges, such as the depth of a queue, and
-//! counters that others keep, such as panics and mutations, are looked up at each scrape (`collect`). The metrics that
-//! plugins declare are in `plugin`; no plugin's can have the name of another's or of the host's.
+//! counters that are kept elsewhere, such as panics and mutations, are read at each scrape (`collect`). The metrics
+//! that plugins declare are in `plugin`; none can have the name of another plugin's or of the host's metric.
 
 mod collect;
 mod conditions;
@@ -47,7 +47,7 @@ type MetricLabels = Vec<(&'static str, String)>;
 /// A counter of seconds.
 type SecondsTotal = Counter<f64, AtomicU64>;
 
-/// A histogram whose buckets remember the trace id of the last call in each.
+/// A histogram whose buckets remember the trace ID of the last call in each.
 type CallSeconds = HistogramWithExemplars<[(&'static str, Arc<str>); 1]>;
 
 /// controller-runtime's buckets of `controller_runtime_reconcile_time_seconds`.
@@ -80,12 +80,12 @@ pub(crate) struct HostMetrics {
     active: Family<MetricLabels, Gauge>,
 }
 
-/// How fetches ended, by plugin and reason.
+/// How plugins' HTTP requests ended, by plugin and reason.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HttpTotals(Counters);
 
 impl HttpTotals {
-    /// One more fetch of `plugin` that ended for `reason`.
+    /// Counts a request of `plugin` that ended for `reason`.
     pub(crate) fn count(&self, plugin: &str, reason: &'static str) {
         self.0.of(vec![("plugin", plugin.to_owned()), ("reason", reason.to_owned())]).inc();
     }
@@ -96,7 +96,7 @@ impl HttpTotals {
 pub(crate) struct ControllerMetrics {
     pub(crate) success: Counter,
     pub(crate) requeue_after: Counter,
-    /// Failures that are tried again.
+    /// Failures that are retried.
     pub(crate) error: Counter,
     pub(crate) errors: Counter,
     pub(crate) terminal: Counter,
@@ -109,17 +109,17 @@ pub(crate) struct ControllerMetrics {
     labels: MetricLabels,
     time: CallSeconds,
     pub(crate) active: Gauge,
-    /// The plugin's, over all its controllers.
+    /// The CPU time of the plugin, over all its controllers.
     pub(crate) cpu: SecondsTotal,
 }
 
 impl ControllerMetrics {
-    /// A call with this trace id took so long.
+    /// Records that the call with this trace ID took `took`.
     pub(crate) fn called(&self, took: Duration, trace_id: &Arc<str>) {
         self.time.observe(took.as_secs_f64(), Some([("trace_id", trace_id.clone())]), None);
     }
 
-    /// One more call that ended without an answer. `reason` is one of a few fixed ones.
+    /// Counts a call that ended without an answer. `reason` is one of a few fixed ones.
     pub(crate) fn trapped(&self, reason: &'static str) {
         if reason == "trap" {
             self.panics.inc();
@@ -134,7 +134,7 @@ impl ControllerMetrics {
 }
 
 impl HostMetrics {
-    /// All at zero, with the metrics that plugins declare.
+    /// All counters at zero, with the metrics that plugins declare.
     pub(crate) fn new() -> Self {
         let metrics = Self {
             registry: Arc::default(),
@@ -203,25 +203,25 @@ impl HostMetrics {
         registry.register_collector(Box::new(ProcessMetrics));
     }
 
-    /// From now on, what `sources` has is shown too.
+    /// Shows the metrics of `sources` from now on.
     pub(crate) fn show(&self, sources: Sources) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         registry.register_collector(Box::new(sources));
     }
 
-    /// From now on, requests of `connection` are counted.
+    /// Counts the requests of `connection` from now on.
     pub(crate) fn follow_requests(&self, connection: &Connection) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         let (requests, host) = (RestClientMetrics::registered(&mut registry), host_of(&connection.server));
         connection.requests.observe(move |request| requests.count(&host, request));
     }
 
-    /// From now on, what `collector` has is shown too.
+    /// Shows the metrics of `collector` from now on.
     pub(crate) fn collect(&self, collector: Box<dyn Collector>) {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner).register_collector(collector);
     }
 
-    /// From now on, it is shown which `features` are enabled: under the name, and with the labels, of Kubernetes' own.
+    /// Shows from now on which `features` are enabled, under the name and with the labels that Kubernetes uses.
     pub(crate) fn show_features(&self, features: &Features) {
         let enabled = Family::<MetricLabels, Gauge>::default();
         for (name, stage, value) in features.figures() {
@@ -237,12 +237,12 @@ impl HostMetrics {
         &self.plugins
     }
 
-    /// How fetches ended.
+    /// How plugins' HTTP requests ended.
     pub(crate) fn http(&self) -> &HttpTotals {
         &self.http
     }
 
-    /// The counters of `controller` of `plugin`, which from now on are shown, at zero.
+    /// The counters of `controller` of `plugin`, shown from now on, beginning at zero.
     pub(crate) fn controller(&self, plugin: &str, controller: &str) -> ControllerMetrics {
         let labels = || vec![("controller", controller.to_owned()), ("plugin", plugin.to_owned())];
         let result = |result: &str| {
@@ -268,8 +268,8 @@ impl HostMetrics {
         }
     }
 
-    /// `plugin` is not there any more: what it declared, what its calls asked of the world, and the figures of all
-    /// controllers that it has had, are not shown any more.
+    /// Removes the metrics of `plugin`, which has gone: those that it declared, of its requests, and of all its
+    /// controllers.
     pub(crate) fn forget(&self, plugin: &str) {
         self.plugins.forget(plugin);
         for controller in self.reconcile_errors.values(plugin, "controller") {
@@ -280,7 +280,7 @@ impl HostMetrics {
         self.cpu.remove(&of_plugin(plugin));
     }
 
-    /// `plugin` has no `controller` of this name any more, as a newer version of it has other ones.
+    /// Removes the metrics of `controller`, which the newer version of `plugin` does not have.
     pub(crate) fn forget_controller(&self, plugin: &str, controller: &str) {
         self.of_controllers()
             .into_iter()
@@ -290,7 +290,7 @@ impl HostMetrics {
         self.active.remove(&labels);
     }
 
-    /// The counters that have a controller's name.
+    /// The counters with the name of a controller.
     fn of_controllers(&self) -> [&Counters; 8] {
         [
             &self.reconciles,
@@ -304,17 +304,17 @@ impl HostMetrics {
         ]
     }
 
-    /// The processor time in seconds that calls of `plugin` have used so far.
+    /// The CPU time in seconds that calls of `plugin` have used so far.
     pub(crate) fn cpu_seconds(&self, plugin: &str) -> f64 {
         self.cpu.get(&of_plugin(plugin)).map_or(0.0, |cpu| cpu.get())
     }
 
-    /// The writes of `plugin` that the API server has carried out so far.
+    /// Number of writes of `plugin` that the API server has carried out so far.
     pub(crate) fn committed_writes(&self, plugin: &str) -> u64 {
         self.writes.sum(plugin, ("outcome", ports::COMMITTED))
     }
 
-    /// Everything, as text of the form `OpenMetrics`.
+    /// All metrics in the `OpenMetrics` text format.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
@@ -336,7 +336,7 @@ mod tests {
     use super::*;
 
     impl HttpTotals {
-        /// How many fetches of `plugin` ended for `reason`.
+        /// Number of requests of `plugin` that ended for `reason`.
         pub(crate) fn of(&self, plugin: &str, reason: &'static str) -> u64 {
             self.0.of(vec![("plugin", plugin.to_owned()), ("reason", reason.to_owned())]).get()
         }

@@ -1,7 +1,7 @@
 //! The status of each plugin and controller, for the admin endpoint.
 //!
 //! The code that changes a state writes it here as it happens ([`PluginStatus::set`], [`ControllerStatus::set`] and so
-//! on); nobody decides anything by it. `admin` and `metrics` read.
+//! on), and makes no decisions based on it. `admin` and `metrics` read it.
 
 mod calls;
 mod controller;
@@ -22,7 +22,7 @@ pub(crate) use self::controller::{CallGuards, ControllerStatus, GateCaches, KeyL
 pub(crate) use self::plugin::{LeaseView, LeftBehind, NextView, NotTaken, PluginHealth, PluginStatus, ReplicasView};
 pub(crate) use windlass_core::life::plugin_state::{ControllerState, PluginPhase, PluginState};
 
-/// An error as it is shown; the log has all of it.
+/// The longest error that is shown, in bytes; the log has all of it.
 const SHOWN_ERROR_BYTES_MAX: usize = 1024;
 
 /// The status of everything. Clones share it.
@@ -31,15 +31,15 @@ pub(crate) struct Status(Arc<StatusInner>);
 
 struct StatusInner {
     plugins: Mutex<BTreeMap<Arc<str>, Arc<PluginStatus>>>,
-    /// The plugins of the directory have been loaded, or have failed to.
+    /// True once the plugins of the directory were loaded or have failed to load.
     loaded: AtomicBool,
     replicas: OnceLock<Arc<dyn ReplicasView>>,
-    /// The host stops.
+    /// Cancelled when the host stops.
     stop: CancellationToken,
 }
 
 impl Status {
-    /// Of a host that has not loaded anything yet, and that ends with `stop`.
+    /// The status of a host that has not loaded anything yet, and that ends with `stop`.
     pub(crate) fn new(stop: CancellationToken) -> Self {
         Self(Arc::new(StatusInner {
             plugins: Mutex::default(),
@@ -49,7 +49,7 @@ impl Status {
         }))
     }
 
-    /// The plugin `name`, which is known from now on.
+    /// The status of the plugin `name`. Adds it if it is not known yet.
     pub(crate) fn plugin(&self, name: &str) -> Arc<PluginStatus> {
         let mut plugins = self.plugins_by_name();
         if let Some(known) = plugins.get(name) {
@@ -65,7 +65,7 @@ impl Status {
         self.plugins_by_name().get(name).cloned()
     }
 
-    /// There is nothing of the plugin `name` any more.
+    /// Removes the plugin `name`, of which nothing is left.
     pub(crate) fn forget(&self, name: &str) {
         self.plugins_by_name().remove(name);
     }
@@ -75,20 +75,20 @@ impl Status {
         self.plugins_by_name().values().cloned().collect()
     }
 
-    /// The plugins of the directory are known now.
+    /// Marks the plugins of the directory as known.
     pub(crate) fn loaded(&self) {
         self.0.loaded.store(true, Ordering::Relaxed);
     }
 
-    /// Shows from now on which plugins replicas can serve.
+    /// Uses `replicas` from now on to show which plugins replicas can serve.
     pub(crate) fn sees(&self, replicas: Arc<dyn ReplicasView>) {
-        // A host has one.
+        // A host sets this once.
         let _ = self.0.replicas.set(replicas);
     }
 
-    /// Why nobody runs `plugin`, as far as this replica sees. None: a replica does, or may.
+    /// Why no replica runs `plugin`, as far as this one knows. `None` if one does, or may.
     pub(crate) fn unserved(&self, plugin: &str) -> Option<String> {
-        // While its file is compiled here, this replica may be the one that runs it soon.
+        // While this replica compiles the file, it may soon be the one that runs it.
         let is_loading = self.known(plugin).is_some_and(|plugin| plugin.phase() == PluginPhase::Loading);
         if is_loading { None } else { self.0.replicas.get()?.unserved(plugin) }
     }
@@ -98,13 +98,13 @@ impl Status {
         self.0.replicas.get().map(|replicas| replicas.digests(plugin)).unwrap_or_default()
     }
 
-    /// How many different files of `plugin` replicas have, as far as they say.
+    /// Number of different files of `plugin` that the replicas say they have.
     pub(crate) fn distinct_digests(&self, plugin: &str) -> usize {
-        // A replica with many plugins does not say their digests.
+        // A replica with many plugins does not publish their digests.
         self.digests(plugin).values().filter(|digest| !digest.is_empty()).collect::<BTreeSet<_>>().len()
     }
 
-    /// That replicas have different files of `plugin`, if so.
+    /// A warning if replicas have different files of `plugin`.
     fn mixed(&self, plugin: &str) -> Option<String> {
         if self.distinct_digests(plugin) < 2 {
             return None;
@@ -115,7 +115,7 @@ impl Status {
         Some(format!("replicas have different files of it ({})", files.join(", ")))
     }
 
-    /// An error if the host does not do its work. Otherwise a line for each plugin that is not well. Such a plugin must
+    /// An error if the host does not do its work. Otherwise a line for each plugin that is not well: such a plugin must
     /// not take the Pod out of service, where other plugins run, or stop a rollout, which may bring what the plugin
     /// lacks.
     pub(crate) fn ready(&self) -> Result<Vec<String>, String> {
@@ -137,13 +137,13 @@ impl Status {
         Ok(warnings.collect())
     }
 
-    /// Everything, for `/plugins`.
+    /// Everything that `/plugins` shows.
     pub(crate) fn to_json(&self) -> Value {
         let plugins: Vec<_> = self.plugins().iter().map(|plugin| self.plugin_json(plugin)).collect();
         json!({"starting": !self.0.loaded.load(Ordering::Relaxed), "plugins": plugins})
     }
 
-    /// The state of `plugin` here, and why.
+    /// The state of `plugin` on this replica, and the reason.
     pub(crate) fn health(&self, plugin: &PluginStatus) -> PluginHealth {
         let health = plugin.health(self.unserved(&plugin.name).as_deref());
         if health.state != PluginState::Running || !health.is_well {
@@ -155,7 +155,7 @@ impl Status {
         }
     }
 
-    /// Everything of `plugin`.
+    /// Everything about `plugin`.
     pub(crate) fn plugin_json(&self, plugin: &PluginStatus) -> Value {
         let mut shown = plugin.to_json(&self.health(plugin));
         shown["unserved"] = json!(self.unserved(&plugin.name));
@@ -165,7 +165,7 @@ impl Status {
         shown
     }
 
-    /// Each plugin in short, for the status page. Times of failures are seconds since `began`.
+    /// A summary of each plugin, for the status page. Times of failures are seconds since `began`.
     pub(crate) fn summaries(&self, began: Instant) -> Vec<(Arc<str>, Value)> {
         let plugins = self.plugins();
         let short =
@@ -222,7 +222,7 @@ mod tests {
         assert!(status.ready().is_err_and(|why| why.contains("stops")));
     }
 
-    /// Nobody runs webapp.
+    /// A view in which no replica runs webapp.
     struct Lacking;
 
     impl ReplicasView for Lacking {
@@ -260,7 +260,7 @@ mod tests {
         status.plugin("other").set(PluginPhase::Started, None);
         assert_eq!(status.ready(), Ok(vec!["webapp is suspended: it caches too much".to_owned()]));
         controller(&status).set(ControllerState::Syncing, None);
-        assert!(status.ready().is_ok(), "it is tried again, and may not fit now either");
+        assert!(status.ready().is_ok(), "it is tried again, and may still not fit");
     }
 
     #[test]

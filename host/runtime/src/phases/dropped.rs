@@ -1,4 +1,4 @@
-//! How many keys are dropped, which the next start queues again.
+//! Counts the keys that a stop drops and the next start queues again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,14 +8,14 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::object::ObjectKey;
 use windlass_core::queue::Queue;
 
-/// The keys that one round drops. They are on the account of a stop that comes while this is there. Of a round that has
-/// ended before, they are not: whatever comes after it queues them again.
+/// Counts the keys that one round drops. They count towards a stop that begins during the round. If the round ends
+/// earlier, they do not, because the next round queues them again.
 #[derive(Debug)]
 pub(crate) struct Dropped {
     keys: AtomicUsize,
-    /// Those on the account of the stop.
+    /// Number of keys that count towards the stop.
     all: Arc<AtomicUsize>,
-    /// The host stops.
+    /// Cancelled when the host stops.
     stop: CancellationToken,
 }
 
@@ -24,15 +24,15 @@ impl Dropped {
         Self { keys: AtomicUsize::new(0), all: all.clone(), stop: stop.clone() }
     }
 
-    /// So many more keys are dropped.
+    /// Counts that many more dropped keys.
     pub(crate) fn add(&self, keys: usize) {
         self.keys.fetch_add(keys, Ordering::Relaxed);
         self.all.fetch_add(keys, Ordering::Relaxed);
     }
 
-    /// Drops what waits in `queue`, which takes nothing more. Returns how many keys.
+    /// Drops what waits in `queue`, which accepts nothing more. Returns the number of keys.
     pub(crate) fn drop_keys(&self, queue: &Queue<ObjectKey>) -> usize {
-        // Like a drain whose time is over: shut down, it would not count those that are held.
+        // Begins a drain and does not wait for it. After a plain shutdown, held keys would not be counted.
         let _ = queue.shut_down_with_drain().now_or_never();
         let dropped = queue.drop_ready();
         self.add(dropped);

@@ -1,4 +1,4 @@
-//! A stop, phase by phase.
+//! Runs a stop, phase by phase.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use super::{CALLS_TIMEOUT, DRAIN_TIMEOUT, EVENTS_TIMEOUT, NOTICE_TIMEOUT, Phases
 /// How long leases may take to be released.
 pub(super) const LEASES_RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a phase has taken, in milliseconds.
+/// The time that a phase has taken, in milliseconds.
 fn took(began: Instant) -> u64 {
     u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Phases {
-    /// Stops, whoever asked for it. `controllers` completes when all controllers have ended, which run on tasks of
-    /// their own, with how many were cut; `events` says whether all Kubernetes Events were sent; `release` gives the
-    /// leases back, and is left out if there are none; `watches` ends them. Returns whether nothing was lost that the
-    /// next start does not do again.
+    /// Runs all phases. `controllers` completes when all controllers have ended, which run on their own tasks, and
+    /// returns how many were cut. `events` returns whether all Kubernetes Events were sent. `release` releases the
+    /// leases; `None` if there are none. `watches` ends the watches. Returns whether nothing was lost that the next
+    /// start does not do again.
     pub(crate) async fn end(
         &self,
         controllers: impl Future<Output = usize>,
@@ -43,7 +43,7 @@ impl Phases {
         clean
     }
 
-    /// Nothing is told of what the server does after this.
+    /// Ends the watches: later changes are not noticed.
     async fn watches(watches: impl Future<Output = ()>) {
         let began = Instant::now();
         if timeout(NOTICE_TIMEOUT, watches).await.is_ok() {
@@ -53,24 +53,24 @@ impl Phases {
         }
     }
 
-    /// No change becomes a key any more. `/readyz` has said so since `stop`.
+    /// Stops turning changes into keys. `/readyz` has failed since `stop`.
     async fn intake(&self) {
         let began = Instant::now();
         self.stop.cancel();
         if timeout(NOTICE_TIMEOUT, self.feeding.wait()).await.is_err() {
-            // Nothing comes of what it still adds: queues that shut down take nothing.
+            // What it still adds is lost, because a queue that shuts down accepts nothing.
             tracing::warn!("a task that makes keys of changes does not end; what it adds is dropped");
         }
         tracing::info!(phase = "intake", took_ms = took(began), "not ready any more, and no change is taken in");
     }
 
-    /// Runs, if it can, what is queued or held until its own writes are seen.
+    /// Runs queued keys if they can run, and keys that are held until their own writes show.
     async fn drain(&self) {
         let began = Instant::now();
         let in_time = timeout(DRAIN_TIMEOUT, self.draining.wait()).await.is_ok();
         self.last_call.cancel();
         if !in_time {
-            // Each controller drops what it has left, and counts it.
+            // Each controller drops and counts its remaining keys.
             let _ = timeout(NOTICE_TIMEOUT, self.draining.wait()).await;
         }
         let (took_ms, dropped) = (took(began), self.all_dropped());
@@ -87,7 +87,7 @@ impl Phases {
         }
     }
 
-    /// Calls that run end, and what they have written settles.
+    /// Waits until running calls end and their writes settle.
     async fn calls(&self, controllers: impl Future<Output = usize>) -> bool {
         let began = Instant::now();
         let mut controllers = pin!(controllers);
@@ -95,7 +95,7 @@ impl Phases {
             cut
         } else {
             self.cut.cancel();
-            // Each tells what it cuts.
+            // Each controller logs what it cuts.
             timeout(NOTICE_TIMEOUT, controllers).await.unwrap_or(1)
         };
         self.over.cancel();
@@ -125,7 +125,7 @@ impl Phases {
         all
     }
 
-    /// Another replica need not wait until they expire.
+    /// Releases the leases, so that other replicas need not wait until they expire.
     async fn release(released: impl Future<Output = bool>) -> bool {
         let began = Instant::now();
         let all = timeout(LEASES_RELEASE_TIMEOUT, released).await == Ok(true);

@@ -1,4 +1,4 @@
-//! Controllers that go on after a panic, and how they end.
+//! Restarts controllers after a panic, and records how they end.
 
 use tokio_util::task::TaskTracker;
 
@@ -12,12 +12,12 @@ pub(crate) enum ControllerEnd {
     Clean,
     /// Calls ran longer than the host waits.
     Cut,
-    /// The controller cannot run under this host's settings, which the log has explained.
+    /// The controller cannot run under this host's settings, as the log explains.
     Impossible,
 }
 
 impl ControllerEnd {
-    /// How the controllers of a plugin ended, as one.
+    /// The combined end of a plugin's controllers.
     pub(crate) fn of_all(ends: &[Self]) -> Self {
         if ends.contains(&Self::Cut) {
             Self::Cut
@@ -29,15 +29,15 @@ impl ControllerEnd {
     }
 }
 
-/// A tracker that may be waited for at any time; it takes tasks all the same.
+/// A tracker that is closed from the start, so that it can be waited for at any time. It still accepts tasks.
 pub(crate) fn tracker() -> TaskTracker {
     let tracker = TaskTracker::new();
     tracker.close();
     tracker
 }
 
-/// Runs `rounds` until it returns. After a panic it starts again, and not before what it had begun has `ended`: no key
-/// may be with two workers.
+/// Runs `rounds` until it returns. After a panic, it starts again once the calls that the panicked round had begun have
+/// `ended`: no two workers may have the same key.
 pub(crate) async fn kept_up<E, Ended, F, Fut>(
     name: &'static str,
     panics: &Panics,
@@ -59,7 +59,7 @@ where
     };
     match supervise(name, panics, &phases.stop, attempt).await {
         Some(end) => end,
-        // Stopped after a panic, before it could start again.
+        // It was stopped after a panic, before it could start again.
         None => phases.until_cut(ended()).await,
     }
 }
@@ -78,7 +78,7 @@ mod tests {
         Phases::of(CancellationToken::new())
     }
 
-    /// Workers that a controller's panic has left behind.
+    /// A controller's panic leaves its workers running.
     #[tokio::test(start_paused = true)]
     async fn a_panicked_controller_restarts_only_after_its_former_workers_ended() {
         let (panics, workers) = (Panics::default(), tracker());
@@ -106,8 +106,7 @@ mod tests {
         assert_eq!((end, panics.of("test")), (ControllerEnd::Clean, 2));
     }
 
-    /// Whether the host stops in the pause after the panic, or later, while the controller waits for its former
-    /// workers.
+    /// The host may stop during the pause after the panic, or later, while the controller waits for its former workers.
     #[tokio::test(start_paused = true)]
     async fn a_controller_stopped_after_a_panic_drains_calls_until_the_hosts_limit() {
         for (stop_after, call, clean, over_after) in [(50, 12, true, 12), (50, 99, false, 20), (5_000, 99, false, 25)] {

@@ -1,4 +1,4 @@
-//! The phases, with controllers that a test plays.
+//! Tests of the phases, with fake controllers.
 
 use std::future::ready;
 
@@ -12,8 +12,8 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// A controller that needs `drain` to drain, drops three keys if that is too long, and whose last call ends after
-/// `call`.
+/// A controller that takes `drain` to drain its queue, drops three keys if that is too long, and whose last call ends
+/// after `call`.
 fn controller(phases: &Phases, drain: Duration, call: Duration) -> impl Future<Output = ControllerEnd> + use<> {
     let (phases, mut at_work) = (phases.clone(), phases.at_work());
     async move {
@@ -29,8 +29,8 @@ fn controller(phases: &Phases, drain: Duration, call: Duration) -> impl Future<O
     }
 }
 
-/// Stops controllers that drain and call for so long, and returns whether that was clean, when what is over was over,
-/// and when all was.
+/// Stops controllers with these drain and call times. Returns whether that was clean, the number of dropped keys, and
+/// when the queues were drained, the calls had ended, and the host had stopped.
 async fn stopped(controllers: &[(Duration, Duration)]) -> (bool, usize, [Duration; 3]) {
     let phases = Phases::of(CancellationToken::new());
     let began = Instant::now();
@@ -57,7 +57,7 @@ async fn the_limits_are_those_of_the_host_and_not_of_each_controller() {
     for (what, controllers, clean, dropped, [last_call, over]) in [
         ("nothing runs", &[][..], true, 0, [0, 0]),
         ("all is soon done", &[(1, 2), (3, 4)], true, 0, [3, 7]),
-        // The first has drained long before, and its call has as long as the others'.
+        // The first one drained long before, but its call has as much time as the others'.
         ("one does not drain", &[(0, 24), (9, 1)], true, 3, [5, 24]),
         ("a call hangs", &[(1, 99), (2, 1)], false, 0, [2, 22]),
         ("none drains and all hang", &[(99, 99), (99, 99), (99, 99)], false, 9, [5, 25]),
@@ -90,14 +90,14 @@ async fn unsent_events_and_unreleased_leases_make_a_stop_unclean_but_not_long() 
         assert!(began.elapsed() < limit + Duration::from_millis(20), "{:?}", began.elapsed());
     }
     let phases = Phases::of(CancellationToken::new());
-    assert!(!phases.end(ready(0), ready(false), NOTHING, ready(())).await, "events that were given up are lost too");
+    assert!(!phases.end(ready(0), ready(false), NOTHING, ready(())).await, "abandoned events are lost too");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_host_ends_within_the_charts_grace_period_whatever_hangs() {
     let (grace, spare) = (seconds(45), seconds(5));
     let (phases, began) = (Phases::of(CancellationToken::new()), Instant::now());
-    // It neither hears nor ends.
+    // It ignores the stop and does not end.
     let _at_work = phases.at_work();
     assert!(!phases.end(pending(), pending(), Some(pending::<bool>()), ready(())).await);
     assert!(began.elapsed() + spare < grace, "{:?}", began.elapsed());
@@ -152,7 +152,7 @@ async fn a_term_ends_within_the_limits_of_a_stop_and_the_host_continues() {
         let is_over = [&host.stop, &host.last_call, &host.cut, &host.over].map(CancellationToken::is_cancelled);
         assert_eq!(is_over, [false; 4]);
     }
-    assert!(host.draining.is_empty(), "nothing of it is waited for any more");
+    assert!(host.draining.is_empty(), "the host waits for nothing of the term");
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,7 +170,7 @@ async fn a_stop_of_the_host_waits_for_calls_of_a_term() {
 async fn in_a_stop_a_term_has_the_limits_of_the_host_and_no_others() {
     let host = Phases::of(CancellationToken::new());
     let term = host.of_term(host.stop.child_token());
-    // Its own queue is empty at once, and the host's last one after five seconds.
+    // The term's own queue is empty at once, and the host's last one after five seconds.
     let calling = tokio::spawn(controller(&term, Duration::ZERO, seconds(24)));
     let draining = tokio::spawn(controller(&host, seconds(9), seconds(1)));
     let handing_over = tokio::spawn(async move { term.hand_over(&CancellationToken::new()).await });
@@ -195,5 +195,5 @@ fn keys_dropped_by_an_earlier_term_do_not_count_towards_the_stop() {
     host.stop.cancel();
     drop(ending);
     term.dropping().add(1);
-    assert_eq!(host.all_dropped(), 3, "the next start queues these again, and nothing before it does");
+    assert_eq!(host.all_dropped(), 3, "the next start queues these again, and nothing does sooner");
 }

@@ -1,4 +1,4 @@
-//! Reports each plugin that has needed a person for a while: in the log, and in a Kubernetes Event.
+//! Reports each plugin that has needed an operator for a while, in the log and in a Kubernetes Event.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,13 +10,12 @@ use windlass_core::life::plugin_state::PluginState;
 use crate::host::Host;
 use crate::plugins::tell;
 
-/// How often the states of plugins are looked at.
+/// How often the states of plugins are checked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// How long a plugin must have been in one state before it is reported. Less than that is normal at a start and in a
-/// rollout.
+/// How long a plugin must have been in one state before it is reported. Shorter is normal at a start and in a rollout.
 const REPORT_AFTER: Duration = Duration::from_secs(30);
 
-/// Which plugins need a person, and which of them have been reported.
+/// The plugins that need an operator, and whether they were reported.
 #[derive(Default)]
 struct Attention(BTreeMap<Arc<str>, NeededPerson>);
 
@@ -27,7 +26,7 @@ struct NeededPerson {
 }
 
 impl Attention {
-    /// Takes the present state of `plugin`. True: it is to be reported now.
+    /// Takes over the current state of `plugin`. True if it must be reported now.
     fn observe(&mut self, plugin: &Arc<str>, state: PluginState, now: Instant) -> bool {
         if !state.needs_person() {
             self.0.remove(plugin);
@@ -44,7 +43,7 @@ impl Attention {
     }
 }
 
-/// Looks at the states of all plugins, for ever.
+/// Checks the states of all plugins, for ever.
 pub(crate) async fn follow(host: &Host) {
     let (mut attention, mut looks) = (Attention::default(), interval(LOOK_INTERVAL));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,8 +1,8 @@
-//! The operator's configuration of a plugin: what a `NAME.config.yaml` says, whether it fits the manifest's schema, and
-//! the document that the plugin gets, with the values of Secrets in their places. [`follow`] keeps it up to date.
+//! The operator's configuration of a plugin: reads `NAME.config.yaml`, checks it against the manifest's schema, and
+//! builds the document for the plugin, with the values of Secrets filled in. [`follow`] keeps it up to date.
 //!
-//! A plugin's author wrote the schema. It is compiled without resolvers, so that it fetches nothing, its patterns run
-//! in linear time, and what its references [`unfold`] to is bounded.
+//! The schema comes from the plugin's author. It is compiled without resolvers, so that it fetches nothing; its
+//! patterns run in linear time; and the size to which its references [`unfold`] is bounded.
 
 mod files;
 mod follow;
@@ -32,22 +32,22 @@ use follow::SecretSource;
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "PluginConfig";
-/// How the names of its files end.
+/// The suffix of its files.
 const SUFFIX: &str = ".config.yaml";
-/// Beyond what anyone writes; what is larger is something else by mistake.
+/// Larger than any configuration; a larger file is a mistake.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
-/// Steps to where a value of a Secret goes. What is nested without end costs a thread its stack.
+/// The most steps in a pointer to where a Secret's value goes. Unbounded nesting would overflow the stack.
 const SECRET_PLACE_DEPTH_MAX: usize = 32;
-/// How long a document may take to be checked. Schemas can be made that take for ever.
+/// How long checking a document may take. A schema can be made to take for ever.
 const CONFIG_CHECK_TIMEOUT: Duration = Duration::from_secs(5);
-/// Patterns of a schema, and what each may take when it is compiled: a few letters, such as `(.{99}){99}`, can take
+/// The most patterns in a schema, and the limit for compiling each: a short pattern such as `(.{99}){99}` can take
 /// megabytes.
 const SCHEMA_PATTERNS_MAX: usize = 100;
 const PATTERN_BYTES: usize = 1 << 20;
-/// Problems that a message lists.
+/// The most problems that a message lists.
 const LISTED_PROBLEMS_MAX: usize = 10;
 
-/// Why a configuration cannot be taken. No case holds the value of a Secret.
+/// Why a configuration is not taken. No variant holds the value of a Secret.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
     #[error("{}: cannot be read: {source}", path.display())]
@@ -64,13 +64,14 @@ pub(crate) enum ConfigError {
     Secret { path: PathBuf, at: String, source: SecretError },
 }
 
-/// A file that was read.
+/// The content of a file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ConfigFile {
     api_version: String,
     kind: String,
-    /// Whom it is for: a file that was renamed or copied configures nobody by accident.
+    /// The plugin that it is for, so that a file that was renamed or copied does not configure another plugin by
+    /// accident.
     plugin: String,
     #[serde(default)]
     config: Map<String, Value>,
@@ -78,7 +79,7 @@ struct ConfigFile {
     secrets: Vec<FromSecret>,
 }
 
-/// A value that is read from a Secret, and where in the document it goes.
+/// A value that is read from a Secret, and its place in the document.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct FromSecret {
@@ -101,7 +102,7 @@ pub(crate) fn path_in(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!("{name}{SUFFIX}"))
 }
 
-/// Reads what the file at `path` says to `plugin`. None: there is no file.
+/// Reads the file at `path` for `plugin`. `None` if there is no file.
 async fn read(path: &Path, plugin: &str) -> Result<Option<ConfigFile>, ConfigError> {
     let path = path.to_owned();
     let file = path.clone();
@@ -119,8 +120,8 @@ async fn read(path: &Path, plugin: &str) -> Result<Option<ConfigFile>, ConfigErr
     }
 }
 
-/// The Secrets that the configuration of `plugin` in `directory` takes values from, by namespace and name. An error is
-/// what is wrong with its file.
+/// The Secrets, as namespace and name, from which the configuration of `plugin` in `directory` takes values. The error
+/// says what is wrong with its file.
 pub async fn named_secrets(directory: &Path, plugin: &str) -> Result<BTreeSet<(String, String)>, String> {
     let file = read(&path_in(directory, plugin), plugin).await.map_err(|error| error.to_string())?;
     let secrets = file.into_iter().flat_map(|file| file.secrets).map(|secret| secret.secret_key_ref);
@@ -145,8 +146,8 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Puts `value` where `pointer` says, making the objects on the way. What is there already stays: one of the two would
-/// be a mistake.
+/// Puts `value` at `pointer`, creating the objects on the way. A value that is already there is an error, as one of the
+/// two must be a mistake.
 fn put(document: &mut Value, pointer: &str, value: &Confidential) -> Result<(), String> {
     let Some(steps) = pointer.strip_prefix('/') else {
         return Err(format!("{pointer:?} is no JSON pointer, which is like `/smtp/password`"));
@@ -183,7 +184,7 @@ fn put(document: &mut Value, pointer: &str, value: &Confidential) -> Result<(), 
 #[derive(Clone)]
 pub(crate) struct Schema {
     validator: Option<Arc<Validator>>,
-    /// Held by the check that runs, also when nobody waits for it any more.
+    /// Held by a running check, even if its result is no longer awaited.
     checking: Arc<Semaphore>,
 }
 
@@ -193,7 +194,7 @@ impl Schema {
         let checking = Arc::new(Semaphore::new(1));
         let Some(config) = &manifest.config else { return Ok(Self { validator: None, checking }) };
         let schema = Value::Object(config.schema.clone());
-        // First of all: the rest follows its references.
+        // Checked first, because the rest follows references.
         if let Some(problem) = unfold::problem(&schema) {
             return Err(format!("config.schema: {problem}"));
         }
@@ -211,11 +212,11 @@ impl Schema {
         Ok(Self { validator: Some(Arc::new(validator)), checking })
     }
 
-    /// As [`Self::problems`], on a thread where it may take its time, but not for ever.
+    /// Like [`Self::problems`], but on a separate thread and with a time limit.
     async fn check(&self, document: Value, confidential: bool) -> Vec<String> {
         let endless =
             || vec![format!("config.schema: to check a document by it takes longer than {CONFIG_CHECK_TIMEOUT:?}")];
-        // One that does not end has its thread for good; it must not get another each time that the file changes.
+        // A check that never ends keeps its thread for ever, so a changed file must not start another one.
         let Ok(permit) = self.checking.clone().try_acquire_owned() else { return endless() };
         let schema = self.clone();
         let check = windlass_world::spawn_blocking(move || {
@@ -229,7 +230,7 @@ impl Schema {
         }
     }
 
-    /// Where `document` does not fit. Nothing of its values is repeated if they are confidential.
+    /// The places where `document` does not fit. If it is `confidential`, no values are quoted.
     fn problems(&self, document: &Value, confidential: bool) -> Vec<String> {
         let Some(validator) = &self.validator else {
             let empty = document.as_object().is_some_and(Map::is_empty);
@@ -247,7 +248,7 @@ impl Schema {
     }
 }
 
-/// How many patterns `schema` may have; what only looks like one is counted too.
+/// An upper bound of the number of patterns in `schema`: members that only look like patterns count too.
 fn patterns(schema: &Value) -> usize {
     match schema {
         Value::Object(fields) => {

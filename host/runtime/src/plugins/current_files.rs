@@ -1,7 +1,7 @@
-//! Sees to it that plugins whose policies say `rollout: shadow` have a file of the version that runs,
-//! `NAME.current.wasm` (ADR 28). The first is a copy of `NAME.wasm`: whoever loads that file has it kept by
-//! [`keep_first`], before anything of it runs. What runs already when its policy says so is kept here. One that goes is
-//! not made anew of another `NAME.wasm`, which nobody has promoted.
+//! Maintains a file of the running version, `NAME.current.wasm`, for plugins whose policies say `rollout: shadow` (ADR
+//! 28). The first one is a copy of `NAME.wasm`, made by [`keep_first`] after the file was loaded and before it runs. If
+//! a plugin runs already when its policy says so, the copy is made here. If the copy disappears, it is not made again
+//! from a different `NAME.wasm`, which was not promoted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,17 +20,17 @@ use crate::observe::status::PluginPhase;
 use crate::policies::Changes;
 use crate::rejections::Digest;
 
-/// The pause before a file is copied again that could not be.
+/// The pause before a failed copy is tried again.
 const COPY_RETRY_DELAY: Duration = Duration::from_mins(1);
 
-/// Answers the digest of what runs of a plugin.
+/// Returns the digest of the running version of a plugin.
 type RunningDigest = Arc<dyn Fn(&str) -> Option<Digest> + Send + Sync>;
 
-/// The plugins' files, as they were seen, and as others are told of them.
+/// The files of plugins as seen, and as reported.
 pub(crate) struct CurrentFiles {
     host: Arc<Host>,
     policies: Changes,
-    /// The digest of what runs of a plugin.
+    /// Returns the digest of the running version of a plugin.
     runs: RunningDigest,
     plugins: BTreeMap<Arc<str>, SeenPlugin>,
 }
@@ -40,16 +40,17 @@ struct SeenPlugin {
     directory: PathBuf,
     own: Content,
     current: Content,
-    /// The last version that was in `NAME.current.wasm` or ran, as far as this process knows.
+    /// The last version known to this process that was in `NAME.current.wasm`, or ran.
     kept: Option<Digest>,
-    /// Another version waits, as the last policy has said. That a policy is gone says nothing: it may come back.
+    /// Whether another version waits, according to the last policy. A deleted policy does not change this, as it may
+    /// come back.
     waits: bool,
-    /// Both as others were told of them.
+    /// Both files as last reported.
     told: [Content; 2],
 }
 
 impl CurrentFiles {
-    /// Nothing was seen yet.
+    /// Has not seen any file yet.
     pub(crate) fn new(host: Arc<Host>) -> Self {
         let policies = host.policies.changes();
         let of = host.clone();
@@ -57,7 +58,7 @@ impl CurrentFiles {
         Self { host, policies, runs, plugins: BTreeMap::new() }
     }
 
-    /// The next changes that others are to hear of. Nothing is lost when the future is dropped.
+    /// The next changes to report. Cancel-safe.
     pub(crate) async fn changes(&mut self, files: &mut Files) -> Vec<Change> {
         loop {
             let is_short = self.plugins.values().any(SeenPlugin::is_short);
@@ -73,7 +74,7 @@ impl CurrentFiles {
         }
     }
 
-    /// Takes what has changed, and returns what others are to hear of it.
+    /// Takes over `changes`, and returns the changes to report.
     pub(crate) async fn take(&mut self, changes: Vec<Change>) -> Vec<Change> {
         let (mut told, mut touched) = (Vec::new(), BTreeSet::new());
         for change in changes {
@@ -103,14 +104,14 @@ impl CurrentFiles {
         told
     }
 
-    /// Decides what others are to know of one plugin's files, and returns what of it is news.
+    /// Decides what to report about one plugin's files, and returns what has changed of it.
     async fn settle(&mut self, plugin: &Arc<str>) -> Vec<Change> {
         let Some(seen) = self.plugins.get_mut(plugin) else { return vec![] };
         seen.waits = waits(&self.host, plugin).unwrap_or(seen.waits);
         let runs = (self.runs)(plugin);
         match (seen.current.clone(), &runs) {
             (Content::Is(digest), _) => seen.kept = Some(hexadecimal(&digest)),
-            // What runs is what nobody may replace, once the policy says so.
+            // Once the policy says so, the running version may not be replaced.
             (Content::Gone, Some(runs)) => seen.kept = Some(runs.clone()),
             (Content::Gone, None) if !seen.waits => seen.kept = None,
             _ => {}
@@ -121,11 +122,11 @@ impl CurrentFiles {
                 if seen.kept.as_ref().is_some_and(|kept| *kept != own) {
                     [Content::Is(digest), Content::Withheld(gone(plugin))]
                 } else if runs.is_none_or(|runs| runs != own) {
-                    // Whoever loads it keeps it first.
+                    // `keep_first` copies it before it runs.
                     [Content::Is(digest), Content::Gone]
                 } else {
                     match keep(&seen.directory, plugin, &own).await {
-                        // It counts once it was seen, as it may have gone by then.
+                        // The copy counts only once it is seen, as it may have gone by then.
                         Ok(()) | Err(NotKept::Others) => return vec![],
                         Err(NotKept::Failed(problem)) => [Content::Withheld(problem), Content::Gone],
                     }
@@ -153,7 +154,7 @@ impl SeenPlugin {
         }
     }
 
-    /// The file of the current version is not there, and is to be.
+    /// Whether the file of the current version is missing.
     fn is_short(&self) -> bool {
         let is_there = matches!(self.own, Content::Is(_)) && self.current == Content::Gone;
         self.told[0] != self.own || (self.waits && is_there)
@@ -167,49 +168,49 @@ impl SeenPlugin {
     }
 }
 
-/// Why what was loaded may not run.
+/// Why a version that was loaded may not run.
 #[derive(Debug)]
 pub(crate) enum NotKept {
-    /// The files are others by now, which is seen at the next look.
+    /// The files have changed, which the next look will see.
     Others,
-    /// It cannot be kept, and why.
+    /// It could not be kept, for this reason.
     Failed(String),
 }
 
-/// Whether another `NAME.wasm` waits, as the policy says. None: there is no policy to say so.
+/// Whether another `NAME.wasm` waits according to the policy. `None` without a policy.
 fn waits(host: &Host, plugin: &str) -> Option<bool> {
     let Host { policies, rollback, read_only, .. } = host;
-    // Where nothing is rolled back, what comes is what is wanted: `windlass dev`. A host that only reads keeps nothing.
+    // Without rollback, as with `windlass dev`, every new file is wanted. A read-only host keeps nothing.
     if !*rollback || *read_only {
         return Some(false);
     }
     Some(policies.rollout(plugin)? == RolloutStrategy::Shadow)
 }
 
-/// The digest of what runs of `plugin`, and is not about to end.
+/// The digest of the running version of `plugin`, unless it is about to end.
 fn running(host: &Host, plugin: &str) -> Option<Digest> {
     let status = host.status.known(plugin).filter(|status| status.phase() != PluginPhase::Ending)?;
     Some(status.generation()?.digest().clone())
 }
 
-/// Has what was loaded of `NAME.wasm`, and has this digest, kept before it runs, if another one is to wait then.
+/// If another version is to wait, keeps the loaded `NAME.wasm` with this digest as the current version, before it runs.
 pub(crate) async fn keep_first(host: &Host, plugin: &Arc<str>, file: &Path, digest: &Digest) -> Result<(), NotKept> {
     if FileRole::of(file).1 != FileRole::Own || waits(host, plugin) != Some(true) {
         return Ok(());
     }
     if running(host, plugin).is_some_and(|runs| runs != *digest) {
-        // The policy has come while this was loaded: it is another version than what runs.
+        // The policy appeared while this was loaded, and it is another version than the running one.
         return Err(NotKept::Others);
     }
     keep(file.parent().unwrap_or(Path::new("")), plugin, digest).await
 }
 
-/// Waits until what could not be kept may be loaded again: it can be kept now, or need not be, or there is another
-/// file.
+/// Waits until a version that could not be kept may be loaded again: it can now be kept, it no longer needs to be, or
+/// the file has changed.
 pub(crate) async fn until_kept(host: &Host, plugin: &Arc<str>, file: &Path, digest: &Digest) {
     let mut policies = host.policies.changes();
     while let Err(NotKept::Failed(_)) = keep_first(host, plugin, file, digest).await {
-        // Ends by either.
+        // It does not matter which of the two happens.
         let _ = tokio::time::timeout(COPY_RETRY_DELAY, policies.next()).await;
     }
 }

@@ -1,9 +1,8 @@
-//! Which plugins are to run: decided from the files of the plugin directory, what came of loading them, the list of
-//! allowed digests, and what was rejected. Nothing is read or started here; `manager::reload` does, and says what came
-//! of it.
+//! Decides which plugins run: from the files in the plugin directory, the results of loading them, the list of allowed
+//! digests, and the rejections. Nothing is read or started here; `reload` does that and reports back.
 //!
-//! A plugin goes by its file's stem. Whatever changes, [`Catalog::next`] compares what should be with what is, and
-//! names the steps from one to the other, each once.
+//! A plugin has the name of its file without the extension. After each change, [`Catalog::next`] compares the desired
+//! with the actual state and returns the steps to take, each once.
 
 mod allowed;
 mod catalog;
@@ -32,31 +31,29 @@ pub enum DirectoryError {
     Unreadable {
         /// The directory.
         path: PathBuf,
-        /// Why.
         problem: String,
     },
 }
 
-/// Whether the file `path` is one of a plugin's. Hidden files are nobody's, as editors and copies in progress make
-/// them.
+/// Whether `path` is a file of a plugin. Hidden files are not: they are the temporary files of editors and copies.
 pub(crate) fn is_plugin(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "wasm")
 }
 
-/// Whether a host that follows its directory takes the file `path` for a plugin's.
+/// Whether a host that follows its directory would treat `path` as a plugin's file.
 #[must_use]
 pub fn is_plugin_file(path: &Path) -> bool {
     !is_hidden(path) && is_plugin(path)
 }
 
-/// The digits of a digest.
+/// `digest` in hexadecimal.
 pub(crate) fn hexadecimal(digest: &[u8; 32]) -> Digest {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect::<String>().into()
 }
 
-/// A file that was loaded.
+/// A loaded file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoadedFile<G> {
     pub(crate) digest: Digest,
@@ -68,22 +65,22 @@ pub(crate) struct LoadedFile<G> {
 /// A step to take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DirectoryStep<G> {
-    /// Load the file, which had this digest when it was looked at.
+    /// Load the file, which had this digest when it was seen.
     Load { plugin: Arc<str>, path: PathBuf, digest: Digest },
     /// Start a plugin that does not run.
     Start { plugin: Arc<str>, loaded: LoadedFile<G> },
-    /// Give a plugin that runs its newer generation.
+    /// Give a running plugin its newer generation.
     Replace { plugin: Arc<str>, loaded: LoadedFile<G> },
-    /// Have what runs drain and end.
+    /// Drain and end what runs.
     Stop { plugin: Arc<str>, why: StopReason },
-    /// The generation that was to replace what runs is not to: it must not be run any more.
+    /// Withdraw the generation that was to take over: it must no longer run.
     Withdraw { plugin: Arc<str>, digest: Digest },
-    /// The file is not taken. What runs, if any, goes on.
+    /// Do not take the file. If a generation runs, it goes on.
     Refuse { plugin: Arc<str>, digest: Option<Digest>, refusal: FileRefusal, runs: bool },
-    /// A file that was refused has become the one that runs again.
+    /// A file that was refused is now the running one.
     Agree { plugin: Arc<str> },
-    /// The file is not the rejected one any more, which is forgotten.
+    /// Forget the rejection, as the file has changed.
     Pardon { plugin: Arc<str>, digest: Digest },
-    /// There is nothing of the plugin any more.
+    /// Forget the plugin, of which nothing is left.
     Forget { plugin: Arc<str> },
 }

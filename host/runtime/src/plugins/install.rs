@@ -1,10 +1,10 @@
-//! Has the definitions of custom resources of a plugin's manifest installed before its controllers look for their
-//! kinds, and again when they are deleted while the plugin runs.
+//! Installs the custom resource definitions of a plugin's manifest before its controllers look for their kinds, and
+//! again if they are deleted while the plugin runs.
 //!
-//! What the operator does not grant, or a host that may only read, is not installed, and the plugin goes on with what
-//! the cluster has: many operators install definitions themselves. A definition that is refused because stored objects
-//! would be lost, or because it is another's, keeps its plugin from starting: it would work on a kind that it does not
-//! know.
+//! Definitions that the operator does not grant are not installed, nor are any by a read-only host. The plugin then
+//! uses what the cluster has, because many operators install definitions themselves. If a definition is refused because
+//! stored objects would be lost, or because it belongs to somebody else, the plugin does not start, as it would work on
+//! a kind that it does not know.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -28,14 +28,14 @@ use crate::supervise::jittered_policy;
 
 /// How long the server may take to serve a definition.
 const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(30);
-/// The pauses before a definition is tried again. Most refusals last until somebody does something about them.
+/// The pauses before a definition is tried again. Most refusals last until an operator acts.
 const INSTALL_BACKOFF: RetryPolicy = jittered_policy(INSTALL_BACKOFF_MIN, INSTALL_BACKOFF_MAX);
-/// The first of them.
+/// The first pause.
 const INSTALL_BACKOFF_MIN: Duration = Duration::from_secs(1);
-/// The longest of them.
+/// The longest pause.
 const INSTALL_BACKOFF_MAX: Duration = Duration::from_mins(1);
 
-/// A definition that was there for so long has not been deleted by something that deletes it each time.
+/// After this time, a deletion is not the work of something that deletes the definition again and again.
 const STABLE_AFTER: Duration = Duration::from_mins(10);
 /// How often the host looks for definitions that its watch does not show.
 const DEFINITIONS_LOOK_INTERVAL: Duration = Duration::from_mins(5);
@@ -57,16 +57,16 @@ pub(crate) fn definitions(manifest: &Manifest) -> Result<Vec<Definition>, Defini
     manifest.crds.iter().map(Definition::read).collect()
 }
 
-/// The result of an attempt: the definitions that are there, and those that a policy or a read-only host leaves out.
+/// The result of an attempt: the installed definitions, and those left out because of a policy or a read-only host.
 #[derive(Default)]
 struct Installation {
-    /// The names of those that the cluster has as the manifest brings them.
+    /// The names of the definitions that the cluster has in the manifest's form.
     installed: Vec<Arc<str>>,
-    /// Why each of the others was left out.
+    /// Why each of the other definitions was left out.
     left_out: Vec<String>,
 }
 
-/// Paces the attempts to install: failures, and definitions that go again soon, make the pauses longer.
+/// Paces the attempts to install: failures, and definitions that are soon deleted again, make the pauses longer.
 struct Pacing {
     retries: Retries,
 }
@@ -81,8 +81,8 @@ impl Pacing {
         self.retries.pause(windlass_world::random())
     }
 
-    /// The pause before a definition is installed again that was there for so long. Something else may delete it each
-    /// time, and the two must not do so in a tight loop.
+    /// The pause before a definition is installed again that lasted `installed_for`. If something deletes it each time,
+    /// the two must not alternate in a tight loop.
     fn after_loss(&mut self, installed_for: Duration) -> Duration {
         if installed_for >= STABLE_AFTER {
             self.retries.reset();
@@ -92,16 +92,16 @@ impl Pacing {
 }
 
 impl Installer {
-    /// Installs all of them, as soon and as far as the operator's policies let it, and again when one has gone. It
-    /// never returns: what ends the generation ends this.
+    /// Installs all definitions as soon and as far as the operator's policies allow, and again when one has gone. Never
+    /// returns; the end of the generation ends this.
     pub(crate) async fn run(&self) {
         let (policies, plugin) = (&self.host.policies, &self.role.plugin);
         let (mut changes, mut told, mut pacing) = (policies.changes(), String::new(), Pacing::begin());
-        // Before anything is installed, so that each deletion is seen.
+        // Before anything is installed, so that no deletion is missed.
         self.host.kinds.want();
         loop {
             let bounds = match policies.standing(plugin) {
-                // `windlass grant` writes policies that pause: nothing happens before somebody has read them.
+                // `windlass grant` writes paused policies: nothing happens before an operator has reviewed them.
                 Standing::Granted(bounds) if !policies.pauses(plugin) => bounds,
                 Standing::Granted(_) | Standing::Waiting(_) => {
                     changes.next().await;
@@ -116,14 +116,14 @@ impl Installer {
                     let since = Instant::now();
                     tokio::select! {
                         biased;
-                        // They say nothing about what is installed, and may grant what is not.
+                        // Changed policies do not affect installed definitions, but may grant those left out.
                         () = changes.next(), if !installation.left_out.is_empty() => {
                             pacing = Pacing::begin();
                             continue;
                         }
                         () = self.lost(&installation.installed, &before) => {}
                     }
-                    // Changes of policies until now are nothing new.
+                    // Earlier changes of policies no longer matter.
                     changes = policies.changes();
                     pacing.after_loss(since.elapsed())
                 }
@@ -133,14 +133,14 @@ impl Installer {
                 }
             };
             if tokio::time::timeout(pause, changes.next()).await.is_ok() {
-                // What failed under the policies before says nothing of what these allow.
+                // A failure under the previous policies says nothing about these.
                 pacing = Pacing::begin();
             }
         }
     }
 
-    /// Completes when one of the definitions `installed` has gone since the definitions were as `before`, or is another
-    /// one now; or when it is time to look, because the host does not see them all.
+    /// Completes when one of the `installed` definitions has gone or changed since `before`, or when it is time to
+    /// look, because the host does not see all of them.
     async fn lost(&self, installed: &[Arc<str>], before: &kinds::Definitions) {
         let kinds = &self.host.kinds;
         let mut losses: Vec<BoxFuture<'_, Option<Arc<str>>>> = Vec::new();
@@ -158,13 +158,13 @@ impl Installer {
         }
     }
 
-    /// Completes after a while if the host does not see all of the definitions `installed`: it may not watch
-    /// definitions, or one went before its watch began.
+    /// Completes after a while if the host does not see all `installed` definitions: it may not watch definitions, or
+    /// one was deleted before its watch began.
     async fn unseen(&self, installed: &[Arc<str>]) {
         tokio::time::sleep(DEFINITIONS_LOOK_INTERVAL).await;
         let seen = self.host.kinds.snapshot();
         if installed.iter().all(|name| seen.contains_key(name)) {
-            // From now on each loss is seen.
+            // From now on, the watch shows each loss.
             pending::<()>().await;
         }
     }
@@ -196,8 +196,8 @@ impl Installer {
         *told = message;
     }
 
-    /// Returns what a read-only host does not do about `definition`. None: there is nothing to do. That this cannot be
-    /// told keeps no plugin from starting.
+    /// The action on `definition` that a read-only host withholds. `None` if there is nothing to do. If this cannot be
+    /// determined, the plugin starts nevertheless.
     async fn withhold(&self, definition: &Definition) -> Option<String> {
         let why = match self.supplies.definitions.would_install(&self.role, definition).await {
             Ok(would) => would?,

@@ -1,8 +1,8 @@
-//! Children of kinds that a composite plugin's new version does not own any more (ADR 9). Nobody watches them, so
-//! nobody prunes them either.
+//! Children of kinds that a composer's new version no longer owns (ADR 9). They are not watched, so they are not pruned
+//! either.
 //!
-//! Which they are is decided here ([`NamedKinds`]). A host looks for them once, when its plugins run, and tells
-//! ([`tell`]): nothing is deleted by it. An operator has it done by `windlass children prune`.
+//! [`NamedKinds`] decides which these are. A host looks for them once, when its plugins run, and only reports them
+//! ([`tell`]). `windlass children prune` deletes them for an operator.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -18,14 +18,14 @@ use windlass_wasm::Plugin;
 use crate::host::Host;
 use crate::observe::status::LeftBehind;
 
-/// How long a look at the whole cluster may take.
+/// How long searching the whole cluster may take.
 const LEFTOVERS_LOOK_TIMEOUT: Duration = Duration::from_mins(10);
-/// How often it is tried while the server does not say what it serves.
+/// The most attempts while the server does not say what it serves.
 const LOOK_ATTEMPTS_MAX: usize = 5;
-/// The pause before it is tried again.
+/// The pause before another attempt.
 const LOOK_RETRY_DELAY: Duration = Duration::from_mins(1);
 
-/// The kinds that a manifest names, in whatever version: the API server shows one object in all of them.
+/// The kinds that a manifest names, in any version, because the API server shows one object in all versions.
 #[derive(Debug)]
 pub struct NamedKinds {
     plugin: String,
@@ -48,18 +48,18 @@ impl NamedKinds {
         }
     }
 
-    /// Whether it is a child of one of the plugin's parents, owned or left behind. Others copy labels, too: the
-    /// endpoints of a Service have those of the Service, which controls them.
+    /// Whether `carrier` is a child of one of the plugin's parents, owned or left behind. Labels alone do not prove
+    /// that: the endpoints of a Service copy its labels, and are controlled by the Service.
     #[must_use]
     pub fn is_child(&self, carrier: &Carrier) -> bool {
         let controlled = carrier.controller.as_ref().is_some_and(|it| self.primaries.contains(&group_kind(&it.kind)));
         controlled && carrier.created_by.as_ref() == Some(&self.plugin)
     }
 
-    /// Those of `carriers` that the plugin has left behind, each once; `carriers` are of all kinds.
+    /// The objects among `carriers` that the plugin has left behind, each once. `carriers` must cover all kinds.
     ///
-    /// A server may show one object as two kinds, as `OpenShift` does role bindings. It is not left behind
-    /// while one of the two is owned.
+    /// A server may show one object as two kinds, as `OpenShift` does with role bindings. It is not left behind while
+    /// one of the two is owned.
     #[must_use]
     pub fn left_behind<'a>(&self, carriers: &'a [Carrier]) -> Vec<&'a Carrier> {
         let children = carriers.iter().filter(|carrier| self.is_child(carrier));
@@ -74,7 +74,7 @@ fn group_kind(kind: &ObjectKind) -> GroupKind {
     (kind.group().to_owned(), kind.kind.to_string())
 }
 
-/// How many there are of each kind.
+/// The number of objects of each kind.
 fn counted(left: &[&Carrier]) -> Vec<LeftBehind> {
     let mut counts = BTreeMap::<String, usize>::new();
     for carrier in left {
@@ -89,8 +89,8 @@ fn remedy(plugin: &str, file: &Path, resource: &str, namespace: Option<&str>) ->
     format!("windlass children prune {plugin} --left-behind {} --kind {resource} {place}", file.display())
 }
 
-/// Looks once for what the composite ones among `plugins` have left behind, and tells.
-/// Nothing depends on it: what cannot be looked at is passed over.
+/// Searches once for what the composers among `plugins` have left behind, and reports it. Nothing depends on the
+/// result, so kinds that cannot be listed are skipped.
 pub(crate) async fn tell(host: &Host, plugins: &[Arc<Plugin>]) {
     let composers: Vec<_> = plugins.iter().filter(|plugin| plugin.entry() == EntryPoint::Composer).collect();
     if composers.is_empty() {
@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// Of a plugin that owns Deployments and `ConfigMaps` of its Shops and Stalls.
+    /// A plugin that owns Deployments and `ConfigMaps` of its Shops and Stalls.
     fn named() -> NamedKinds {
         let controller = |kind: &str, owned: [&str; 2]| {
             json!({
@@ -194,8 +194,12 @@ mod tests {
     fn only_kinds_that_no_controller_owns_are_left_behind() {
         let all = [child("apps/v1", "Deployment", "1"), child("v1", "Secret", "2"), child("v1", "ConfigMap", "3")];
         assert_eq!(left(&all), ["2"]);
-        assert_eq!(left(&[child("example.com/v1", "Deployment", "1")]), ["1"], "another group's kind is another kind");
-        assert_eq!(left(&[child("apps/v1beta1", "Deployment", "1")]), [""; 0], "in another version it is the same");
+        assert_eq!(
+            left(&[child("example.com/v1", "Deployment", "1")]),
+            ["1"],
+            "a kind in another group is another kind"
+        );
+        assert_eq!(left(&[child("apps/v1beta1", "Deployment", "1")]), [""; 0], "the same kind in another version");
     }
 
     #[test]
@@ -222,7 +226,7 @@ mod tests {
         let twins = [child("apps.example.org/v1", "Deployment", "1"), child("apps/v1", "Deployment", "1")];
         assert_eq!(left(&twins), [""; 0]);
         let neither = [child("v1", "Event", "1"), child("events.k8s.io/v1", "Event", "1")];
-        assert_eq!(left(&neither), ["1"], "and if none is, it is counted once");
+        assert_eq!(left(&neither), ["1"], "if neither is owned, it is counted once");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The life of a plugin's file, from its drop into the directory to what it leaves behind.
+//! The life of a plugin, from the appearance of its file in the directory to what it leaves behind.
 //!
-//! `directory` decides what is to be done as a value, `reload` carries it out. `serve` runs one plugin, `swap` puts a
-//! new generation into the place of the one that runs.
+//! `directory` decides what to do, as a value, and `reload` carries it out. `serve` runs one plugin, and `swap`
+//! replaces its running generation by a new one.
 
 pub(crate) mod attention;
 pub(crate) mod config;

@@ -1,5 +1,5 @@
-//! Each plugin's way into the host: loaded, its definitions installed, its configuration followed, its controllers
-//! started, and what it is denied told. When, and for which generation, is decided by `reload`.
+//! Prepares a plugin: loads its file, installs its definitions, follows its configuration, and logs its denials.
+//! `reload` decides when, and for which generation.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,15 +23,16 @@ use crate::plugins::install::{self, Installer};
 use crate::plugins::supplies::Supplies;
 use crate::supervise::supervise;
 
-/// How soon a denial that goes on is told of again.
+/// How often a continuing denial is logged.
 const DENIAL_REMINDER_INTERVAL: Duration = Duration::from_mins(10);
 
-/// Loads the file `path`. What no server would understand is refused: half of a plugin would be worse than none.
+/// Loads the file `path`. A manifest that no server could understand is refused, because half a plugin would be worse
+/// than none.
 pub(crate) async fn load(sandbox: &Sandbox, path: &Path) -> Result<Arc<Plugin>, FileRefusal> {
     checked(sandbox.load(path).await, path)
 }
 
-/// The same, of the next version of the plugin `name`.
+/// The same for the next version of the plugin `name`.
 pub(crate) async fn load_as(sandbox: &Sandbox, name: &str, path: &Path) -> Result<Arc<Plugin>, FileRefusal> {
     checked(sandbox.load_as(name, path).await, path)
 }
@@ -49,8 +50,8 @@ fn checked(loaded: Result<Arc<Plugin>, LoadError>, path: &Path) -> Result<Arc<Pl
     }
 }
 
-/// Why a host refuses a plugin with this manifest, although the file could be loaded: nobody could carry out a part of
-/// it.
+/// Why a host refuses a plugin with this manifest although its file can be loaded: part of the manifest could never be
+/// carried out.
 #[must_use]
 pub fn problem(manifest: &Manifest) -> Option<String> {
     if let Err(problem) = config::Schema::of(manifest) {
@@ -62,7 +63,7 @@ pub fn problem(manifest: &Manifest) -> Option<String> {
     None
 }
 
-/// Has the definitions of `plugin` installed. None: they are no definitions, which was told of when it was loaded.
+/// Starts to install the definitions of `plugin`. `None` if they are invalid, which was logged when it was loaded.
 pub(super) fn install(
     host: &Arc<Host>,
     supplies: &Arc<Supplies>,
@@ -97,8 +98,8 @@ pub(super) fn install(
     Some(ready)
 }
 
-/// Has the configuration of `plugin` followed until `stop`. None: nothing could ever fit its schema, which was told of
-/// when it was loaded.
+/// Starts to follow the configuration of `plugin`, until `stop`. `None` if its schema is invalid, which was logged when
+/// it was loaded.
 pub(super) fn configure(
     host: &Host,
     supplies: &Supplies,
@@ -123,7 +124,7 @@ pub(super) fn configure(
     Some(configured)
 }
 
-/// Tells of what the plugin is denied: each kind of denial once in an interval.
+/// Logs what the plugin is denied: each kind of denial once in an interval.
 pub(super) async fn tell_denials(host: Arc<Host>, plugin: Arc<str>, stop: CancellationToken) {
     let denials = host.policies.denials(&plugin);
     let mut interval = tokio::time::interval(DENIAL_REMINDER_INTERVAL);

@@ -1,10 +1,10 @@
-//! The plugin directory, live: carries out what `directory` decides. Loads files beside everything else, starts plugins
-//! as soon as they are loaded, gives those that run their newer generations, and ends those whose files go.
+//! Follows the plugin directory and carries out what `directory` decides: loads files in the background, starts plugins
+//! as soon as they are loaded, gives running ones their newer generations, and ends those whose files have gone.
 //!
-//! One task, [`Reload::run`], does it for all plugins; whatever takes time runs on tasks of its own and reports back.
-//! How files are loaded is in [`load`], next versions in [`next`], what is done with those that run in [`started`], and
-//! with those that do not any more by the host's own fault in [`fallen`]; what is told of it in `tell`, what is left of
-//! a plugin that goes in `unload`.
+//! One task, [`Reload::run`], does this for all plugins. Anything that takes time runs in a separate task and reports
+//! back. [`load`] loads files, [`next`] handles next versions, [`started`] handles running plugins, and [`fallen`]
+//! those that a failure of the host has ended. `tell` reports to operators, and `unload` cleans up after a plugin that
+//! has gone.
 
 mod fallen;
 mod load;
@@ -35,39 +35,39 @@ use crate::plugins::directory::{Allowed, AllowedError, Catalog, DirectoryStep, F
 use crate::plugins::reports::{Reports, Swapped};
 use crate::rejections::{Digest, Rejection, Rejections};
 
-/// News for this task.
+/// News for [`Reload::run`].
 pub(crate) enum DirectoryNews {
     /// Files have changed.
     Files(Vec<Change>),
     /// The list of allowed digests has changed.
     Allowed(Result<Allowed, AllowedError>),
-    /// A replica has rolled something back, or tries it again.
+    /// A replica has rolled something back, or allows it to be tried again.
     Rejected(RejectedPlugins),
-    /// A file was loaded, or was not. None: it was another one by then.
+    /// The result of loading a file. `None` if the file had changed by then.
     Loaded { plugin: Arc<str>, digest: Digest, result: Option<Result<Arc<Plugin>, FileRefusal>> },
-    /// The next version of a plugin was loaded, or was not, and why. None: the file was another one by then.
+    /// The result of loading the next version of a plugin. `None` if the file had changed by then.
     NextLoaded { plugin: Arc<str>, digest: Digest, result: Option<Result<Arc<Plugin>, String>> },
-    /// The generation before the rejected file is in the cache.
+    /// The generation before the rejected file was loaded from the cache.
     Revived { rejection: Rejection, former: Arc<Plugin> },
-    /// A file has been as it is for a while.
+    /// A file has not changed for a while.
     Settled { plugin: Arc<str>, digest: Digest },
-    /// A file that was loaded and could not be kept as the current version may be loaded again.
+    /// A loaded file that could not be kept as the current version may be loaded again.
     Kept { plugin: Arc<str>, digest: Digest },
-    /// A plugin that fell may be started again.
+    /// A plugin that a failure of the host has ended may be started again.
     Again { plugin: Arc<str> },
 }
 
-/// Plugins that run, and end.
+/// The services of running plugins, each until it ends.
 pub(crate) type Servings = JoinSet<(Arc<str>, Option<ControllerEnd>)>;
 
-/// All that follows from the directory.
+/// The task that acts on the directory, and its state.
 pub(crate) struct Reload {
     host: Arc<Host>,
     sandbox: Sandbox,
     supplies: Arc<Supplies>,
     phases: Phases,
     catalog: Catalog<Arc<Plugin>>,
-    /// The steps that the catalog takes as done: a panic at one of them must not lose the others.
+    /// Steps that the catalog considers taken. They are kept here so that a panic in one does not lose the others.
     steps: VecDeque<DirectoryStep<Arc<Plugin>>>,
     rejections: Rejections,
     news: mpsc::UnboundedReceiver<DirectoryNews>,
@@ -75,25 +75,25 @@ pub(crate) struct Reload {
     swapped: mpsc::UnboundedReceiver<(Arc<str>, Swapped)>,
     reports: Reports,
     handles: BTreeMap<Arc<str>, PluginHandle>,
-    /// The files of each plugin, as they were seen last.
+    /// The files of each plugin as last seen.
     files: BTreeMap<Arc<str>, PluginFiles>,
     next: NextFiles,
     servings: Servings,
     /// The tasks that report denials.
     tellers: JoinSet<()>,
-    /// The verdicts that other replicas are to know.
+    /// Receives the verdicts to be published to other replicas.
     replicas: mpsc::UnboundedSender<replicas::VerdictNews>,
-    /// Whose leftovers are to be looked for.
+    /// Receives the plugins whose leftovers are to be searched for.
     leftovers: mpsc::UnboundedSender<Arc<Plugin>>,
-    /// The files have been seen once.
+    /// The files were seen at least once.
     has_looked: bool,
-    /// Something has come of all files that there were at first.
+    /// Every file of the first look was started or refused.
     is_settled: bool,
 }
 
 impl Reload {
-    /// Nothing is done yet. `leftovers` are looked for behind whatever is sent there; what was rolled back is kept in
-    /// `cache`. Must be called within a runtime.
+    /// Does nothing yet. `leftovers` receives the plugins that are started; rejections are kept in `cache`. Must be
+    /// called within a runtime.
     pub(crate) fn new(
         host: Arc<Host>,
         sandbox: Sandbox,
@@ -132,24 +132,25 @@ impl Reload {
         }
     }
 
-    /// Where news is told.
+    /// A sender for news.
     pub(crate) fn teller(&self) -> mpsc::UnboundedSender<DirectoryNews> {
         self.tell.clone()
     }
 
-    /// Goes on until the host stops.
+    /// Runs until the host stops.
     pub(crate) async fn run(&mut self) {
-        // This may have begun before, and panicked.
+        // An earlier run may have panicked between two steps.
         self.act();
         self.find_fallen();
         loop {
             tokio::select! {
                 biased;
                 () = self.phases.stop.cancelled() => return,
-                // Before its end, which may follow at once: a later start would be taken for what it tells of.
+                // Before the end of a plugin, which may follow at once: a later start must not be mistaken for the one
+                // reported here.
                 Some((plugin, swapped)) = self.swapped.recv() => self.swapped(&plugin, swapped),
                 Some(ended) = self.servings.join_next() => {
-                    // Its panics are caught within.
+                    // Panics are caught inside the task.
                     if let Ok((plugin, end)) = ended {
                         self.ended(&plugin, end);
                     }
@@ -195,7 +196,7 @@ impl Reload {
         }
     }
 
-    /// Once, of what was kept: files that have changed while no host ran may be tried.
+    /// Done once, for stored rejections: files that have changed while no host ran may be tried.
     fn forget_stale(&mut self) {
         if std::mem::replace(&mut self.has_looked, true) {
             return;
@@ -205,11 +206,11 @@ impl Reload {
         }
     }
 
-    /// Holds what was rolled back against the files as they are now.
+    /// Compares the rejections with the current files.
     fn reject(&mut self) {
         for (plugin, rejection) in self.rejections.known() {
             if self.catalog.reject(&plugin, &rejection) {
-                // Until this process' own file changes, whatever the others' do.
+                // It applies until this replica's own file changes, whatever other replicas' files do.
                 self.rejections.add(&plugin, &rejection);
             }
         }
@@ -262,7 +263,7 @@ impl Reload {
     }
 }
 
-/// `generation` as the catalog knows it.
+/// `generation` in the form that the catalog stores.
 fn as_loaded(generation: &Arc<Plugin>) -> LoadedFile<Arc<Plugin>> {
     let definitions = generation.manifest().crd_names().map(str::to_owned).collect();
     LoadedFile { digest: generation.digest().clone(), definitions, generation: generation.clone() }

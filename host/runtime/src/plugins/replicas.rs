@@ -1,5 +1,5 @@
-//! Has other replicas know what was rolled back here, and what is tried again. What fails is tried again for as long as
-//! the host lives, and keeps no other plugin's waiting.
+//! Publishes rejections and pardons to other replicas. Failed attempts are repeated for as long as the host lives, and
+//! do not delay other plugins' verdicts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use crate::host::Host;
 use crate::rejections::{RejectionVerdict, RejectionVerdicts};
 use crate::supervise::caught;
 
-/// The pauses between attempts. Nobody waits for it. Once the steps are over, it is late, and the log should say so.
+/// The pauses between attempts. Nothing waits for them. Once the increasing pauses are used up, the verdict is late,
+/// and that is logged.
 const TELL_RETRIES: RetryPolicy =
     RetryPolicy::doubling(Duration::from_secs(1), Duration::from_mins(2)).factor(5.0).steps(5);
 
@@ -25,16 +26,16 @@ pub(super) type VerdictNews = (Arc<str>, RejectionVerdict);
 #[derive(Debug, Default)]
 struct UntoldVerdicts(BTreeMap<Arc<str>, PendingVerdicts>);
 
-/// The verdicts about one plugin that they do not know.
+/// The unpublished verdicts about one plugin.
 #[derive(Debug)]
 struct PendingVerdicts {
     verdicts: RejectionVerdicts,
     retries: Retries,
-    /// When it is tried.
+    /// The time of the next attempt.
     due: Instant,
 }
 
-/// Tells whatever comes, until nothing more does.
+/// Publishes all verdicts that it receives, until the channel ends.
 pub(super) async fn tell(host: Arc<Host>, mut news: mpsc::UnboundedReceiver<VerdictNews>) {
     let mut untold = UntoldVerdicts::default();
     loop {
@@ -42,12 +43,12 @@ pub(super) async fn tell(host: Arc<Host>, mut news: mpsc::UnboundedReceiver<Verd
             biased;
             came = news.recv() => match came {
                 Some((plugin, verdict)) => untold.put(plugin, verdict),
-                // What has failed, others find out by themselves.
+                // Other replicas find out about unpublished failures by themselves.
                 None => return,
             },
             (plugin, telling) = untold.due() => {
                 let told = caught("rejected", &host.panics, host.leadership.tell(&plugin, &telling.verdicts)).await;
-                // A panic has been told of.
+                // A panic was logged already.
                 match told.unwrap_or_else(|| Err("the host's own task panicked".to_owned())) {
                     Ok(()) => tell::replicas_know(&host, &plugin, telling.is_late()),
                     Err(error) => {
@@ -61,14 +62,14 @@ pub(super) async fn tell(host: Arc<Host>, mut news: mpsc::UnboundedReceiver<Verd
 }
 
 impl PendingVerdicts {
-    /// Whether it has failed for so long that somebody should know.
+    /// Whether it has failed for so long that this should be logged.
     fn is_late(&self) -> bool {
         self.retries.are_over()
     }
 }
 
 impl UntoldVerdicts {
-    /// Newer than what there is of `plugin`, and told with it.
+    /// Adds a verdict that is newer than others about `plugin`, to be published with them.
     fn put(&mut self, plugin: Arc<str>, verdict: RejectionVerdict) {
         let now = Instant::now();
         let new =
@@ -78,7 +79,7 @@ impl UntoldVerdicts {
         telling.due = now;
     }
 
-    /// The next, as soon as it is time for it. Cancel-safe.
+    /// The next verdicts, once they are due. Cancel-safe.
     async fn due(&mut self) -> (Arc<str>, PendingVerdicts) {
         let next = self.0.iter().min_by_key(|(_, telling)| telling.due);
         let Some((plugin, due)) = next.map(|(plugin, telling)| (plugin.clone(), telling.due)) else {
@@ -89,7 +90,7 @@ impl UntoldVerdicts {
         (plugin, telling)
     }
 
-    /// It could not be told, and is tried again. Returns whether somebody should know that from now on.
+    /// Records a failed attempt, which is repeated. Returns whether it has just become late.
     fn failed(&mut self, plugin: Arc<str>, mut telling: PendingVerdicts) -> bool {
         let was_late = telling.is_late();
         telling.due = Instant::now() + telling.retries.pause(windlass_world::random());
@@ -147,7 +148,7 @@ mod tests {
         }
         assert_eq!(said, [(5, 151)]);
         assert_eq!(began.elapsed().as_secs(), 151 + 95 * 120, "no more often than that");
-        // Whatever is newer does not wait for the pause, and what is older is not lost.
+        // A newer verdict does not wait for the pause, and older ones are not lost.
         untold.put("a".into(), pardoned("3"));
         let (_, telling) = untold.due().now_or_never().expect("at once");
         assert_eq!((&telling.verdicts, telling.is_late()), (&of(&["1", "3"]), true));

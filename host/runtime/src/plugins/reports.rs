@@ -1,34 +1,33 @@
-//! Reports of what became of a generation, from `swap` to `reload`.
+//! Reports about generations, from `swap` to `reload`.
 //!
-//! A generation is one [`Plugin`]: the bytes of a file at one time.
+//! A generation is one [`Plugin`]: the content of a file at one time.
 
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use windlass_wasm::Plugin;
 
-/// The fate of the newest generation that a plugin was to run.
+/// The state of a plugin's newest generation.
 #[derive(Clone, Debug)]
 pub(crate) enum Swapped {
-    /// This one runs.
+    /// It runs.
     Runs(Arc<Plugin>),
     /// It does not run yet.
     Pending {
-        /// Of the one that does not.
+        /// Its digest.
         digest: Arc<str>,
-        /// Why.
         reason: String,
     },
-    /// It did not prove itself, and the last one that has is to run again.
+    /// It has failed its probation, and the last proven generation takes over again.
     RolledBack {
-        /// The digest of the one that did not.
+        /// The digest of the failed generation.
         rejected: Arc<str>,
-        /// The one that has.
+        /// The proven generation.
         to: Arc<Plugin>,
         /// How it failed.
         because: String,
     },
 }
 
-/// Where is told what becomes of generations, with the plugin's name.
+/// Sends reports about generations, with the plugin's name.
 pub(crate) type Reports = mpsc::UnboundedSender<(Arc<str>, Swapped)>;

@@ -1,7 +1,7 @@
-//! Turns the next version of a plugin into the current one, in the plugin directory: the host that follows it does the
-//! rest, as for every file that is replaced. `windlass rollout` and a policy's `promoteAfter` do the same thing.
+//! Makes the next version of a plugin the current one, in the plugin directory. The host that follows the directory
+//! does the rest, as for any replaced file. `windlass rollout` and a policy's `promoteAfter` both do this.
 //!
-//! The next version is `NAME.next.wasm`; or, where the host keeps what runs in `NAME.current.wasm`, it is `NAME.wasm`.
+//! The next version is `NAME.next.wasm`, or `NAME.wasm` if the host keeps the running version in `NAME.current.wasm`.
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -16,59 +16,58 @@ use crate::rejections::Digest;
 /// Why a next version does not become the current one.
 #[derive(Debug, thiserror::Error)]
 pub enum RolloutError {
-    /// There is none.
+    /// There is no next version.
     #[error("{} is not there: no version waits to become the plugin's", .0.display())]
     NoNext(PathBuf),
-    /// There is nothing in whose place it could be put.
+    /// There is no current version that it could replace.
     #[error("{} is not there: rename the next version yourself, if the plugin is to be new", .0.display())]
     NoCurrent(PathBuf),
-    /// The file that would wait is the one that runs.
+    /// The two files are the same.
     #[error("{} is the same as {}: no version waits to become the plugin's", next.display(), current.display())]
     SameAsCurrent {
-        /// The file that would wait.
+        /// The file of the next version.
         next: PathBuf,
-        /// The file that runs.
+        /// The file of the current version.
         current: PathBuf,
     },
-    /// It is another one.
+    /// The file has another digest.
     #[error("{} has the digest {is}, and not {wanted}: somebody has replaced it", path.display())]
     OtherDigest {
         /// The file.
         path: PathBuf,
-        /// Its digest.
+        /// Its actual digest.
         is: String,
-        /// The digest that was asked for.
+        /// The requested digest.
         wanted: String,
     },
-    /// Somebody has kept a version meanwhile, which stays.
+    /// A current version was kept meanwhile. It stays.
     #[error("{} is there already", .0.display())]
     IsThere(PathBuf),
-    /// The directory does not let it.
+    /// A file operation failed.
     #[error("cannot change {}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why not.
         source: io::Error,
     },
 }
 
-/// A copy that was begun so long ago has ended, or never will.
+/// A copy that was begun this long ago has ended, or never will.
 const COPY_ENDED_AFTER: Duration = Duration::from_mins(10);
 
-/// A version that has become the current one, or has been given up.
+/// A version that was promoted or aborted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolledOut {
     /// The file that it was in.
     pub next: PathBuf,
-    /// The file of the version that runs.
+    /// The file of the running version.
     pub current: PathBuf,
-    /// The digest of what runs, if it was promoted.
+    /// The digest of the new running version, if one was promoted.
     pub promoted: Option<String>,
 }
 
-/// Puts the next version of `plugin` in the place of the current one, at once. `wanted`: the digest that it must begin
-/// with; another file is left where it is. Blocks.
+/// Replaces the current version of `plugin` by the next one, at once. If `wanted` is set, the next version's digest
+/// must begin with it, or nothing changes. Blocks.
 pub fn promote(directory: &Path, plugin: &str, wanted: Option<&str>) -> Result<RolledOut, RolloutError> {
     let [own, current, next] =
         [FileRole::Own, FileRole::Current, FileRole::Next].map(|role| role.path(directory, plugin));
@@ -83,8 +82,8 @@ pub fn promote(directory: &Path, plugin: &str, wanted: Option<&str>) -> Result<R
     Ok(RolledOut { next, current, promoted: Some(digest.to_string()) })
 }
 
-/// Keeps `NAME.wasm`, which has this digest, as the current version of `plugin`, whatever that file becomes. One that
-/// is there stays; false: it is the same. Blocks.
+/// Keeps `NAME.wasm`, which has this `digest`, as the current version of `plugin`, even if that file changes later. An
+/// existing current version stays; `false` if it is the same. Blocks.
 pub(crate) fn keep_as_current(directory: &Path, plugin: &str, digest: &str) -> Result<bool, RolloutError> {
     let [own, current] = [FileRole::Own, FileRole::Current].map(|role| role.path(directory, plugin));
     match copy(&own, &current, Some(digest), put_first) {
@@ -97,7 +96,7 @@ fn rename(next: &Path, own: &Path, wanted: Option<&str>) -> Result<Digest, Rollo
     if next.exists() && !own.exists() {
         return Err(RolloutError::NoCurrent(own.to_owned()));
     }
-    // What is checked is what takes the place: nobody who writes the next file again writes this one.
+    // Checked after the rename, so that nothing can write to it between the check and its use.
     let taken = hidden(next, "promoted");
     std::fs::rename(next, &taken).map_err(|source| failed(next, source))?;
     let promoted = checked(&taken, next, wanted).and_then(|is| {
@@ -110,14 +109,14 @@ fn rename(next: &Path, own: &Path, wanted: Option<&str>) -> Result<Digest, Rollo
     promoted
 }
 
-/// How a file takes its place, once it is whole.
+/// Moves a complete copy to its place.
 type TakePlace = fn(&Path, &Path) -> Result<(), RolloutError>;
 
 fn replace(whole: &Path, to: &Path) -> Result<(), RolloutError> {
     std::fs::rename(whole, to).map_err(|source| failed(to, source))
 }
 
-/// Takes the place only if nothing is there.
+/// Moves it only if the place is free.
 fn put_first(whole: &Path, to: &Path) -> Result<(), RolloutError> {
     match std::fs::hard_link(whole, to) {
         Ok(()) => std::fs::remove_file(whole).map_err(|source| failed(whole, source)),
@@ -127,10 +126,10 @@ fn put_first(whole: &Path, to: &Path) -> Result<(), RolloutError> {
     }
 }
 
-/// Puts a copy of `from` in the place of `to`, whole or not at all, and returns its digest.
+/// Replaces `to` by a copy of `from`, or does nothing. Returns the digest.
 fn copy(from: &Path, to: &Path, wanted: Option<&str>, take_place: TakePlace) -> Result<Digest, RolloutError> {
     sweep(to.parent().unwrap_or(Path::new("")));
-    // Another replica may copy the same file just now.
+    // Another replica may be copying the same file.
     let taken = hidden(to, &format!("{:016x}", windlass_world::random::<u64>()));
     let whole = copied(from, &taken);
     let whole = whole.map_err(|source| failed(if from.exists() { to } else { from }, source));
@@ -139,13 +138,13 @@ fn copy(from: &Path, to: &Path, wanted: Option<&str>, take_place: TakePlace) -> 
         Ok(is)
     });
     if is.is_err() {
-        // It may not even have been made.
+        // The file may not exist.
         let _ = std::fs::remove_file(&taken);
     }
     is
 }
 
-/// Copies the regular file `from` to a new file, which is on the disk then.
+/// Copies the regular file `from` to a new file, and syncs it to disk.
 fn copied(from: &Path, to: &Path) -> std::io::Result<()> {
     let mut from = windlass_files::open(from)?;
     let mut new = std::fs::File::create_new(to)?;
@@ -154,7 +153,7 @@ fn copied(from: &Path, to: &Path) -> std::io::Result<()> {
     new.sync_all()
 }
 
-/// Deletes copies that were never ended, as whoever made them was killed. They are nobody's, and hidden from people.
+/// Deletes incomplete copies whose process was killed. They are hidden files that nothing uses.
 fn sweep(directory: &Path) {
     let is_old = |path: &Path| {
         let written = std::fs::metadata(path).and_then(|it| it.modified());
@@ -162,19 +161,19 @@ fn sweep(directory: &Path) {
     };
     let entries = std::fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
     for path in entries.map(|entry| entry.path()).filter(|path| is_copy(path) && is_old(path)) {
-        // Another replica may have deleted it just now; and if the directory cannot be written, the copy says so.
+        // Another replica may have deleted it. If the directory is not writable, the copy will report that.
         let _ = std::fs::remove_file(&path);
     }
 }
 
-/// Whether a file is called as copies are until they are whole: `.shop.current.wasm.0123456789abcdef`.
+/// Whether a file is named like an incomplete copy: `.shop.current.wasm.0123456789abcdef`.
 fn is_copy(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let parts = name.strip_prefix('.').and_then(|name| name.rsplit_once(".wasm."));
     parts.is_some_and(|(_, number)| number.len() == 16 && number.chars().all(|it| it.is_ascii_hexdigit()))
 }
 
-/// A file beside `path` that no host looks at.
+/// A file beside `path` that hosts ignore.
 fn hidden(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(format!(".{}.{suffix}", path.file_name().unwrap_or_default().to_string_lossy()))
 }
@@ -187,7 +186,7 @@ fn differ(next: &Path, current: &Path) -> Result<(), RolloutError> {
     Ok(())
 }
 
-/// The digest of a file, if it is the one that is wanted. People know it as `named`.
+/// The digest of the file `path`, if it is the wanted one. Errors call the file `named`, as the operator knows it.
 fn checked(path: &Path, named: &Path, wanted: Option<&str>) -> Result<Digest, RolloutError> {
     let is = digest(path).map_err(|source| failed(path, source))?;
     match wanted.filter(|wanted| !is.starts_with(*wanted)) {
@@ -209,7 +208,7 @@ fn digest(path: &Path) -> std::io::Result<Digest> {
     }
 }
 
-/// Gives the next version of `plugin` up: `NAME.next.wasm` is deleted, and `NAME.wasm` becomes again what runs. Blocks.
+/// Aborts the rollout of `plugin`: deletes `NAME.next.wasm`, or makes `NAME.wasm` the running version again. Blocks.
 pub fn abort(directory: &Path, plugin: &str) -> Result<RolledOut, RolloutError> {
     let [own, current, next] =
         [FileRole::Own, FileRole::Current, FileRole::Next].map(|role| role.path(directory, plugin));
@@ -278,7 +277,7 @@ mod tests {
         let left = std::fs::read_dir(path).expect("a directory").map(|it| it.expect("a file").file_name());
         let mut left: Vec<_> = left.map(|name| name.to_string_lossy().into_owned()).collect();
         left.sort();
-        // One is being made just now; and what a promotion has taken is no copy.
+        // One is just being copied, and a file that a promotion has taken is not a copy.
         let expected = [".api.current.wasm.fedcba9876543210", names[2], "shop.current.wasm", "shop.wasm"];
         assert_eq!(left, expected);
     }
@@ -313,7 +312,7 @@ mod tests {
         };
         put("shop.wasm", "old");
         let of_old = hexadecimal(&Sha256::digest("old").into());
-        assert!(keep_as_current(path, "shop", "0000").is_err(), "it is another one by now");
+        assert!(keep_as_current(path, "shop", "0000").is_err(), "the file has changed by now");
         keep_as_current(path, "shop", &of_old).expect("it can be copied");
         let same = promote(path, "shop", None).expect_err("nothing waits").to_string();
         assert!(same.contains("is the same as"), "{same}");

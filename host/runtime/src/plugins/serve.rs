@@ -1,6 +1,6 @@
-//! Runs one plugin, from one term to the next: definitions and controllers begin when its lease is won and end before
-//! it is let go of. In between, it stands by. How one generation takes the other's place meanwhile is
-//! [`swap`](super::swap)'s matter.
+//! Runs one plugin from one lease term to the next: its definitions and controllers start when its lease is won, and
+//! end before the lease is released. In between, it stands by. [`swap`](super::swap) replaces one generation by the
+//! next within a term.
 
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroU32;
@@ -29,24 +29,25 @@ use crate::suspension::Suspension;
 /// The weight of each plugin's share of the permits.
 pub(super) const EQUAL_WEIGHT: NonZeroU32 = NonZeroU32::MIN;
 
-/// Begins to install a generation's definitions, under a fence and until a token is cancelled. None: they are none.
+/// Starts to install a generation's definitions, under a fence and until a token is cancelled. `None` if they are
+/// invalid.
 pub(crate) type Install = fn(&Arc<Host>, &Arc<Supplies>, &Plugin, Fenced, &CancellationToken) -> Option<Ready>;
 
-/// One plugin and what it takes to run it.
+/// One plugin and what is needed to run it.
 pub(crate) struct Serving {
     pub(crate) host: Arc<Host>,
-    /// The newest generation that can be run. Those whose digest did not prove itself here are not run again.
+    /// The newest generation that can run. Digests that failed their probation here are not run again.
     pub(crate) wanted: watch::Receiver<Arc<Plugin>>,
-    /// Is told what becomes of each but the first.
+    /// Receives a report about each generation except the first.
     pub(crate) reports: Reports,
     /// The plugin's share of the host's permits.
     pub(crate) share: CpuShare,
     pub(crate) live: LiveReader,
     pub(crate) supplies: Arc<Supplies>,
     pub(crate) lease: PluginLease,
-    /// How the host stops, or this plugin is unloaded.
+    /// The phases of a stop of the host, or of this plugin when it is unloaded.
     pub(crate) phases: Phases,
-    /// Installs definitions; a test's may panic.
+    /// Installs definitions. A test's function may panic.
     pub(crate) install: Install,
 }
 
@@ -55,33 +56,33 @@ pub(crate) struct Generation {
     pub(crate) plugin: Arc<Plugin>,
     pub(crate) controllers: Vec<Controller>,
     pub(crate) record: Arc<CallRecord>,
-    /// Its configuration is followed until this is dropped.
+    /// Dropping this ends the following of its configuration.
     _following: DropGuard,
 }
 
 /// The state that lasts as long as the plugin is served.
 #[derive(Default)]
 pub(crate) struct ServingState {
-    /// Of each controller, by its name.
+    /// By the name of the controller.
     handover: BTreeMap<String, Arc<Handover>>,
-    /// The digests of the generations that did not prove themselves.
+    /// The digests of the generations that failed their probation.
     pub(crate) rejected: HashSet<Arc<str>>,
-    /// The generation that comes back if the running one fails its probation. None: it has passed, or needs none.
+    /// The generation that takes over again if the running one fails its probation. `None` if none is on probation.
     pub(super) former: Option<ProvenGeneration>,
-    /// The generation that is shown as running, and the record of its calls.
+    /// The generation shown as running, and the record of its calls.
     at_work: Option<(Arc<Plugin>, Arc<CallRecord>)>,
 }
 
-/// A generation that has proven itself.
+/// A proven generation.
 pub(super) struct ProvenGeneration {
     pub(super) plugin: Arc<Plugin>,
-    /// How its calls ended here. It is its own again when it comes back.
+    /// How its calls ended here. It uses this record again if it takes over again.
     pub(super) record: Arc<CallRecord>,
 }
 
 impl Serving {
-    /// Serves `plugin` until `phases` end it. Its newer generations are delivered by the sender; what becomes of those
-    /// is told in `reports`.
+    /// Serves `plugin` until `phases` end it. The returned sender delivers newer generations, whose results go to
+    /// `reports`.
     pub(crate) fn new(
         host: &Arc<Host>,
         supplies: &Arc<Supplies>,
@@ -106,8 +107,8 @@ impl Serving {
         (serving, newest)
     }
 
-    /// Runs the plugin whenever it has its lease, until the host stops, whatever panics. Its controllers are shown
-    /// before this is polled.
+    /// Runs the plugin whenever it has its lease, until the host stops, and restarts after panics. Its controllers are
+    /// shown even before this is polled.
     pub(crate) fn run(mut self) -> impl Future<Output = ControllerEnd> + Send + 'static {
         let mut past = ServingState::default();
         let wanted = self.wanted.borrow_and_update().clone();
@@ -117,14 +118,14 @@ impl Serving {
         }
         async move {
             if first.is_none() {
-                // That nothing could fit its schema was told of when it was loaded.
+                // An invalid schema was logged when the plugin was loaded.
                 return ControllerEnd::Impossible;
             }
             let (panics, phases) = (self.host.panics.clone(), self.phases.clone());
             let all = Mutex::new((self, past, first));
             let all = &all;
             let end = kept_up("serving", &panics, &phases, || Self::calls(all), || Self::attempt(all)).await;
-            // What is put back in the plugin's place knows nothing of calls that were cut. They have deadlines.
+            // A restarted plugin does not know the interrupted calls, which end by their deadlines.
             phases.unless_host_stops(Self::calls(all)).await;
             end
         }
@@ -135,7 +136,7 @@ impl Serving {
         all.lock().await.1.calls().await;
     }
 
-    /// With its first generation, or with the one that was at work when an attempt panicked.
+    /// Serves with the first generation, or after a panic with the one that was at work.
     async fn attempt(all: &Mutex<(Self, ServingState, Option<Generation>)>) -> ControllerEnd {
         let (serving, past, first) = &mut *all.lock().await;
         match first.take().or_else(|| serving.again(past)) {
@@ -144,7 +145,7 @@ impl Serving {
         }
     }
 
-    /// The generation that was at work, as far as it had come.
+    /// The generation that was at work, with its progress.
     fn again(&self, past: &mut ServingState) -> Option<Generation> {
         let (plugin, record) = past.at_work.clone()?;
         let generation = self.generation_of(plugin, record, past)?;
@@ -152,7 +153,7 @@ impl Serving {
         Some(self.returned(past, generation))
     }
 
-    /// `generation`; or the one that was to come back in its place, and could not any more.
+    /// `generation`, or the one that should have taken over again from it but could not.
     pub(super) fn returned(&self, past: &mut ServingState, generation: Generation) -> Generation {
         if !past.rejected.contains(generation.plugin.digest()) {
             return generation;
@@ -188,7 +189,7 @@ impl Serving {
         }
     }
 
-    /// The newest generation. It has been seen from now on.
+    /// The newest generation, which counts as seen from now on.
     pub(super) fn newest(&mut self, past: &mut ServingState) -> Arc<Plugin> {
         let is_new = self.wanted.has_changed().unwrap_or(false);
         let plugin = self.wanted.borrow_and_update().clone();
@@ -198,14 +199,14 @@ impl Serving {
         plugin
     }
 
-    /// Whether the newest generation, which has been seen, is still to take the place of `current`.
+    /// Whether the newest generation, which was seen, should still replace `current`.
     pub(super) fn has_newer(&self, current: &Generation, past: &ServingState) -> bool {
         let newest = self.wanted.borrow();
         newest.digest() != current.plugin.digest() && !past.rejected.contains(newest.digest())
     }
 
-    /// A term has ended. What was to take over in it and has not is told that it waits: whatever held it back may
-    /// still do so, which is seen when the one before it is at work again.
+    /// A term has ended. Reports that the newest generation waits if it should have taken over in this term: its
+    /// obstacle may remain, which will show when the current one runs again.
     fn hold_back(&mut self, current: &Generation, past: &mut ServingState) {
         let newest = self.newest(past);
         if !self.has_newer(current, past) {
@@ -220,8 +221,7 @@ impl Serving {
         self.report(&newest, Swapped::Pending { digest, reason });
     }
 
-    /// A generation that is delivered while nothing is at work here simply takes the place, as it would in a host that
-    /// starts.
+    /// A generation that is delivered while the plugin does not run here takes over at once, as when a host starts.
     fn take_up(&mut self, current: &mut Generation, past: &mut ServingState) {
         let plugin = self.newest(past);
         if !self.has_newer(current, past) {
@@ -234,14 +234,14 @@ impl Serving {
         *current = next;
     }
 
-    /// `next` takes the place of `before`, and has to prove itself if this host rolls back.
+    /// `next` replaces `before`, and goes through probation if this host rolls back.
     pub(super) fn succeeds(&self, past: &mut ServingState, next: &Generation, before: &Generation) {
         if self.host.rollback {
             past.succeeds(next, before);
         }
     }
 
-    /// The generation of `plugin`, whose controllers keep what they have of those before.
+    /// A generation of `plugin`, whose controllers keep the state of earlier ones.
     pub(crate) fn generation(&self, plugin: Arc<Plugin>, past: &mut ServingState) -> Option<Generation> {
         self.generation_of(plugin, CallRecord::new(), past)
     }
@@ -266,7 +266,7 @@ impl Serving {
             configured,
         };
         let declared = plugin.manifest().controllers.iter().enumerate();
-        // One that is gone and comes back waits for the calls that it still has.
+        // A controller that was removed and comes back must wait for its earlier calls.
         past.handover.retain(|name, handover| {
             let is_in_use = handover.is_in_use();
             if !is_in_use && !declared.clone().any(|(_, declared)| declared.name == *name) {
@@ -286,7 +286,7 @@ impl Serving {
         Some(Generation { plugin, controllers, record, _following: over.drop_guard() })
     }
 
-    /// `generation` is what runs now.
+    /// Records `generation` as the running one.
     pub(super) fn runs(&self, past: &mut ServingState, generation: &Generation) {
         past.at_work = Some((generation.plugin.clone(), generation.record.clone()));
         let status = self.host.status.plugin(generation.plugin.name());
@@ -299,11 +299,11 @@ impl Serving {
     }
 
     pub(super) fn report(&self, plugin: &Plugin, swapped: Swapped) {
-        // Whoever listened has ended, and the host with it.
+        // The receiver has ended with the host.
         let _ = self.reports.send((plugin.name().clone(), swapped));
     }
 
-    /// Waits for a lease term, with its caches filled if that is wanted.
+    /// Waits for a lease term, with its caches filled if so configured.
     async fn stand_by(&self, current: &Generation) -> PluginTerm {
         let warm = async {
             if self.host.leadership.is_warm_standby() {
@@ -325,7 +325,7 @@ impl Serving {
         }
     }
 
-    /// Says of each controller whom it waits for, as that changes.
+    /// Shows on each controller which replica it waits for, as that changes.
     async fn show(&self, current: &Generation) {
         let mut lease = self.lease.clone();
         loop {
@@ -342,14 +342,14 @@ impl Serving {
 }
 
 impl ServingState {
-    /// `plugin` is to run. Should it have been rolled back before, it is delivered anew because it may try again.
+    /// `plugin` is delivered. If it was rolled back before, this allows another try.
     pub(super) fn delivered(&mut self, plugin: &Plugin) {
         self.rejected.remove(plugin.digest());
     }
 
-    /// `next` takes the place of `before`, and has to prove itself beside the last that has: whoever has not is no
-    /// measure, nor to come back. The one that has need not do so again, and beside one that was never called here
-    /// nothing can be proven.
+    /// `next` replaces `before`, and goes through probation against the last proven generation: a generation that is
+    /// still on probation is neither a measure nor a fallback. No probation is needed if `next` is the proven
+    /// generation itself, nor possible if that was never called here.
     pub(super) fn succeeds(&mut self, next: &Generation, before: &Generation) {
         let proven = || ProvenGeneration { plugin: before.plugin.clone(), record: before.record.clone() };
         let former = self.former.take().unwrap_or_else(proven);
@@ -359,7 +359,7 @@ impl ServingState {
         }
     }
 
-    /// Whether `generation` is still to prove itself.
+    /// Whether `generation` is still on probation.
     pub(super) fn is_on_probation(&self, generation: &Generation) -> bool {
         self.former.is_some() && !self.rejected.contains(generation.plugin.digest())
     }

@@ -1,4 +1,4 @@
-//! The supplies that plugins get when they start, and nothing else in the host uses.
+//! Resources that plugins get when they start and nothing else in the host uses.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::settings::Settings;
 pub(crate) struct Supplies {
     /// Shares out the permits for calls.
     pub(super) fair: Fair,
-    /// Reads of the API server itself; each plugin gets such with a budget of its own.
+    /// Reads from the API server itself. Each plugin gets its own budget.
     pub(super) live: LiveReader,
     pub(super) definitions: Definitions,
     pub(super) secrets: Arc<Secrets>,
     pub(crate) configs: ConfigFiles,
-    /// The most that the caches of one plugin may hold together, in bytes.
+    /// The memory limit of all caches of one plugin, in bytes.
     pub(super) plugin_cache: usize,
 }
 
@@ -26,7 +26,7 @@ impl Supplies {
     /// The supplies of a host with these settings.
     pub(crate) fn new(connection: &Connection, discovery: &Discovery, settings: &Settings, fair: Fair) -> Arc<Self> {
         let client = || connection.client.clone();
-        // Unless they have a directory of their own, configurations are beside the plugins.
+        // Without a separate directory, configurations are beside the plugins.
         let configs = settings.config_dir.as_deref().unwrap_or(&settings.plugins);
         Arc::new(Self {
             fair,

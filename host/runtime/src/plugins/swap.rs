@@ -1,8 +1,8 @@
-//! Puts one generation of a plugin in the place of the other, while the lease term goes on (ADR 13).
+//! Replaces one generation of a plugin by another while the lease term goes on (ADR 13).
 //!
-//! The next one gets ready beside the one that is at work, which goes on as if nothing were. Then, at once: what is at
-//! work takes no further key, and the next one begins with its queue. Calls that run end on the generation that they
-//! began on. The new one is on probation from then on; if it fails, the one before comes back in the same way.
+//! The next generation gets ready while the current one works as usual. Then, at one moment, the current one takes no
+//! more keys, and the next one begins with its queue. Running calls end on the generation that they began on. From then
+//! on the new generation is on probation; if it fails, the previous one takes over again in the same way.
 
 use std::sync::Arc;
 
@@ -29,14 +29,14 @@ pub(super) struct Swaps<'a> {
     phases: Phases,
     /// The controllers of all generations that have not ended.
     running: JoinSet<ControllerEnd>,
-    /// Told of whatever a generation that gets ready may wait for.
+    /// Notified of everything that a generation that is getting ready may wait for.
     changed: Arc<Notify>,
-    /// Nothing newer may begin before what begins the term is at work, for nothing would hold it back before; but not
-    /// for longer than until this.
+    /// Until the first generation of the term is at work, or until this time, no newer one may begin, because the
+    /// checks that might hold it back need the first one's caches.
     held_back: Option<Instant>,
 }
 
-/// A generation at work, or that was to be.
+/// A generation that is, or was to be, at work.
 struct RunningGeneration {
     generation: Generation,
     /// Its controllers.
@@ -44,42 +44,41 @@ struct RunningGeneration {
     is_on_probation: bool,
 }
 
-/// The controllers of one generation, begun.
+/// The controllers of one generation, started.
 struct StartedGeneration {
     controllers: Vec<Controller>,
-    /// Ends them.
+    /// Ends the controllers.
     stop: CancellationToken,
-    /// Ends the installation of the definitions. Cancelled: nothing installs them.
+    /// Ends the installation of the definitions. If cancelled, nothing installs them.
     installing: CancellationToken,
 }
 
 impl Drop for StartedGeneration {
-    /// Also after a panic: an installation that waits would put the definitions of an attempt that is over in the place
-    /// of others.
+    /// Also runs after a panic. Otherwise a waiting installation could replace the definitions of a later attempt.
     fn drop(&mut self) {
         self.installing.cancel();
     }
 }
 
-/// A generation that gets ready.
+/// A generation that is getting ready.
 struct NextGeneration {
     generation: Generation,
     begun: StartedGeneration,
     may_begin: CancellationToken,
-    /// It has run before, and need not prove itself.
+    /// It has run before, and needs no probation.
     comes_back: bool,
     waiting: SwapWait,
 }
 
-/// An event in the service of a plugin.
+/// An event in serving a plugin.
 enum SwapEvent {
-    /// Controllers have ended.
+    /// Controllers have ended. `None` if none is left.
     Ended(Option<ControllerEnd>),
-    /// There is a newer generation.
+    /// A newer generation was delivered.
     Wanted,
-    /// The next generation may have what it waits for.
+    /// Something that the next generation waits for may have changed.
     Changed,
-    /// A generation that is held back may be tried.
+    /// A generation that was held back may be tried.
     Resumed,
     /// A probation has ended.
     Judged(Judged),
@@ -91,11 +90,11 @@ impl<'a> Swaps<'a> {
         Self { serving, past, term, phases, running: JoinSet::new(), changed: Arc::default(), held_back: None }
     }
 
-    /// Serves to the end of the term, beginning with `current`. Returns how that ended, and with which generation.
+    /// Serves until the end of the term, beginning with `current`. Returns how that ended, and the last generation.
     pub(super) async fn serve(mut self, current: Generation) -> (ControllerEnd, Generation) {
-        // They are no definitions, which was told of when the plugin was loaded.
+        // Invalid definitions were logged when the plugin was loaded.
         let Some(begun) = self.begin(&current, None) else { return (ControllerEnd::Impossible, current) };
-        // It may have begun in an earlier term, and what has passed since then proves nothing.
+        // The probation may have begun in an earlier term, and the time since then does not count.
         current.record.rests();
         let is_on_probation = self.past.is_on_probation(&current);
         let holds_back = self.serving.has_newer(&current, self.past) || keeps_finalizers(&current.plugin);
@@ -107,7 +106,7 @@ impl<'a> Swaps<'a> {
             end = self.follow(&mut current) => end,
             never = phases.hand_over(&lost) => match never {},
         };
-        // The term may have been over before one that was to come back could.
+        // The term may have ended before a generation could take over again.
         let generation = self.serving.returned(self.past, current.generation);
         (end, generation)
     }
@@ -132,12 +131,12 @@ impl<'a> Swaps<'a> {
                 SwapEvent::Judged(judged) => self.judged(&judged, current, &mut next),
             }
             if self.term.ends.is_cancelled() {
-                // Whatever gets ready ends with the rest.
+                // A generation that is getting ready ends with the rest.
                 continue;
             }
             if let Some(mut it) = next.take() {
                 if self.is_due(&mut it, current) {
-                    // Those of the one before say nothing of this one, but that calls were cut.
+                    // How earlier generations ended matters only if calls were cut.
                     ends.retain(|end| *end == ControllerEnd::Cut);
                     self.swap(current, it);
                 } else {
@@ -147,7 +146,7 @@ impl<'a> Swaps<'a> {
         }
     }
 
-    /// The next thing that comes about.
+    /// The next event.
     async fn event(&mut self, current: &RunningGeneration, next: Option<&NextGeneration>) -> SwapEvent {
         let over = self.term.ends.is_cancelled();
         let mut wanted = self.serving.wanted.clone();
@@ -164,7 +163,7 @@ impl<'a> Swaps<'a> {
         }
     }
 
-    /// Begins the controllers of `generation`: at once, or to get ready until they `may_begin`.
+    /// Starts the controllers of `generation`: at once, or to get ready until they `may_begin`.
     fn begin(&mut self, generation: &Generation, may_begin: Option<&CancellationToken>) -> Option<StartedGeneration> {
         let serving = &*self.serving;
         let stop = self.term.ends.child_token();
@@ -200,7 +199,7 @@ impl<'a> Swaps<'a> {
         StartedGeneration { controllers, stop, installing }
     }
 
-    /// `wanted` is to run.
+    /// Handles that `wanted` should run.
     fn want(&mut self, wanted: &Arc<Plugin>, current: &mut RunningGeneration, next: &mut Option<NextGeneration>) {
         if next.as_ref().is_some_and(|next| next.generation.plugin.digest() == wanted.digest()) {
             return;
@@ -220,7 +219,7 @@ impl<'a> Swaps<'a> {
             return;
         }
         let Some(generation) = self.serving.generation(wanted.clone(), self.past) else { return };
-        // Two that install the same definitions would undo each other's work.
+        // Two generations that install the same definitions would undo each other's changes.
         current.begun.installing.cancel();
         let may_begin = CancellationToken::new();
         let Some(begun) = self.begin(&generation, Some(&may_begin)) else { return };
@@ -229,18 +228,18 @@ impl<'a> Swaps<'a> {
         *next = Some(NextGeneration::new(generation, begun, may_begin, comes_back));
     }
 
-    /// The definitions of what is at work are installed from now on, as others of them may have been meanwhile. Nothing
-    /// of it waits for that.
+    /// Installs the definitions of the running generation again, as other versions of them may have been installed
+    /// meanwhile. Nothing waits for that.
     fn keep_definitions(&self, current: &mut RunningGeneration) {
         let RunningGeneration { generation, begun, .. } = current;
         let (serving, fence) = (&*self.serving, self.term.fence.clone());
         begun.installing.cancel();
         begun.installing = begun.stop.child_token();
-        // Whether they are there, and that they are definitions, was seen when it began.
+        // Its result was checked when the generation began.
         let _ = (serving.install)(&serving.host, &serving.supplies, &generation.plugin, fence, &begun.installing);
     }
 
-    /// The generation at work has failed, and is wanted all the same: it may prove itself once more.
+    /// The running generation has failed its probation but is wanted nevertheless: gives it another probation.
     fn try_again(&self, current: &mut RunningGeneration) {
         if let Some(former) = self.past.former.as_ref().filter(|_| !current.is_on_probation) {
             current.generation.record.begin_probation(former.record.record());
@@ -248,7 +247,7 @@ impl<'a> Swaps<'a> {
         }
     }
 
-    /// Whether `next` can take over now. If not, tells why when that takes long.
+    /// Whether `next` can take over now. If not, reports why once that takes long.
     fn is_due(&self, next: &mut NextGeneration, current: &RunningGeneration) -> bool {
         let now = Instant::now();
         let controllers = &next.begun.controllers;
@@ -279,7 +278,7 @@ impl<'a> Swaps<'a> {
         self.serving.report(plugin, Swapped::Pending { digest: plugin.digest().clone(), reason: why });
     }
 
-    /// The moment of the change.
+    /// Performs the swap.
     fn swap(&mut self, current: &mut RunningGeneration, next: NextGeneration) {
         let NextGeneration { generation, begun, may_begin, waiting, .. } = next;
         self.serving.succeeds(self.past, &generation, &current.generation);
@@ -287,7 +286,7 @@ impl<'a> Swaps<'a> {
             controller.take_over();
         }
         current.begun.stop.cancel();
-        // Before it may begin: what it makes of that is then said after this.
+        // Before it may begin, so that its own reports come after this one.
         self.serving.runs(self.past, &generation);
         may_begin.cancel();
         self.serving.report(&generation.plugin, Swapped::Runs(generation.plugin.clone()));
@@ -299,12 +298,12 @@ impl<'a> Swaps<'a> {
         let is_on_probation = self.past.is_on_probation(&generation);
         *current = RunningGeneration { generation, begun, is_on_probation };
         if current.begun.installing.is_cancelled() {
-            // Others may have been installed, and it did not wait for its own.
+            // Other definitions may have been installed, because it did not wait for its own.
             self.keep_definitions(current);
         }
     }
 
-    /// The probation of what runs has ended.
+    /// Handles the end of the running generation's probation.
     fn judged(&mut self, judged: &Judged, current: &mut RunningGeneration, next: &mut Option<NextGeneration>) {
         current.is_on_probation = false;
         let plugin = &current.generation.plugin;
@@ -323,13 +322,13 @@ impl<'a> Swaps<'a> {
         let rejected =
             Swapped::RolledBack { rejected: plugin.digest().clone(), to: former.clone(), because: because.clone() };
         self.serving.report(plugin, rejected);
-        // Delivered anew, but before it failed: that is no reason to try it again.
+        // It was delivered again before it failed, which is no reason to try it again.
         let wanted_again = self.serving.wanted.borrow().digest() == plugin.digest();
         if wanted_again {
             self.serving.wanted.mark_unchanged();
         }
         if let Some(newer) = next.take() {
-            // It may take long to get ready: it comes after the one that is proven.
+            // The newer one may take long to get ready, so the proven one comes first.
             give_up(&newer);
             if !wanted_again {
                 self.serving.wanted.mark_changed();
@@ -338,8 +337,8 @@ impl<'a> Swaps<'a> {
         let may_begin = CancellationToken::new();
         if let Some(generation) = self.serving.generation_of(former, record, self.past) {
             current.begun.installing.cancel();
-            // It does not wait for its definitions: those that are there may be newer, and stay where stored objects
-            // need them.
+            // It does not wait for its definitions: the installed ones may be newer, and stay if stored objects need
+            // them.
             let ready = tokio::sync::watch::channel(true).1;
             let (stop, installing) = (self.term.ends.child_token(), CancellationToken::new());
             installing.cancel();
@@ -354,18 +353,18 @@ impl NextGeneration {
         Self { generation, begun, may_begin, comes_back, waiting: SwapWait::new(Instant::now()) }
     }
 
-    /// Whether a newer generation may take its place. Not that of one that comes back, unless it has long been in vain.
+    /// Whether a newer generation may replace this one. A returning one is replaced only if it has waited too long.
     fn may_be_given_up(&self) -> bool {
         !self.comes_back || self.waiting.is_long(Instant::now())
     }
 }
 
-/// Whether objects may carry a finalizer of it, which only its caches tell.
+/// Whether objects may carry its finalizer, which only its caches show.
 fn keeps_finalizers(plugin: &Plugin) -> bool {
     plugin.manifest().controllers.iter().any(|controller| controller.options.finalizer)
 }
 
-/// Completes when all controllers of `current` are at work; or at `until`, if they cannot.
+/// Completes when all controllers of `current` are at work, or at `until`.
 async fn at_work(current: &RunningGeneration, until: Option<Instant>) {
     let is_idle = |controller: &Controller| !controller.handover().is_at_work();
     while current.begun.controllers.iter().any(is_idle) && until.is_some_and(|until| Instant::now() < until) {
@@ -373,12 +372,12 @@ async fn at_work(current: &RunningGeneration, until: Option<Instant>) {
     }
 }
 
-/// Ends what gets ready.
+/// Ends a generation that is getting ready.
 fn give_up(next: &NextGeneration) {
     next.begun.stop.cancel();
 }
 
-/// Why objects would keep a finalizer for ever that `next` does not keep.
+/// Why objects would keep a finalizer for ever if `next` took over.
 fn stranded(current: &[Controller], next: &[Controller]) -> Option<String> {
     current.iter().find_map(|controller| {
         let (objects, example) = controller.strands(next.iter().find(|it| it.name() == controller.name()))?;

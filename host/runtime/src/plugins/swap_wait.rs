@@ -1,18 +1,18 @@
-//! A generation that does not take over yet: when it is looked at again, and when that it waits is told. Nothing is
-//! done here.
+//! A generation that cannot take over yet: decides when to check it again, and when to report that it waits. It does
+//! neither itself.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long a generation may take to get ready before that is told.
+/// How long a generation may take to get ready before that is reported.
 pub(super) const READY_REPORT_AFTER: Duration = Duration::from_mins(2);
-/// How soon it is looked again what is in the way of one that is ready.
+/// How often to check the obstacle of a generation that is ready.
 pub(super) const SWAP_LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// How soon it is looked again what one that takes long waits for.
+/// How often to check what a slow generation waits for.
 const READY_REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long it has waited, and what has been told of that.
+/// How long a generation has waited, and what was reported.
 pub(super) struct SwapWait {
     since: Instant,
     look: Instant,
@@ -28,23 +28,23 @@ impl SwapWait {
         self.since
     }
 
-    /// When what it waits for is to be looked at again.
+    /// When to check again what it waits for.
     pub(super) fn look(&self) -> Instant {
         self.look
     }
 
-    /// Whether it has waited for longer than is to be expected.
+    /// Whether it has waited longer than expected.
     pub(super) fn is_long(&self, now: Instant) -> bool {
         now >= self.since + READY_REPORT_AFTER
     }
 
-    /// It gets ready, and this is what it waits for. Returns what is to be told: nothing, unless that takes long.
+    /// It is getting ready, and waits for this. Returns what to report, if that takes long.
     pub(super) fn gets_ready(&mut self, now: Instant, why: String) -> Option<String> {
         self.look = (self.since + READY_REPORT_AFTER).max(now + READY_REPORT_INTERVAL);
         if self.is_long(now) { self.news(why) } else { None }
     }
 
-    /// It is ready, and this is in its way. Returns what is to be told: somebody has to do something about it.
+    /// It is ready, but this is in its way. Returns what to report, as an operator must act.
     pub(super) fn is_kept_back(&mut self, now: Instant, why: String) -> Option<String> {
         self.look = now + SWAP_LOOK_INTERVAL;
         self.news(why)

@@ -13,7 +13,7 @@ use crate::observe::status::{NotTaken, PluginHealth, PluginPhase, PluginStatus};
 use crate::plugins::directory::{FileRefusal, NotRevived, StopReason};
 use crate::rejections::{Digest, Rejection};
 
-/// Something has come of all files that there were when the host started.
+/// Every file that existed when the host started was started or refused.
 pub(super) fn begun(running: usize) {
     if running == 0 {
         tracing::warn!("no plugin runs: the host waits for files in its plugin directory");
@@ -29,11 +29,10 @@ pub(super) fn loaded(host: &Host, plugin: &Arc<Plugin>) {
     host.status.plugin(plugin.name()).count_load("loaded");
 }
 
-/// A file was not taken. `running`: the generation that goes on, or that returns in the place of one that was rolled
-/// back.
+/// A file was not taken. `running` is the generation that goes on, or that takes over again after a rollback.
 ///
-/// Here as in all that follows, what is shown is set before it is told: who reads a line finds on `/plugins` what it
-/// says.
+/// Here as below, the status is set before the log line is written, so that `/plugins` agrees with a line that somebody
+/// reads.
 pub(super) fn refused(
     host: &Host,
     plugin: &Arc<str>,
@@ -67,7 +66,7 @@ pub(super) fn refused(
     }
 }
 
-/// In the place of a file that was rejected, what ran before it runs, from the cache.
+/// The version before a rejected file runs in its place, from the cache.
 pub(super) fn revived(host: &Host, former: &Plugin, rejection: &Rejection) {
     let reason = format!("it was rolled back: {}", rejection.because);
     let not_taken = NotTaken { digest: Some(rejection.digest.clone()), reason };
@@ -78,7 +77,7 @@ pub(super) fn revived(host: &Host, former: &Plugin, rejection: &Rejection) {
     );
 }
 
-/// The generation before a rejected file is at hand, and not started.
+/// The version before a rejected file was found but not started.
 pub(super) fn not_revived(former: &Plugin, problem: &NotRevived) {
     let (plugin, digest) = (former.name(), former.short_digest());
     if let NotRevived::Superfluous = problem {
@@ -91,13 +90,13 @@ pub(super) fn not_revived(former: &Plugin, problem: &NotRevived) {
     }
 }
 
-/// A file that was refused is the one that runs again.
+/// A file that was refused is now the running one.
 pub(super) fn agreed(host: &Host, plugin: &Arc<str>) {
     host.status.plugin(plugin).has_not_taken(None);
     tracing::info!(%plugin, "the plugin's file is what runs again");
 }
 
-/// The generation that was to replace the running one must not run any more.
+/// The generation that was to replace the running one was withdrawn.
 pub(super) fn withdrawn(host: &Host, plugin: &Arc<str>, digest: &str) {
     host.status.plugin(plugin).pends(None);
     tracing::warn!(%plugin, digest, "the generation that was to take over must not run any more: what runs goes on");
@@ -126,7 +125,7 @@ pub(super) fn stopping(host: &Host, plugin: &Arc<str>, why: &StopReason) {
     }
 }
 
-/// A plugin runs no more, by a panic of the host's own, which has been reported.
+/// A plugin no longer runs because of a panic of the host, which was logged.
 pub(super) fn fell(host: &Host, plugin: &Arc<str>, pause: Duration) {
     let reason =
         format!("the host's own task that runs it has panicked, see the log: it is started again in {pause:.0?}");
@@ -148,7 +147,7 @@ pub(super) fn rolled_back(host: &Host, plugin: &Arc<str>, runs: &str, rejection:
     event(host, plugin, runs, ("PluginRolledBack", "RollBack"), &note);
 }
 
-/// Other replicas know what was rolled back and what is tried again. `late`: it was said that they do not.
+/// Other replicas have learned of the verdicts. `late` if it was logged that they had not.
 pub(super) fn replicas_know(host: &Host, plugin: &Arc<str>, late: bool) {
     if late {
         tracing::info!(%plugin, "other replicas know now which generation was rolled back or is tried again");
@@ -158,7 +157,7 @@ pub(super) fn replicas_know(host: &Host, plugin: &Arc<str>, late: bool) {
     }
 }
 
-/// Other replicas could not be told that, which is tried again. `say`: for as long as that somebody should know.
+/// Publishing to other replicas has failed, and is retried. `say` if that has lasted long enough to be logged.
 pub(super) fn replicas_do_not_know(host: &Host, plugin: &Arc<str>, error: &str, say: bool) {
     if say {
         tracing::error!(
@@ -172,7 +171,7 @@ pub(super) fn replicas_do_not_know(host: &Host, plugin: &Arc<str>, error: &str, 
     }
 }
 
-/// A plugin has needed a person for a while.
+/// A plugin has needed an operator for a while.
 pub(super) fn needs_person(host: &Host, status: &PluginStatus, health: &PluginHealth) {
     let (plugin, state) = (&status.name, health.state.as_str());
     let why = health.why.as_deref().unwrap_or_default();
@@ -183,10 +182,10 @@ pub(super) fn needs_person(host: &Host, status: &PluginStatus, health: &PluginHe
     event(host, plugin, runs, (reason, "Run"), &format!("it is {state}: {why}"));
 }
 
-/// A Kubernetes Event about the plugin's lease, which is all that the cluster has of a plugin. `(reason, action)`: of
-/// the Event.
+/// Emits a Kubernetes Event about the plugin's lease, the only object that represents a plugin in the cluster.
 fn event(host: &Host, plugin: &Arc<str>, runs: &str, (reason, action): (&str, &str), note: &str) {
-    // By its name alone: a plugin that was never loaded has a lease, too, though perhaps none that exists.
+    // Looked up by its name, because a plugin that was never loaded has a lease name too, although the lease may not
+    // exist.
     let Some(lease) = host.leadership.lease_of(plugin) else { return };
     let principal = Principal {
         role: Role::Events,
@@ -221,7 +220,7 @@ mod tests {
     use super::*;
     use crate::tests::stage::Stage;
 
-    /// The part of a plugin that is shown whenever something is reported.
+    /// Records what the status shows whenever something is logged.
     #[derive(Clone)]
     struct Shown {
         status: Arc<PluginStatus>,

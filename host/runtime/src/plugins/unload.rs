@@ -1,5 +1,5 @@
-//! Cleans up after a plugin that has ended. Nothing of it is left in the host; in the cluster, everything that it has
-//! made. Objects that wait for its finalizer are named, since nobody else takes it off.
+//! Cleans up after a plugin that has ended. Nothing of it stays in the host; everything that it has created stays in
+//! the cluster. Objects that carry its finalizer are reported, because nothing else removes it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::phases::ControllerEnd;
 use crate::plugins::directory::StopReason;
 use crate::supervise::caught;
 
-/// How long the look for finalizers may take.
+/// How long the search for finalizers may take.
 const FINALIZERS_LOOK_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// `plugin` has ended, and how. `ran_here`: not in another replica.
+/// `plugin` has ended. `ran_here` is false if it ran on another replica.
 pub(super) fn tell(
     host: &Arc<Host>,
     plugin: &Arc<Plugin>,
@@ -35,7 +35,7 @@ pub(super) fn tell(
     host.metrics.forget(name);
     host.guards.forget(name);
     let status = host.status.plugin(name);
-    // Why it ends is said there already.
+    // The status says already why it ends.
     let reason = status.reason();
     status.has_ended();
     if let Some(StopReason::NotAllowed { .. } | StopReason::Rejected { .. }) = why {
@@ -52,7 +52,7 @@ pub(super) fn tell(
     }
 }
 
-/// Names the kinds whose objects carry the plugin's finalizer.
+/// Logs the kinds whose objects carry the plugin's finalizer.
 async fn tell_finalizers(host: &Host, plugin: &Plugin) {
     let (name, finalizer) = (plugin.name(), finalizer::name(plugin.name()));
     let release = format!(
@@ -92,7 +92,7 @@ async fn tell_finalizers(host: &Host, plugin: &Plugin) {
     }
 }
 
-/// How many there are of each kind, and how many of them wait to go.
+/// By kind, the number of objects, and of those being deleted.
 fn counted(carriers: &[Carrier]) -> BTreeMap<String, (usize, usize)> {
     let mut counts = BTreeMap::<String, (usize, usize)>::new();
     for carrier in carriers {

@@ -1,4 +1,4 @@
-//! Notifies others that a policy in force has changed, and that calls are paused or resumed.
+//! Notifies waiting tasks that a policy in force has changed, and that calls are paused or resumed.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ impl Changes {
     }
 }
 
-/// In which instances one plugin's calls take place.
+/// Whether one plugin's calls share instances.
 #[derive(Clone, Debug)]
 pub(crate) struct InstancesOf {
     pub(super) plugin: String,
@@ -27,13 +27,13 @@ pub(crate) struct InstancesOf {
 }
 
 impl InstancesOf {
-    /// As the policy that is in force has it; without one, each in its own.
+    /// The instance mode of the policy in force; without a policy, each call gets its own instance.
     pub(crate) fn now(&self) -> Instances {
         self.state.borrow().policies.get(&self.plugin).map(|policy| policy.instances).unwrap_or_default()
     }
 }
 
-/// Tells if one plugin's calls are paused.
+/// Knows whether one plugin's calls are paused.
 #[derive(Clone, Debug)]
 pub(crate) struct Pause {
     pub(super) plugin: String,
@@ -46,7 +46,7 @@ impl Pause {
         self.paused.borrow().get(&self.plugin).copied().unwrap_or_default()
     }
 
-    /// Completes when they are paused, or resumed.
+    /// Completes when calls are paused (`on`), or resumed.
     pub(crate) async fn becomes(&self, on: bool) {
         let is = |pauses: &BTreeMap<String, bool>| pauses.get(&self.plugin).copied().unwrap_or_default() == on;
         if self.paused.clone().wait_for(is).await.is_err() && self.is_on() != on {

@@ -1,7 +1,7 @@
-//! Which API groups plugins may define kinds in.
+//! The API groups in which plugins may define kinds.
 
-/// True if definitions may bring kinds of `group`. Kubernetes' own groups have no dot, or are these; others that end
-/// with `.k8s.io`, such as `gateway.networking.k8s.io`, are definitions that the project has approved.
+/// True if definitions may bring kinds of `group`. Kubernetes' own groups have no dot, or are listed here. Other groups
+/// that end with `.k8s.io`, such as `gateway.networking.k8s.io`, belong to definitions that the project has approved.
 pub(crate) fn is_custom(group: &str) -> bool {
     const BUILT_IN: [&str; 18] = [
         "admissionregistration",

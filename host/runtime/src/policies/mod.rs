@@ -1,7 +1,7 @@
-//! The policies that are in force: reads their files, follows them, and says what each plugin may do now.
+//! The policies in force: reads their files, follows them, and knows what each plugin may do now.
 //!
-//! A file that cannot be read changes nothing: the policy in force stays; without one, the plugin waits. Controllers
-//! ask here: they start and stop by the answer, and bind running calls to it.
+//! A file that cannot be read changes nothing: the policy in force stays, or if there is none, the plugin waits.
+//! Controllers ask here: the answer starts and stops them, and binds running calls.
 
 mod changes;
 pub(crate) mod custom;
@@ -36,7 +36,7 @@ use windlass_policy::{Policy, PromoteAfter, RolloutStrategy};
 #[derive(Clone, Debug, Default)]
 struct PoliciesInForce {
     policies: BTreeMap<String, Arc<Policy>>,
-    /// Why there is none, of files that could not be used and had no predecessor.
+    /// Why a plugin has no policy: its file cannot be used, and there was none before.
     broken: BTreeMap<String, String>,
     ceiling: Option<Arc<Allowance>>,
 }
@@ -47,13 +47,13 @@ pub(crate) struct Policies {
     state: watch::Sender<PoliciesInForce>,
     pauses: watch::Sender<BTreeMap<String, bool>>,
     plugins: Mutex<BTreeMap<String, Brought>>,
-    /// Why the files of plugins that are there are not loaded.
+    /// For each plugin whose file exists but is not loaded, the reason.
     refused: Mutex<BTreeMap<String, String>>,
-    /// True once all plugins of the first look are in `plugins`.
+    /// True once `plugins` has all plugins that existed when the host started.
     knows_all: AtomicBool,
 }
 
-/// The policies' knowledge of a loaded plugin.
+/// Facts about a loaded plugin that the policies need.
 #[derive(Clone, Debug, Default)]
 struct Brought {
     definitions: Vec<String>,
@@ -81,7 +81,7 @@ impl Policies {
         }
         policies.take(&changes);
         if let (Some(files), Some(path)) = (&mut files.ceiling, &policies.settings.ceiling) {
-            // It is read here whatever the first look says.
+            // The files are read below, whatever this first look returns.
             let _ = files.changes().await;
             let ceiling = read_ceiling(path).map_err(PoliciesError::Ceiling)?;
             policies.state.send_modify(|state| state.ceiling = Some(ceiling));
@@ -89,7 +89,7 @@ impl Policies {
         Ok((policies, files))
     }
 
-    /// With nothing read yet.
+    /// Has read no file yet.
     pub(crate) fn without_files(settings: PolicySettings) -> Self {
         Self {
             settings,
@@ -101,7 +101,7 @@ impl Policies {
         }
     }
 
-    /// Takes over what changes in the files, for ever.
+    /// Takes over changes in the files, for ever.
     pub(crate) async fn follow(&self, files: &mut PolicyFiles) {
         let PolicyFiles { policies, ceiling } = files;
         let of_ceiling = async |files: &mut Option<Files>| match files {
@@ -117,8 +117,8 @@ impl Policies {
         }
     }
 
-    /// Makes a loaded plugin known, before its first controller starts, or its newer generation; and shows what it asks
-    /// for if it must wait. Its denials are counted in its `status`.
+    /// Registers a loaded plugin before its first controller starts, or its newer generation, and logs what it asks for
+    /// if it must wait. Counts its denials in `status`.
     pub(crate) fn register(&self, plugin: &Plugin, status: &PluginStatus) {
         let definitions: Vec<_> = plugin.manifest().crd_names().map(str::to_owned).collect();
         let brought = Brought { definitions: definitions.clone(), denials: status.denials.clone() };
@@ -129,14 +129,14 @@ impl Policies {
         self.tell_standing(plugin);
     }
 
-    /// The plugin is not there any more. Its policy stays where it is, and in force should it come back.
+    /// Unregisters a plugin that has gone. Its policy stays in force in case the plugin comes back.
     pub(crate) fn unregister(&self, plugin: &str) {
         let former = self.plugins().remove(plugin);
         self.refusals().remove(plugin);
         self.claimed(former.is_some_and(|former| !former.definitions.is_empty()));
     }
 
-    /// The plugin's file is there and is not loaded, so a policy for it is not misnamed.
+    /// Records that the plugin's file exists but is not loaded, so that its policy does not look misnamed.
     pub(crate) fn refused(&self, plugin: &str, why: String) {
         self.refusals().insert(plugin.to_owned(), why);
     }
@@ -145,14 +145,14 @@ impl Policies {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The kinds that one plugin brings are denied to all others.
+    /// Notifies if the claimed kinds have `changed`, because a kind that one plugin brings is denied to all others.
     fn claimed(&self, changed: bool) {
         if changed {
             self.state.send_modify(|_| ());
         }
     }
 
-    /// All plugins that are there have been made known: policies without one are told of from now on.
+    /// All existing plugins were registered: from now on, policies without a plugin are logged.
     pub(crate) fn registered_all(&self) {
         if !self.knows_all.swap(true, Ordering::Relaxed) {
             let state = self.state.borrow().clone();
@@ -183,37 +183,38 @@ impl Policies {
         }))
     }
 
-    /// Tells of each change of what is in force. Changes that were there before are not told of.
+    /// Notifies of each later change of what is in force.
     pub(crate) fn changes(&self) -> Changes {
         Changes(self.state.subscribe())
     }
 
-    /// True if the policy in force pauses the plugin: no call begins.
+    /// True if the policy in force pauses the plugin, so that no call begins.
     pub(crate) fn pauses(&self, plugin: &str) -> bool {
         self.state.borrow().policies.get(plugin).is_some_and(|policy| policy.paused)
     }
 
-    /// Tells if calls of the plugin are paused.
+    /// Notifies when calls of the plugin are paused or resumed.
     pub(crate) fn pause(&self, plugin: &str) -> Pause {
         Pause { plugin: plugin.to_owned(), paused: self.pauses.subscribe() }
     }
 
-    /// In which instances calls of the plugin take place.
+    /// Whether calls of the plugin share instances.
     pub(crate) fn instances(&self, plugin: &str) -> InstancesOf {
         InstancesOf { plugin: plugin.to_owned(), state: self.state.subscribe() }
     }
 
-    /// When the next version of the plugin takes over by itself. None: when the operator promotes it.
+    /// When the next version of the plugin takes over automatically. `None` if the operator promotes it.
     pub(crate) fn promote_after(&self, plugin: &str) -> Option<PromoteAfter> {
         self.state.borrow().policies.get(plugin).and_then(|policy| policy.promote_after)
     }
 
-    /// How another file of the plugin comes to run. None: no policy is in force that says so.
+    /// How another file of the plugin is rolled out. `None` if no policy in force says so.
     pub(crate) fn rollout(&self, plugin: &str) -> Option<RolloutStrategy> {
         self.state.borrow().policies.get(plugin).map(|policy| policy.rollout)
     }
 
-    /// The kinds that other plugins bring, as far as the operator lets them. What `plugin` brings too is also its own.
+    /// The kinds that other plugins bring, if the operator allows them to. A kind that `plugin` brings too is not
+    /// foreign.
     fn foreign(&self, state: &PoliciesInForce, plugin: &str) -> Vec<ForeignKind> {
         let plugins = self.plugins();
         let own = plugins.get(plugin).map(|brought| granted(state, plugin, brought).collect::<Vec<_>>());
@@ -225,7 +226,7 @@ impl Policies {
             .filter_map(|(name, definition)| {
                 let (resource, group) = definition.split_once('.')?;
                 let kind = || ForeignKind { group: group.into(), resource: resource.into(), plugin: name.clone() };
-                // Nobody takes a kind of Kubernetes' own from the others by claiming to bring it.
+                // A plugin cannot reserve Kubernetes' own kinds by claiming to bring them.
                 is_custom(group).then(kind)
             })
             .collect()
@@ -250,8 +251,8 @@ impl Policies {
         }
         let pauses: BTreeMap<_, _> =
             state.policies.iter().map(|(plugin, policy)| (plugin.clone(), policy.paused)).collect();
-        // First what binds, then what wakes, and then what is told: whoever asks after that gets this. A controller at
-        // work takes it over when it wakes.
+        // The order matters: first the state that binds calls, then the wake-ups, then the log. Whoever asks after
+        // reading the log gets the new state. A working controller takes it over when it wakes.
         self.state.send_replace(state);
         let before = self.pauses.send_replace(pauses.clone());
         for (plugin, file, taken) in &taken {
@@ -278,7 +279,7 @@ impl Policies {
     }
 }
 
-/// The definitions of a plugin that the operator lets it install.
+/// The definitions of a plugin that the operator allows it to install.
 fn granted<'a>(
     state: &'a PoliciesInForce,
     plugin: &str,

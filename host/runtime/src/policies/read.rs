@@ -15,18 +15,18 @@ pub const SUFFIX: &str = ".policy.yaml";
 
 /// The outcome of reading a policy's file.
 pub(super) enum Taken {
-    /// It is in force, with so many rules.
+    /// It is in force, with this many rules.
     InForce(usize),
-    /// It is gone, and was in force.
+    /// The file is gone; it was in force.
     Gone,
-    /// It cannot be used, and the one before it stays in force.
+    /// It cannot be used, so the previous policy stays in force.
     Kept(String),
-    /// It cannot be used, and there is none before it.
+    /// It cannot be used, and there is no previous policy.
     Broken(String),
 }
 
-/// Changes `state` as the `plugin`'s file has. None: nothing was in force, and nothing is. Tells nothing: it is not in
-/// force yet.
+/// Changes `state` as the `plugin`'s file has changed. `None` if no policy was in force and none is now. Logs nothing,
+/// because the new state is not in force yet.
 pub(super) fn take_policy(state: &mut PoliciesInForce, plugin: &str, change: &Change) -> Option<Taken> {
     let file = change.path.display();
     let read = match &change.content {
@@ -67,7 +67,7 @@ pub fn read_ceiling(path: &Path) -> Result<Arc<Allowance>, String> {
     document::ceiling(path, &text).map_err(|error| error.to_string())
 }
 
-/// Which plugin's policy a file is, by its name.
+/// The plugin whose policy `path` is, judged by its name.
 pub(super) fn plugin_of(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?;
     (!name.is_empty()).then(|| name.to_owned())

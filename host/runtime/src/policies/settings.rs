@@ -11,7 +11,7 @@ pub enum GrantMode {
     Manifest,
 }
 
-/// Where policies come from.
+/// The sources of policies.
 #[derive(Clone, Debug)]
 pub struct PolicySettings {
     /// The source of plugins' rights.
@@ -37,10 +37,10 @@ impl PolicySettings {
 /// An error of policies that stops the host from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum PoliciesError {
-    /// The ceiling bounds all plugins: without it, each would have more than the operator wants.
+    /// The ceiling cannot be used. Without it, plugins could have more than the operator wants.
     #[error("the ceiling cannot be used, so no plugin is started: {0}")]
     Ceiling(String),
-    /// The only namespace that the host may touch is the one that no plugin may.
+    /// The host is confined to its own namespace, which is denied to all plugins.
     #[error(
         "the host lives in the namespace {namespace}, which is always denied to plugins, and --namespace {namespace} \
          leaves nothing else: run it in a namespace of its own"
@@ -52,9 +52,8 @@ pub enum PoliciesError {
     /// The directory of policies cannot be read.
     #[error("cannot read the directory of policies {}: {problem}; name one with --policy-dir", .path.display())]
     Directory {
-        /// The directory.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         problem: String,
     },
 }

@@ -1,4 +1,4 @@
-//! A plugin's current rights, as far as the operator decides them.
+//! A plugin's current rights, as decided by the operator.
 
 use std::sync::Arc;
 
@@ -11,24 +11,24 @@ use super::{Policies, PoliciesError, PolicySettings};
 /// A plugin's current rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Nothing: no policy is in force. Why, where its file is there.
+    /// None, because no policy is in force. The text says why, if there is a policy file.
     Waiting(Option<String>),
-    /// The grants that its manifest asks for, within these bounds.
+    /// The rights that its manifest asks for, within these bounds.
     Granted(Box<Bounds>),
 }
 
 /// The operator's part of a plugin's grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// As whom the plugin acts. None: as the host.
+    /// The account that the plugin acts as. `None` for the host's.
     pub impersonate: Option<ServiceAccount>,
     pub(super) policy: Option<Arc<Allowance>>,
     pub(super) ceiling: Option<Arc<Allowance>>,
     pub(super) forbidden: Forbidden,
 }
 
-/// The current rights of plugins with these `manifests`, as a host with these `settings` that is confined to the
-/// namespace `only` would decide them: one for each. Nothing is followed.
+/// The current rights of plugins with these `manifests`, in the same order, as decided by a host with these `settings`
+/// that is confined to the namespace `only`. Later changes are not followed.
 pub async fn standings(
     settings: PolicySettings,
     only: Option<&str>,
@@ -37,7 +37,7 @@ pub async fn standings(
     settings.check(only)?;
     let (policies, _) = Policies::read(settings).await?;
     for manifest in manifests {
-        // A plugin may be there in several versions.
+        // A plugin may exist in several versions.
         let definitions = manifest.crd_names().map(str::to_owned);
         policies.plugins().entry(manifest.name.clone()).or_default().definitions.extend(definitions);
     }

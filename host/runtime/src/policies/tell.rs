@@ -1,4 +1,4 @@
-//! Shows policies to the operator: in the log, and in each plugin's status.
+//! Shows policies to the operator, in the log and in each plugin's status.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::observe::status::{PluginPhase, PluginStatus, Status};
 use windlass_policy::asks::in_one_line;
 
 impl Policies {
-    /// Shows in `status` which plugins wait for a policy or are paused, and each change of that, for ever.
+    /// Keeps `status` up to date about which plugins wait for a policy or are paused, for ever.
     pub(crate) async fn show(&self, status: &Status) {
         let mut pauses = self.pauses.subscribe();
         loop {
@@ -48,7 +48,7 @@ impl Policies {
         }
     }
 
-    /// One line that shows what a plugin asks for, and how the operator grants it.
+    /// Logs one line about what a plugin asks for, and how the operator grants it.
     pub(super) fn tell_standing(&self, plugin: &Plugin) {
         let Standing::Waiting(broken) = self.standing(plugin.name()) else { return };
         let file = self.settings.directory.join(format!("{}{SUFFIX}", plugin.name()));
@@ -74,7 +74,7 @@ impl Policies {
         }
     }
 
-    /// Says why nobody has use for the policy of `plugin`.
+    /// Why no plugin uses the policy of `plugin`.
     pub(super) fn why_orphaned(&self, plugin: &str) -> String {
         match self.refusals().get(plugin) {
             Some(why) => format!("the policy's plugin is there, but its file is not loaded: {why}"),
@@ -82,7 +82,7 @@ impl Policies {
         }
     }
 
-    /// None before the plugins are known.
+    /// The orphans among `policies`; none until the plugins are known.
     pub(super) fn orphans(&self, policies: impl IntoIterator<Item = String>) -> Vec<String> {
         let plugins = self.plugins();
         let knows_all = self.knows_all.load(Ordering::Relaxed);
@@ -103,7 +103,7 @@ pub(super) fn tell_taken(plugin: &str, file: &Path, taken: &Taken) {
     }
 }
 
-/// Says which plugins are paused `now` and were not `before`, and the other way round.
+/// Logs which plugins are paused `now` and were not `before`, and the reverse.
 pub(super) fn tell_pauses(before: &BTreeMap<String, bool>, now: &BTreeMap<String, bool>) {
     let of = |pauses: &BTreeMap<String, bool>, plugin: &str| pauses.get(plugin).copied().unwrap_or_default();
     for plugin in before.keys().chain(now.keys().filter(|plugin| !before.contains_key(*plugin))) {

@@ -1,4 +1,4 @@
-//! The policies in force as files come, change, break and go.
+//! The policies in force as files appear, change, break and go.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// The policies in force if `text` is the policy of `a`, under a ceiling that allows all.
+    /// A scene where `text` is the policy of `a`, under a ceiling that allows everything.
     async fn new(text: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let file = |name: &str| directory.path().join(name);
@@ -62,7 +62,7 @@ impl Scene {
         }
     }
 
-    /// The resources that a plugin that asks for everything may read. None: it waits.
+    /// Whether a plugin that asks for everything may read `pods`. `None` if it waits.
     fn reads(&self) -> Option<bool> {
         reads(&self.policies)
     }
@@ -122,7 +122,7 @@ async fn an_empty_file_grants_nothing_and_takes_nothing() {
     let path = scene.path("a.policy.yaml");
     replace(&path, "");
     scene.policies.take(&[Change { path, content: Content::Is([0; 32]) }]);
-    assert_eq!(scene.reads(), Some(true), "what was in force stays so");
+    assert_eq!(scene.reads(), Some(true), "the policy in force stays");
 }
 
 #[tokio::test]
@@ -195,7 +195,7 @@ async fn each_call_is_made_as_the_policy_says_then() {
     assert_eq!(*instances.lock().expect("not poisoned"), [Instances::Fresh, Instances::Reuse]);
 }
 
-/// The state seen at each notification.
+/// Records the state at each notification.
 struct Onlooker<T, F> {
     look: F,
     seen: Arc<Mutex<Vec<T>>>,
@@ -208,7 +208,7 @@ impl<T: 'static, F: Fn() -> T + 'static, S: tracing::Subscriber> Layer<S> for On
     }
 }
 
-/// The state that `look` sees at each notification during `act`.
+/// The states that `look` sees at each notification during `act`.
 fn seen<T: Send + 'static>(look: impl Fn() -> T + Send + Sync + 'static, act: impl FnOnce()) -> Vec<T> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     with_default(tracing_subscriber::registry().with(Onlooker { look, seen: seen.clone() }), act);
@@ -228,12 +228,12 @@ async fn a_policy_change_is_in_force_before_it_is_logged() {
         told(&|| scene.policies.take(std::slice::from_ref(&change)))
     };
     replace(&policy, &format!("{HEAD}{RULES}paused: true\n"));
-    assert_eq!(told_of(Content::Is([1; 32])), [(Some(true), true); 2], "that it is in force, and that it pauses");
+    assert_eq!(told_of(Content::Is([1; 32])), [(Some(true), true); 2], "the policy is in force, and pauses the plugin");
     replace(&ceiling, &HEAD.replace("PluginPolicy", "PluginCeiling").replace("plugin: a\n", ""));
     assert_eq!(told(&|| scene.policies.take_ceiling()), [(Some(false), true)]);
     replace(&policy, "");
-    assert_eq!(told_of(Content::Is([2; 32])), [(Some(false), true)], "that what was there stays");
-    assert_eq!(told_of(Content::Gone), [(None, false); 2], "that it is gone, and that nothing is paused");
+    assert_eq!(told_of(Content::Is([2; 32])), [(Some(false), true)], "the previous policy stays");
+    assert_eq!(told_of(Content::Gone), [(None, false); 2], "the policy is gone, and nothing is paused");
     assert_eq!(told_of(Content::Gone), [], "it was gone");
 }
 

@@ -1,12 +1,12 @@
 //! The digests that were rolled back, so that neither a restart nor another replica runs them again before the file
 //! changes.
 //!
-//! Kept in a file, if the host has a directory to keep things in; and, where there are leases, in an annotation that
-//! all replicas see (`leadership`). What those are to be told is [`RejectionVerdicts`]; `plugins::replicas` tells them.
+//! They are kept in a file if the host has a cache directory, and where there are leases, in an annotation that all
+//! replicas see (`leadership`). [`RejectionVerdicts`] collects what to publish there; `plugins::replicas` publishes it.
 //!
-//! Hosts that share the directory share the file, also hosts of different versions. So one entry is changed at a time,
-//! and what this version does not know stays in the others. A version that needs another form of an entry has to write
-//! another file.
+//! Hosts that share the directory share the file, even hosts of different versions. So each write changes a single
+//! entry and keeps whatever this version does not know in the others. A version that needs another form of an entry
+//! must write another file.
 
 mod verdicts;
 
@@ -26,30 +26,30 @@ pub(crate) type Digest = Arc<str>;
 
 /// The longest reason that is kept, in bytes.
 const REASON_BYTES_MAX: usize = 200;
-/// The most bytes of the file.
+/// The largest size of the file, in bytes.
 const REJECTIONS_BYTES_MAX: u64 = 16 << 20;
 /// The file's name.
 const FILE: &str = "rejected.json";
 
-/// One digest of a plugin that is not to be run.
+/// One digest of a plugin that must not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Rejection {
-    /// Of the file.
+    /// The digest of the rejected file.
     #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
     pub(crate) digest: Digest,
     /// Why it was rolled back.
     pub(crate) because: String,
-    /// The digest of what ran before it, if that is known.
+    /// The digest of what ran before it, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) former: Option<String>,
-    /// Which of two is the newer one, whenever they are told.
+    /// When it was judged. Of two rejections, the one that was judged later counts, in whatever order they arrive.
     #[serde(default)]
     pub(crate) at: JudgedAt,
 }
 
 impl Rejection {
-    /// Not dated yet. `because` is cut if it is long: it is kept where there is little room.
+    /// A rejection without a date yet. A long `because` is cut, as there is little room in annotations.
     pub(crate) fn new(digest: Digest, mut because: String, former: Option<&str>) -> Self {
         because.truncate(because.floor_char_boundary(REASON_BYTES_MAX));
         Self { digest, because, former: former.map(str::to_owned), at: JudgedAt::default() }
@@ -64,22 +64,22 @@ fn from_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Digest
     Ok(String::deserialize(deserializer)?.into())
 }
 
-/// The rejections that this host knows, by plugin: the last one of each.
+/// The last rejection of each plugin that this host knows.
 #[derive(Debug, Default)]
 pub(crate) struct Rejections {
-    /// None: it is forgotten with the process.
+    /// `None` if rejections are forgotten with the process.
     file: Option<PathBuf>,
-    /// The rejections that are remembered, whatever becomes of the others' files.
+    /// The rejections of this host, which do not depend on other hosts' files.
     all: BTreeMap<Arc<str>, Rejection>,
-    /// The rejections that all replicas know, as far as this one has heard.
+    /// The rejections that the replicas have shared, as far as this one has read them.
     elsewhere: BTreeMap<Arc<str>, Rejection>,
-    /// The pardons of this host, with their times: an older rejection is not in force here, however late it is heard
-    /// of. There is one for each rejected file that was replaced while this process lives.
+    /// This host's pardons with their times. An older rejection does not apply here, however late it arrives. There is
+    /// one pardon for each rejected file that was replaced while this process lives.
     pardoned: BTreeMap<Arc<str>, BTreeMap<Digest, JudgedAt>>,
 }
 
 impl Rejections {
-    /// Those that were kept in `directory`. A file that cannot be read is told of, and replaced by the next rejection.
+    /// The rejections kept in `directory`. An unreadable file is logged, and replaced by the next rejection.
     pub(crate) fn kept_in(directory: Option<&Path>) -> Self {
         let Some(file) = directory.map(|directory| directory.join(FILE)) else { return Self::default() };
         let all = match read(&file) {
@@ -95,7 +95,7 @@ impl Rejections {
         Self { file: Some(file), all, ..Self::default() }
     }
 
-    /// All that is known, to be held against the files; what other replicas have said last.
+    /// All known rejections, to be compared with the files. Shared ones come last.
     pub(crate) fn known(&self) -> Vec<(Arc<str>, Rejection)> {
         let is_in_force =
             |(plugin, it): &(&Arc<str>, &Rejection)| self.pardoned_at(plugin, &it.digest).is_none_or(|at| at < it.at);
@@ -103,19 +103,19 @@ impl Rejections {
         self.all.iter().chain(elsewhere).map(|(plugin, it)| (plugin.clone(), it.clone())).collect()
     }
 
-    /// The rejections of files that are other ones now.
+    /// The rejections of files that have since been replaced.
     pub(crate) fn stale(&self, is_other: impl Fn(&str, &str) -> bool) -> Vec<(Arc<str>, Digest)> {
         let stale = self.all.iter().filter(|(plugin, it)| is_other(plugin, &it.digest));
         stale.map(|(plugin, it)| (plugin.clone(), it.digest.clone())).collect()
     }
 
-    /// This is what all replicas know now, as far as it has come here.
+    /// Takes over the rejections that the replicas share.
     pub(crate) fn hear(&mut self, elsewhere: BTreeMap<Arc<str>, Rejection>) {
         self.elsewhere = elsewhere;
     }
 
-    /// This replica has judged so, `now`. Returns it with a date after all that it knew by then, whatever the clocks
-    /// say.
+    /// Records a rejection that this replica made `now`. Returns it with a date later than everything that it knew by
+    /// then, even if clocks differ.
     pub(crate) fn judged(&mut self, plugin: &Arc<str>, mut rejection: Rejection, now: JudgedAt) -> Rejection {
         let known = [&self.all, &self.elsewhere].into_iter().filter_map(|known| known.get(plugin).map(|it| it.at));
         let before = known.chain(self.pardoned_at(plugin, &rejection.digest)).max();
@@ -124,19 +124,19 @@ impl Rejections {
         rejection
     }
 
-    /// Remembers one.
+    /// Remembers a rejection, in the file too.
     pub(crate) fn add(&mut self, plugin: &Arc<str>, rejection: &Rejection) {
         if self.all.insert(plugin.clone(), rejection.clone()).as_ref() != Some(rejection) {
             self.keep(|entries| {
-                // What has no text is no rejection; its fields all have one.
+                // This cannot fail, as all fields are text and numbers.
                 let entry = serde_json::to_value(rejection).unwrap_or_default();
                 entries.insert(plugin.to_string(), entry);
             });
         }
     }
 
-    /// Forgets the one of `plugin`, if it is this; also if other replicas are still to hear of that. Returns the date
-    /// of it.
+    /// Forgets the rejection of `plugin` if it is of this `digest`, even if other replicas have not learned of it yet.
+    /// Returns the date of the pardon.
     pub(crate) fn pardon(&mut self, plugin: &Arc<str>, digest: &Digest, now: JudgedAt) -> JudgedAt {
         let known = [&self.all, &self.elsewhere].into_iter().filter_map(|known| known.get(plugin));
         let known = known.filter(|it| it.digest == *digest).map(|it| it.at);
@@ -146,7 +146,7 @@ impl Rejections {
         if self.all.get(plugin).is_some_and(|rejection| rejection.digest == *digest) {
             self.all.remove(plugin);
             self.keep(|entries| {
-                // Another host may have rejected another one since.
+                // Another host may have rejected a different digest since.
                 if entries.get(&**plugin).is_some_and(|entry| entry["digest"] == **digest) {
                     entries.remove(&**plugin);
                 }
@@ -159,10 +159,10 @@ impl Rejections {
         self.pardoned.get(plugin)?.get(digest).copied()
     }
 
-    /// Changes the file as it is now.
+    /// Applies `change` to the file's current entries.
     fn keep(&self, change: impl FnOnce(&mut KeptEntries)) {
         let Some(file) = &self.file else { return };
-        // What cannot be read was told of when it was opened.
+        // An unreadable file was logged when it was opened.
         let mut entries = read(file).unwrap_or_default();
         change(&mut entries);
         if let Err(error) = write(file, &entries) {
@@ -174,7 +174,7 @@ impl Rejections {
     }
 }
 
-/// The file's entries by plugin, each as some version wrote it.
+/// The file's entries by plugin, each in the form that some version wrote.
 type KeptEntries = BTreeMap<String, Value>;
 
 fn read(file: &Path) -> Result<KeptEntries, String> {
@@ -200,7 +200,7 @@ fn known_of(entries: KeptEntries, file: &Path) -> BTreeMap<Arc<str>, Rejection> 
     known.collect()
 }
 
-/// Whole or not at all: another file is written first.
+/// Writes the whole file or nothing, by replacing it.
 fn write(file: &Path, entries: &KeptEntries) -> std::io::Result<()> {
     let new = file.with_extension("json.new");
     let mut written = std::fs::File::create(&new)?;
@@ -217,7 +217,7 @@ mod tests {
         Rejection::new(digest.into(), "it traps".into(), None)
     }
 
-    /// The digests that are known of the one plugin.
+    /// The digests known of the only plugin.
     fn known(rejections: &Rejections) -> Vec<String> {
         rejections.known().into_iter().map(|(_, it)| it.digest.to_string()).collect()
     }
@@ -246,7 +246,7 @@ mod tests {
         let (mut rejections, plugin) = (Rejections::default(), Arc::from("webapp"));
         let told = rejections.judged(&plugin, rejection("d1"), at(40));
         let first = rejections.pardon(&plugin, &"d1".into(), at(3));
-        assert!(rejections.pardon(&plugin, &"d1".into(), at(4)) > first, "by a clock that is behind");
+        assert!(rejections.pardon(&plugin, &"d1".into(), at(4)) > first, "even if the clock is behind");
         rejections.hear([(plugin, told)].into());
         assert_eq!(known(&rejections), NOTHING);
     }
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(known(&Rejections::kept_in(Some(directory.path()))), ["d1"]);
     }
 
-    /// As the version before this one wrote it.
+    /// A file as the previous version wrote it.
     const FORMER: &str = r#"{
   "shop": {
     "digest": "d1",
@@ -304,7 +304,7 @@ mod tests {
         }"#;
         let directory = file_with(newer);
         let mut rejections = Rejections::kept_in(Some(directory.path()));
-        assert_eq!(known(&rejections), ["d1", "d2"], "one that cannot be read hides none of the others");
+        assert_eq!(known(&rejections), ["d1", "d2"], "an entry that cannot be read does not hide the others");
         rejections.pardon(&"webapp".into(), &"d2".into(), at(7));
         rejections.add(&"other".into(), &rejection("d3"));
         let written = std::fs::read_to_string(directory.path().join(FILE)).expect("there");
@@ -340,14 +340,14 @@ mod tests {
         rejections.hear(heard("d1", 1));
         assert_eq!(known(&rejections), ["d1"]);
         rejections.pardon(&plugin, &"d1".into(), at(2));
-        assert_eq!(known(&rejections), NOTHING, "the file may come back before the others hear of it");
+        assert_eq!(known(&rejections), NOTHING, "the file may come back before the other replicas learn of the pardon");
         rejections.hear(heard("d1", 1));
-        assert_eq!(known(&rejections), NOTHING, "that was about another plugin");
+        assert_eq!(known(&rejections), NOTHING, "this rejection is older than the pardon");
         rejections.hear(heard("d2", 3));
         assert_eq!(known(&rejections), ["d2"], "that is another replica's");
         rejections.hear(heard("d1", 4));
         assert_eq!(known(&rejections), ["d1"], "it has failed again");
-        // By this replica.
+        // This replica pardons it.
         rejections.pardon(&plugin, &"d1".into(), at(5));
         assert_eq!(rejections.judged(&plugin, rejection("d1"), at(6)).at, at(6));
         assert_eq!(known(&rejections), ["d1"]);
@@ -357,9 +357,9 @@ mod tests {
     fn a_pardon_outlasts_a_late_copy_of_the_rejection_that_it_ended() {
         let (plugin, mut rejections) = (Arc::from("webapp"), Rejections::default());
         let told = rejections.judged(&plugin, rejection("d1"), at(5));
-        // The clock has been put back meanwhile.
+        // The clock was set back meanwhile.
         let pardoned = rejections.pardon(&plugin, &"d1".into(), at(1));
-        // What was there before its rejection is told of another plugin's sake, and then that comes at last.
+        // First an old shared state arrives because of another plugin, and then the rejection itself.
         rejections.hear(BTreeMap::new());
         rejections.hear(BTreeMap::from([(plugin.clone(), told.clone())]));
         assert_eq!(known(&rejections), NOTHING);

@@ -1,7 +1,7 @@
-//! The verdicts about one plugin that all replicas are to know: what was rolled back, and what may be tried again.
+//! The verdicts about one plugin that all replicas should know: what was rolled back, and what may be tried again.
 //!
-//! Each may be told late, for the API server may be away for hours. So whatever was judged later counts, not whatever
-//! is told later.
+//! A verdict may be published hours late, if the API server is away. So if verdicts conflict, the later judgement wins,
+//! in whatever order they arrive.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Digest, Rejection};
 
-/// When something was judged: in milliseconds since 1970 by the clock of who judged, but after all that it knew by
-/// then.
+/// When something was judged, in milliseconds since 1970 by the clock of the judging replica, but later than everything
+/// that it knew by then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct JudgedAt(u64);
@@ -21,13 +21,13 @@ impl JudgedAt {
         Self(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// This, or right after `before` if that is later.
+    /// This time, or right after `before` if that is later.
     pub(crate) fn after(self, before: Self) -> Self {
         self.max(Self(before.0.saturating_add(1)))
     }
 }
 
-/// A verdict about one plugin: rejected or not, here, and as other replicas are to know.
+/// One verdict about a plugin, as this replica and all others should know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RejectionVerdict {
     /// This was rolled back.
@@ -36,16 +36,16 @@ pub(crate) enum RejectionVerdict {
     Pardoned { digest: Digest, at: JudgedAt },
 }
 
-/// Any number of verdicts of one replica about one plugin, in one, as all replicas are to know them.
+/// The combined verdicts of one replica about one plugin, for all replicas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RejectionVerdicts {
     rejected: Option<Rejection>,
-    /// Each of them by itself: what another replica has rolled back meanwhile is not pardoned with them.
+    /// Pardons are per digest, so that they do not pardon what another replica has rolled back meanwhile.
     pardoned: BTreeMap<Digest, JudgedAt>,
 }
 
 impl RejectionVerdicts {
-    /// `verdict` is newer than those.
+    /// Adds a `verdict` that is newer than the others.
     pub(crate) fn add(&mut self, verdict: RejectionVerdict) {
         match verdict {
             RejectionVerdict::Rejected(rejection) => self.rejected = Some(rejection),
@@ -56,7 +56,7 @@ impl RejectionVerdicts {
         }
     }
 
-    /// The rejection that all replicas are to know, where they know `known` now.
+    /// The rejection that all replicas should know, given that they know `known` now.
     pub(crate) fn over(&self, known: Option<Rejection>) -> Option<Rejection> {
         let stays = known.filter(|known| self.pardoned.get(&known.digest).is_none_or(|at| *at < known.at));
         match (self.rejected.clone(), stays) {

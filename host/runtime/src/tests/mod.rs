@@ -1,4 +1,4 @@
-//! Stand-ins that the unit tests of several modules share.
+//! Test doubles that the unit tests of several modules share.
 
 pub(crate) mod played;
 pub(crate) mod played_events;

@@ -1,4 +1,4 @@
-//! Stand-ins for the tests of middleware: a plugin, a writer, and the calls between them.
+//! Test doubles for middleware: a plugin, a writer, and the calls between them.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,12 +17,12 @@ use windlass_wasm::{Called, Request};
 
 use crate::dispatch::reconcile::{Call, Reconcile};
 
-/// A plugin that notes its calls and always answers the same. Clones are the same plugin.
+/// A plugin that records its calls and always returns the same result. Clones share the record.
 #[derive(Clone)]
 pub(crate) struct Plugin {
     answer: CallResult,
     requests: Arc<Mutex<Vec<Request>>>,
-    /// The states that its own writes leave of the primary.
+    /// The states of the primary after its own writes.
     leaves: Vec<Option<Object>>,
 }
 
@@ -55,7 +55,7 @@ impl Reconcile for Plugin {
     }
 }
 
-/// Notes writes, with the role that they are made in, and answers them all alike.
+/// Records writes with the role that makes them, and gives them all the same answer.
 pub(crate) struct Writer {
     answer: Written,
     written: Mutex<Vec<(Role, Operation)>>,
@@ -76,7 +76,7 @@ impl Writer {
         Ports { outside, ..Absent::ports() }
     }
 
-    /// The patches, as JSON, each with the version that it is locked to.
+    /// The patches as JSON, each with the version that it requires.
     pub(crate) fn patches(&self) -> Vec<(Value, String)> {
         let written = self.written.lock().expect("no panic");
         let patches = written.iter().map(|(role, operation)| match operation {
@@ -91,7 +91,7 @@ impl Writer {
     }
 }
 
-/// The text of the primary at `version`, with these metadata besides.
+/// The text of the primary at `version`, with additional `metadata`.
 pub(crate) fn text(version: &str, metadata: &str) -> String {
     let mut object = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1", "b": "2"}});
     object["metadata"] = serde_json::from_str(metadata).expect("JSON");
@@ -101,7 +101,7 @@ pub(crate) fn text(version: &str, metadata: &str) -> String {
     object.to_string()
 }
 
-/// The primary at `version`, with these metadata besides.
+/// The primary at `version`, with additional `metadata`.
 pub(crate) fn object(version: &str, metadata: &str, deleting: bool) -> Object {
     let header = Header {
         key: ObjectKey::namespaced("prod", "a"),
@@ -117,7 +117,7 @@ pub(crate) fn object(version: &str, metadata: &str, deleting: bool) -> Object {
     Object::new(header, text(version, metadata))
 }
 
-/// One that is granted its finalizer and nothing else.
+/// A principal that is granted its finalizer and nothing else.
 pub(crate) fn principal() -> Principal {
     let asked = Allowance { finalizers: vec!["windlass.dev/a".into()], ..Allowance::default() };
     Principal { grants: LiveGrants::new(Grants::asked(asked)), ..Principal::of_plugin("a", "0", "test") }

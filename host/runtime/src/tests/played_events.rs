@@ -4,12 +4,12 @@ use std::sync::Mutex;
 
 use windlass_core::call::ports::{CallContext, Event, EventType, Events};
 
-/// Keeps the warnings that are emitted.
+/// Records the warnings that are emitted.
 #[derive(Default)]
 pub(crate) struct PlayedEvents(Mutex<Vec<(String, String)>>);
 
 impl PlayedEvents {
-    /// Reason and note of each.
+    /// The reason and note of each.
     pub(crate) fn all(&self) -> Vec<(String, String)> {
         self.0.lock().expect("no panic").clone()
     }

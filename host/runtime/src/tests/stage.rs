@@ -1,4 +1,4 @@
-//! A host without plugins on the embedded API server, for tests of what becomes of those that it is given.
+//! A host on the embedded API server, to which tests give plugins.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -43,7 +43,7 @@ pub(crate) struct Stage {
     server: ApiServer,
 }
 
-/// Creates an object, by hand. Blocks, so the server must have a thread of its own.
+/// Creates an object by a raw HTTP request. Blocks, so the server must run on another thread.
 pub(crate) fn create(server: SocketAddr, path: &str, body: &str) {
     let answer = send(server, "POST", path, body);
     assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
@@ -61,7 +61,7 @@ fn send(server: SocketAddr, method: &str, path: &str, body: &str) -> String {
 }
 
 impl Stage {
-    /// Creates a `ConfigMap` of the namespace `default`.
+    /// Creates a `ConfigMap` in the namespace `default`.
     pub(crate) async fn create_config_map(&self, name: &str) {
         let metadata = format!(r#"{{"name":"{name}","labels":{{"chameleon":"true"}}}}"#);
         let object = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{metadata}}}"#);
@@ -69,21 +69,21 @@ impl Stage {
         assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
     }
 
-    /// Deletes it.
+    /// Deletes a `ConfigMap` in the namespace `default`.
     pub(crate) async fn delete_config_map(&self, name: &str) {
         let path = format!("/api/v1/namespaces/default/configmaps/{name}");
         let answer = self.send("DELETE", &path, "{}".to_owned()).await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     }
 
-    /// Sends a request, by hand, and returns the answer.
+    /// Sends a raw HTTP request and returns the answer.
     pub(crate) async fn send(&self, method: &'static str, path: &str, body: String) -> String {
         let (server, path) = (self.server.address(), path.to_owned());
-        // The server runs on the thread of the test.
+        // The server runs on the thread of the test, which must not block.
         tokio::task::spawn_blocking(move || send(server, method, &path, &body)).await.expect("an answer")
     }
 
-    /// Without leases, and without policies.
+    /// A host without leases and without policies.
     pub(crate) async fn new() -> Self {
         Self::with(LeaseMode::None, GrantMode::Manifest).await
     }
@@ -110,19 +110,20 @@ impl Stage {
         Self { host, supplies, sandbox, phases, plugins, settings, kubeconfig, _directory: directory, server }
     }
 
-    /// A `ConfigMap` of the namespace `default`, as the server has it.
+    /// A `ConfigMap` in the namespace `default`, as the server has it.
     pub(crate) async fn config_map(&self, name: &str) -> String {
         let found = self.send("GET", &format!("/api/v1/namespaces/default/configmaps/{name}"), String::new()).await;
         assert!(found.starts_with("HTTP/1.1 200 "), "{found}");
         found
     }
 
-    /// Puts the plugin there, as its generation `number`.
+    /// Writes the plugin's file as generation `number`.
     pub(crate) fn put(&self, number: u8) -> PathBuf {
         self.put_as("chameleon.wasm", number, &[])
     }
 
-    /// Puts the plugin there as `file`, as its generation `number`, with some texts in it replaced by others as long.
+    /// Writes the plugin to `file` as generation `number`, with each text in `replaced` replaced by one of the same
+    /// length.
     pub(crate) fn put_as(&self, file: &str, number: u8, replaced: &[(&str, &str)]) -> PathBuf {
         let default = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/guests");
         let guests = std::env::var_os("WINDLASS_GUEST_DIR").map_or_else(default, PathBuf::from);
@@ -139,7 +140,7 @@ impl Stage {
                 bytes[at..at + to.len()].copy_from_slice(to);
             }
         }
-        // A section that nobody reads.
+        // A custom section that is ignored.
         bytes.extend([0, 3, 1, b'n', number]);
         let path = self.plugins.join(file);
         std::fs::write(&path, bytes).expect("it can be written");
@@ -150,14 +151,14 @@ impl Stage {
         self.load_as(number, &[]).await
     }
 
-    /// Loads the plugin as its generation `number`, with some texts in it replaced by others as long.
+    /// Loads the plugin as generation `number`, with each text in `replaced` replaced by one of the same length.
     pub(crate) async fn load_as(&self, number: u8, replaced: &[(&str, &str)]) -> Arc<Plugin> {
         prepare::load(&self.sandbox, &self.put_as("chameleon.wasm", number, replaced))
             .await
             .unwrap_or_else(|refusal| panic!("{refusal}"))
     }
 
-    /// Another replica's leases, with all its plugins.
+    /// The leases of another replica that has all its plugins.
     pub(crate) async fn another(&self, name: &str) -> Leadership {
         let connection = connection(&self.kubeconfig).await;
         let leadership = Leadership::new(self.settings.leases.clone(), &connection, &name.into(), &self.phases.stop);
@@ -167,7 +168,7 @@ impl Stage {
         leadership
     }
 
-    /// The service of `plugin`, and the sender of its newer generations.
+    /// The service of `plugin`, and the sender for its newer generations.
     pub(crate) fn serving(
         &self,
         plugin: &Arc<Plugin>,
@@ -182,7 +183,7 @@ impl Stage {
         Reload::new(host, sandbox, self.supplies.clone(), self.phases.clone(), None, mpsc::unbounded_channel().0, None)
     }
 
-    /// Whether the controller of the plugin works.
+    /// Whether the plugin's controller is at work.
     pub(crate) fn works(&self) -> bool {
         let controllers = self.host.status.plugin("chameleon").controllers();
         !controllers.is_empty() && controllers.iter().all(|it| it.state().0 == ControllerState::Running)
@@ -193,7 +194,7 @@ impl Stage {
     }
 }
 
-/// The defaults of the command line, for the plugins of one directory.
+/// The defaults of the command line, for the plugins in one directory.
 pub(crate) fn settings(plugins: &Path, grants: GrantMode, leases: LeaseMode) -> Settings {
     let base = Settings::in_process();
     Settings {

@@ -1,4 +1,4 @@
-//! Outages that a test begins and ends.
+//! Outages that a test starts and ends.
 
 use tokio::sync::watch;
 use tokio::time::Instant;

@@ -1,4 +1,5 @@
-//! The engine on told time: one thread, chance by a seed, no socket, and twice the same to the byte.
+//! The engine on told time: one thread, seeded random numbers, no socket; two runs with one seed are identical to the
+//! byte.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -26,14 +27,14 @@ use crate::leadership::LeaseMode;
 use crate::policies::GrantMode;
 use crate::run_loaded;
 
-/// When the told world begins.
+/// The time at which the told world begins.
 const TOLD_WORLD_START: Duration = Duration::from_hours(24 * 365 * 50);
 
 fn root() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A way to the server that notes each request.
+/// A transport to the server that records each request.
 #[derive(Clone)]
 struct Noted {
     service: ApiService,
@@ -73,7 +74,7 @@ pub(crate) async fn plugin() -> Arc<Plugin> {
     sandbox.load(&plugins.join("webapp.wasm")).await.expect("`make plugins` has built it")
 }
 
-/// The WebApp's sample is created, an hour passes, and the host stops. Answers the requests and the objects.
+/// Creates WebApp's sample, lets an hour pass, and stops the host. Returns the requests and the objects.
 async fn story(plugin: &Arc<Plugin>, seed: u64) -> (String, Vec<u8>) {
     let begun = Instant::now();
     let _told = windlass_world::tell(seed, move || TOLD_WORLD_START + begun.elapsed());
@@ -112,6 +113,6 @@ fn two_runs_with_one_seed_send_equal_requests_and_leave_equal_objects() {
         }
         assert_eq!((requests.lines().count(), &objects), (again.0.lines().count(), &again.1));
         let other = story(&plugin, 2).await;
-        assert!(other.1 != objects, "another seed is another world");
+        assert!(other.1 != objects, "another seed gives another result");
     });
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Goes on evenly from the time of day at its start, whatever the machine's clock is set to meanwhile: no span ends
-/// before it began, or lasts an hour because the clock was put forward. How far it is off is added when spans are
-/// exported.
+/// Advances steadily from the time of day at its start, even if the machine's clock is set meanwhile, so that no span
+/// ends before it began, or seems to take an hour because the clock was set forward. The deviation from the machine's
+/// clock is added when spans are exported.
 #[derive(Debug)]
 pub(super) struct SpanClock {
     base: Instant,
@@ -21,12 +21,12 @@ impl Default for SpanClock {
 }
 
 impl SpanClock {
-    /// The present, in nanoseconds since 1970 as this clock counts them.
+    /// The current time, in nanoseconds since 1970 by this clock.
     pub(super) fn now(&self) -> u64 {
         self.at_base.saturating_add(nanoseconds(self.base.elapsed()))
     }
 
-    /// The nanoseconds by which the machine's time of day is ahead of this clock now.
+    /// The nanoseconds by which the machine's clock is ahead of this clock now.
     pub(super) fn correction(&self) -> i64 {
         let (machine, own) = (i128::from(nanoseconds(windlass_world::now())), i128::from(self.now()));
         i64::try_from(machine - own).unwrap_or_default()

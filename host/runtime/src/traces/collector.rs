@@ -1,4 +1,4 @@
-//! A collector that is reached by OTLP over HTTP.
+//! A collector that receives OTLP over HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use super::settings::TraceSettings;
 use crate::egress::tls::Trust;
 use crate::egress::{HttpLimits, post_own};
 
-/// The most that is told of an answer that refuses, in bytes.
+/// The longest part of a refusal that is quoted, in bytes.
 const SHOWN_REFUSAL_BYTES_MAX: usize = 200;
-/// The port on which collectors mostly take gRPC.
+/// The port on which collectors usually accept gRPC.
 const GRPC_PORT: u16 = 4317;
 
-/// Posts to a collector, on a connection of its own each time.
+/// Posts to a collector, on a new connection each time.
 pub(super) struct HttpCollector {
     target: HttpTarget,
     headers: HeaderMap,
@@ -29,7 +29,7 @@ pub(super) struct HttpCollector {
     limits: HttpLimits,
 }
 
-/// An `ExportTraceServiceResponse`. What cannot be read is left out.
+/// An `ExportTraceServiceResponse`. Unreadable fields are ignored.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct OtlpAnswer {
@@ -39,13 +39,13 @@ struct OtlpAnswer {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct OtlpPartialSuccess {
-    /// A number, or its text.
+    /// A number, or a number as text.
     rejected_spans: serde_json::Value,
     error_message: String,
 }
 
 impl HttpCollector {
-    /// `trust`: that of all requests.
+    /// `trust` has the certificate authorities that all requests trust.
     pub(super) fn new(settings: &TraceSettings, trust: Arc<Trust>) -> Self {
         let (target, headers) = (settings.collector.clone(), settings.headers.clone());
         let trust = settings.trust.clone().unwrap_or(trust);
@@ -64,7 +64,7 @@ impl HttpCollector {
         request.body(Full::new(body))
     }
 
-    /// `why`, and a frequent mistake that may be the reason.
+    /// `why`, with a hint at a frequent mistake that may be the cause.
     fn told(&self, why: &str) -> String {
         let hint = if self.target.port == GRPC_PORT {
             format!(" (collectors mostly expect gRPC at port {GRPC_PORT}; the host speaks HTTP, mostly at 4318)")
@@ -81,7 +81,7 @@ impl Collect for HttpCollector {
         let posted = post_own(&self.target, request, &self.trust, &self.limits).await;
         let answer = posted.map_err(|error| {
             if error.reason == HttpReason::TooLarge {
-                // It has answered, and answers the next time as much.
+                // It did answer, and would answer as much the next time.
                 return ExportError::Refused(self.told(&format!("answers too much: {}", error.message)));
             }
             let why = self.told(&format!("cannot be reached: {}", error.message));
@@ -115,7 +115,7 @@ fn read(answer: &HttpResponse, told: impl Fn(&str) -> String) -> Result<PartialR
     }
 }
 
-/// `what`, and the beginning of what a stranger wrote of it, if anything, on one line.
+/// `what`, followed by the beginning of the collector's own text, if any, on one line.
 fn with_words(what: &str, text: &str) -> String {
     let line: String = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
     let line = line.trim();
@@ -129,7 +129,7 @@ mod tests {
     use crate::egress::tests::{listener, ok, serving, tls_server};
     use crate::traces::TraceFlags;
 
-    /// The collector at this URL, of whom nobody has said more than these variables.
+    /// The collector at this URL, with only these environment variables set.
     fn collector(url: String, variables: &[(&str, &str)]) -> HttpCollector {
         let flags = TraceFlags { endpoint: Some(url), sampling: None };
         let variable = |name: &str| Some(variables.iter().find(|(known, _)| *known == name)?.1.to_owned());
@@ -169,7 +169,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_silent_collector_times_out_after_the_configured_milliseconds() {
-        // It takes the connection, and nobody reads.
+        // It accepts the connection, and never reads.
         let silent = listener().await;
         let url = format!("http://{}", silent.local_addr().expect("bound"));
         let error = exported(&collector(url, &[("OTEL_EXPORTER_OTLP_TIMEOUT", "50")])).await.expect_err("no answer");

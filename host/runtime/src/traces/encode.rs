@@ -1,4 +1,4 @@
-//! Spans as OTLP has them in JSON: ids in hexadecimal, 64-bit numbers as text, enums as numbers.
+//! Encodes spans as OTLP's JSON: IDs in hexadecimal, 64-bit numbers as text, enums as numbers.
 
 use serde::{Serialize, Serializer};
 use windlass_core::call::trace::{EndedSpan, SpanKind, SpanValue};
@@ -6,7 +6,7 @@ use windlass_core::call::trace::{EndedSpan, SpanKind, SpanValue};
 /// The longest text of one attribute, name or error, in bytes.
 pub(super) const ATTRIBUTE_BYTES_MAX: usize = 2 << 10;
 
-/// Writes requests that all have the same resource.
+/// Encodes requests that share a resource.
 #[derive(Debug)]
 pub(super) struct Encoder {
     resource: Vec<(String, String)>,
@@ -17,7 +17,7 @@ impl Encoder {
         Self { resource }
     }
 
-    /// An `ExportTraceServiceRequest`. `correction`: the nanoseconds by which the spans' clock is behind.
+    /// An `ExportTraceServiceRequest`. `correction` is the number of nanoseconds by which the spans' clock is behind.
     pub(super) fn request(&self, spans: &[EndedSpan], correction: i64) -> Vec<u8> {
         let attributes = self.resource.iter().map(|(key, value)| OtlpAttribute { key, value: OtlpValue::text(value) });
         let request = OtlpRequest {
@@ -96,7 +96,7 @@ enum OtlpValue<'a> {
     Number(f64),
 }
 
-/// Unset, unless the span failed: whether a call that ended well is a success is for others to say.
+/// Unset, unless the span failed. OTLP leaves it to the reader whether a call that ended well is a success.
 #[derive(Serialize)]
 struct OtlpStatus<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -141,12 +141,12 @@ impl<'a> From<&'a SpanValue> for OtlpValue<'a> {
     }
 }
 
-/// The beginning of `text`, which is as long as texts of spans may be.
+/// The beginning of `text`, up to the longest that a span may have.
 pub(super) fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(ATTRIBUTE_BYTES_MAX)]
 }
 
-/// JSON's numbers are too narrow for 64 bits.
+/// As text, because JSON numbers cannot hold 64 bits.
 fn as_text<S: Serializer>(number: &impl std::fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(number)
 }

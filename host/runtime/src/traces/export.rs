@@ -1,4 +1,4 @@
-//! The task that exports spans: takes them in batches, and tries again what a collector could not take.
+//! The task that exports spans. It takes them in batches, and retries when a collector could not accept them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,21 +15,21 @@ use super::clock::SpanClock;
 use super::encode::Encoder;
 use super::totals::SpanTotals;
 
-/// The spans of one request.
+/// The most spans in one request.
 pub(super) const SPANS_OF_REQUEST_MAX: usize = 512;
-/// How long a batch is waited for that is not full.
+/// The longest wait for a batch to fill.
 const BATCH_DELAY_MAX: Duration = Duration::from_secs(1);
 /// The pauses between two attempts.
 const EXPORT_BACKOFF: RetryPolicy = RetryPolicy::doubling(Duration::from_secs(1), EXPORT_BACKOFF_MAX).jitter(0.5, 1.0);
-/// The longest of them.
+/// The longest pause.
 const EXPORT_BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// How long a batch is tried. What comes later is worth more by then, and one that never gets through, as when
-/// something on the way breaks it off for its size, must not hold up the others.
+/// How long a batch is retried. By then, newer spans are worth more, and a batch that never gets through, for example
+/// because a proxy rejects its size, must not block the others.
 const EXPORT_TRIED_FOR_MAX: Duration = Duration::from_mins(5);
 
-/// A collector of traces, or a test's stand-in for one.
+/// A collector of traces, or a test double.
 pub(super) trait Collect: Send + Sync + 'static {
-    /// Has it take the `request`. Returns how many of its spans it has not taken, and why.
+    /// Sends the `request`. Returns how many of its spans were refused, and why.
     fn export(&self, request: Bytes) -> impl Future<Output = Result<PartialRefusal, ExportError>> + Send;
 }
 
@@ -40,12 +40,12 @@ pub(super) struct PartialRefusal {
     pub(super) why: String,
 }
 
-/// Why a collector has taken nothing of a request.
+/// Why a collector has accepted nothing of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ExportError {
-    /// It may take it later.
+    /// It may accept the request later.
     Later { why: String, after: Option<Duration> },
-    /// It will not.
+    /// It will never accept the request.
     Refused(String),
 }
 
@@ -56,14 +56,14 @@ pub(super) struct Exporter<C> {
     pub(super) encoder: Encoder,
     pub(super) clock: Arc<SpanClock>,
     pub(super) totals: Arc<SpanTotals>,
-    /// That no spans are taken has been said, and not that they are again.
+    /// True if it was logged that no spans are accepted, and not yet that they are again.
     pub(super) is_away: bool,
-    /// That spans were refused has been said.
+    /// True if a refusal of spans was logged.
     pub(super) told_refusal: bool,
 }
 
 impl<C: Collect> Exporter<C> {
-    /// Exports what comes until `stop`, and then what is left, each batch once.
+    /// Exports spans until `stop`, and then the rest, with one attempt for each batch.
     pub(super) async fn run(mut self, stop: &CancellationToken) {
         while let Some(batch) = self.next_batch(stop).await {
             let request = Bytes::from(self.encoder.request(&batch, self.clock.correction()));
@@ -71,7 +71,7 @@ impl<C: Collect> Exporter<C> {
         }
     }
 
-    /// None: it is over.
+    /// The next batch. `None` at the end.
     async fn next_batch(&mut self, stop: &CancellationToken) -> Option<Vec<EndedSpan>> {
         let mut batch = Vec::new();
         let filled = async {
@@ -94,12 +94,12 @@ impl<C: Collect> Exporter<C> {
         (!batch.is_empty()).then_some(batch)
     }
 
-    /// Exports a request with so many spans, or gives it up.
+    /// Exports a request with this many spans, or gives up.
     async fn export(&mut self, request: Bytes, spans: u64, stop: &CancellationToken) {
         let mut pauses = EXPORT_BACKOFF.begin();
         let until = Instant::now() + EXPORT_TRIED_FOR_MAX;
         loop {
-            // The last attempt is one that began after the stop.
+            // The last attempt is the one that began after the stop.
             let is_last = stop.is_cancelled();
             match self.collector.export(request.clone()).await {
                 Ok(PartialRefusal { spans: rejected, why }) => {
@@ -131,7 +131,7 @@ impl<C: Collect> Exporter<C> {
         }
     }
 
-    /// The collector takes spans.
+    /// Records, and logs if needed, that the collector accepts spans.
     fn is_back(&mut self) {
         if std::mem::take(&mut self.is_away) {
             let dropped = self.totals.dropped.load(Ordering::Relaxed);
@@ -139,10 +139,10 @@ impl<C: Collect> Exporter<C> {
         }
     }
 
-    /// Tells once that the collector takes no spans, until it does again.
+    /// Logs, once until it recovers, that the collector accepts no spans.
     fn waits(&mut self, why: &str) {
         if std::mem::replace(&mut self.is_away, true) {
-            tracing::debug!("the collector takes no spans, still: {why}");
+            tracing::debug!("the collector still accepts no spans: {why}");
         } else {
             tracing::warn!(
                 "the collector takes no spans: {why}. They wait, and are dropped after {EXPORT_TRIED_FOR_MAX:?} or when too many do; calls \
@@ -151,10 +151,10 @@ impl<C: Collect> Exporter<C> {
         }
     }
 
-    /// Tells once that the collector has refused spans: it may refuse some of each batch.
+    /// Logs once that the collector has refused spans, as it may refuse some of each batch.
     fn refused(&mut self, why: &str) {
         if std::mem::replace(&mut self.told_refusal, true) {
-            tracing::debug!("the collector refuses spans, still: {why}");
+            tracing::debug!("the collector still refuses spans: {why}");
         } else {
             tracing::warn!(
                 "the collector refuses spans: {why}. They are dropped; calls go on as ever. windlass_spans_dropped_total counts \

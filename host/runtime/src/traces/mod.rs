@@ -1,7 +1,7 @@
-//! Traces of calls, exported by OTLP (ADR 31): which calls are sampled, and how their spans come to the collector.
+//! Traces of calls, exported by OTLP (ADR 31): which calls are sampled, and how their spans reach the collector.
 //!
-//! A call that is not sampled costs a comparison. Spans of one that is go into a bounded queue, from which one task
-//! takes them in batches (`export`), writes them as JSON (`encode`) and posts them (`collector`). Nobody waits for that
+//! A call that is not sampled costs one comparison. The spans of a sampled call go into a bounded queue. One task takes
+//! them in batches (`export`), encodes them as JSON (`encode`), and posts them (`collector`). Nothing waits for that
 //! task.
 
 mod clock;
@@ -37,17 +37,17 @@ use self::totals::SpanTotals;
 use crate::egress::tls::Trust;
 use crate::supervise::{Panics, caught};
 
-/// Spans that may wait for the task: some megabytes.
+/// The most spans that may wait for the task. They take some megabytes.
 const QUEUED_SPANS_MAX: usize = 8_192;
 /// How long a stop waits for the last spans to be exported.
 const LAST_EXPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// 32 hexadecimal digits, as W3C Trace Context wants them.
+/// 32 hexadecimal digits, as W3C Trace Context requires.
 pub(crate) fn trace_text(id: u128) -> String {
     format!("{id:032x}")
 }
 
-/// Samples calls and exports their spans. Clones are the same.
+/// Samples calls and exports their spans. Clones share the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Tracer(Arc<TracerInner>);
 
@@ -57,16 +57,16 @@ struct TracerInner {
     clock: Arc<SpanClock>,
     queue: mpsc::Sender<EndedSpan>,
     totals: Arc<SpanTotals>,
-    /// That the queue was full has been said.
+    /// True if it was logged that the queue is full.
     told_full: AtomicBool,
     api_server: (String, u16),
-    /// Ends the task. None: it was ended.
+    /// Ends the task. `None` if it was ended.
     exporting: Mutex<Option<(CancellationToken, JoinHandle<()>)>>,
 }
 
 impl Tracer {
-    /// Starts the task that exports, on the tokio runtime that this is called on. `server` is the API server's URL,
-    /// `replica` the name of this process.
+    /// Starts the exporting task on the current tokio runtime. `server` is the API server's URL, `replica` the name of
+    /// this process.
     pub(crate) fn start(
         settings: &TraceSettings,
         server: &str,
@@ -122,12 +122,12 @@ impl Tracer {
         self.0.sampling.samples(id)
     }
 
-    /// The present, in nanoseconds since 1970.
+    /// The current time, in nanoseconds since 1970.
     pub(crate) fn now(&self) -> u64 {
         self.0.now()
     }
 
-    /// Begins the root span of a call, which began at `start`.
+    /// The root span of a call that began at `start`.
     pub(crate) fn root(&self, trace_id: &str, start: u64) -> OpenSpan {
         CallTrace::root(self.0.clone(), trace_id.into(), "reconcile", start)
     }
@@ -136,7 +136,7 @@ impl Tracer {
         &self.0.totals
     }
 
-    /// Exports what waits, within [`LAST_EXPORT_TIMEOUT`]. Spans that end later are dropped.
+    /// Exports the waiting spans, within [`LAST_EXPORT_TIMEOUT`]. Spans that end later are dropped.
     pub(crate) async fn end(&self) {
         let exporting = self.0.exporting.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((stop, mut task)) = exporting else { return };
@@ -173,7 +173,7 @@ impl SpanSink for TracerInner {
         self.totals.ended.fetch_add(1, Ordering::Relaxed);
         let Err(rest) = self.queue.try_send(span) else { return };
         self.totals.dropped.fetch_add(1, Ordering::Relaxed);
-        // Else the task has ended, and that has been told.
+        // Otherwise the task has ended, which was logged already.
         if matches!(rest, TrySendError::Full(_)) && !self.told_full.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "spans are dropped, as more than {QUEUED_SPANS_MAX} wait to be exported: sample fewer calls (--trace-sampling), or see why \
@@ -188,8 +188,7 @@ impl SpanSink for TracerInner {
     }
 }
 
-/// Cuts long texts, since thousands of spans may wait, and escapes in them what deceives a reader: they may be a
-/// plugin's.
+/// Cuts long texts, as thousands of spans may wait, and escapes deceptive characters, as texts may come from a plugin.
 fn tame(span: &mut EndedSpan) {
     let texts = span.attributes.iter_mut().filter_map(|(_, value)| match value {
         SpanValue::Text(text) => Some(text),
@@ -212,7 +211,7 @@ fn shorten(text: &mut String) {
     }
 }
 
-/// The host and port of a URL, as far as it has them.
+/// The host and port of a URL, if it has them.
 fn address_of(url: &str) -> (String, u16) {
     let uri: Option<http::Uri> = url.parse().ok();
     let is_plain = uri.as_ref().and_then(http::Uri::scheme_str) == Some("http");

@@ -1,4 +1,4 @@
-//! Which calls are sampled: a share of them, decided by the trace's id, as OpenTelemetry's `TraceIdRatioBased` does.
+//! Samples a share of the calls by their trace IDs, as OpenTelemetry's `TraceIdRatioBased` does.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sampling {
     share: f64,
-    /// A call is sampled if 63 bits of its trace's id are below this.
+    /// A call is sampled if 63 bits of its trace ID are below this.
     below: u64,
 }
 
@@ -16,14 +16,14 @@ impl Sampling {
     /// No call.
     pub(crate) const NONE: Self = Self { share: 0.0, below: 0 };
 
-    /// A share from 0 to 1. None: it is another number.
+    /// A share from 0 to 1. `None` for other numbers.
     pub(crate) fn share(share: f64) -> Option<Self> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is from 0 to 2^63")]
         let below = |share: f64| (share * 9_223_372_036_854_775_808.0) as u64;
         (0.0..=1.0).contains(&share).then(|| Self { share, below: below(share) })
     }
 
-    /// Whether the call whose trace is `id` is sampled. Whoever samples by the same share comes to the same answer.
+    /// Whether the call with this trace ID is sampled. Other samplers with the same share decide the same.
     #[expect(clippy::cast_possible_truncation, reason = "the low half of an id is random as well")]
     pub(crate) fn samples(self, id: u128) -> bool {
         (id as u64) >> 1 < self.below

@@ -1,4 +1,4 @@
-//! The settings of traces: from flags, and from the variables that OpenTelemetry's SDKs read.
+//! The settings of traces, from flags and from the environment variables of OpenTelemetry's SDKs.
 
 use std::fmt;
 use std::path::Path;
@@ -12,11 +12,11 @@ use windlass_core::rights::egress::HttpTarget;
 use super::Sampling;
 use crate::egress::tls::{Trust, TrustError};
 
-/// The path of traces below a collector's URL.
+/// The path for traces, below a collector's URL.
 const PATH: &str = "/v1/traces";
 /// Headers that the host sets itself.
 const OWN: [&str; 5] = ["host", "connection", "content-length", "content-type", "transfer-encoding"];
-/// How long one request may take, as OpenTelemetry's own exporters have it.
+/// The default timeout of a request, as in OpenTelemetry's exporters.
 const EXPORT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 
 /// The flags about traces.
@@ -28,18 +28,18 @@ pub struct TraceFlags {
     pub sampling: Option<f64>,
 }
 
-/// Where the spans of calls are exported, and of how many calls.
+/// Where spans are exported, and for which share of calls.
 #[derive(Clone)]
 pub struct TraceSettings {
     pub(super) collector: HttpTarget,
-    /// They may hold credentials.
+    /// May hold credentials.
     pub(super) headers: HeaderMap,
     /// How long one request may take.
     pub(super) timeout: Duration,
-    /// The authorities of the collector. None: those that all requests trust.
+    /// The collector's certificate authorities. `None` for those that all requests trust.
     pub(super) trust: Option<Arc<Trust>>,
     pub(super) sampling: Sampling,
-    /// The operator's, first; then the host's own.
+    /// The operator's attributes, followed by the host's.
     attributes: Vec<(String, String)>,
 }
 
@@ -52,18 +52,18 @@ impl fmt::Debug for TraceSettings {
     }
 }
 
-/// Why traces cannot be exported as they are to be.
+/// Why traces cannot be exported as configured.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceSettingsError {
-    /// The collector's URL is none. It is not told: it may hold credentials.
+    /// The collector's URL is invalid. It is not quoted, as it may hold credentials.
     #[error("{name} is no URL of a collector: {problem}. It is like http://collector.example:4318, for OTLP over HTTP")]
     Endpoint {
-        /// Where it was said.
+        /// The flag or the variable.
         name: &'static str,
         /// The problem.
         problem: String,
     },
-    /// The protocol is none that the host speaks.
+    /// The host does not speak the protocol.
     #[error(
         "{name} is {value:?}, and the host exports traces by OTLP over HTTP only: set it to http/json, and name the collector's \
          port for HTTP, which is mostly 4318"
@@ -74,7 +74,7 @@ pub enum TraceSettingsError {
         /// Its value.
         value: String,
     },
-    /// A list of keys and values is none. Its parts are not told: they may hold credentials.
+    /// A list of keys and values is invalid. Its parts are not quoted, as they may hold credentials.
     #[error(
         "part {part} of {name} is not like KEY=VALUE: parts are separated by commas, and values are percent-encoded, so that \
          a comma in a value is %2C"
@@ -82,7 +82,7 @@ pub enum TraceSettingsError {
     Pair {
         /// The variable.
         name: &'static str,
-        /// Which part, from 1.
+        /// The number of the part, from 1.
         part: usize,
     },
     /// A header cannot be sent.
@@ -90,12 +90,12 @@ pub enum TraceSettingsError {
     Header {
         /// The variable.
         name: &'static str,
-        /// Which part, from 1.
+        /// The number of the part, from 1.
         part: usize,
         /// The problem.
         problem: String,
     },
-    /// The limit of a request is none.
+    /// The timeout of a request is invalid.
     #[error(
         "{name} {value:?} is not how long a request to the collector may take: it is a number of milliseconds above 0"
     )]
@@ -114,10 +114,10 @@ pub enum TraceSettingsError {
          parentbased_ before them"
     )]
     Sampler(String),
-    /// The share of sampled calls is none.
+    /// The share of sampled calls is invalid.
     #[error("{name} {value:?} is not a share of calls: it is a number from 0 to 1, such as 0.01")]
     Share {
-        /// Where it was said.
+        /// The flag or the variable.
         name: &'static str,
         /// The value.
         value: String,
@@ -125,17 +125,17 @@ pub enum TraceSettingsError {
 }
 
 impl TraceSettings {
-    /// Reads `flags`, and what they leave open from the environment, in which `variable` looks. None: no collector is
-    /// named, or the environment switches traces off and no flag names one.
+    /// Reads `flags`, and what they leave open from the environment, by `variable`. `None` if no collector is named, or
+    /// if the environment switches traces off and no flag names one.
     ///
     /// # Errors
     ///
-    /// Says what is wrong, and where.
+    /// If a setting is wrong; the error says which and why.
     pub fn read(
         flags: &TraceFlags,
         variable: impl Fn(&'static str) -> Option<String>,
     ) -> Result<Option<Self>, TraceSettingsError> {
-        // As OpenTelemetry has it, an empty variable is one that is not set.
+        // As in OpenTelemetry, an empty variable counts as unset.
         let variable = |name| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         let Some(collector) = collector(flags, &variable)? else { return Ok(None) };
         let protocol = first(&variable, ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"]);
@@ -157,7 +157,7 @@ impl TraceSettings {
         Ok(Some(Self { collector, headers, timeout, trust, sampling, attributes: attributes(&variable)? }))
     }
 
-    /// The resource's attributes, for the process `replica`.
+    /// The resource attributes of the process `replica`.
     pub(super) fn resource(&self, replica: &str) -> Vec<(String, String)> {
         let mut all = self.attributes.clone();
         let own = [
@@ -177,7 +177,7 @@ impl TraceSettings {
     }
 }
 
-/// The first of these variables that is set.
+/// The first of these variables that is set, and its name.
 fn first<const N: usize>(
     variable: &impl Fn(&'static str) -> Option<String>,
     names: [&'static str; N],
@@ -213,7 +213,7 @@ fn collector(
     Ok(Some(target))
 }
 
-/// `a=b,c=d`, with percent-encoded values; each pair with which part it is, from 1.
+/// Parses `a=b,c=d` with percent-encoded values. Each pair has its number, from 1.
 fn pairs(name: &'static str, text: &str) -> Result<Vec<(usize, String, String)>, TraceSettingsError> {
     let parts = (1..).zip(text.split(',').map(str::trim)).filter(|(_, part)| !part.is_empty());
     let read = |(part, text): (usize, &str)| {
@@ -228,7 +228,7 @@ fn read_headers(name: &'static str, text: &str) -> Result<HeaderMap, TraceSettin
     let mut headers = HeaderMap::new();
     for (part, header, value) in pairs(name, text)? {
         let problem = |problem: String| TraceSettingsError::Header { name, part, problem };
-        // What is no name is not told: `authorization: Bearer abc==` has a `=`, too.
+        // An invalid name is not quoted, because it may be a credential: `authorization: Bearer abc==` has a `=` too.
         let named = HeaderName::try_from(&header).map_err(|_| problem("its name is none".to_owned()))?;
         if OWN.contains(&named.as_str()) {
             return Err(problem(format!("{named} is the host's to set")));
@@ -236,8 +236,8 @@ fn read_headers(name: &'static str, text: &str) -> Result<HeaderMap, TraceSettin
         let mut value = HeaderValue::try_from(value)
             .map_err(|_| problem(format!("the value of {named} holds what a header cannot")))?;
         value.set_sensitive(true);
-        // Of two with one name the last counts, as in OpenTelemetry's SDKs; and it may replace what the host says of
-        // itself.
+        // If two have the same name, the last one counts, as in OpenTelemetry's SDKs. It may also replace one of the
+        // host's.
         headers.insert(named, value);
     }
     Ok(headers)
@@ -248,7 +248,7 @@ fn read_timeout(name: &'static str, value: String) -> Result<Duration, TraceSett
     milliseconds.map(Duration::from_millis).ok_or(TraceSettingsError::Timeout { name, value })
 }
 
-/// No call of the host's has a parent, so `parentbased_` says nothing.
+/// Calls of the host have no parent, so the prefix `parentbased_` makes no difference.
 fn sampler(variable: &impl Fn(&'static str) -> Option<String>) -> Result<Sampling, TraceSettingsError> {
     const SHARE: &str = "OTEL_TRACES_SAMPLER_ARG";
     let Some(sampler) = variable("OTEL_TRACES_SAMPLER") else { return Ok(Sampling::ALL) };
@@ -271,7 +271,7 @@ fn attributes(variable: &impl Fn(&'static str) -> Option<String>) -> Result<Vec<
     let said = variable(ALL).map_or_else(|| Ok(Vec::new()), |text| pairs(ALL, &text))?;
     let mut all: Vec<(String, String)> = Vec::new();
     for (_, name, value) in said {
-        // No resource has two of one name.
+        // A resource has no two attributes of one name.
         all.retain(|(known, _)| *known != name);
         all.push((name, value));
     }

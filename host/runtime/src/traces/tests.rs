@@ -10,10 +10,10 @@ use super::encode::ATTRIBUTE_BYTES_MAX;
 use super::export::{ExportError, PartialRefusal};
 use super::*;
 
-/// A collector that gives the answers of a script, and then takes everything.
+/// A collector that gives the answers of a script, and then accepts everything.
 struct Scripted {
     answers: Mutex<VecDeque<Result<PartialRefusal, ExportError>>>,
-    /// It never answers.
+    /// True if it never answers.
     is_silent: bool,
     told: UnboundedSender<Value>,
 }
@@ -33,7 +33,7 @@ fn later() -> Result<PartialRefusal, ExportError> {
     Err(ExportError::Later { why: "is away".to_owned(), after: None })
 }
 
-/// A tracer that samples this share of calls, and the requests that its collector gets.
+/// A tracer that samples this share of calls, and the requests that its collector receives.
 pub(crate) fn collected(sampling: f64) -> (Tracer, UnboundedReceiver<Value>) {
     tracer(sampling, false, [])
 }
@@ -76,7 +76,7 @@ fn totals(tracer: &Tracer) -> (u64, u64) {
 async fn spans_are_exported_in_batches_and_the_last_ones_at_shutdown() {
     let (tracer, mut heard) = start(false, []);
     end_spans(&tracer, 512 + 1);
-    assert_eq!(spans(&heard.recv().await.expect("a batch")), 512, "a full one waits for nothing");
+    assert_eq!(spans(&heard.recv().await.expect("a batch")), 512, "a full batch is sent at once");
     assert_eq!(spans(&heard.recv().await.expect("a batch")), 1);
     end_spans(&tracer, 2);
     tracer.end().await;
@@ -116,7 +116,7 @@ async fn a_batch_is_dropped_after_its_retry_pause_and_blocks_no_later_one() {
     assert_eq!(heard.recv().await.as_ref().map(spans), Some(1));
     let began = tokio::time::Instant::now();
     end_spans(&tracer, 2);
-    assert_eq!(heard.recv().await.as_ref().map(spans), Some(2), "the first one holds up no other");
+    assert_eq!(heard.recv().await.as_ref().map(spans), Some(2), "the first batch does not block the others");
     assert!(began.elapsed() >= Duration::from_mins(5), "{:?}", began.elapsed());
     tracer.end().await;
     assert_eq!(totals(&tracer), (2, 1));
@@ -168,7 +168,7 @@ async fn a_stop_does_not_wait_long_for_a_collector() {
     let began = tokio::time::Instant::now();
     tracer.end().await;
     assert!(began.elapsed() < LAST_EXPORT_TIMEOUT + Duration::from_millis(100), "{:?}", began.elapsed());
-    assert_eq!(totals(&tracer), (0, 5), "what is lost is counted");
+    assert_eq!(totals(&tracer), (0, 5), "lost spans are counted");
     tracer.end().await;
 }
 

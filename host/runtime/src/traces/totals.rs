@@ -9,19 +9,19 @@ use prometheus_client::encoding::DescriptorEncoder;
 use super::Tracer;
 use crate::observe::metrics::counters;
 
-/// The fate of spans so far.
+/// The numbers of spans so far, by their fate.
 #[derive(Debug, Default)]
 pub(super) struct SpanTotals {
-    /// All that have ended.
+    /// Number of spans that have ended.
     pub(super) ended: AtomicU64,
-    /// Those that the collector has taken.
+    /// Number of spans that the collector has accepted.
     pub(super) exported: AtomicU64,
-    /// Those that were given up.
+    /// Number of spans that were dropped.
     pub(super) dropped: AtomicU64,
 }
 
 impl SpanTotals {
-    /// Those that still wait.
+    /// Number of spans that still wait.
     pub(super) fn left(&self) -> u64 {
         let [ended, exported, dropped] =
             [&self.ended, &self.exported, &self.dropped].map(|count| count.load(Ordering::Relaxed));
@@ -29,7 +29,7 @@ impl SpanTotals {
     }
 }
 
-/// Where a scrape looks it up.
+/// Reads the counts of this tracer at each scrape.
 #[derive(Debug)]
 pub(crate) struct ExportedSpans(pub(crate) Tracer);
 

@@ -1,4 +1,4 @@
-//! `windlass apiserver`: the embedded API server alone.
+//! `windlass apiserver`: the embedded API server on its own.
 
 use std::path::PathBuf;
 
@@ -8,14 +8,14 @@ use crate::cli::author::embedded::EmbeddedArgs;
 use crate::cli::print;
 use crate::cli::run::shutdown;
 
-/// Run the embedded API server alone, for tests in any language.
+/// Run the embedded API server on its own, for tests in any language.
 ///
 /// A Kubernetes API server in one process, on a loopback port, for kubectl and any other client. It needs no etcd and
 /// no container. Once it is ready, it prints a line `ready URL kubeconfig=FILE` to standard output. SIGTERM or Ctrl-C
 /// ends it.
 ///
-/// Workloads become ready by themselves, and garbage is collected. --controllers none makes it a bare API server, as
-/// envtest's is. With --reactors the server misbehaves as you say.
+/// Workloads become ready by themselves, and garbage is collected. --controllers none makes it a bare API server like
+/// envtest's. With --reactors the server misbehaves as you say.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass apiserver --kubeconfig-out kubeconfig --port-file port &\n  \
     KUBECONFIG=kubeconfig kubectl get namespaces\n  \
@@ -38,7 +38,7 @@ impl ApiServerArgs {
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let stop = shutdown::on_signal()?;
         let server = self.embedded.start(self.kubeconfig_out.clone(), self.port_file).await?;
-        // On standard output, for who reads it: the log is on standard error.
+        // On standard output, for programs that read it. The log is on standard error.
         print(&format!("ready {} kubeconfig={}\n", server.url(), self.kubeconfig_out.display()))?;
         stop.cancelled().await;
         server.shutdown().await;

@@ -81,13 +81,13 @@ impl BuildArgs {
     }
 }
 
-/// The sandbox that loads the built plugin. It caches the compiled code for the host that runs the plugin, which is
-/// compiled quickly if the plugin's file is of `quick_from` bytes or more.
+/// The sandbox that loads the built plugin. It caches the compiled code for the host that will run the plugin. A plugin
+/// of at least `quick_from` bytes is compiled quickly.
 pub(crate) fn sandbox(limits: &LimitArgs, cache: Option<PathBuf>, quick_from: Option<u64>) -> anyhow::Result<Sandbox> {
     sandbox_within(limits.limits()?, cache, quick_from)
 }
 
-/// The same within these limits.
+/// A sandbox with these limits.
 pub(crate) fn sandbox_within(
     mut limits: Limits,
     cache: Option<PathBuf>,
@@ -95,7 +95,7 @@ pub(crate) fn sandbox_within(
 ) -> anyhow::Result<Sandbox> {
     let compiler = crate::cli::compiler()?;
     if limits.compile_deadline == Limits::default().compile_deadline {
-        // It is the author's own plugin, on a machine that has just compiled it.
+        // The author's own plugin gets a long deadline, as this machine has just compiled it.
         limits.compile_deadline = COMPILE_DEADLINE;
     }
     let cache = crate::cli::flags::settings::cache_dir(cache);
@@ -162,11 +162,13 @@ fn imports(plugin: &Plugin) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// Warns about subresources that the plugin may write and the folder's definitions lack.
+/// Warns about subresources that the plugin may write but the folder's definitions lack.
 fn unserved(plugin: &Plugin, folder: &Path) -> Vec<String> {
     match documents::definitions(folder) {
         Ok(definitions) => examine::unserved(plugin, &definitions).iter().map(ToString::to_string).collect(),
-        Err(error) => vec![format!("whether the API server will serve what the plugin writes is not known: {error}")],
+        Err(error) => {
+            vec![format!("it is not known whether the API server will serve what the plugin writes: {error}")]
+        }
     }
 }
 
@@ -184,7 +186,7 @@ fn rights(plugin: &Plugin, folder: &Path) -> String {
     };
     let definitions = match documents::definitions(folder) {
         Ok(definitions) => definitions,
-        Err(error) => return format!("what the plugin needs of {file} is not known: {error}"),
+        Err(error) => return format!("it is not known what {file} must grant the plugin: {error}"),
     };
     let asks = asks::asks(plugin.manifest(), &ClusterNames::default().with_definitions(definitions));
     let mut superfluous = String::new();
@@ -204,7 +206,7 @@ fn rights(plugin: &Plugin, folder: &Path) -> String {
     text
 }
 
-/// Each line on a line of its own below what comes before.
+/// Puts each line on its own line, indented, below the preceding text.
 fn indented(lines: &str) -> String {
     lines.lines().fold(String::new(), |text, line| text + "\n    " + line)
 }

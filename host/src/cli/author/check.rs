@@ -35,18 +35,18 @@ const FAILED: u8 = 2;
 const SCENARIOS: &str = "scenarios";
 /// Where the findings are, below the plugin's folder or the current directory.
 const FINDINGS: &str = ".windlass/findings";
-/// The most bytes of a finding's file.
+/// The largest size of a finding's file, in bytes.
 const FINDING_BYTES_MAX: u64 = 64 << 20;
 
 /// Try a plugin against faults: crashes, errors, stale caches, missed events, other people's edits.
 ///
-/// Runs the host's own engine with the plugin on an embedded API server, in one thread and on a clock that is told, so
-/// that hours pass in milliseconds and the same seed gives the same run. First without faults; then with one fault at
-/// each place: each write crashes, is lost, is refused; each watch misses events, expires, is late; and then with pairs
-/// of them, until the budget is spent. A plugin should end in the same state each time, write no more than it needs,
-/// and then be quiet.
+/// Runs the host's own engine with the plugin on an embedded API server, in one thread and on a simulated clock, so
+/// that hours pass in milliseconds and the same seed gives the same run. The first run has no faults. Then come runs
+/// with one fault at each place: each write crashes, is lost, is refused; each watch misses events, expires, is late.
+/// Then come pairs of faults, until the budget is spent. A plugin should end in the same state each time, write no more
+/// than it needs, and then be quiet.
 ///
-/// In a plugin's folder it needs nothing but crd.yaml and sample.yaml. A scenario says more: see docs/checking.md.
+/// In a plugin's folder it needs only crd.yaml and sample.yaml. A scenario says more: see docs/checking.md.
 ///
 /// Exit codes: 0, nothing was found; 1, something was found; 2, the check could not be made.
 #[derive(Debug, Args)]
@@ -68,32 +68,33 @@ pub(crate) struct CheckArgs {
     /// them. Each recorded object becomes a scenario, up to 8; the definition is that of crd.yaml or --load.
     #[arg(long, value_name = "FILE|DIR", conflicts_with = "scenario")]
     from_recording: Option<PathBuf>,
-    /// Manifests to make a scenario of, instead of crd.yaml and sample.yaml in the plugin's folder or beside its file:
-    /// definitions, a sample of the plugin's kind, and what else is to be there. May be repeated.
+    /// Manifests for a scenario, instead of crd.yaml and sample.yaml in the plugin's folder or beside its file:
+    /// definitions, a sample of the plugin's kind, and other objects that must exist. May be repeated.
     #[arg(long, value_name = "FILE", conflicts_with = "scenario")]
     load: Vec<PathBuf>,
     /// Stop after this time, for each scenario.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = crate::cli::flags::duration::time)]
     budget: Duration,
-    /// Stop after so many runs, for each scenario. Default: as many as there is time for.
+    /// Stop after this many runs, for each scenario. Default: as many as there is time for.
     #[arg(long, value_name = "N")]
     runs: Option<usize>,
-    /// Try only faults of these classes, such as crash,hidden-events. Default: of all.
+    /// Try only faults of these classes, such as crash,hidden-events. Default: all.
     #[arg(long, value_name = "CLASSES", value_delimiter = ',', value_parser = PossibleValuesParser::new(FAULT_CLASSES))]
     faults: Vec<String>,
-    /// Where chance follows from. The same seed and plugin give the same runs; another seed begins with other faults.
+    /// The seed of all random choices. The same seed and plugin give the same runs; another seed begins with other
+    /// faults.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// The format of the report.
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value = "text")]
     output: ReportFormat,
-    /// Have the run of a finding again, and tell it whole: a file that an earlier check has written.
+    /// Repeat the run of a finding, from a file that an earlier check has written, and show it in full.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["scenario", "from_recording", "load", "runs", "budget", "faults", "seed"])]
     again: Option<PathBuf>,
-    /// A file of findings that are accepted: they are not told, and are no reason to fail.
+    /// A file of accepted findings, which are not reported and do not fail the check.
     #[arg(long, value_name = "FILE", conflicts_with = "again")]
     baseline: Option<PathBuf>,
-    /// Write all that was found to a file for --baseline, and end with 0.
+    /// Write all findings to a file for --baseline, and exit with 0.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["again", "baseline"])]
     write_baseline: Option<PathBuf>,
     /// The directory for compiled plugins, private to this user. Default: `XDG_CACHE_HOME`/windlass, else
@@ -116,7 +117,7 @@ enum ReportFormat {
 /// A plugin's file, and the manifests that belong to it.
 struct CheckedPlugin {
     plugin: PathBuf,
-    /// Where its scenarios and findings are.
+    /// The folder of its scenarios and findings.
     folder: PathBuf,
     load: Vec<Value>,
     samples: Vec<Value>,
@@ -135,7 +136,7 @@ impl CheckArgs {
 
     async fn checked(self) -> anyhow::Result<ExitCode> {
         let checked = self.checked_plugin().await?;
-        // The world of a check is a thread of its own, with a clock of its own.
+        // A check runs on its own thread, with a simulated clock.
         tokio::task::spawn_blocking(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
@@ -181,7 +182,7 @@ impl CheckArgs {
         Ok(CheckedPlugin { plugin, folder, load, samples })
     }
 
-    /// By fuel, so that the same seed gives the same run, whatever else the machine does.
+    /// Limits CPU time by fuel, so that the same seed gives the same run, whatever else the machine does.
     fn limits(&self) -> anyhow::Result<Limits> {
         Ok(Limits { metering: Metering::Fuel, ..self.limits.limits()? })
     }
@@ -205,7 +206,7 @@ impl CheckArgs {
         Ok(self.told_scenarios(plugin, checked)?.into_iter().map(told).collect())
     }
 
-    /// Those that somebody has written, or that is made of a sample.
+    /// The scenarios from files, or one made from a sample.
     fn told_scenarios(&self, plugin: &Plugin, checked: &CheckedPlugin) -> anyhow::Result<Vec<Scenario>> {
         let own = checked.folder.join(SCENARIOS);
         let named = self.scenario.clone().or_else(|| (self.load.is_empty() && own.is_dir()).then_some(own));
@@ -273,7 +274,7 @@ impl CheckArgs {
 
     async fn again(&self, subject: CheckSubject, file: &Path) -> anyhow::Result<ExitCode> {
         if self.output != ReportFormat::Text {
-            bail!("--again tells a run, and does that in text only");
+            bail!("--again shows a run as text only");
         }
         let read = || format!("cannot read {}", file.display());
         let text = read_argument_text(file, FINDING_BYTES_MAX).with_context(read)?;
@@ -282,10 +283,10 @@ impl CheckArgs {
         let is_same = reproduction.digest == **subject.plugin.digest();
         let RunAgain { findings, missed } = windlass_check::again(subject, reproduction).await?;
         if !is_same {
-            crate::cli::print("The plugin is another one than that of the finding.\n")?;
+            crate::cli::print("This is not the plugin version of the finding.\n")?;
         }
         for fault in missed {
-            crate::cli::print(&format!("This fault has not come about: {fault}\n"))?;
+            crate::cli::print(&format!("This fault did not occur: {fault}\n"))?;
         }
         if findings.is_empty() {
             crate::cli::print("The run shows nothing wrong.\n")?;
@@ -298,7 +299,7 @@ impl CheckArgs {
     }
 }
 
-/// The file, or all of a directory.
+/// The file itself, or all files of a directory.
 fn files(named: &Path) -> anyhow::Result<Vec<PathBuf>> {
     if !named.is_dir() {
         return Ok(vec![named.to_owned()]);
@@ -312,7 +313,7 @@ fn files(named: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// How long it will take, for whoever wonders why it does not end.
+/// Announces how long the check will take.
 fn announcement(scenarios: usize, budget: Duration, runs: Option<usize>) -> String {
     let (each, s) = if scenarios == 1 { ("", "") } else { (" each", "s") };
     let runs = runs.map(|runs| format!(", {runs} runs at most")).unwrap_or_default();
@@ -327,7 +328,7 @@ fn show_progress(scenario: &str, done: usize, of: usize) {
     let full = WIDTH * done.min(of) / of.max(1);
     let pairs = if done > of { format!(", and {} pairs", done - of) } else { String::new() };
     let bar = format!("{}{}", "=".repeat(full), " ".repeat(WIDTH - full));
-    // Without a terminal to write to, there is nobody to see it.
+    // If standard error cannot be written to, nobody sees the progress.
     let _ = write!(std::io::stderr(), "\r{scenario} [{bar}] {} of {of} runs{pairs}\x1b[K", done.min(of));
 }
 

@@ -1,4 +1,4 @@
-//! `--from-recording` of `windlass check`: its scenarios start from what production has shown.
+//! `--from-recording` of `windlass check`: makes scenarios from recorded objects.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use windlass_check::scenario::{self, RecordedHistories, RecordedScenario};
 use windlass_check::{Report, RunRule};
 use windlass_record::TornRecording;
 
-/// Makes the scenarios, and says on standard error what they are of. `load` are the definitions, and what else is to be
-/// there.
+/// Makes the scenarios, and says on standard error what they are based on. `load` has the definitions, and other
+/// objects that must exist.
 pub(crate) fn scenarios(path: &Path, plugin: &str, load: &[Value]) -> anyhow::Result<Vec<RecordedScenario>> {
     let mut recorded = RecordedHistories::of(plugin);
     for TornRecording { path, calls, torn } in windlass_record::visit(path, |call| recorded.take(&call))? {
@@ -28,14 +28,17 @@ pub(crate) fn scenarios(path: &Path, plugin: &str, load: &[Value]) -> anyhow::Re
     for RecordedScenario { scenario, redacted } in &made.scenarios {
         if !redacted.is_empty() {
             let places = redacted.join(", ");
-            eprintln!("windlass: {}: markers stand for what the recording does not tell: {places}", scenario.name);
+            eprintln!(
+                "windlass: {}: markers stand for values that the recording does not have: {places}",
+                scenario.name
+            );
         }
     }
     Ok(made.scenarios)
 }
 
-/// Whether the scenario of a recording can be done at all. What was done in production can be done here, so that is no
-/// finding.
+/// Whether a scenario from a recording can run at all. What is impossible here was possible in production, so that is
+/// not a finding.
 pub(crate) fn usable(report: &Report, redacted: &[String]) -> anyhow::Result<()> {
     match report.findings.iter().find(|finding| finding.rule == RunRule::Steps && finding.faults.is_empty()) {
         Some(finding) => Err(refused(&finding.details.join("; "), redacted)),
@@ -43,8 +46,7 @@ pub(crate) fn usable(report: &Report, redacted: &[String]) -> anyhow::Result<()>
     }
 }
 
-/// Why a scenario of a recording cannot be used. Values that the recording does not tell are named: a marker may be
-/// what is refused.
+/// The error for a scenario that cannot be used. It names the redacted values, because their markers may be the reason.
 pub(crate) fn refused(why: &str, redacted: &[String]) -> anyhow::Error {
     if redacted.is_empty() {
         return anyhow!("what was recorded cannot be done here: {why}");

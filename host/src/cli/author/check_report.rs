@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use windlass_check::{AcceptedFinding, Finding, Report, RunRule, Tried, told};
 
-/// The details of a finding, beyond which they are counted.
+/// The most details of a finding that are shown. Further ones are counted.
 const FINDING_DETAILS_SHOWN_MAX: usize = 8;
 
 /// The report, for people.
@@ -48,7 +48,7 @@ pub(crate) fn text(report: &Report, took: Duration, files: &[PathBuf]) -> String
     text
 }
 
-/// Accepted findings that were not met.
+/// Accepted findings that did not occur.
 pub(crate) fn not_met(accepted: &[&AcceptedFinding]) -> String {
     let line = |it: &&AcceptedFinding| {
         let AcceptedFinding { scenario, rule, about, .. } = it;
@@ -96,7 +96,7 @@ pub(crate) fn finding(finding: &Finding, file: Option<&PathBuf>, most: usize) ->
     text
 }
 
-/// The reports as `JUnit` has them, in XML: a case for each rule.
+/// The reports in `JUnit`'s XML format, with one case for each rule.
 pub(crate) fn junit(reports: &[Report]) -> String {
     let failures: usize = reports.iter().map(|report| report.findings.len()).sum();
     let tests = reports.len() * RunRule::ALL.len();
@@ -126,7 +126,7 @@ pub(crate) fn junit(reports: &[Report]) -> String {
     text + "</testsuites>\n"
 }
 
-/// As XML has it. Control characters, which XML cannot have, are left out.
+/// Escaped for XML. Control characters, which XML cannot represent, are dropped.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -74,7 +74,7 @@ impl DevArgs {
         let folder = if self.is_in_folder() { Some(self.folder()?) } else { None };
         let authored = folder.as_ref().map(|(folder, file)| self.prepare(folder, file)).transpose()?;
         let mut settings = self.plugins.settings(GrantMode::Manifest, LeaseMode::None)?;
-        // What the author has built is what the author wants to see run.
+        // Authors want to see their latest build run.
         settings.rollback = false;
         let stop = shutdown::on_signal()?;
         let kubeconfig = self.kubeconfig_out.unwrap_or_else(|| match &folder {
@@ -112,7 +112,7 @@ impl DevArgs {
         Ok((folder, file))
     }
 
-    /// Has the host run the plugin that is built in `folder`, with the policy and configuration there.
+    /// Sets the host up to run the plugin that is built in `folder`, with the policy and configuration there.
     fn prepare(&mut self, folder: &Path, file: &BuildFile) -> anyhow::Result<windlass_wasm::Sandbox> {
         let built = folder.join("build");
         std::fs::create_dir_all(&built).with_context(|| format!("cannot make the directory {}", built.display()))?;
@@ -123,7 +123,7 @@ impl DevArgs {
         plugins.policy_dir.get_or_insert_with(|| folder.to_owned());
         // If there is a policy, try the plugin under it, as a cluster will.
         plugins.grants.get_or_insert(if has_policy { GrantMode::Policy } else { GrantMode::Manifest });
-        // The host that runs it has better code made.
+        // Compiled quickly; the host that runs it compiles better code later.
         crate::cli::author::build::sandbox(&plugins.limits, plugins.cache_dir.clone(), Some(QUICK_COMPILE_BYTES_MIN))
     }
 }

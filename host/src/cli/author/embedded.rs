@@ -1,4 +1,4 @@
-//! The flags of the embedded API server, which `dev` and `apiserver` have.
+//! The flags of the embedded API server, shared by `dev` and `apiserver`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use windlass_files::read_argument_text;
 
 use crate::cli::watching::admin_client::CA_FILE_BYTES_MAX;
 
-/// Where the embedded API server listens, what it begins with, and whom it lets do what.
+/// The embedded API server's address, initial objects, behaviour and authorization.
 #[derive(Debug, Args)]
 pub(crate) struct EmbeddedArgs {
     /// The address of the API server. It must be a loopback address, as the server is for tests. Port 0: any free port.
@@ -21,7 +21,7 @@ pub(crate) struct EmbeddedArgs {
     /// definitions first.
     #[arg(long, value_name = "DIR")]
     load: Option<PathBuf>,
-    /// Keep the objects in this file, and begin with those that it has. Default: all is gone with the process.
+    /// Keep the objects in this file, and load those that it has. Default: all objects are lost when the process ends.
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
     /// Answer as on a bad day: errors, delays, lost answers, stale caches, missed events. A file of kind `Reactors`
@@ -34,14 +34,14 @@ pub(crate) struct EmbeddedArgs {
     /// ready.
     #[arg(long, value_name = "NAMES", default_value = "all")]
     controllers: Controllers,
-    /// The parts of a cluster that the server plays, by name and separated by commas; or all, none or default. default:
-    /// workloads become ready by their status alone, and namespaces have a service account. all: deployments have
-    /// replica sets and revisions, and pods run, end and fail. The names: deployments, replicasets, pods, statefulsets,
-    /// daemonsets, jobs, endpoints, poddisruptionbudgets, serviceaccounts, tokens, statuses.
+    /// The parts of a cluster that the server simulates, by name and separated by commas; or all, none or default.
+    /// default: workloads become ready by their status alone, and namespaces have a service account. all: deployments
+    /// have replica sets and revisions, and pods run, end and fail. The names: deployments, replicasets, pods,
+    /// statefulsets, daemonsets, jobs, endpoints, poddisruptionbudgets, serviceaccounts, tokens, statuses.
     #[arg(long, value_name = "NAMES", default_value_t)]
     stand_ins: StandIns,
     /// How requests are authorized. rbac: by the roles in the API server; the kubeconfig has an administrator's token,
-    /// and `kubectl --as` tries what others may do. It comes with --tls, as kubectl sends no token over plain HTTP.
+    /// and `kubectl --as` tries out what others may do. Implies --tls, as kubectl sends no token over plain HTTP.
     #[arg(long, value_enum, value_name = "MODE", default_value = "always-allow")]
     authorization: AuthorizationMode,
     /// Serve HTTPS, with a certificate that is made for it; the kubeconfig has its authority and an administrator's
@@ -50,7 +50,7 @@ pub(crate) struct EmbeddedArgs {
     /// --client-ca-file.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     tls: Option<bool>,
-    /// Serve HTTPS, and take client certificates of this authority, a PEM file: the common name is the user, the
+    /// Serve HTTPS, and accept client certificates of this authority, a PEM file: the common name is the user, the
     /// organizations are the groups.
     #[arg(long, value_name = "FILE")]
     client_ca_file: Option<PathBuf>,
@@ -62,7 +62,7 @@ enum AuthorizationMode {
     Rbac,
 }
 
-/// Which controllers run.
+/// The controllers to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Controllers {
     garbage_collection: bool,

@@ -1,4 +1,4 @@
-//! `windlass replay`: makes recorded calls again, with no cluster.
+//! `windlass replay`: repeats recorded calls without a cluster.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,21 +18,21 @@ use crate::cli::author::replay_report::ReplayReport;
 use crate::cli::flags::limits::LimitArgs;
 use crate::cli::flags::settings::cache_dir;
 
-/// Exit code: a call has diverged, or another version would do otherwise.
+/// Exit code: a call has diverged, or another version would act differently.
 const DIFFERS: u8 = 1;
 /// Exit code: nothing could be replayed.
 const FAILED: u8 = 2;
 
-/// The component of each plugin's last call. None: it has no call that is meant.
+/// The component of each plugin's last call. `None` if no selected call is about it.
 type RecordedPlugins = BTreeMap<String, Option<RecordedComponent>>;
 
-/// Make recorded calls again, with no cluster.
+/// Repeat recorded calls without a cluster.
 ///
-/// `windlass run --record DIR` records calls. `replay` calls the plugin with the same request, answers what it asks
-/// from the recording, and tells the first import at which it does otherwise. With another version of the plugin
-/// (--plugin), it tells what that would write otherwise, by object.
+/// `windlass run --record DIR` records calls. `replay` calls the plugin with the same request, answers its imports from
+/// the recording, and shows the first import at which the plugin does something else. With another version of the
+/// plugin (--plugin), it shows which writes would differ, by object.
 ///
-/// Exit codes: 0, all is the same; 1, something is not; 2, nothing could be replayed.
+/// Exit codes: 0, all is the same; 1, something differs; 2, nothing could be replayed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass replay recordings                       # the recorded plugins\n  \
     windlass replay recordings/shop --plugin build/shop.wasm\n  \
@@ -42,13 +42,13 @@ pub(crate) struct ReplayArgs {
     #[arg(value_name = "FILE|DIR")]
     recording: PathBuf,
     /// The plugin to call. Default: the file that was recorded, if it is still the same. With another version, the
-    /// report tells what that would write otherwise.
+    /// report shows which writes would differ.
     #[arg(long, value_name = "FILE")]
     plugin: Option<PathBuf>,
     /// Only the calls about this object: NAMESPACE/NAME, or NAME.
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// Tell each call whole: its imports, what they were answered, and the processor time up to each.
+    /// Show each call in full: its imports, their answers, and the CPU time up to each.
     #[arg(long)]
     trace: bool,
     /// The format of the report.
@@ -74,7 +74,7 @@ impl ReplayArgs {
         }
     }
 
-    /// Whether all is the same.
+    /// True if everything is the same.
     async fn replayed(&self) -> anyhow::Result<bool> {
         let mut report = ReplayReport::new(self.trace);
         let files = windlass_record::files(&self.recording)?;
@@ -106,7 +106,7 @@ impl ReplayArgs {
         self.key.as_ref().is_none_or(|key| *key == call.request.key())
     }
 
-    /// The recorded plugins, each with the component of its last call that is meant. A recording may be larger than the
+    /// The recorded plugins, each with the component of its last selected call. A recording may be larger than the
     /// memory, so it is read twice and never kept.
     fn look_through(&self, files: &[PathBuf], report: &mut ReplayReport) -> anyhow::Result<RecordedPlugins> {
         let mut recorded = RecordedPlugins::new();
@@ -144,7 +144,7 @@ impl ReplayArgs {
             let trace_id = &call.request.trace_id;
             report.note(format!("the call {trace_id} of {} is left out: {}", plugin.name(), CannotReplay::Secrets));
         };
-        // As what was replayed is: another version may have recorded more.
+        // Redacted like the replayed calls: another version may have recorded more.
         let Some(recorded) = Redactor::of_replay(redacted.to_vec()).redact_again(call) else {
             leave_out(report);
             return Ok(());
@@ -161,7 +161,7 @@ impl ReplayArgs {
         Ok(())
     }
 
-    /// The plugins to call: the one that was named, else those that were recorded.
+    /// The plugins to call: the one that was named, or else the recorded ones.
     async fn plugins(&self, recorded: &RecordedPlugins, report: &mut ReplayReport) -> anyhow::Result<Vec<Arc<Plugin>>> {
         let sandbox = self.sandbox()?;
         if let Some(file) = &self.plugin {
@@ -173,7 +173,7 @@ impl ReplayArgs {
             let Some(component) = component else { continue };
             let file = Path::new(&component.file);
             let advice = "name the recorded file with --plugin, or another version of it";
-            // It may be NAME.current.wasm.
+            // The file may be NAME.current.wasm.
             match sandbox.load_as(name, file).await {
                 Ok(plugin) if component.digest == **plugin.digest() => plugins.push(plugin),
                 Ok(plugin) => report.note(format!(
@@ -206,8 +206,8 @@ fn short(digest: &str) -> &str {
     digest.get(..12).unwrap_or(digest)
 }
 
-/// The plugin of `file`, which may be called otherwise than the recorded plugin, as `shop-new.wasm` beside `shop.wasm`
-/// is.
+/// Loads the plugin in `file`, which may have another name than the recorded plugin, as `shop-new.wasm` beside
+/// `shop.wasm` does.
 async fn load_as(sandbox: &Sandbox, file: &Path, names: &[&str]) -> anyhow::Result<Arc<Plugin>> {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     if names.contains(&&*stem) {

@@ -9,7 +9,7 @@ use windlass_record::{
 };
 use windlass_wasm::Plugin;
 
-/// Calls that are told in text. All are in the JSON.
+/// The most calls that are shown as text. The JSON has all.
 const SHOWN_CALLS_MAX: usize = 20;
 
 /// The report of a replay, as it grows.
@@ -22,11 +22,11 @@ pub(crate) struct ReplayReport {
 
 struct ReportedCall {
     heading: String,
-    /// Its imports and its end, if they are told.
+    /// Its imports and its end, if they are to be shown.
     trace: Option<String>,
     verdict: CallVerdict,
     document: Value,
-    /// The plugin was told redacted values.
+    /// True if the plugin received redacted values.
     has_redacted: bool,
 }
 
@@ -35,7 +35,7 @@ impl ReplayReport {
         Self { with_trace, notes: vec![], left_out: BTreeMap::new(), calls: vec![] }
     }
 
-    /// Something about the recordings themselves.
+    /// Adds a note about the recordings themselves.
     pub(crate) fn note(&mut self, note: String) {
         self.notes.push(note);
     }
@@ -44,7 +44,7 @@ impl ReplayReport {
         self.notes.join("\n")
     }
 
-    /// So many calls of `plugin` are not replayed.
+    /// Counts calls of `plugin` that are not replayed.
     pub(crate) fn leave_out(&mut self, plugin: &str, calls: usize) {
         *self.left_out.entry(plugin.to_owned()).or_default() += calls;
     }
@@ -72,7 +72,7 @@ impl ReplayReport {
         !self.calls.is_empty()
     }
 
-    /// Whether all calls are the same.
+    /// True if all calls are the same.
     pub(crate) fn is_same(&self) -> bool {
         self.calls.iter().all(|call| call.verdict == CallVerdict::Same)
     }
@@ -130,11 +130,12 @@ impl ReplayReport {
     }
 }
 
-/// Whether something is redacted that plugins look at: what `kubectl apply` repeats in its annotation they hardly do.
+/// Whether something that a plugin may look at is redacted. Plugins hardly look at the copy in `kubectl apply`'s
+/// annotation.
 fn is_redacted_beyond_annotations(call: &str) -> bool {
     let mut values = call.split_inclusive("last-applied-configuration");
     let first = values.next().is_some_and(is_redacted);
-    // Behind its name, the annotation is the first that is redacted.
+    // The annotation is the first redacted text after its name.
     let behind = |part: &str| part.split_once('>').is_some_and(|(_, rest)| is_redacted(rest));
     first || values.any(behind)
 }

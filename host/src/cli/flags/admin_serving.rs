@@ -1,4 +1,4 @@
-//! The flags about the admin address of a host, which every command that runs plugins has.
+//! The flags about a host's admin address, shared by all commands that run plugins.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use clap::Args;
 use windlass_runtime::{AdminAuth, AdminSettings, TlsFiles};
 
-/// A command line that is well-formed, and that nothing can be run by. The program ends with exit code 2.
+/// A well-formed command line with unusable settings. The program exits with 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
 
-/// Where a host is asked what it does, and by whom.
+/// The host's admin address, and who may use it.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_field_names, reason = "the flags are called so")]
 pub(crate) struct AdminServingArgs {
@@ -40,7 +40,7 @@ pub(crate) struct AdminServingArgs {
 }
 
 impl AdminServingArgs {
-    /// The settings from these flags. None: there is to be no admin address.
+    /// The settings from these flags. `None` without an admin address.
     pub(crate) fn settings(self) -> Result<Option<AdminSettings>, UsageError> {
         let Some(address) = self.admin_address else { return Ok(None) };
         let is_loopback = address.ip().to_canonical().is_loopback();

@@ -1,4 +1,4 @@
-//! The flags about replicas, which every command that runs plugins has.
+//! The flags about replicas, shared by all commands that run plugins.
 
 use clap::{ArgAction, Args};
 use windlass_core::life::lease::Timing;
@@ -12,7 +12,7 @@ use crate::cli::flags::settings::DEFAULTS;
 /// The longest name of an installation. The names of its leases contain it.
 const INSTANCE_BYTES_MAX: usize = 30;
 
-/// How replicas share out plugins.
+/// How replicas share the plugins.
 #[derive(Debug, Args)]
 pub(crate) struct LeaseArgs {
     /// How replicas divide the plugins, so that each plugin runs in one replica. shards: 32 leases, each for some of

@@ -1,4 +1,4 @@
-//! `--limit NAME=VALUE`: the limits of plugins, a flag of every command that loads them.
+//! `--limit NAME=VALUE`: the limits of plugins, shared by all commands that load plugins.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -27,7 +27,7 @@ struct LimitArg {
 }
 
 impl LimitArgs {
-    /// The limits: the defaults, replaced by those set.
+    /// The default limits, with the given ones replaced.
     pub(crate) fn limits(&self) -> anyhow::Result<Limits> {
         let mut limits = Limits::default();
         for LimitArg { setting, value } in &self.limits {
@@ -57,7 +57,7 @@ impl FromStr for LimitArg {
 
 fn parse(unit: Unit, text: &str) -> Result<u64, String> {
     match unit {
-        // No size is 0 elsewhere, and here it switches something off.
+        // A size of 0 is allowed only here, where it switches something off.
         Unit::Bytes if text == "0" => Ok(0),
         Unit::Bytes => text.parse().map(|ByteSize(bytes)| bytes as u64),
         Unit::Count => text.parse().map_err(|_| format!("{text:?} is not a whole number")),
@@ -74,7 +74,7 @@ pub(crate) fn shown(unit: Unit, value: u64) -> String {
     }
 }
 
-/// Of one command alone: all limits, and their defaults.
+/// Help with all limits and their defaults, for one command only.
 pub(crate) fn long_help() -> String {
     let limits = Limits::default();
     let line = |setting: &Setting| {

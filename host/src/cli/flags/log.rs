@@ -1,4 +1,4 @@
-//! The log of a command: its flags, and what stands for them where they are not given.
+//! The log of a command: its flags, and their defaults.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::cli::Command;
 use crate::telemetry::brief::BriefOptions;
 use crate::telemetry::{self, LogFilter, LogFormat};
 
-/// The flags of the log, which every command has.
+/// The flags of the log, shared by all commands.
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
     /// The format of the log. Default: text; brief for `dev` in a plugin's folder.
@@ -38,12 +38,13 @@ impl LogArgs {
 }
 
 impl LogControl {
-    /// The filter that stands for this level; without one, as without a flag.
+    /// The filter for this level, or the default without one.
     pub(crate) fn filter<'a>(&'a self, level: Option<&'a str>) -> &'a str {
         level.unwrap_or(self.default)
     }
 
-    /// Logs from now on at this level, or by this filter; without one, as without a flag. Returns the filter.
+    /// Replaces the filter while the program runs: by that for `level`, or by the default without one. Returns the
+    /// filter.
     pub(crate) fn set<'a>(&'a self, level: Option<&'a str>) -> anyhow::Result<&'a str> {
         let filter = self.filter(level);
         self.current.set(filter)?;
@@ -63,9 +64,9 @@ impl Command {
     /// The filter without `--log-level`.
     fn log_filter(&self, format: LogFormat) -> &'static str {
         match (self, format) {
-            // The plugin's lines are those of the recorded calls.
+            // The plugin's log lines would be those of the recorded calls.
             (Self::Replay(_), _) => "warn",
-            // It says itself what a host would log of policies.
+            // The command itself prints what a host would log about policies.
             (Self::Rbac(_), _) => "warn,windlass_runtime=off",
             (_, LogFormat::Brief) => telemetry::brief::FILTER,
             (_, LogFormat::Text | LogFormat::Json) => "info",

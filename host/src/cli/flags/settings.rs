@@ -1,4 +1,4 @@
-//! From flags to the settings of a host.
+//! Turns flags into the settings of a host.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -19,12 +19,12 @@ use crate::cli::flags::traces::TraceArgs;
 /// run as `windlass run` does.
 pub(crate) static DEFAULTS: LazyLock<Settings> = LazyLock::new(Settings::default);
 
-/// The directory for compiled plugins, which `--cache-dir` may have named. None: there is no home directory.
+/// The directory for compiled plugins: `named` is that of `--cache-dir`. `None` if there is no home directory either.
 pub(crate) fn cache_dir(named: Option<PathBuf>) -> Option<PathBuf> {
     named.or_else(|| DEFAULTS.cache_dir.clone())
 }
 
-/// The flags that every command that runs plugins has: where plugins come from, and how they run.
+/// The flags about plugins, shared by all commands that run them.
 #[derive(Debug, Args)]
 pub(crate) struct PluginArgs {
     /// The directory of plugins, one NAME.wasm each. It may be empty at first.
@@ -54,7 +54,7 @@ pub(crate) struct PluginArgs {
     /// The namespace that the host itself runs in. No plugin may touch it. Default: the Pod's, in a Pod.
     #[arg(long, value_name = "NAMESPACE", value_parser = crate::cli::namespace, env = "POD_NAMESPACE")]
     pub(crate) host_namespace: Option<String>,
-    /// Change nothing in the cluster: call the plugins, send their writes as server-side dry runs only, and tell in the
+    /// Change nothing in the cluster: call the plugins, send their writes as server-side dry runs only, and show in the
     /// log and in `/plugins` what they would change.
     #[arg(long, env = "WINDLASS_READ_ONLY", action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
         require_equals = true, default_value_t = DEFAULTS.read_only, default_missing_value = "true", hide_default_value = true,
@@ -166,10 +166,10 @@ impl PluginArgs {
     }
 }
 
-/// Of the file with the Pod's namespace, whose name has 63 bytes at most.
+/// The largest size of the file with the Pod's namespace. A name has at most 63 bytes.
 const NAMESPACE_FILE_BYTES_MAX: u64 = 1 << 10;
 
-/// The namespace of the Pod that this process runs in, if it can tell.
+/// The namespace of the Pod that this process runs in, if known.
 fn pod_namespace() -> Option<String> {
     let path = Path::new("/var/run/secrets/kubernetes.io/serviceaccount/namespace");
     let mounted = windlass_files::read_text(path, NAMESPACE_FILE_BYTES_MAX).ok();

@@ -19,7 +19,7 @@ pub(crate) struct TraceArgs {
 }
 
 impl TraceArgs {
-    /// The settings, if anything is to be exported.
+    /// The settings. `None` if no spans are exported.
     pub(crate) fn settings(self) -> Result<Option<TraceSettings>, UsageError> {
         let flags = TraceFlags { endpoint: self.otlp_endpoint, sampling: self.trace_sampling };
         let settings = TraceSettings::read(&flags, |name| std::env::var(name).ok())

@@ -20,10 +20,10 @@ use windlass_policy::asks::{self, Ask, ClusterNames, ResourceName};
 use windlass_policy::unserved::{self, UnservedSubresource};
 use windlass_runtime::POLICY_SUFFIX;
 
-/// The time to answer for a cluster that no flag names.
+/// The timeout for a cluster that no flag names.
 const UNNAMED_CLUSTER_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Where what was examined is kept compiled.
+/// Where examined plugins are cached in compiled form.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct CacheArgs {
     /// The directory for compiled plugins, private to this user: give the one of the host that will run the plugin.
@@ -35,8 +35,8 @@ pub(crate) struct CacheArgs {
 /// The cluster to ask for the resource names of kinds.
 #[derive(Debug, Args)]
 pub(crate) struct ClusterArgs {
-    /// The kubeconfig of a cluster that serves what the plugin names. Default: kubectl's; without a cluster, what
-    /// neither Windlass nor the folder's crd.yaml knows is guessed.
+    /// The kubeconfig of a cluster that serves the kinds that the plugin names. Default: kubectl's; without a cluster,
+    /// names that neither Windlass nor the folder's crd.yaml knows are guessed.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig.
@@ -44,21 +44,21 @@ pub(crate) struct ClusterArgs {
     context: Option<String>,
 }
 
-/// Loads a plugin without running it. Its compiled code is kept for the host that will run it: who reviews a file, or
-/// grants it what it asks for, mostly wants it to run soon.
+/// Loads a plugin without running it. Its compiled code is kept for the host that will run it, because a plugin is
+/// mostly reviewed or granted rights shortly before it runs.
 pub(crate) async fn load(path: &Path, limits: &LimitArgs, cache: CacheArgs) -> anyhow::Result<Arc<Plugin>> {
     load_into(&sandbox(limits, cache)?, path).await
 }
 
-/// Where plugins are loaded.
+/// A sandbox for loading plugins.
 pub(crate) fn sandbox(limits: &LimitArgs, cache: CacheArgs) -> anyhow::Result<Sandbox> {
     let (compiler, limits) = (crate::cli::compiler()?, limits.limits()?);
     let cache = cache_dir(cache.cache_dir);
     Ok(Sandbox::new(SandboxOptions { compiler, limits, cache, ..SandboxOptions::default() })?)
 }
 
-/// Loads a plugin's file, also one that is named as a version beside another: `NAME.next.wasm`, `NAME.current.wasm`.
-/// What a host would refuse is an error here, too.
+/// Loads a plugin's file, including one named as a version beside another, `NAME.next.wasm` or `NAME.current.wasm`. A
+/// file that a host would refuse is an error here too.
 pub(crate) async fn load_into(sandbox: &Sandbox, path: &Path) -> anyhow::Result<Arc<Plugin>> {
     let loaded = match windlass_runtime::plugin_of(path) {
         Some(plugin) => sandbox.load_as(&plugin, path).await,
@@ -69,7 +69,7 @@ pub(crate) async fn load_into(sandbox: &Sandbox, path: &Path) -> anyhow::Result<
     Ok(plugin)
 }
 
-/// Refuses a manifest that the host refuses, so that nobody grants rights to a plugin that will not run.
+/// Refuses a manifest that the host would refuse, so that no rights are granted to a plugin that will not run.
 fn accept(path: &Path, manifest: &Manifest) -> anyhow::Result<()> {
     match windlass_runtime::manifest_problem(manifest) {
         Some(problem) => anyhow::bail!("{}: {problem}", path.display()),
@@ -77,8 +77,8 @@ fn accept(path: &Path, manifest: &Manifest) -> anyhow::Result<()> {
     }
 }
 
-/// The default path of a plugin's policy: beside its file, or in the folder of its author, where `windlass dev` looks
-/// for it.
+/// The default path of a plugin's policy: beside its file, or in its author's folder, where `windlass dev` looks for
+/// it.
 pub(crate) fn beside(plugin: &Plugin) -> PathBuf {
     let name = format!("{}{POLICY_SUFFIX}", plugin.name());
     let beside = plugin.path().with_file_name(&name);
@@ -86,7 +86,8 @@ pub(crate) fn beside(plugin: &Plugin) -> PathBuf {
     authors.map_or(beside, |folder| folder.join(name))
 }
 
-/// How the kinds of `plugin` are called, by a cluster if there is one, and by the definitions beside the plugin.
+/// The resource names of `plugin`'s kinds, from the cluster if there is one, and from the definitions beside the
+/// plugin.
 pub(crate) async fn names_of(plugin: &Plugin, cluster: Option<&Discovery>) -> anyhow::Result<ClusterNames> {
     let names = match cluster {
         Some(cluster) => served_names(plugin.manifest(), cluster).await?,
@@ -99,19 +100,19 @@ pub(crate) async fn names_of(plugin: &Plugin, cluster: Option<&Discovery>) -> an
     Ok(names.with_definitions(definitions))
 }
 
-/// Asks the cluster about the kinds of the manifest's controllers, and, if it has permissions, what else there is.
-/// Fails if the cluster does not tell.
+/// Asks the cluster for the kinds of the manifest's controllers and, if the manifest has permissions, for all other
+/// kinds. Fails if the cluster does not answer.
 async fn served_names(manifest: &Manifest, cluster: &Discovery) -> Result<ClusterNames, SweepError> {
     let mut kinds = Vec::new();
     for watch in manifest.controllers.iter().flat_map(Controller::all_watches) {
         let kind = watch.object_kind();
-        // What is not served yet is named by the manifest's definitions, the table or a guess.
+        // Kinds that are not served yet get their names from the manifest's definitions, from the table, or by a guess.
         let Ok(resource) = cluster.resolve(&kind).await else { continue };
         let name = ResourceName { plural: resource.plural.clone(), namespaced: resource.namespaced, guessed: false };
         kinds.push((kind, name));
     }
     let mut scopes = Vec::new();
-    // Permissions name resources without a version, so no question about a kind would find them.
+    // Permissions name resources without a version, so they cannot be found by their kinds.
     if !manifest.permissions.is_empty() {
         let (resources, _silent) = cluster.everything().await?;
         scopes.extend(resources.iter().map(|it| ((it.group().to_owned(), it.plural.clone()), it.namespaced)));
@@ -119,7 +120,7 @@ async fn served_names(manifest: &Manifest, cluster: &Discovery) -> Result<Cluste
     Ok(ClusterNames::served(kinds, scopes))
 }
 
-/// The subresources that `plugin` may write, and that neither its own definitions declare nor `definitions`.
+/// The subresources that `plugin` may write but that neither its own definitions nor `definitions` declare.
 pub(crate) fn unserved(plugin: &Plugin, definitions: &[Value]) -> Vec<UnservedSubresource> {
     if plugin.writes() { unserved::of_manifest(plugin.manifest(), definitions) } else { vec![] }
 }
@@ -131,12 +132,12 @@ impl ClusterArgs {
         Ok(asks::asks(plugin.manifest(), &names))
     }
 
-    /// How to find the cluster.
+    /// The options for connecting to the cluster.
     pub(crate) fn options(&self) -> ConnectOptions {
         ConnectOptions { kubeconfig: self.kubeconfig.clone(), context: self.context.clone(), namespace: None }
     }
 
-    /// None: there is no cluster to ask. A cluster named by a flag must answer.
+    /// `None` if there is no cluster to ask. A cluster named by a flag must answer.
     pub(crate) async fn discovery(&self) -> anyhow::Result<Option<Discovery>> {
         let named = self.kubeconfig.is_some() || self.context.is_some();
         let options = self.options();

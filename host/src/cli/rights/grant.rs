@@ -17,9 +17,9 @@ use windlass_wasm::FileContents;
 
 /// Write the policy that a plugin asks for, for review.
 ///
-/// Loads NAME.wasm without running it, and writes NAME.policy.yaml. The policy grants all that the plugin asks for;
-/// each rule has the reason, and a mark if it is sensitive. Delete what you do not want to grant: the plugin may do
-/// nothing else.
+/// Loads NAME.wasm without running it, and writes NAME.policy.yaml. The policy grants everything that the plugin asks
+/// for; each rule has the reason, and a mark if it is sensitive. Delete what you do not want to grant: the plugin may
+/// do nothing else.
 ///
 /// If there is a policy already, `grant` leaves it alone, shows what it lacks, and exits with 1 if it lacks anything.
 #[derive(Debug, Args)]
@@ -67,11 +67,11 @@ impl GrantArgs {
                 Ok(policy) => {
                     let review = review(plugin.manifest(), asks, &[&policy.allowance]);
                     is_narrowed = review.is_narrowed();
-                    // What replaces it is as wide as the plugin asks.
+                    // The new policy will be as wide as the plugin asks.
                     if self.force { review.lacking() } else { review.missing() }
                 }
                 Err(error) if self.force => {
-                    eprintln!("windlass: what is there cannot be read, and is replaced: {error}");
+                    eprintln!("windlass: the existing policy cannot be read, and is replaced: {error}");
                     String::new()
                 }
                 Err(error) => bail!("there is a policy that cannot be read, and --force would replace it: {error}"),

@@ -54,7 +54,7 @@ pub(crate) struct InspectArgs {
     /// The host's ceiling, a file of kind `PluginCeiling`.
     #[arg(long, value_name = "FILE")]
     ceiling: Option<PathBuf>,
-    /// Exit with 1 also if a policy or the ceiling has narrowed what the plugin asks for to fewer namespaces or names.
+    /// Also exit with 1 if a policy or the ceiling has narrowed what the plugin asks for to fewer namespaces or names.
     #[arg(long)]
     require_all: bool,
     /// The output format.
@@ -68,21 +68,21 @@ pub(crate) struct InspectArgs {
     cluster: ClusterArgs,
 }
 
-/// The file's contents, and what it needs of each limit.
+/// The contents of the file, and what it needs of each limit.
 struct InspectedFile {
     contents: FileContents,
     needs: Vec<Need>,
-    /// Subresources that it may write and the definitions beside it lack.
+    /// The subresources that it may write but that the definitions beside it lack.
     unserved: Vec<UnservedSubresource>,
 }
 
-/// The operator's side.
+/// The policy and ceiling of the operator.
 struct PolicyLayers {
     file: PathBuf,
-    /// None: there is no such file.
+    /// `None` if there is no policy file.
     policy: Option<Policy>,
     ceiling: Option<Arc<Allowance>>,
-    /// Narrowed rights are missing ones, too.
+    /// True if narrowed rights count as missing.
     require_all: bool,
 }
 
@@ -104,7 +104,7 @@ impl InspectArgs {
         }
     }
 
-    /// True if the plugin lacks nothing, or nothing but what was narrowed.
+    /// True if the plugin lacks nothing, or only rights that were narrowed.
     async fn inspect(self) -> anyhow::Result<bool> {
         let limits = self.limits.limits()?;
         let contents = FileContents::read(&self.plugin, &limits)?;
@@ -129,7 +129,7 @@ impl InspectArgs {
         };
         let ceiling = self.ceiling.as_deref().map(read_ceiling).transpose().map_err(anyhow::Error::msg)?;
         let asks = self.cluster.asks(&plugin).await?;
-        // `asks` has said so if they cannot be read.
+        // If they cannot be read, `asks` has said so already.
         made.unserved = examine::unserved(&plugin, &documents::definitions_of(plugin.path()).unwrap_or_default());
         let nothing = Allowance::default();
         let granted: &Allowance = policy.as_ref().map_or(&nothing, |policy| &*policy.allowance);
@@ -213,7 +213,7 @@ fn entry(plugin: &Plugin) -> &'static str {
     }
 }
 
-/// Names the ceiling too, if there is one.
+/// Mentions the ceiling, if there is one.
 fn above(given: &PolicyLayers) -> &'static str {
     if given.ceiling.is_some() { " or in the ceiling" } else { "" }
 }
@@ -246,7 +246,7 @@ fn line(text: &mut String, word: &str, what: &str, sensitive: &[&str]) {
 
 fn rule_line(rule: &Rule) -> String {
     let names = match (rule.groups.as_slice(), rule.resources.as_slice()) {
-        // Pair by pair, many groups of many resources would fill the terminal and the memory.
+        // Not pair by pair, as many groups of many resources would fill the terminal and the memory.
         (groups @ [_, _, ..], resources @ [_, _, ..]) => format!("{resources:?} of {groups:?}"),
         (groups, resources) => {
             let pairs = groups.iter().flat_map(|group| resources.iter().map(move |resource| (group, resource)));

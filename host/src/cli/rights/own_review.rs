@@ -1,5 +1,5 @@
-//! Asks the API server what the user of a kubeconfig may do: for people, who check the rights of a host. Nothing is
-//! changed by it.
+//! Asks the API server what the user of a kubeconfig may do, for operators who check the rights of a host. Changes
+//! nothing.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -8,7 +8,7 @@ use windlass_core::rights::principal::ServiceAccount;
 use windlass_kube::ReviewError;
 use windlass_kube::client::{Connection, of_user};
 
-/// A rule that somebody has.
+/// A rule that a user has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct HeldRule {
@@ -18,30 +18,30 @@ pub(crate) struct HeldRule {
     pub(crate) api_groups: Vec<String>,
     /// Resources and subresources; `*` for all.
     pub(crate) resources: Vec<String>,
-    /// The names of objects. Empty: all.
+    /// The names of objects. Empty for all.
     pub(crate) resource_names: Vec<String>,
 }
 
-/// The rules that somebody has in a namespace, those of the cluster included.
+/// The rules that a user has in a namespace, including cluster-wide ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct HeldRules {
-    /// About resources, as far as the server can tell.
+    /// The rules about resources, as far as the server knows.
     pub(crate) resource_rules: Vec<HeldRule>,
-    /// There may be more.
+    /// True if there may be more rules.
     pub(crate) incomplete: bool,
 }
 
-/// One request that somebody may or may not make.
+/// A request that a user may or may not be allowed to make.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AskedAccess<'a> {
-    /// The namespace. None: all, or an object without one.
+    /// The namespace. `None` for all, or for a cluster-scoped object.
     pub(crate) namespace: Option<&'a str>,
     /// The API group.
     pub(crate) group: &'a str,
     /// The resource, with its subresource: `deployments/scale`.
     pub(crate) resource: &'a str,
-    /// The object. None: any.
+    /// The name of the object. `None` for any.
     pub(crate) name: Option<&'a str>,
     /// The verb.
     pub(crate) verb: &'a str,
@@ -53,15 +53,15 @@ struct AccessAnswer {
     allowed: bool,
 }
 
-/// Asks as the connection's user, or as another one that this user may impersonate.
+/// Asks about the connection's user, or about another one whom this user may impersonate.
 pub(crate) struct OwnReviews {
     connection: Connection,
-    /// None: the connection's own.
+    /// `None` for the connection's own user.
     user: Option<String>,
 }
 
 impl OwnReviews {
-    /// Nothing is asked yet. `user` may be a service account, as `system:serviceaccount:prod:deployer`.
+    /// Asks nothing yet. `user` may be a service account, such as `system:serviceaccount:prod:deployer`.
     #[must_use]
     pub(crate) fn new(connection: Connection, user: Option<String>) -> Self {
         Self { connection, user }
@@ -72,7 +72,7 @@ impl OwnReviews {
         self.ask("SelfSubjectRulesReview", json!({"namespace": namespace})).await
     }
 
-    /// Whether the user may do it.
+    /// Whether the user has this access.
     pub(crate) async fn may(&self, access: AskedAccess<'_>) -> Result<bool, ReviewError> {
         let AskedAccess { namespace, group, resource, name, verb } = access;
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));

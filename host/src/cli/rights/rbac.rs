@@ -33,7 +33,7 @@ const FAILED: u8 = 2;
 
 const UNPRINTED: &str = "cannot write to standard output";
 
-const KUBECONFIG: &str = "The kubeconfig of the cluster. It tells the resources of kinds that neither Kubernetes nor the plugins nor a \
+const KUBECONFIG: &str = "The kubeconfig of the cluster. It has the resources of kinds that neither Kubernetes nor the plugins nor a \
     crd.yaml beside them define, and --check asks it. Default: kubectl's";
 
 /// Print the roles that a host needs in the cluster to run these plugins, for `kubectl apply -f -`.
@@ -172,7 +172,7 @@ impl RbacArgs {
         Ok(checked.missing.is_empty())
     }
 
-    /// The plugins that may run, and the rights that the host and they need.
+    /// The plugins that may run, and the rights that they and the host need.
     async fn rights(&self) -> anyhow::Result<(Vec<Arc<Plugin>>, HostRights)> {
         let plugins = self.loaded().await?;
         let manifests: Vec<_> = plugins.iter().map(|plugin| plugin.manifest()).collect();
@@ -194,7 +194,7 @@ impl RbacArgs {
                     eprintln!("windlass: the plugin {name} waits for a policy, and is left out: see `windlass grant`");
                     continue;
                 }
-                // Its operator has meant to grant something.
+                // The operator has tried to grant something.
                 Standing::Waiting(Some(why)) => bail!(why),
             };
             let manifest = plugin.manifest();
@@ -219,7 +219,8 @@ impl RbacArgs {
         Ok((may_run, rights))
     }
 
-    /// The plugins of the directory, in the order of their files. Another version beside one may need other rights.
+    /// The plugins of the directory, ordered by their files. A plugin's other versions are included, as they may need
+    /// other rights.
     async fn loaded(&self) -> anyhow::Result<Vec<Arc<Plugin>>> {
         let unreadable =
             || format!("cannot read the plugin directory {}; name one with --plugins", self.plugins.display());
@@ -244,8 +245,8 @@ impl RbacArgs {
         Ok(plugins)
     }
 
-    /// The names of each plugin's kinds. Where no cluster is there to ask, those of the embedded API server:
-    /// Kubernetes' own are the same everywhere.
+    /// The names of each plugin's kinds. Without a cluster, the embedded API server provides them: Kubernetes' own
+    /// names are the same everywhere.
     async fn names(&self, plugins: &[Arc<Plugin>]) -> anyhow::Result<Vec<ClusterNames>> {
         if plugins.is_empty() {
             return Ok(vec![]);
@@ -265,7 +266,7 @@ impl RbacArgs {
     }
 }
 
-/// Tells what the roles were derived from.
+/// Says what the roles were derived from.
 fn heading(plugins: &[Arc<Plugin>]) -> String {
     let named = plugins.iter().map(|plugin| {
         format!("#   {} {} (sha256 {})\n", plugin.name(), plugin.manifest().version, plugin.short_digest())

@@ -1,4 +1,4 @@
-//! `windlass rbac --check`: asks a cluster what its user has of the rights that a host should have.
+//! `windlass rbac --check`: asks a cluster which of the rights of a host its user has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use windlass_policy::rights::{Rights, RightsScope, RoleRule};
 use crate::cli::rights::own_review::{AskedAccess, HeldRule, OwnReviews};
 use crate::cli::view;
 
-/// The rights that a user lacks, and those beyond what it should have.
+/// The rights that a user lacks, and the superfluous ones.
 pub(crate) struct RightsCheck {
     pub(crate) missing: BTreeSet<RightsQuestion>,
-    /// By the namespace where it was seen: it may hold in the cluster.
+    /// By the namespace in which each was seen; it may apply to the whole cluster.
     superfluous: BTreeMap<String, Vec<RoleRule>>,
 }
 
@@ -25,7 +25,7 @@ struct AccountRules {
     incomplete: bool,
 }
 
-/// Compares the rights of who asks by `reviews` with the `expected` ones, in their namespaces and in `home`.
+/// Compares the rights of the reviewed user with the `expected` ones, in their namespaces and in `home`.
 pub(crate) async fn check(reviews: &OwnReviews, expected: &Rights, home: &str) -> Result<RightsCheck, ReviewError> {
     let named = expected.scopes().filter_map(|(scope, _)| match scope {
         RightsScope::Cluster => None,
@@ -54,8 +54,7 @@ pub(crate) async fn check(reviews: &OwnReviews, expected: &Rights, home: &str) -
     Ok(RightsCheck { missing, superfluous: beyond.filter(|(_, rules)| !rules.is_empty()).collect() })
 }
 
-/// By the rules that were told, as far as these decide it: they do not say whether one holds in one namespace or in
-/// all.
+/// Decides by the listed rules where possible. They do not say whether a rule applies to one namespace or to all.
 async fn has(
     reviews: &OwnReviews,
     held: &BTreeMap<String, AccountRules>,
@@ -94,7 +93,7 @@ fn full_name(group: &str, path: &str) -> String {
 }
 
 impl RightsCheck {
-    /// The missing rights, with the verbs about one thing in one line.
+    /// The missing rights; verbs about the same thing share a line.
     fn missing_lines(&self) -> Vec<[String; 5]> {
         let mut verbs: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
         for RightsQuestion { scope, group, resource, name, verb } in &self.missing {

@@ -1,8 +1,8 @@
-//! The configuration file of a host, `windlass run --config FILE`, and `windlass config`, which shows what comes of it.
+//! The configuration file of a host, `windlass run --config FILE`, and `windlass config`, which shows the resulting
+//! settings.
 //!
-//! The file becomes flags: what neither the command line nor the environment sets is added to the command line before
-//! that is read. So clap decides, checks and explains, and whatever `windlass run` takes as a flag, the file has as a
-//! key.
+//! The file becomes flags: whatever neither the command line nor the environment sets is added to the command line
+//! before it is parsed. So clap decides, checks and explains, and the file has a key for each flag of `windlass run`.
 
 mod file;
 mod follow;
@@ -27,7 +27,7 @@ use self::keys::{ConfigKey, FILE, HOST, KeyForm};
 use self::print::ConfigPrintArgs;
 use crate::cli::Cli;
 
-/// `windlass config`, and its subcommand that has the flags of a host.
+/// `windlass config`, whose subcommand `print` has the flags of a host.
 const CONFIG: &str = "config";
 const PRINT: &str = "print";
 
@@ -45,8 +45,8 @@ enum ConfigCommand {
     /// Takes the flags of `windlass run`, reads the same environment, and starts nothing. In the table, a default in
     /// parentheses is one that the host works out when it starts.
     ///
-    /// Exit codes: 0, shown; 2, a host would refuse these settings. Whether the files are right that they name, the
-    /// host finds out when it starts.
+    /// Exit codes: 0, shown; 2, a host would refuse these settings. The host checks the files that they name only when
+    /// it starts.
     #[command(after_help = "Examples:\n  windlass config print --config windlass.yaml\n  \
         windlass config print --config windlass.yaml --instance blue -o json")]
     Print(Box<ConfigPrintArgs>),
@@ -69,26 +69,26 @@ impl ConfigArgs {
     }
 }
 
-/// The configuration file that a command line names, and what it adds to that line.
+/// The configuration file that a command line names, and what it adds to the command line.
 #[derive(Debug)]
 pub(crate) struct HostConfig {
     file: HostConfigFile,
     keys: Vec<ConfigKey>,
-    /// The command line without it.
+    /// The command line without the file's flags.
     words: Vec<OsString>,
     overriding: OverridingFlags,
     added: Vec<AddedFlag>,
 }
 
-/// The flags that are set by themselves or by the environment, by their ids.
+/// The flags that the command line or the environment sets, by their IDs.
 #[derive(Debug, Default)]
 struct OverridingFlags {
     flags: BTreeSet<String>,
-    /// The names that they set of maps.
+    /// For maps, the names that they set.
     names: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// A flag that the command line does not have, and now gets.
+/// A flag that the file adds to the command line.
 #[derive(Debug)]
 struct AddedFlag {
     id: String,
@@ -97,10 +97,10 @@ struct AddedFlag {
     origin: SettingOrigin,
 }
 
-/// The place that a value comes from.
+/// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum SettingOrigin {
-    /// It is built in.
+    /// The built-in default.
     Default,
     /// This flag.
     Flag(String),
@@ -111,15 +111,15 @@ enum SettingOrigin {
 }
 
 impl HostConfig {
-    /// The file that the command line `words` of `command` names by `--config` or by the environment, if it is for a
-    /// host.
+    /// The configuration file that the command line `words` of `command` names, by `--config` or by the environment, if
+    /// the command is a host's.
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or something in it is wrong.
+    /// If the file cannot be read, or something in it is wrong.
     pub(crate) fn of(command: &clap::Command, words: &[OsString]) -> Result<Option<Self>, PolicyError> {
-        // What is wrong with the line is told once the file's flags are there, which may be those that are missing.
-        // What asks for help needs no file.
+        // Errors in the command line are reported later, once the file's flags are added, as these may be the missing
+        // ones. A request for help needs no file.
         let Ok(matches) = command.clone().ignore_errors(true).try_get_matches_from(words) else { return Ok(None) };
         let Some(given) = of_host(&matches) else { return Ok(None) };
         let Some(path) = given.get_one::<PathBuf>(FILE) else { return Ok(None) };
@@ -133,19 +133,19 @@ impl HostConfig {
     /// The command line with what the file adds.
     pub(crate) fn completed(&self) -> Vec<OsString> {
         let mut words = self.words.clone();
-        // Nothing behind it would be a flag.
+        // Flags after `--` would not be recognized.
         let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
         words.splice(end..end, self.added.iter().filter_map(|flag| flag.word.clone()).map(OsString::from));
         words
     }
 
-    /// Tells, where a command line is wrong that the file was added to, that it may be the file.
+    /// A hint for errors in a command line to which the file was added: the file may be the cause.
     pub(crate) fn hint(&self) -> String {
         format!("windlass: flags also come from {}", self.file.path.display())
     }
 }
 
-/// The matches of the command that has the flags of a host.
+/// The matches of the host's command.
 fn of_host(matches: &ArgMatches) -> Option<&ArgMatches> {
     match matches.subcommand()? {
         (HOST, host) => Some(host),
@@ -154,7 +154,7 @@ fn of_host(matches: &ArgMatches) -> Option<&ArgMatches> {
     }
 }
 
-/// Whether the command line or the environment says something of this flag.
+/// Whether the command line or the environment sets this flag.
 fn is_set(given: &ArgMatches, id: &str) -> bool {
     matches!(given.value_source(id), Some(ValueSource::CommandLine | ValueSource::EnvVariable))
 }
@@ -188,7 +188,7 @@ impl OverridingFlags {
     }
 }
 
-/// The flags that the file adds, which has these values `left` for `key`, to what is `given`.
+/// The flags that the file adds to `given`, for the values `left` of `key`.
 fn added(key: &ConfigKey, left: &[&FileValue], given: &ArgMatches) -> Vec<AddedFlag> {
     let flag = |value: &str, origin| AddedFlag {
         id: key.id().to_owned(),
@@ -199,14 +199,14 @@ fn added(key: &ConfigKey, left: &[&FileValue], given: &ArgMatches) -> Vec<AddedF
     let mut added: Vec<_> = left.iter().map(|it| flag(&it.value, SettingOrigin::File(it.line))).collect();
     let environment = key.environment().filter(|_| given.value_source(key.id()) == Some(ValueSource::EnvVariable));
     if let (Some(name), false) = (environment, added.is_empty()) {
-        // With a flag on the line, the variable does not count any more.
+        // With a flag on the command line, clap ignores the variable.
         let values = given.get_raw(key.id()).into_iter().flatten().map(OsStr::to_string_lossy);
         added.extend(values.map(|value| flag(&value, SettingOrigin::Environment(name.clone()))));
     }
     added
 }
 
-/// The names and values in one value of a map, as its flag takes them: `A=true, B=false`.
+/// The names and values within one value of a map flag: `A=true, B=false`.
 fn entries(value: &str) -> impl Iterator<Item = (&str, &str)> {
     let entries = value.split(',').map(|entry| entry.split_once('=').unwrap_or((entry, "")));
     entries.map(|(name, value)| (name.trim(), value.trim())).filter(|(name, _)| !name.is_empty())

@@ -11,15 +11,15 @@ use crate::cli::flags::size::ByteSize;
 /// Which calls are recorded.
 #[derive(Debug, Args)]
 pub(crate) struct RecordArgs {
-    /// Record calls of plugins below this directory, for `windlass replay`: each call's request, what it asked and was
-    /// told, and how it ended. Values of Secrets are redacted, everything else is told: see docs/operating/watching.md.
-    /// Default: not recorded.
+    /// Record calls of plugins below this directory, for `windlass replay`: each call's request, its imports with their
+    /// answers, and how it ended. Values of Secrets are redacted, everything else is recorded: see
+    /// docs/operating/watching.md. Default: not recorded.
     #[arg(long, value_name = "DIR", env = "WINDLASS_RECORD")]
     record: Option<PathBuf>,
     /// The share of calls that is recorded, from 0 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share, requires = "record")]
     record_sample: f64,
-    /// The most that the recording of one plugin may have on disk. The oldest calls are deleted.
+    /// The disk space for the recording of one plugin. The oldest calls are deleted.
     #[arg(long, value_name = "SIZE", default_value_t = ByteSize(256 << 20), requires = "record")]
     record_limit: ByteSize,
     /// A JSON pointer of values that are redacted too, in objects, configurations and HTTP bodies, such as
@@ -29,7 +29,7 @@ pub(crate) struct RecordArgs {
 }
 
 impl RecordArgs {
-    /// Starts to record, if that is wanted.
+    /// Starts to record, if requested.
     pub(crate) fn start(self) -> anyhow::Result<Option<Recordings>> {
         let Some(directory) = self.record else { return Ok(None) };
         let (sample, limit) = (self.record_sample, self.record_limit.0 as u64);

@@ -1,4 +1,4 @@
-//! When to stop: Ctrl-C and SIGTERM. The second one does not wait for anything.
+//! Stops the host on Ctrl-C and SIGTERM. A second signal ends it without waiting.
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
@@ -19,7 +19,7 @@ pub(crate) fn on_signal() -> anyhow::Result<CancellationToken> {
             };
             if stopping.is_cancelled() {
                 tracing::warn!(signal = name, "second signal: ending at once");
-                // As a shell reports a process that a signal has ended.
+                // The exit code with which a shell reports a process ended by a signal.
                 std::process::exit(128 + kind.as_raw_value());
             }
             // Log first, so that messages about the shutdown come after this one.

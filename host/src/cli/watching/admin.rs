@@ -1,4 +1,5 @@
-//! Asks a running host at its admin address, or its replicas in a cluster: for the commands that show what a host does.
+//! Queries a running host at its admin address, or its replicas in a cluster, for the commands that show a host's
+//! state.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -17,15 +18,15 @@ use crate::cli::watching::admin_client::AdminClientArgs;
 use crate::cli::watching::pods::{AskedPod, PodArgs};
 use crate::cli::watching::replica_views::HostPlugins;
 
-/// The bytes that mean something in a path or a query.
+/// The bytes with a special meaning in a path or a query.
 const MEANT: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':').remove(b',');
-/// How long a host may take to answer.
+/// The timeout for a host's answer.
 const ADMIN_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// The exit code where the host cannot be asked.
+/// The exit code if the host cannot be queried.
 const UNKNOWN: u8 = 2;
 
-/// The host that is asked.
+/// The host to query.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AdminArgs {
     /// The host's --admin-address, or a port that is forwarded there: HOST:PORT, or https://HOST:PORT for a host with
@@ -38,15 +39,15 @@ pub(crate) struct AdminArgs {
     pods: PodArgs,
 }
 
-/// The plugins of a host.
+/// The plugins of a host or of its replicas.
 pub(crate) struct ShownPlugins {
-    /// As the host shows them. Those of replicas have the field `replica` too.
+    /// As the host shows them. Plugins of replicas also have the field `replica`.
     pub(crate) plugins: Vec<Value>,
-    /// The replicas that were asked. None: one host was, by its address.
+    /// The queried replicas. `None` if one host was queried by its address.
     pub(crate) replicas: Option<Value>,
-    /// Everybody who was asked has answered.
+    /// True if all queried replicas have answered.
     pub(crate) is_complete: bool,
-    /// A host that was asked has not looked at all its plugins yet.
+    /// True if a queried host has not looked at all its plugins yet.
     pub(crate) is_starting: bool,
 }
 
@@ -56,7 +57,7 @@ pub(crate) enum PluginHost<'a> {
     Pod(AskedPod<'a>),
 }
 
-/// A host that is asked by its address.
+/// A host that is queried by its address.
 pub(crate) struct AskedAddress<'a> {
     address: &'a str,
     client: &'a AdminClientArgs,
@@ -65,21 +66,21 @@ pub(crate) struct AskedAddress<'a> {
 /// Why there is nothing to show.
 #[derive(Debug)]
 pub(crate) enum AdminFailure {
-    /// The host knows no such thing, and says what there is.
+    /// The host does not know the plugin or key; its message says which ones exist.
     NotFound(String),
-    /// The host cannot be asked, or what it says not be shown.
+    /// The host cannot be queried, or its answer cannot be shown.
     Unknown(anyhow::Error),
 }
 
 impl From<std::io::Error> for AdminFailure {
-    /// Nothing can be written, so nothing is shown.
+    /// Standard output cannot be written to, so nothing is shown.
     fn from(error: std::io::Error) -> Self {
         Self::Unknown(anyhow::Error::new(error).context("cannot write to standard output"))
     }
 }
 
 impl AdminFailure {
-    /// The failure, where it makes no difference which it is.
+    /// The error, for callers that treat all failures alike.
     pub(crate) fn into_error(self) -> anyhow::Error {
         match self {
             Self::NotFound(why) => anyhow::anyhow!(why),
@@ -87,7 +88,7 @@ impl AdminFailure {
         }
     }
 
-    /// Tells the failure, and which exit code it has.
+    /// Prints the failure, and returns its exit code.
     pub(crate) fn told(&self) -> ExitCode {
         match self {
             Self::NotFound(why) => {
@@ -103,7 +104,7 @@ impl AdminFailure {
 }
 
 impl AdminArgs {
-    /// The one to ask about `plugin`.
+    /// The host or replica to query about `plugin`.
     pub(crate) async fn host_of(&self, plugin: &str) -> Result<PluginHost<'_>, AdminFailure> {
         match &self.admin_address {
             Some(address) => Ok(PluginHost::Address(self.at(address))),
@@ -111,7 +112,7 @@ impl AdminArgs {
         }
     }
 
-    /// The plugins, or the one of that name.
+    /// All plugins, or only the one with this name.
     pub(crate) async fn plugins(&self, only: Option<&str>) -> Result<ShownPlugins, AdminFailure> {
         let mut shown = match &self.admin_address {
             Some(address) => {
@@ -136,7 +137,7 @@ impl AdminArgs {
 }
 
 impl ShownPlugins {
-    /// All of it, for programs.
+    /// Everything, for programs.
     pub(crate) fn document(&self) -> Value {
         let mut document = json!({"starting": self.is_starting, "plugins": self.plugins});
         if let Some(replicas) = &self.replicas {
@@ -156,7 +157,7 @@ impl PluginHost<'_> {
     }
 }
 
-/// Says that there is no `plugin` among `plugins`.
+/// The failure for a `plugin` that is not among `plugins`.
 pub(crate) fn no_such_plugin(plugin: &str, plugins: &[Value]) -> AdminFailure {
     let names: BTreeSet<_> = plugins.iter().map(|plugin| text(&plugin["name"]).replace('\n', "\\n")).collect();
     let there = if names.is_empty() { "none".to_owned() } else { names.into_iter().collect::<Vec<_>>().join(", ") };
@@ -169,7 +170,7 @@ impl AskedAddress<'_> {
         self.ask(Method::GET, path).await
     }
 
-    /// The document that says what the host has done for a POST to `path`.
+    /// The result of a POST to `path`.
     pub(crate) async fn post(&self, path: &str) -> Result<Value, AdminFailure> {
         self.ask(Method::POST, path).await
     }
@@ -204,12 +205,12 @@ impl AskedAddress<'_> {
     }
 }
 
-/// A part of a URL's path or query.
+/// Encodes a part of a URL's path or query.
 pub(crate) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, MEANT).to_string()
 }
 
-/// The document, if that is what `answer` has.
+/// The document in `answer`.
 fn document_of(answer: &Response<String>) -> anyhow::Result<Value> {
     let (status, said) = (answer.status(), answer.body().trim());
     match status.as_u16() {
@@ -222,13 +223,13 @@ fn document_of(answer: &Response<String>) -> anyhow::Result<Value> {
     }
 }
 
-/// Whether an answer with the status 404 is a host's that knows the path, and not what is asked for. Anything else says
-/// so in other words, and an older host does of the path.
+/// Whether a 404 comes from a host that knows the path, but not the plugin or key. Other servers, and older hosts that
+/// do not know the path, answer with other words.
 pub(crate) fn names_what_is_not_there(answer: &str) -> bool {
     answer.starts_with("there is no plugin ") || answer.contains(" knows no ")
 }
 
-/// The document that a host shows: an object in JSON.
+/// Parses a host's document, which is a JSON object.
 pub(crate) fn document(text: &str) -> anyhow::Result<Value> {
     let shown: Value =
         serde_json::from_str(text).context("it answers something else than a host of this version does")?;

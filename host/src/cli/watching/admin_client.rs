@@ -1,4 +1,4 @@
-//! How the commands reach a host's admin address: HTTP/1.1 over TCP, or over TLS, with a token or without.
+//! HTTP client for a host's admin address: HTTP/1.1 over TCP or TLS, with or without a token.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -26,14 +26,14 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use windlass_files::{read_argument, read_argument_text};
 
-/// The most that a host answers: ten thousand plugins are a tenth of it.
+/// The largest answer, in bytes. Ten thousand plugins take a tenth of it.
 const ADMIN_ANSWER_BYTES_MAX: usize = 128 << 20;
-/// Of the file of a token.
+/// The largest file of a token, in bytes.
 const TOKEN_FILE_BYTES_MAX: u64 = 64 << 10;
-/// Of a file of certificates.
+/// The largest file of certificates, in bytes.
 pub(crate) const CA_FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// The credentials for a host that asks for some, and those that it must have itself: kubectl's flags.
+/// The credentials for the host, and how to verify the host. The flags are kubectl's.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct AdminClientArgs {
     /// The token for a host with --admin-auth=token: of a service account, as `kubectl create token ACCOUNT` prints it,
@@ -43,19 +43,19 @@ pub(crate) struct AdminClientArgs {
     /// A file with the token. --token wins.
     #[arg(long, value_name = "FILE", env = "WINDLASS_TOKEN_FILE")]
     token_file: Option<PathBuf>,
-    /// A PEM file of the authorities that the host's certificate must be from. Default: the system's.
+    /// A PEM file of the authorities for the host's certificate. Default: the system's.
     #[arg(long, value_name = "FILE", env = "WINDLASS_CERTIFICATE_AUTHORITY")]
     certificate_authority: Option<PathBuf>,
-    /// The name in the host's certificate, where it is not that of the address: behind a forwarded port, say.
+    /// The name in the host's certificate if it differs from the address, for example behind a forwarded port.
     #[arg(long, value_name = "NAME")]
     tls_server_name: Option<String>,
-    /// Believe any certificate, such as one that the host has made for itself. Whoever is between you and the host can
+    /// Accept any certificate, such as one that the host has made for itself. An attacker between you and the host can
     /// then read the token.
     #[arg(long, conflicts_with = "certificate_authority")]
     insecure_skip_tls_verify: bool,
 }
 
-/// An admin address, taken apart.
+/// A parsed admin address.
 #[derive(Debug, PartialEq, Eq)]
 struct AdminUrl<'a> {
     is_https: bool,
@@ -84,7 +84,7 @@ impl<'a> AdminUrl<'a> {
 }
 
 impl AdminClientArgs {
-    /// The whole answer to a request without a body.
+    /// Sends a request without a body, and returns the whole answer.
     pub(crate) async fn ask(&self, address: &str, method: Method, path: &str) -> anyhow::Result<Response<String>> {
         let url = AdminUrl::of(address)?;
         let token = self.token()?;
@@ -143,7 +143,7 @@ impl AdminClientArgs {
     }
 }
 
-/// The way out where TLS failed with `error`.
+/// Advice for a TLS connection that failed with `error`.
 fn advice(error: &str) -> &'static str {
     if error.contains("CaUsedAsEndEntity") {
         return "no TLS with it. It shows the certificate of an authority, as `openssl req -x509` makes them, and not that of a \
@@ -167,8 +167,8 @@ fn authorities(path: &Path) -> anyhow::Result<RootCertStore> {
 }
 
 fn request(url: &AdminUrl<'_>, path: &str, token: Option<&str>) -> Builder {
-    // A host answers to names that a stranger may own only if no web page can be asking, and no page can send this
-    // value.
+    // A host answers requests for names that a stranger may own only if no web page can have made the request. This
+    // header says so, and no page can send it.
     let request = Request::get(path).header(HOST, url.authority).header("sec-fetch-site", "none");
     let request = request.header(CONNECTION, "close");
     token.into_iter().fold(request, |request, token| request.header(AUTHORIZATION, format!("Bearer {token}")))
@@ -180,7 +180,7 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // It ends with the answer, or with the failure that the answer's reader is told of.
+    // It ends with the answer, or with an error that the reader of the answer gets too.
     tokio::spawn(connection);
     let no_http = "it does not answer by HTTP: a host with TLS is asked by https://";
     let (head, body) = sender.send_request(request).await.context(no_http)?.into_parts();
@@ -194,7 +194,7 @@ where
     Ok(Response::from_parts(head, body))
 }
 
-/// Believes every certificate, as its user has asked for.
+/// Accepts every certificate, at the user's request.
 #[derive(Debug)]
 struct Credulous(Arc<CryptoProvider>);
 
@@ -241,8 +241,7 @@ mod tests {
 
     use super::*;
 
-    /// Something that speaks HTTPS with a certificate of its own, its address, and a directory with its authority in
-    /// `ca.pem`.
+    /// A server with a self-made certificate, its address, and a directory with its authority in `ca.pem`.
     async fn https() -> (ApiServer, String, tempfile::TempDir) {
         let config = Config { tls: Some(Tls::default()), ..Config::default() };
         let server = ApiServer::start(config).await.expect("a server");
@@ -282,7 +281,7 @@ mod tests {
         assert!(
             credulous.ask(&address, Method::GET, "/version").await.expect("anything is").body().contains("gitVersion")
         );
-        // As of a host that shows the authority's own.
+        // Like a host that presents the authority's own certificate.
         let pem = server.authority().expect("it speaks TLS");
         let authority = CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate");
         let roots = Arc::new(authorities(&directory.path().join("ca.pem")).expect("it is one"));
@@ -298,7 +297,7 @@ mod tests {
         server.shutdown().await;
     }
 
-    /// The outcome of a request that somebody on this machine answers by `said`, and the request.
+    /// Sends a request to a server on this machine that answers `said`. Returns the result, and the request.
     async fn answered(said: &'static str) -> (anyhow::Result<Response<String>>, String) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound").to_string();

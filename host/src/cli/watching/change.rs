@@ -1,5 +1,5 @@
-//! Changes by hand: show the operator the change, ask, then change only the objects that were shown, by the host's own
-//! writer, and report the outcome for each.
+//! Manual changes: show the operator the change, ask, then change only the objects that were shown, with the host's own
+//! writer, and report the result for each.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) struct ChangeArgs {
 }
 
 impl ChangeArgs {
-    /// Shows the change and asks, unless `--yes`. False: do not make it.
+    /// Shows the change and asks, unless `--yes`. `false` if it must not be made.
     pub(crate) fn agreed(&self, shown: &str, question: &str) -> anyhow::Result<bool> {
         crate::cli::print(shown)?;
         if self.dry_run {
@@ -59,15 +59,15 @@ fn confirmed(question: &str) -> anyhow::Result<bool> {
     Ok(answer.trim() == "yes")
 }
 
-/// A change to make to each object.
+/// A change to each object.
 pub(crate) struct ManualChange<'a> {
-    /// For this plugin.
+    /// The plugin in whose name the change is made.
     pub(crate) plugin: &'a str,
-    /// In this role, with the role's rights over the object.
+    /// The role, which has its rights over the object.
     pub(crate) role: Role,
     /// The word for what was done, such as "released".
     pub(crate) done: &'a str,
-    /// The write for the object's current state. None: nothing is left to do.
+    /// The write for the object's current state. `None` if there is nothing left to do.
     pub(crate) operation: &'a dyn Fn(&Carrier) -> Option<Operation>,
 }
 
@@ -91,7 +91,7 @@ impl ManualChange<'_> {
         Ok(failed)
     }
 
-    /// Changes the incarnation that was shown. False: nothing is left to do, or the object has gone.
+    /// Changes the object if it is still the one that was shown. `false` if nothing is left to do, or it has gone.
     async fn one(&self, looked: &SweptCluster, writer: &Writer, mut carrier: Carrier) -> anyhow::Result<bool> {
         let mut last: Option<ApiError> = None;
         for _ in 0..CHANGE_ATTEMPTS_MAX {
@@ -115,7 +115,7 @@ impl ManualChange<'_> {
         Err(last.map_or_else(|| anyhow::anyhow!("it changes all the time"), Into::into))
     }
 
-    /// The call context: the role acts for the plugin, by hand, with rights over this object only.
+    /// The call context: the role acts manually for the plugin, with rights over this object only.
     fn call(&self, carrier: &Carrier) -> CallContext {
         let role = self.role.name().unwrap_or_default();
         let by_hand = Principal::of_plugin(self.plugin, "by-hand", format!("windlass-{role}"));
@@ -134,7 +134,7 @@ impl ManualChange<'_> {
     }
 }
 
-/// The incarnation that was listed.
+/// A reference to the listed object, including its UID.
 pub(crate) fn incarnation(carrier: &Carrier) -> ObjectRef {
     ObjectRef { kind: carrier.resource.kind.clone(), key: carrier.key.clone(), uid: Some(carrier.uid.as_str().into()) }
 }

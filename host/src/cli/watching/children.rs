@@ -117,9 +117,9 @@ async fn version(file: &Path, limits: &LimitArgs) -> anyhow::Result<(String, Nam
     Ok((plugin.name().to_string(), NamedKinds::of(plugin.manifest())))
 }
 
-/// The children that `plugin` has left behind, if it owns the kinds `named`.
+/// The children that `plugin` has left behind, if it owns the kinds in `named`.
 async fn left_behind(mut place: PlaceArgs, plugin: &str, named: &NamedKinds) -> anyhow::Result<SweptCluster> {
-    // The answer depends on all kinds, even if --kind asks for some.
+    // The result depends on all kinds, even if --kind selects some.
     let only = SweepScope { kinds: std::mem::take(&mut place.kind), ..SweepScope::default() };
     let mut looked = place.look(&Sought::Children { plugin: Some(plugin.to_owned()) }, |_| true).await?;
     let left = named.left_behind(&looked.swept.carriers);

@@ -9,7 +9,7 @@ use windlass_core::deceptive;
 use crate::cli::view::{self, ViewFormat, count, cut, text, time};
 use crate::cli::watching::admin::{AdminArgs, AdminFailure, PluginHost, encoded};
 
-/// How much of an error a table shows.
+/// The most characters of an error in a table.
 const SHOWN_ERROR_CHARACTERS: usize = 80;
 
 /// Arguments of `windlass keys`.
@@ -18,7 +18,7 @@ pub(crate) struct KeysArgs {
     /// The plugin.
     #[arg(value_name = "PLUGIN")]
     plugin: String,
-    /// Only this key, and all that is known of it: NAMESPACE/NAME, or NAME where objects have no namespace.
+    /// Only this key, with everything that is known of it: NAMESPACE/NAME, or NAME for cluster-scoped objects.
     #[arg(value_name = "KEY", value_parser = path_of)]
     key: Option<KeyPath>,
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub(crate) struct KeysArgs {
     output: ViewFormat,
 }
 
-/// A key as a path of the admin endpoint has it.
+/// A key in the form of the admin endpoint's paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct KeyPath(String);
 
@@ -60,8 +60,8 @@ impl KeysArgs {
         Ok(if unknown.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Why there are no keys, if that is not because nothing is to be done: the plugin is not at work where it is
-    /// asked.
+    /// Why there are no keys, if that does not mean that nothing is to be done: the plugin is not at work on the
+    /// queried host.
     async fn unknown(&self) -> Option<String> {
         let shown = self.admin.plugins(Some(&self.plugin)).await.ok()?;
         shown.plugins.first().and_then(|plugin| not_at_work(&self.plugin, &plugin["health"]))
@@ -75,7 +75,7 @@ impl KeysArgs {
         }
     }
 
-    /// For people.
+    /// As text, for people.
     fn text(&self, keys: &[Value]) -> String {
         if self.key.is_some() {
             let stories = keys.iter().map(|key| story(&self.plugin, key));
@@ -88,7 +88,7 @@ impl KeysArgs {
         format!("/plugins/{}/keys", encoded(&self.plugin))
     }
 
-    /// All pages as one.
+    /// All pages, combined.
     async fn list(&self, host: &PluginHost<'_>) -> Result<Value, AdminFailure> {
         let mut states = self.state.join(",");
         if states.is_empty() && !self.all {
@@ -128,7 +128,7 @@ impl KeysArgs {
     }
 }
 
-/// Why a plugin with this health has no keys where it is asked. None: it would show them.
+/// Why a plugin with this health has no keys on the queried host. `None` if it would show them.
 fn not_at_work(plugin: &str, health: &Value) -> Option<String> {
     let state = text(&health["state"]);
     if matches!(state, "running" | "paused" | "breaker-open" | "server-unreachable" | "caches-unproven") {
@@ -163,12 +163,12 @@ fn rows(keys: &[Value], is_wide: bool) -> String {
     view::table(&heading, rows)
 }
 
-/// All that is known of a key, for people.
+/// Everything that is known of a key, as text for people.
 fn story(plugin: &str, key: &Value) -> String {
     let named = format!("{}  of {plugin}, controller {}", text(&key["key"]), text(&key["controller"]));
     let mut lines = vec![deceptive::escape_line(&named).into_owned()];
     let mut line = |name: &str, value: String| {
-        // Only an error has several lines, which are indented.
+        // Only an error may have several lines, which are indented.
         let value = if name == "error" { deceptive::escape(&value) } else { deceptive::escape_line(&value) };
         lines.push(format!("  {name:<10}{value}"));
     };

@@ -11,7 +11,7 @@ use windlass_kube::Discovery;
 use windlass_kube::client::{self, ConnectOptions, Connection};
 use windlass_kube::sweep::{self, Carrier, Sought, SweepScope, Swept};
 
-/// The flags that say where to look.
+/// The flags that select where to look.
 #[derive(Debug, Args)]
 pub(crate) struct PlaceArgs {
     /// Only objects in this namespace, and cluster-scoped ones. Default: the context's namespace.
@@ -38,17 +38,17 @@ pub(crate) enum ListFormat {
     Name,
 }
 
-/// A cluster and the objects found there.
+/// A cluster and the objects found in it.
 pub(crate) struct SweptCluster {
     pub(crate) connection: Connection,
     pub(crate) discovery: Discovery,
     pub(crate) swept: Swept,
-    /// Where it looked, in words.
+    /// The searched place, in words.
     pub(crate) place: String,
 }
 
 impl PlaceArgs {
-    /// Finds the objects that are `sought` and `wanted`.
+    /// Finds the `sought` objects that are also `wanted`.
     pub(crate) async fn look(self, sought: &Sought, wanted: impl Fn(&Carrier) -> bool) -> anyhow::Result<SweptCluster> {
         let options = ConnectOptions { kubeconfig: self.kubeconfig, context: self.context, namespace: self.namespace };
         let connection = client::connect(&options).await?;

@@ -1,5 +1,5 @@
-//! Asks Pods by HTTP through the API server, as `kubectl get --raw …/pods/NAME:PORT/proxy/…` does: for people, who look
-//! at the replicas of a host in a cluster. Nothing is changed by it.
+//! Queries Pods by HTTP through the API server, as `kubectl get --raw …/pods/NAME:PORT/proxy/…` does, for operators who
+//! look at the replicas of a host. Changes nothing.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,25 +10,25 @@ use serde::Deserialize;
 use windlass_core::object::path_segment::encode;
 use windlass_kube::{Connection, RequestError};
 
-/// So many Pods are looked at. A host has a few replicas.
+/// The most Pods that are queried. A host has a few replicas.
 const PODS_MAX: usize = 100;
-/// So many are asked at the same time.
+/// The most Pods that are queried at the same time.
 const CONCURRENT_PODS_MAX: usize = 16;
-/// How long the list of Pods and the answer of each may take.
+/// The timeout for the list of Pods, and for the answer of each Pod.
 const POD_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Of a list of Pods, or of one answer, in bytes. A thousand plugins are a few MiB.
+/// The largest list of Pods, or answer of a Pod, in bytes. A thousand plugins take a few MiB.
 const POD_ANSWER_BYTES_MAX: usize = 16 << 20;
-/// The name of the header below.
+/// The header that shows that no web page has made the request.
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// The API server passes the name by which *it* is asked on to the Pod, and a host answers to strangers' names only if
-/// no web page can be asking. No page can send this header by itself, and a browser sends this value for what a person
-/// has typed.
+/// The API server passes on the host name under which it was asked itself. A host answers requests for such names only
+/// if no web page can have made them. A page cannot send this value; browsers send it for addresses that a user has
+/// typed.
 const TYPED: HeaderValue = HeaderValue::from_static("none");
 
-/// Why a Pod was not asked, or what became of it.
+/// Why a Pod was not queried, or what its answer was.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PodProxyError {
-    /// The user may not do that.
+    /// The user lacks a right.
     #[error(
         "your user may not {verb} {resource} in the namespace {namespace}: the API server says: {message}. A Role there needs \
          the verb list on pods, and get on pods/proxy"
@@ -38,15 +38,15 @@ pub(crate) enum PodProxyError {
         verb: &'static str,
         /// The resource.
         resource: &'static str,
-        /// Where.
+        /// The namespace.
         namespace: String,
         /// The server's words.
         message: String,
     },
-    /// The Pod cannot be asked, as its object says.
+    /// The Pod cannot be queried, as its object shows.
     #[error("{0}")]
     NotAsked(String),
-    /// The Pod itself answered, with another status than success.
+    /// The Pod itself answered with an error status.
     #[error("it answers {code}: {}", body.trim())]
     Answered {
         /// The HTTP status.
@@ -54,15 +54,15 @@ pub(crate) enum PodProxyError {
         /// The text.
         body: String,
     },
-    /// The API server did not bring an answer of the Pod's.
+    /// The API server did not return an answer of the Pod.
     #[error("{0}")]
     Request(#[from] RequestError),
-    /// The list of Pods cannot be read.
+    /// The list of Pods is malformed.
     #[error("the API server's list of Pods cannot be read: {0}")]
     Malformed(#[from] serde_json::Error),
 }
 
-/// The way to the Pods of one namespace.
+/// Access to the Pods of one namespace.
 #[derive(Clone)]
 pub(crate) struct PodProxy {
     connection: Connection,
@@ -79,18 +79,18 @@ impl fmt::Debug for PodProxy {
 pub(crate) struct FoundPod {
     /// Its name.
     pub(crate) name: String,
-    /// It is being deleted, and may still answer.
+    /// True if it is being deleted. It may still answer.
     pub(crate) is_ending: bool,
-    /// `NAME:PORT` or `https:NAME:PORT`, as the path of a request has it. Err: why it cannot be asked.
+    /// `NAME:PORT` or `https:NAME:PORT`, as in a request's path. The error says why it cannot be queried.
     target: Result<String, String>,
 }
 
-/// The Pods that were found.
+/// The found Pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FoundPods {
-    /// By name. None of them has ended.
+    /// Ordered by name, without Pods that have ended.
     pub(crate) pods: Vec<FoundPod>,
-    /// There are more than are looked at.
+    /// True if there are more Pods than are queried.
     pub(crate) has_more: bool,
 }
 
@@ -169,7 +169,7 @@ struct ProbeRequest {
 
 #[cfg(test)]
 impl FoundPod {
-    /// The Pod `name`, to be asked at `port` without TLS.
+    /// The Pod `name`, to be queried at `port` without TLS.
     #[must_use]
     pub(crate) fn at(name: &str, port: u16) -> Self {
         Self { name: name.to_owned(), is_ending: false, target: Ok(format!("{name}:{port}")) }
@@ -181,7 +181,7 @@ impl PodObject {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
     }
 
-    /// The Pod, to be asked at its port of the name `port`.
+    /// The Pod, to be queried at its port named `port`.
     fn found(self, port: &str) -> FoundPod {
         let (name, is_ending) = (self.metadata.name, self.metadata.deletion_timestamp.is_some());
         let target = if self.status.phase == "Pending" {
@@ -195,7 +195,7 @@ impl PodObject {
 }
 
 impl PodContainer {
-    /// The API server looks names of ports up for Services and not for Pods, so it gets a number.
+    /// The API server resolves names of ports for Services but not for Pods, so this uses the number.
     fn target(&self, pod: &str, port: &str) -> Option<String> {
         let number = self.ports.iter().find(|it| it.name.as_deref() == Some(port))?.container_port;
         let probes = [&self.readiness_probe, &self.liveness_probe].into_iter().flatten();
@@ -207,7 +207,7 @@ impl PodContainer {
 }
 
 impl PodProxy {
-    /// The Pods of the namespace that `connection` means. Nothing is asked yet.
+    /// Access to the Pods of `connection`'s namespace. Sends nothing yet.
     #[must_use]
     pub(crate) fn new(connection: Connection) -> Self {
         Self { connection }
@@ -219,13 +219,13 @@ impl PodProxy {
         &self.connection.default_namespace
     }
 
-    /// Where the way to the cluster was found, for messages.
+    /// The source of the connection's settings, for messages.
     #[must_use]
     pub(crate) fn source(&self) -> &str {
         &self.connection.source
     }
 
-    /// Finds the Pods with the labels that `selector` wants, to be asked at their port of the name `port`.
+    /// Finds the Pods with labels that match `selector`, to be queried at their port named `port`.
     pub(crate) async fn find(&self, selector: &str, port: &str) -> Result<FoundPods, PodProxyError> {
         let query = [("labelSelector", selector), ("limit", &PODS_MAX.to_string())];
         let text = self.get(&self.path(), &query).await.map_err(|error| self.refused(error, "list", "pods"))?;
@@ -235,15 +235,15 @@ impl PodProxy {
         Ok(FoundPods { pods, has_more: metadata.token.is_some_and(|token| !token.is_empty()) })
     }
 
-    /// Asks `pod` for `path`, which may have a query.
+    /// Queries `pod` for `path`, which may have a query.
     pub(crate) async fn ask(&self, pod: &FoundPod, path: &str) -> Result<String, PodProxyError> {
         let target = pod.target.as_ref().map_err(|why| PodProxyError::NotAsked(why.clone()))?;
         let uri = format!("{}/{target}/proxy{path}", self.path());
         self.get(&uri, &[]).await.map_err(|error| self.refused(error, "get", "pods/proxy"))
     }
 
-    /// Asks all `pods` the same, and returns their answers in the same order. One that does not answer holds none of
-    /// the others up for longer than ten seconds.
+    /// Queries all `pods` for `path`, and returns their answers in the same order. A Pod that does not answer delays
+    /// the others by at most ten seconds.
     pub(crate) async fn ask_all(&self, pods: &[FoundPod], path: &str) -> Vec<Result<String, PodProxyError>> {
         stream::iter(pods.iter().map(|pod| self.ask(pod, path))).buffered(CONCURRENT_PODS_MAX).collect().await
     }
@@ -260,7 +260,7 @@ impl PodProxy {
         self.connection.get(path, query, headers, POD_ANSWER_BYTES_MAX, POD_ANSWER_TIMEOUT).await
     }
 
-    /// Tells the API server's refusals from the Pod's: only the server's are objects of the kind Status.
+    /// Tells refusals of the API server from those of the Pod: only the server's are objects of kind Status.
     fn refused(&self, error: RequestError, verb: &'static str, resource: &'static str) -> PodProxyError {
         let RequestError::Refused { status, .. } = &error else { return error.into() };
         let message = status.message.clone();
@@ -284,7 +284,7 @@ mod tests {
 
     use super::*;
 
-    /// A Pod with one container, of which this is added.
+    /// A Pod with one container that has these additional fields.
     fn pod(name: &str, phase: &str, container: &Value) -> Value {
         json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "sidecar"}, container]}, "status": {"phase": phase}})
     }
@@ -323,7 +323,7 @@ mod tests {
 
     type AskedUris = Arc<Mutex<Vec<String>>>;
 
-    /// A proxy to a server that answers so, and what it was asked.
+    /// A proxy to a server that answers like this, and the URIs that it was asked for.
     fn proxy(answer: impl Fn(&str) -> (u16, String) + Clone + Send + Sync + 'static) -> (PodProxy, AskedUris) {
         let asked = AskedUris::default();
         let noted = asked.clone();

@@ -1,5 +1,5 @@
-//! Finds the replicas of a host in a cluster as kubectl finds its Pods, and asks each through the API server: for the
-//! commands that show what a running host does, where nobody says its address.
+//! Finds the replicas of a host in a cluster as kubectl finds Pods, and queries each through the API server, for
+//! commands without the address of a host.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -12,12 +12,12 @@ use crate::cli::watching::admin::{AdminFailure, ShownPlugins, document, names_wh
 use crate::cli::watching::pod_proxy::{FoundPod, PodProxy, PodProxyError};
 use crate::cli::watching::replica_views::{HostPlugins, ReplicaView, runs_at, together};
 
-/// The label that the chart gives to the host's Pods.
+/// The label with which the chart marks the host's Pods.
 const CHART_LABELS: &str = "app.kubernetes.io/name=windlass";
-/// The name of the port at which a host in a Pod is asked, as in the chart.
+/// The name of the admin port of a host's Pod, as in the chart.
 const PORT: &str = "admin";
 
-/// Where the host's Pods are.
+/// Selects the host's Pods.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct PodArgs {
     /// The namespace of the host's Pods. Default: the context's.
@@ -32,7 +32,7 @@ pub(crate) struct PodArgs {
     /// The context of the kubeconfig.
     #[arg(long, value_name = "NAME", conflicts_with = "admin_address")]
     context: Option<String>,
-    /// The way there, found once.
+    /// The connection, made once.
     #[arg(skip)]
     proxy: OnceCell<PodProxy>,
 }
@@ -44,7 +44,7 @@ pub(crate) struct AskedPod<'a> {
 }
 
 impl PodArgs {
-    /// The plugins of all replicas, each as the replica shows it that has its lease.
+    /// The plugins of all replicas, each as shown by the replica that has its lease.
     pub(crate) async fn plugins(&self) -> Result<ShownPlugins, AdminFailure> {
         let views = self.views().await?;
         let replicas = views.iter().map(|view| json!({"pod": view.pod.name, "problem": view.plugins.as_ref().err()}));
@@ -76,8 +76,8 @@ impl PodArgs {
         self.proxy.get_or_try_init(connect).await
     }
 
-    /// The plugins of each replica, by the names of their Pods. At least one has answered; of those that have not,
-    /// standard error tells.
+    /// The plugins of each replica, by the names of their Pods. At least one has answered; those that have not are
+    /// reported on standard error.
     async fn views(&self) -> Result<Vec<ReplicaView>, AdminFailure> {
         let proxy = self.proxy().await?;
         let unknown = |error| AdminFailure::Unknown(anyhow::Error::new(error).context("cannot ask the host's Pods"));
@@ -90,7 +90,7 @@ impl PodArgs {
         }
         let mut answers = proxy.ask_all(&found.pods, "/plugins").await;
         let is_forbidden = |answer: &Result<_, _>| matches!(answer, Err(PodProxyError::Forbidden { .. }));
-        // The same for each, so it is said once.
+        // If it is the same error for all Pods, it is printed once.
         if answers.iter().all(Result::is_err)
             && let Some(at) = answers.iter().position(is_forbidden)
             && let Err(error) = answers.swap_remove(at)

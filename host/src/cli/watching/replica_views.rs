@@ -1,20 +1,20 @@
-//! Puts together what several replicas of a host say of the same plugins.
+//! Combines what several replicas of a host report about the same plugins.
 
 use serde_json::Value;
 
 use crate::cli::view::text;
 use crate::cli::watching::pod_proxy::FoundPod;
 
-/// The plugins of one host, as it shows them.
+/// The plugins of one host, as the host shows them.
 #[derive(Debug, PartialEq)]
 pub(crate) struct HostPlugins {
     pub(crate) plugins: Vec<Value>,
-    /// It has not looked at all its plugins yet.
+    /// True if it has not looked at all its plugins yet.
     pub(crate) is_starting: bool,
 }
 
 impl HostPlugins {
-    /// As `/plugins` shows them. None: it is no list of plugins.
+    /// From the document of `/plugins`. `None` if that is not a list of plugins.
     pub(crate) fn of(mut shown: Value) -> Option<Self> {
         let is_starting = shown["starting"] == true;
         match shown.get_mut("plugins").map(Value::take) {
@@ -24,7 +24,7 @@ impl HostPlugins {
     }
 }
 
-/// The plugins as one replica shows them. Err: why it shows none.
+/// The plugins as one replica shows them. The error says why it shows none.
 #[derive(Debug)]
 pub(crate) struct ReplicaView {
     pub(crate) pod: FoundPod,
@@ -32,7 +32,7 @@ pub(crate) struct ReplicaView {
 }
 
 impl ReplicaView {
-    /// Whether it answers, or is being deleted and so need not.
+    /// True if it answers, or need not because it is being deleted.
     pub(crate) fn is_as_expected(&self) -> bool {
         self.plugins.is_ok() || self.pod.is_ending
     }
@@ -44,7 +44,7 @@ impl ReplicaView {
         Some(format!("the replica {} does not answer{ends}: {why}", self.pod.name))
     }
 
-    /// Whether it has not looked at all its plugins yet.
+    /// True if it has not looked at all its plugins yet.
     pub(crate) fn is_starting(&self) -> bool {
         self.plugins.as_ref().is_ok_and(|shown| shown.is_starting)
     }
@@ -54,7 +54,7 @@ impl ReplicaView {
     }
 }
 
-/// Whether the replica that shows `plugin` so runs it: it holds the lease, or the plugin goes by none.
+/// Whether the replica that shows `plugin` like this runs it: it holds the lease, or the plugin has no lease.
 fn runs_here(plugin: &Value) -> bool {
     plugin["lease"].is_null() || plugin["lease"]["heldHere"] == true
 }
@@ -63,8 +63,8 @@ fn is_well(plugin: &Value) -> bool {
     plugin["health"]["well"] == true
 }
 
-/// Each plugin once, by name, with the field `replica`: as the replica shows it that runs it, else as the one that says
-/// what is wrong. Once more if another replica says that something else is wrong with it.
+/// Each plugin once, ordered by name, with the field `replica`: as shown by the replica that runs it, else by one that
+/// reports a problem. Twice if another replica reports another problem.
 pub(crate) fn together(views: Vec<ReplicaView>) -> Vec<Value> {
     let mut all = Vec::new();
     for ReplicaView { pod, plugins } in views {
@@ -73,14 +73,14 @@ pub(crate) fn together(views: Vec<ReplicaView>) -> Vec<Value> {
             all.push(plugin);
         }
     }
-    // Of those that stand alike, the first replica's comes first.
+    // Among equals, the first replica's comes first.
     all.sort_by(|one, other| {
         let order = |plugin: &Value| (text(&plugin["name"]).to_owned(), !runs_here(plugin), is_well(plugin));
         order(one).cmp(&order(other))
     });
     let mut shown: Vec<Value> = Vec::new();
     for plugin in all {
-        // They are in the order of their names.
+        // They are ordered by name.
         let mut before = shown.iter().rev().take_while(|it| it["name"] == plugin["name"]).peekable();
         let is_first = before.peek().is_none();
         let is_news = !is_well(&plugin) && before.all(|it| it["health"] != plugin["health"]);

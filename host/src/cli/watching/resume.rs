@@ -1,7 +1,7 @@
-//! `windlass resume`: has a plugin try again what the host has stopped or put off.
+//! `windlass resume`: makes a plugin retry what the host has stopped or postponed.
 //!
-//! A host that changes something wants to know who asks. The API server passes no tokens on to Pods, so the replica is
-//! asked at its own address.
+//! The host must know who asks for a change. The API server passes no tokens on to Pods, so the replica is queried at
+//! its own address.
 
 use std::process::ExitCode;
 
@@ -46,7 +46,7 @@ impl ResumeArgs {
         Ok(ExitCode::FAILURE)
     }
 
-    /// How to ask the replica that runs the plugin.
+    /// How to query the replica that runs the plugin.
     fn way_to(&self, pod: &AskedPod<'_>) -> String {
         let (plugin, name, namespace) = (&self.plugin, pod.name(), pod.namespace());
         format!(
@@ -57,7 +57,7 @@ impl ResumeArgs {
     }
 }
 
-/// A line for each thing that was resumed.
+/// A line for each part that was resumed.
 fn told(plugin: &str, shown: &Value) -> String {
     let did = shown["did"].as_array().into_iter().flatten();
     let lines = did.map(|did| deceptive::escape_line(&format!("{plugin}: {}", text(did))).into_owned() + "\n");

@@ -1,7 +1,7 @@
-//! `windlass rollout`: what has come of comparing a plugin's next version with the current one, and its promotion.
+//! `windlass rollout`: compares a plugin's next version with the current one, and promotes or aborts it.
 //!
-//! What a host has compared is read from its admin address, or from its Pods. Nothing is changed there: a version is
-//! promoted by its file, by whoever may write the plugin directory.
+//! The results of the comparison come from the host's admin address or its Pods. The host is not asked to change
+//! anything: a version is promoted by its file, by a user who may write to the plugin directory.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use windlass_runtime::{RolledOut, abort, promote};
 use crate::cli::OutputFormat;
 use crate::cli::watching::admin::{AdminArgs, AdminFailure};
 
-/// The exit code where a question cannot be answered.
+/// The exit code if a question cannot be answered.
 const UNKNOWN: u8 = 2;
 
 /// Compare the next version of a plugin with the current one, and promote it or give it up.
@@ -34,22 +34,22 @@ enum RolloutCommand {
     #[command(after_help = "Examples:\n  windlass rollout status shop -n windlass\n  \
         windlass rollout status shop --admin-address 127.0.0.1:8080 -o json")]
     Status(CompareArgs),
-    /// Show the objects about which the next version would act otherwise, and how.
+    /// Show the objects for which the next version would act differently, and how.
     ///
-    /// What differs is shown as the current version has it, then as the next one has it. Exit codes: 0, nothing
-    /// differs; 1, something does; 2, no call was compared, or the host does not answer.
+    /// A difference is shown as the current version's value, then the next one's. Exit codes: 0, nothing differs; 1,
+    /// something does; 2, no call was compared, or the host does not answer.
     #[command(after_help = "Example:\n  windlass rollout diff shop --admin-address 127.0.0.1:8080")]
     Diff(CompareArgs),
     /// Make the next version the current one: rename NAME.next.wasm to NAME.wasm, or copy NAME.wasm to
     /// NAME.current.wasm.
     ///
-    /// The second is where the plugin's policy says `rollout: shadow`. A host that follows the directory swaps the
-    /// version in, and has it on probation, as it does with every new version.
+    /// The latter applies if the plugin's policy says `rollout: shadow`. A host that follows the directory swaps the
+    /// version in and puts it on probation, like every new version.
     #[command(
         after_help = "Example:\n  windlass rollout promote shop --plugins /etc/windlass/plugins --digest 605a0172cb36"
     )]
     Promote(PromoteArgs),
-    /// Give the next version up: delete NAME.next.wasm, or put NAME.current.wasm in the place of NAME.wasm.
+    /// Abort the next version: delete NAME.next.wasm, or replace NAME.wasm by NAME.current.wasm.
     #[command(after_help = "Example:\n  windlass rollout abort shop --plugins /etc/windlass/plugins")]
     Abort(DirectoryArgs),
 }
@@ -80,12 +80,12 @@ struct DirectoryArgs {
 struct PromoteArgs {
     #[command(flatten)]
     place: DirectoryArgs,
-    /// Promote only the version with this digest, or one that begins so: what `status` has shown.
+    /// Promote only the version with this digest or digest prefix, as shown by `status`.
     #[arg(long, value_name = "SHA256", value_parser = digest)]
     digest: Option<String>,
 }
 
-/// As much of a digest as `status` shows, or more.
+/// A digest prefix of at least the length that `status` shows.
 fn digest(text: &str) -> Result<String, String> {
     const DIGEST_DIGITS_MIN: usize = 12;
     let is_hexadecimal = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
@@ -111,7 +111,7 @@ impl RolloutArgs {
     }
 }
 
-/// The fate of both files, in a line.
+/// Describes in a line where both files are now.
 fn told(done: &RolledOut) -> String {
     let [next, current] =
         [&done.next, &done.current].map(|path| path.file_name().unwrap_or_default().to_string_lossy());

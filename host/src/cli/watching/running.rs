@@ -1,5 +1,5 @@
-//! The commands that ask a running host, at its admin address or by its Pods through the API server. One of them,
-//! `resume`, changes something; the others show what the host does.
+//! The commands that query a running host, at its admin address or through the API server. `resume` also changes
+//! something; the others only show what the host does.
 
 use std::process::ExitCode;
 
@@ -10,22 +10,22 @@ use crate::cli::watching::resume::ResumeArgs;
 use crate::cli::watching::status::StatusArgs;
 use crate::cli::watching::top::TopArgs;
 
-/// A command that asks a running host.
+/// A command that queries a running host.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunningCommand {
     /// Show the plugins of a running host: what each does and why, its queue, and what it uses.
     ///
-    /// Without --admin-address, the host's Pods are found in the cluster of the kubeconfig and asked through the API
-    /// server, which needs list on pods and get on pods/proxy. Of several replicas, each plugin is shown as the one
-    /// shows it that has its lease. Exit codes: 0, all is well; 1, a plugin is not, there is no such plugin, or a
-    /// replica does not answer; 2, the host cannot be asked, or nothing be written.
+    /// Without --admin-address, the host's Pods are found in the cluster of the kubeconfig and queried through the API
+    /// server, which needs list on pods and get on pods/proxy. With several replicas, each plugin is shown as by the
+    /// replica that has its lease. Exit codes: 0, all is well; 1, a plugin is not, there is no such plugin, or a
+    /// replica does not answer; 2, the host cannot be queried, or standard output cannot be written to.
     #[command(after_help = "Examples:\n  windlass status -n windlass -o wide\n  \
         windlass status webapp --admin-address 127.0.0.1:8080 -o json")]
     Status(StatusArgs),
-    /// Show the keys of a plugin that are not done, and why; or all that is known of one key.
+    /// Show the keys of a plugin that are not done, and why; or everything that is known of one key.
     ///
     /// A key is the namespace and the name of an object that the plugin reconciles. Exit codes: 0, shown; 1, there is
-    /// no such plugin or key; 2, the host cannot be asked, or nothing be written.
+    /// no such plugin or key; 2, the host cannot be queried, or standard output cannot be written to.
     #[command(after_help = "Examples:\n  windlass keys webapp -n windlass\n  \
         windlass keys webapp prod/shop --admin-address 127.0.0.1:8080\n  \
         windlass keys webapp --state given-up,hot-loop --admin-address 127.0.0.1:8080")]
@@ -33,21 +33,21 @@ pub(crate) enum RunningCommand {
     /// Show which plugin uses the CPU, the memory, the caches and the API server, every two seconds.
     ///
     /// CPU% is of one processor. Exit codes, with --once or when the first look fails: 0, shown; 2, the host cannot be
-    /// asked, or nothing be written.
+    /// queried, or standard output cannot be written to.
     #[command(after_help = "Examples:\n  windlass top -n windlass\n  \
         windlass top --once --sort-by memory --admin-address 127.0.0.1:8080")]
     Top(TopArgs),
-    /// Have a plugin try again what the host has stopped or put off, without a restart.
+    /// Make a plugin retry what the host has stopped or postponed, without a restart.
     ///
     /// A suspended plugin fills its caches again, within the same limits. If a controller's circuit is open, one trial
     /// call is made now. Keys whose last calls failed run with all their retries. A version that was rolled back stays
     /// so: put another file there. At most every ten seconds. A single object runs when its annotation
     /// windlass.dev/run-requested-at changes, which needs no command of this program.
     ///
-    /// Ask the replica that has the plugin's lease, with a token whose user has the verb post for nonResourceURLs
+    /// Query the replica that has the plugin's lease, with a token whose user has the verb post for nonResourceURLs
     /// /plugins/PLUGIN/resume; without --admin-auth token, from the host's own machine or through kubectl port-forward.
     /// Exit codes: 0, something was resumed; 1, there was nothing to resume, the replica does not run the plugin, or
-    /// there is no such plugin; 2, the host cannot be asked, or nothing be written.
+    /// there is no such plugin; 2, the host cannot be queried, or standard output cannot be written to.
     #[command(after_help = "Examples:\n  windlass resume webapp --admin-address 127.0.0.1:8080\n  \
         windlass resume webapp --admin-address https://127.0.0.1:8080 --token-file token --insecure-skip-tls-verify")]
     Resume(ResumeArgs),

@@ -1,4 +1,4 @@
-//! `windlass status`: the plugins of a running host, a line each, and what is wrong with them.
+//! `windlass status`: the plugins of a running host, one line each, and their problems.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cli::view::{self, ViewFormat, count, cut, size, text, time};
 use crate::cli::watching::admin::{AdminArgs, AdminFailure};
 
-/// How much of a reason a table shows.
+/// The most characters of a reason in a table.
 const SHOWN_REASON_CHARACTERS: usize = 80;
 
 /// Arguments of `windlass status`.

@@ -1,4 +1,4 @@
-//! `windlass top`: which plugin uses the processors, the memory and the API server, over and over.
+//! `windlass top`: continuously shows which plugin uses the CPU, the memory and the API server.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ use crate::cli::view::{self, ViewFormat, count, size, text, time};
 use crate::cli::watching::admin::{AdminArgs, AdminFailure};
 use crate::cli::watching::status::sum;
 
-/// Moves a terminal's cursor to its first place, and clears all that is there.
+/// Moves the terminal's cursor to the top left, and clears the screen.
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 
-/// No interval is shorter: the host has other things to do than to answer.
+/// The shortest interval, so that answering does not keep the host from its work.
 const TOP_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// Arguments of `windlass top`.
@@ -31,7 +31,7 @@ pub(crate) struct TopArgs {
     /// The time between two looks.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = interval)]
     interval: Duration,
-    /// Look twice, show the use between the two looks, and end.
+    /// Look twice, show the use in between, and exit.
     #[arg(long)]
     once: bool,
     /// The output format.
@@ -47,7 +47,7 @@ enum SortColumn {
     Writes,
 }
 
-/// Writes a blank line between two looks. False: nobody reads any more, as behind `head`.
+/// Writes a blank line between two looks. `false` if the reader has gone, as with `head`.
 fn goes_on() -> std::io::Result<bool> {
     let mut output = std::io::stdout();
     match output.write_all(b"\n").and_then(|()| output.flush()) {
@@ -70,18 +70,18 @@ struct Usage {
     writes: f64,
 }
 
-/// A plugin's use, and how it has grown since the look before.
+/// A plugin's use, and its increase since the look before.
 struct TopRow {
     shown: Value,
     usage: Usage,
-    /// CPU seconds and writes in a second. None: there was no look before.
+    /// CPU seconds and writes per second. `None` at the first look.
     rates: Option<(f64, f64)>,
 }
 
 /// The looks so far.
 #[derive(Default)]
 struct Looks {
-    /// By the plugin and its replica: each counts for itself.
+    /// By plugin and replica, as each replica has its own counts.
     before: Option<(Instant, BTreeMap<[String; 2], Usage>)>,
 }
 
@@ -106,7 +106,7 @@ impl TopArgs {
                         return Ok(ExitCode::SUCCESS);
                     }
                 }
-                // A host that was there may come back: somebody may look at how it starts again.
+                // A host that has answered before may come back, and its restart may be of interest.
                 Err(failure) if self.once || looks.before.is_none() => return Err(failure),
                 Err(failure) => {
                     let _ = failure.told();
@@ -118,7 +118,7 @@ impl TopArgs {
 }
 
 impl Looks {
-    /// The plugins at `now`, and how each has grown since the last time.
+    /// The plugins at `now`, with their increase since the last look.
     fn rows(&mut self, plugins: Vec<Value>, now: Instant) -> Vec<TopRow> {
         let before = self.before.take();
         let mut seen = BTreeMap::new();
@@ -127,7 +127,7 @@ impl Looks {
             let usage = Usage::of(&shown["usage"]);
             let rates = before.as_ref().and_then(|(then, all)| {
                 let (former, seconds) = (all.get(&name)?, now.saturating_duration_since(*then).as_secs_f64());
-                // A host that has started anew counts from zero.
+                // A restarted host counts from zero.
                 let rate = |now: f64, then: f64| if now < then { now / seconds } else { (now - then) / seconds };
                 (seconds > 0.0).then(|| (rate(usage.cpu, former.cpu), rate(usage.writes, former.writes)))
             });
@@ -147,7 +147,7 @@ impl Usage {
     }
 }
 
-/// The order of two plugins: whoever uses more first, by what it does now if that is known, then by name.
+/// The order of two plugins: the larger use first, by the current rate if known, then by name.
 fn by(column: SortColumn, one: &TopRow, other: &TopRow) -> Ordering {
     let value = |row: &TopRow| match column {
         SortColumn::Cpu => (row.rates.map_or(0.0, |(cpu, _)| cpu), row.usage.cpu),

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A file on a disk that has so much space.
+/// A file on a disk with this much free space.
 struct Disk {
     written: Vec<u8>,
     space: usize,

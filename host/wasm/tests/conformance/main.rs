@@ -42,7 +42,7 @@ fn files(language: &Language) -> Result<(), String> {
 }
 
 #[test]
-fn every_component_loads_and_says_the_same_of_itself() {
+fn every_component_loads_and_describes_itself_alike() {
     let mut findings = Findings::default();
     for part in [Part::Reconciler, Part::Composer] {
         for language in selected(part) {
@@ -63,7 +63,7 @@ fn writes() {
 }
 
 #[test]
-fn everything_else_that_a_plugin_can_ask_for() {
+fn the_remaining_imports_behave_alike_in_every_language() {
     all(&cases(include_str!("../../../../tests/conformance/cases/outside.json")));
 }
 

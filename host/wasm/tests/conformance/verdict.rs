@@ -65,10 +65,10 @@ impl fmt::Display for Difference {
 
 /// Compares JSON. Numbers are compared by value, so 1.0 equals 1. Null fields may be left out.
 ///
-/// What is expected may also be an object with one key: `$oneOf` of values, `$text` (any that is not empty),
+/// The expected value may also be an object with one key: `$oneOf` of values, `$text` (any text that is not empty),
 /// `$contains` a text, `$any`, `$exactly` (nulls are not left out), `$between` two numbers, `$numbers` (how many, from,
-/// to), `$distinct` (so many texts), `$truths` (an object of nothing but true), `$printed` and `$refused` (results of
-/// steps that a language need not have).
+/// to), `$distinct` (this many different texts), `$truths` (an object whose values are all true), `$printed` and
+/// `$refused` (results of steps that a language need not have).
 pub(crate) fn same(expected: &Value, got: &Value) -> Result<(), String> {
     difference(expected, got, "").map_or(Ok(()), |difference| Err(difference.to_string()))
 }

@@ -1,4 +1,4 @@
-//! Calls of well-behaved plugins: what goes in, what the imports do, and what comes out.
+//! Calls of well-behaved plugins: their input, the imports, and their results.
 
 use crate::support;
 
@@ -60,7 +60,7 @@ async fn a_call_costs_its_guests_processor_time_even_if_it_is_stopped() {
     assert!(Duration::ZERO < quiet && quiet < spinning, "{quiet:?}, {spinning:?}");
 }
 
-/// It is copied on its way to the thread that runs it.
+/// The object is copied on its way to the thread that runs the call.
 #[tokio::test]
 async fn the_future_of_a_call_is_small() {
     let plugin = load(&sandbox(Limits::default()), "guest", &Core::default().component()).await.expect("it loads");
@@ -71,7 +71,7 @@ async fn the_future_of_a_call_is_small() {
 #[tokio::test]
 async fn a_name_that_would_lead_elsewhere_never_reaches_a_port() {
     let import = r#"(import "windlass:plugin/cache@0.2.0" "get" (func $get (param i32 i32)))"#;
-    // The reference is at 3072: version, kind and name are set, and nothing else of it is there.
+    // The reference is at 3072: only version, kind and name are set.
     let get = |name_at: u32, name_length: u32| {
         let set = [(3084, 2048), (3088, 2), (3092, 2050), (3096, 9), (3112, name_at), (3116, name_length)];
         let set = set.map(|(at, value)| format!("(i32.store (i32.const {at}) (i32.const {value}))")).concat();
@@ -93,7 +93,7 @@ async fn a_name_that_would_lead_elsewhere_never_reaches_a_port() {
 #[tokio::test]
 async fn reads_of_one_call_share_one_limit_of_returned_bytes() {
     let import = r#"(import "windlass:plugin/cache@0.2.0" "get-many" (func $get (param i32 i32 i32 i32 i32 i32)))"#;
-    // Two times `v1 ConfigMap` named `v1`; the answers are 112 bytes each, the first byte is 1 for an error.
+    // Reads `v1 ConfigMap` named `v1` twice; the answers are 112 bytes each, and the first byte is 1 for an error.
     let target = r"\00\00\00\00\00\00\00\00\00\00\00\00\00\08\00\00\02\00\00\00\02\08\00\00\09\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\08\00\00\02\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00";
     let read = "(call $get (i32.const 3072) (i32.const 2) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 1024))
         (if (i32.load8_u (i32.load (i32.const 1024))) (then unreachable))
@@ -125,7 +125,7 @@ async fn a_write_in_flight_continues_after_its_call_has_ended() {
     assert_eq!(ports.written.lock().expect("not poisoned").len(), 1);
 }
 
-/// The answers to the batch of the chameleon's: of an apply, of a delete, of what cannot be, of another apply.
+/// The answers to the chameleon's batch: an apply, a delete, an invalid operation, another apply.
 async fn batched(limits: Limits) -> (Arc<FakePorts>, CallResult) {
     let plugin = load(&sandbox(limits), "chameleon", &chameleon("batch")).await.expect("it loads");
     let ports = FakePorts::with_writes(WriteMode::Echo);

@@ -1,4 +1,4 @@
-//! Plugins are compiled in a process of their own, within limits, and what came out is kept.
+//! Plugins are compiled in a separate process, within limits, and the result is cached.
 
 use crate::support;
 
@@ -13,7 +13,7 @@ use support::{PluginDir, load, options, reconcile};
 use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::{Compiler, Limits, LoadError, Plugin, Sandbox, SandboxOptions};
 
-/// The host's own program: `WINDLASS_BIN`, else where cargo puts it.
+/// The host's program: `WINDLASS_BIN`, or else the file that cargo builds.
 fn windlass() -> PathBuf {
     let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/debug/windlass");
     let program = std::env::var_os("WINDLASS_BIN").map_or_else(beside, PathBuf::from);
@@ -27,13 +27,13 @@ fn sandbox(limits: Limits) -> Sandbox {
     Sandbox::new(SandboxOptions { compiler, ..options(limits) }).expect("a sandbox")
 }
 
-/// A sandbox that keeps what it compiles in `cache`.
+/// A sandbox that caches compiled code in `cache`.
 fn keeping(cache: &PluginDir) -> Sandbox {
     let cache = Some(cache.path().join("cache"));
     Sandbox::new(SandboxOptions { cache, ..options(Limits::default()) }).expect("a sandbox")
 }
 
-/// The class and the message of loading `bytes` in a process within `limits`, which must fail.
+/// The class and the message of the error when a process within `limits` loads `bytes`.
 async fn refused(limits: Limits, bytes: &[u8]) -> (&'static str, String) {
     let LoadError { problem, .. } = load(&sandbox(limits), "guest", bytes).await.expect_err("it must not load");
     (problem.reason(), problem.to_string())
@@ -43,7 +43,7 @@ fn component(text: &str) -> Vec<u8> {
     wat::parse_str(format!("(component {text})")).expect("well-formed")
 }
 
-/// Many functions that take a while each.
+/// Many functions that each take a while to compile.
 fn laborious(functions: usize) -> Vec<u8> {
     // $0 = $0 * ($0 + 3)
     let step = b"\x20\x00\x20\x00\x41\x03\x6a\x6c\x21\x00".repeat(50);
@@ -55,12 +55,12 @@ fn function(code: &[u8]) -> Vec<u8> {
     [b"\x00", code, b"\x0b"].concat()
 }
 
-/// The body of a function that is `begin`, so often, and then as many ends.
+/// The body of a function that repeats `begin` this many times, followed by as many ends.
 fn nested(begin: &[u8], depth: usize) -> Vec<u8> {
     function(&[begin.repeat(depth), b"\x0b".repeat(depth)].concat())
 }
 
-/// The body of a function that is a jump to one of so many places, all of which are the same.
+/// The body of a function that jumps to one of this many targets, all of which are the same.
 fn jump(places: usize) -> Vec<u8> {
     function(&[b"\x41\x00\x0e", number(places).as_slice(), &vec![0; places], b"\x00"].concat())
 }
@@ -98,8 +98,8 @@ async fn a_compiler_that_needs_too_much_time_is_ended() {
     assert!(message.contains("not ended after 50ms") && message.contains("`--limit compile-deadline="), "{message}");
 }
 
-/// Components that are refused by their counts. Packing is no way in: a component is not compressed, so its file is as
-/// large as what is read.
+/// Components that are refused by their counts. A compressed bomb is not possible: components are not compressed, so
+/// the file is as large as what is read.
 #[tokio::test]
 async fn compiler_bombs_are_refused_by_their_counts() {
     let one = |body: Vec<u8>| around_functions(&[body]);
@@ -129,15 +129,15 @@ async fn compiler_bombs_are_refused_by_their_counts() {
     }
 }
 
-/// Components within the counts, made to take long or to nest deep: each compiles, or a limit ends it; either is an
-/// answer.
+/// Components within the counts, made to take long to compile or to nest deeply: each one compiles, or a limit stops
+/// it. Both are accepted.
 #[tokio::test]
 async fn bombs_within_the_counts_end_within_the_limits() {
     let one = |body: Vec<u8>| around_functions(&[body]);
     let components = |depth: usize| (0..depth).fold(component(""), |inner, _| around(COMPONENT_SECTION, &inner));
     let tuples = {
         let deeper = |index: usize| format!("(type (tuple {index} {index} {index} {index}))");
-        // Each four times the one before it: 4⁵⁰ fields, were they ever counted out.
+        // Each type has four fields of the type before it: 4⁵⁰ fields, if they were counted out.
         format!("(type u32) {}", (0..50).map(deeper).collect::<String>())
     };
     let cases = [
@@ -188,7 +188,7 @@ async fn a_plugin_is_compiled_and_described_once_for_all_runs_of_the_host() {
     let cache = PluginDir::new();
     let first = load(&keeping(&cache), "webapp", &webapp()).await.expect("it loads");
     assert!(!first.was_cached() && first.is_cached());
-    // It could not be compiled nor answer any more.
+    // This sandbox could neither compile the plugin nor call it.
     let nobody = Compiler::Process { program: "/no/such/program".into(), arguments: vec![] };
     let limits = Limits { describe_deadline: Duration::ZERO, ..Limits::default() };
     let restarted = SandboxOptions { compiler: nobody, cache: Some(cache.path().join("cache")), ..options(limits) };
@@ -248,7 +248,8 @@ async fn plugins_run_without_a_usable_cache_directory() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn plugins_run_with_an_unwritable_cache_directory() {
-    // Its permissions stop nobody who is root, as tests often are; but here the system lets nobody make a file.
+    // Permissions do not stop root, as which tests often run; but in this directory the system lets no one create a
+    // file.
     let cache = Some("/proc/self/fdinfo".into());
     let sandbox = Sandbox::new(SandboxOptions { cache, ..options(Limits::default()) }).expect("a sandbox");
     let plugin = load(&sandbox, "webapp", &webapp()).await.expect("it loads");
@@ -256,10 +257,10 @@ async fn plugins_run_with_an_unwritable_cache_directory() {
     assert!(matches!(reconcile(&plugin, &quiet()).await, CallResult::Done | CallResult::Failed(_)));
 }
 
-/// Where the test that runs itself again has put what it needs.
+/// The folder with the files that the test needs when it runs itself again.
 const FULL_DISK: &str = "WINDLASS_TEST_FULL_DISK";
 
-/// To a process that may not write more than 200 KiB into a file, a disk is as good as full.
+/// For a process that may not write more than 200 KiB into a file, the disk is as good as full.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_full_disk_costs_a_compilation_at_each_start_but_no_kept_files() {
@@ -278,9 +279,9 @@ async fn a_full_disk_costs_a_compilation_at_each_start_but_no_kept_files() {
     keeping(&directory).load(&known).await.expect("it loads");
     let before = files();
     let name = concat!(module_path!(), "::a_full_disk_costs_a_compilation_at_each_start_but_no_kept_files");
-    // As the test program lists it: without the crate.
+    // The name as the test program lists it: without the crate.
     let (_, name) = name.split_once("::").expect("a crate");
-    // Who goes over the limit is told by a signal, too, which is ignored here as the host would on a disk that is full.
+    // A process over the limit also gets a signal. It is ignored here, as the host ignores it.
     let output = std::process::Command::new("/bin/sh")
         .args(["-c", r#"trap "" XFSZ; ulimit -f 400; exec "$0" "$@""#])
         .arg(std::env::current_exe().expect("this program"))
@@ -290,7 +291,7 @@ async fn a_full_disk_costs_a_compilation_at_each_start_but_no_kept_files() {
         .expect("a shell");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    // Once for all plugins, and with the reason.
+    // Logged once for all plugins, with the reason.
     assert_eq!(said.matches("compiled plugins cannot be kept").count(), 1, "{said}");
     assert!(said.contains("File too large"), "{said}");
     assert_eq!(files(), before, "nothing has gone, and nothing was left behind");
@@ -338,7 +339,7 @@ async fn more_instances_than_a_call_has_room_for_are_refused_with_the_limit() {
     assert!(problem.to_string().contains("`--limit instances=N`"), "{problem}");
 }
 
-/// A sandbox that compiles every file quickly first, by `script`, whose first argument is the host's program.
+/// A sandbox that first compiles every file quickly, by `script`, whose first argument is the host's program.
 fn hasty(cache: &PluginDir, script: &str) -> Sandbox {
     let arguments = ["-c".into(), script.into(), windlass().into()];
     let compiler = Compiler::Process { program: "/bin/sh".into(), arguments: arguments.to_vec() };
@@ -347,13 +348,13 @@ fn hasty(cache: &PluginDir, script: &str) -> Sandbox {
     Sandbox::new(options).expect("a sandbox")
 }
 
-/// How many files of the cache end so.
+/// The number of files in the cache whose names end like this.
 fn kept(cache: &PluginDir, ending: &str) -> usize {
     let files = std::fs::read_dir(cache.path().join("cache")).expect("readable");
     files.filter(|file| file.as_ref().is_ok_and(|file| file.file_name().to_string_lossy().ends_with(ending))).count()
 }
 
-/// Lets the compiler of one effort pass, and ends that of the other.
+/// Lets the compiler of one effort run, and stops that of the other.
 const QUICK_ONLY: &str = r#"IFS= read -r order
 case "$order" in *'"effort":"full"'*) exit 7;; esac
 { printf '%s\n' "$order"; exec cat; } | "$0" compile-component"#;
@@ -384,14 +385,14 @@ async fn a_plugin_keeps_its_quick_code_if_better_code_is_unavailable() {
     assert_eq!(kept(&cache, ".quick.code"), 1, "a restart need not compile it again");
     let again = load(&sandbox, "webapp", &webapp()).await.expect("it loads");
     assert!(again.was_cached());
-    // For who wants good code, quick code is none, and there is no other.
+    // A sandbox that needs optimised code does not use quick code, and there is no other.
     let thorough = load(&keeping(&cache), "webapp", &webapp()).await.expect_err("it is known what comes of it");
     assert_eq!(thorough.problem.reason(), "compile-crash");
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn better_code_for_a_plugin_that_is_gone_is_made_no_further() {
+async fn optimised_compilation_stops_when_its_plugin_is_gone() {
     let cache = PluginDir::new();
     let process = cache.path().join("process");
     let script = QUICK_ONLY.replace("exit 7", &format!("echo $$ >{}; exec sleep 600", process.display()));
@@ -404,7 +405,7 @@ async fn better_code_for_a_plugin_that_is_gone_is_made_no_further() {
     support::until(|| !running.exists()).await;
 }
 
-/// The host's compiler, and how often it was started.
+/// The host's compiler, and the number of times that it was started.
 struct Counted {
     directory: PluginDir,
     cache: Option<PathBuf>,
@@ -415,7 +416,7 @@ impl Counted {
         Self { directory: PluginDir::new(), cache: None }
     }
 
-    /// A host that begins anew.
+    /// A host that has just started.
     fn sandbox(&self, limits: Limits) -> Sandbox {
         let script = r#"echo >>"$1"; exec "$0" compile-component"#;
         let arguments = ["-c".into(), script.into(), windlass().into(), self.count_file().into()];
@@ -439,7 +440,7 @@ async fn a_file_that_was_refused_is_not_compiled_again_by_the_same_host() {
     let garbage = b"\0asm\x0d\0\x01\0garbage".to_vec();
     let cases = [("compile-cpu", laborious(20_000)), ("compile", garbage), ("component", component(""))];
     for (index, (reason, bytes)) in cases.into_iter().enumerate() {
-        // The same bytes as another plugin are the same bytes.
+        // The same bytes are refused as another plugin, too.
         for name in ["guest", "guest", "other"] {
             let problem = load(&sandbox, name, &bytes).await.expect_err("it must not load").problem;
             assert_eq!(problem.reason(), reason, "{problem}");

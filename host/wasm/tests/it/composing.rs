@@ -1,4 +1,4 @@
-//! Calls of a composer: what goes in, what comes out, and that equal requests have equal answers.
+//! Calls of a composer: its input, its results, and that equal requests have equal results.
 
 use crate::support;
 
@@ -53,7 +53,7 @@ async fn guest(limits: Limits) -> Arc<Plugin> {
 }
 
 #[tokio::test]
-async fn a_composer_is_asked_with_all_that_there_is_and_answers_whole() {
+async fn requests_and_compositions_of_a_composer_arrive_whole() {
     let plugin = guest(Limits::default()).await;
     assert_eq!(plugin.entry(), EntryPoint::Composer);
     let events = json!([{"type": "Warning", "reason": "Composed", "note": "x"}, {"reason": ""}]);
@@ -100,7 +100,7 @@ async fn a_composition_counts_as_memory_while_it_is_in_use() {
 
 #[tokio::test]
 async fn failures_of_a_composer_reach_the_host_unchanged() {
-    // Time enough to devour it all, on a machine that has other work too.
+    // Enough time to use up all memory, even on a busy machine.
     let limits = Limits {
         memory_bytes: 32 << 20,
         deadline: Duration::from_secs(2),

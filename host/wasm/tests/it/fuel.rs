@@ -1,4 +1,4 @@
-//! Calls whose processor time is told by fuel: they are stopped at the same place each time.
+//! Calls whose processor time is measured in fuel: they are stopped at the same place each time.
 
 use crate::support;
 

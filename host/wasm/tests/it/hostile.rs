@@ -1,10 +1,10 @@
-//! Components that attack their host, each through the sandbox: it ends in its own class, within its limits, and a
-//! neighbour that behaves is called at the same time and right after.
+//! Components that attack their host, each through the sandbox. Each attack ends in its class and within its limits,
+//! and a well-behaved neighbour is called during the attack and right after it.
 //!
-//! Two kinds of attackers: the guest `hostile`, whose README has the table of all attacks, and guests made here in the
-//! canonical ABI's own terms, for what no compiler would make. Tables of cases; a message names the case. Where
-//! `reconcile` attacks, one component is steered by the text of its primary: to compile one for each takes longer than
-//! all attacks.
+//! There are two kinds of attackers: the guest `hostile`, whose README has the table of all attacks, and guests made
+//! here directly in the canonical ABI, which no compiler would emit. The tests are tables of cases; a message names the
+//! case. Attacks in `reconcile` share one component that the text of its primary controls: compiling one component for
+//! each would take longer than all attacks.
 
 mod wasi;
 mod wasi_http;
@@ -27,39 +27,38 @@ use windlass_core::queue::outcome::CallResult;
 use windlass_core::write::Operation;
 use windlass_wasm::{Limits, Plugin, Sandbox};
 
-/// The time that a call of the neighbour's may take beside an attack: far more than it needs, far less than being shut
-/// out.
+/// The time limit of a neighbour's call during an attack: far more than it needs, and far less than if it were starved.
 const NEIGHBOUR_CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The time that a component may take to be compiled here, where several tests do so at once: as long as any may.
+/// The time limit for compiling a component here, where several tests compile at once: as long as for any component.
 const COMPILE_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// The deadline of calls that do not end, and the processor time of those that work meanwhile.
+/// The deadline of endless calls, and the processor time limit of those that use it up.
 const ENDLESS_CALL_DEADLINE: Duration = Duration::from_millis(1500);
 const WORKING_CALL_CPU: Duration = Duration::from_millis(100);
 
-/// A sandbox with little of everything, and the neighbour.
+/// A sandbox with low limits, and the neighbour.
 struct Scene {
     sandbox: Sandbox,
     neighbour: Arc<Plugin>,
 }
 
-/// How an attack went: how the call ended, or the class and the message of why the component does not load.
+/// The result of an attack: how the call ended, or the class and the message of the load error.
 type Attack = Result<CallResult, (&'static str, String)>;
 
-/// How an attack must end.
+/// The required result of an attack.
 #[derive(Clone, Copy, Debug)]
 enum Ends {
-    /// The call is stopped, in this class.
+    /// The call is stopped with this class.
     Stopped(&'static str),
-    /// The guest comes to its own end: what it wanted was refused, dropped or of no use.
+    /// The guest ends by itself: the host has refused, dropped or ignored what it tried.
     ByItself,
-    /// It does not load: the class of the refusal, and words of its message.
+    /// The component does not load: the class of the refusal, and words of its message.
     NotLoaded(&'static str, &'static [&'static str]),
 }
 
 impl Scene {
-    /// A call that does not end may take `deadline`; where that is short, it may not work for long either.
+    /// The limits of an endless call with this `deadline`; if it is short, the processor time is short too.
     async fn new(deadline: Duration) -> Self {
         let cpu = if deadline < NEIGHBOUR_CALL_TIMEOUT { WORKING_CALL_CPU } else { Limits::default().cpu };
         let limits = Limits {
@@ -93,11 +92,12 @@ impl Scene {
         Ok(called(&plugin, &ports(), Some("{}")).await.result)
     }
 
-    /// An attack, and the neighbour again and again until it ends, and once more. Err: it does not end as it should.
+    /// Runs an attack, calls the neighbour again and again until the attack ends, and once more. `Err` if the result is
+    /// wrong.
     async fn withstands(&self, case: &str, ends: Ends, mut attack: LocalBoxFuture<'_, Attack>) -> Result<(), String> {
         let began = Instant::now();
         let attack = {
-            // Not without a pause: to compile the attackers is what takes the processors' time here.
+            // With a pause in between: compiling the attackers is what takes the processors' time here.
             let mut pace = tokio::time::interval(Duration::from_millis(20));
             loop {
                 tokio::select! {
@@ -107,7 +107,7 @@ impl Scene {
                 }
             }
         };
-        // A bomb for the compiler goes off at the latest when its time is over; calls have ends of their own.
+        // A compiler bomb ends at the latest at its time limit; calls have their own limits.
         assert!(began.elapsed() < COMPILE_TIMEOUT + 2 * NEIGHBOUR_CALL_TIMEOUT, "{case} took {:?}", began.elapsed());
         self.neighbour(case).await;
         if ends.are_those_of(&attack) {
@@ -117,7 +117,7 @@ impl Scene {
         }
     }
 
-    /// All these modes of one guest `hostile`, which is steered.
+    /// All these modes of one guest `hostile`, which the primary controls.
     async fn withstands_calls(&self, modes: &[(&str, Ends)]) {
         let steered = load(&self.sandbox, "steered", &hostile("steered")).await.expect("it loads");
         let (mut misfits, ports) = (Vec::new(), ports());
@@ -128,7 +128,7 @@ impl Scene {
         assert!(misfits.is_empty(), "{}", misfits.join("\n"));
     }
 
-    /// All these modes of the guest `hostile`, a component each.
+    /// All these modes of the guest `hostile`, one component each.
     async fn withstands_modes(&self, modes: &[(&str, Ends)]) {
         let mut misfits = Vec::new();
         for (mode, ends) in modes {
@@ -160,7 +160,7 @@ impl Scene {
 
 impl Ends {
     fn are_those_of(self, attack: &Attack) -> bool {
-        // What people are told is one line of a sensible length, whoever made the words.
+        // A message for people is one line of reasonable length, whoever wrote its words.
         let is_a_line = |message: &str| !message.contains('\n') && message.len() < 8 << 10;
         match (self, attack) {
             (Self::Stopped(class), Ok(CallResult::Trapped { reason, message })) => {
@@ -175,7 +175,7 @@ impl Ends {
     }
 }
 
-/// Ports that find nothing and echo every write, and a server that does not answer.
+/// Ports that find nothing and echo every write, with an HTTP server that does not respond.
 fn ports() -> Ports {
     let quiet = quiet();
     let others = quiet.outside;
@@ -272,7 +272,7 @@ fn saying(text: impl Into<String>) -> Core {
     Core { manifest, pages, ..Core::default() }
 }
 
-/// A manifest with `more` in its only controller's primary, and `rest` at its end.
+/// A manifest with `more` in the primary of its only controller, and `rest` at its end.
 fn manifest(more: &str, rest: &str) -> Core {
     let said = MANIFEST.replace(r#""kind":"ConfigMap""#, &format!(r#""kind":"ConfigMap"{more}"#));
     let said = said.strip_suffix('}').expect("an object");
@@ -330,7 +330,7 @@ async fn a_name_that_leads_elsewhere_reaches_no_port() {
     let written = std::mem::take(&mut *ports.written.lock().expect("not poisoned"));
     let targets = written.into_iter().filter_map(|operation| match operation {
         Operation::Patch { target, .. } | Operation::Delete { target, .. } => Some(target),
-        // What is in a body, the writer checks.
+        // The writer checks the names in a body.
         Operation::Create { .. } | Operation::Update { .. } | Operation::Apply { .. } => None,
     });
     let mut named: Vec<ObjectRef> = ports.reads.lock().expect("not poisoned").clone();
@@ -344,7 +344,7 @@ async fn a_name_that_leads_elsewhere_reaches_no_port() {
     scene.neighbour("crafts-names").await;
 }
 
-/// A guest that does `reconcile`, of the smallest memory.
+/// A guest with minimal memory that runs `reconcile`.
 fn acting(reconcile: &str) -> Core {
     Core { reconcile: reconcile.to_owned(), ..Core::default() }
 }
@@ -367,7 +367,7 @@ fn logging(arguments: [i64; 5]) -> Core {
     Core { imports: import.to_owned(), reconcile: format!("(call $log {arguments})"), ..Core::default() }
 }
 
-/// Answers `reconcile` with these bytes.
+/// A guest that returns these bytes from `reconcile`.
 fn answering(bytes: &str) -> Core {
     Core {
         items: format!(r#"(data (i32.const 1024) "{bytes}")"#),
@@ -376,7 +376,7 @@ fn answering(bytes: &str) -> Core {
     }
 }
 
-/// Answers `describe` with a string of this address and length.
+/// A guest whose `describe` returns a string of this address and length.
 fn describing_at(at: u32, length: u32) -> Core {
     describing(&format!(
         "(i32.store (i32.const 1024) (i32.const {at})) (i32.store (i32.const 1028) (i32.const {length}))
@@ -541,12 +541,12 @@ async fn bombs_of_tables_memories_and_instances_do_not_go_off() {
     scene.withstands_components(components.into()).await;
 }
 
-/// The text that `of` gives for each number, one after the other.
+/// The texts that `of` returns for each number, joined.
 fn each(count: u32, of: impl Fn(u32) -> String) -> String {
     (0..count).map(of).collect::<Vec<_>>().concat()
 }
 
-/// An unsigned LEB128.
+/// An unsigned LEB128 number.
 fn leb(mut value: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
@@ -563,13 +563,13 @@ fn section(id: u8, content: &[u8]) -> Vec<u8> {
     [&[id][..], &leb(content.len()), content].concat()
 }
 
-/// A component of this core module alone.
+/// A component that contains only this core module.
 fn component_of(sections: &[Vec<u8>]) -> Vec<u8> {
     let module = [b"\0asm\x01\0\0\0".to_vec(), sections.concat()].concat();
     [b"\0asm\x0d\0\x01\0".to_vec(), section(1, &module)].concat()
 }
 
-/// A component with so many functions of this body, locals included.
+/// A component with this many functions that have this body, including the locals.
 fn functions(count: usize, body: &[u8]) -> Vec<u8> {
     let types = section(1, b"\x01\x60\0\0");
     let declared = section(3, &[leb(count), vec![0; count]].concat());
@@ -582,7 +582,7 @@ fn functions(count: usize, body: &[u8]) -> Vec<u8> {
 async fn bombs_for_the_compiler_do_not_go_off() {
     let scene = Scene::new(ENDLESS_CALL_DEADLINE).await;
     let blocks = |depth: usize| [b"\0".to_vec(), b"\x02\x40".repeat(depth), b"\x0b".repeat(depth + 1)].concat();
-    // 50,000 locals are one number in the file, and the most that there may be.
+    // 50,000 locals take one number in the file, and are the most allowed.
     let locals = |count: usize| [b"\x01".to_vec(), leb(count), b"\x7e\x0b".to_vec()].concat();
     let jumps = [b"\0\x02\x40\x41\0\x0e".to_vec(), leb(60_000), vec![0; 60_001], b"\x0b\x0b".to_vec()].concat();
     let lies = [b"\0asm\x0d\0\x01\0\x01".to_vec(), leb(0xffff_fff0), b"\0asm\x01\0\0\0".to_vec()].concat();
@@ -607,7 +607,7 @@ async fn bombs_for_the_compiler_do_not_go_off() {
     scene.withstands_components(components.into()).await;
 }
 
-/// Bytes that look like chance, and are the same each time.
+/// Pseudorandom bytes, the same each time.
 fn noise(count: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_u32;
     let next = || {

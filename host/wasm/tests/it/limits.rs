@@ -1,4 +1,4 @@
-//! Each limit: who goes beyond it is stopped, with a label and a message, and nobody else notices.
+//! Each limit: a guest that exceeds it is stopped with a label and a message, and others are not affected.
 
 use crate::support;
 
@@ -10,7 +10,7 @@ use support::{called, limits, load, reconcile, reconcile_object, sandbox, trappe
 use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::{Called, Limits};
 
-/// The end of one call of `guest`, which is named `name`.
+/// The result of one call of `guest`, loaded as `name`.
 async fn stopped(limits: Limits, name: &str, guest: &[u8]) -> (&'static str, String) {
     let plugin = load(&sandbox(limits), name, guest).await.expect("it loads");
     let (reason, message) = trapped(reconcile(&plugin, &quiet()).await);
@@ -142,7 +142,7 @@ async fn writes_over_the_limit_are_stopped_before_any_is_sent() {
 }
 
 #[tokio::test]
-async fn an_object_that_is_too_large_to_be_handed_over_is_not() {
+async fn an_object_that_is_too_large_is_not_handed_over() {
     let limits = Limits { response_bytes: 1_000, ..Limits::default() };
     let plugin = load(&sandbox(limits), "chameleon", &chameleon("good")).await.expect("it loads");
     let text = format!(r#"{{"metadata":{{"name":"{}"}}}}"#, "x".repeat(1_000));
@@ -178,7 +178,7 @@ async fn a_flood_of_log_lines_is_dropped_and_counted() {
 async fn a_plugin_that_logs_in_each_of_many_calls_is_cut_too() {
     let import = r#"(import "windlass:plugin/log@0.2.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
     let line = "(call $log (i32.const 2) (i32.const 2048) (i32.const 2) (i32.const 0) (i32.const 0))";
-    // Ten may be logged at once, and then one a second.
+    // Ten lines may be logged at once, then one per second.
     let limits = Limits { log_lines_per_second: 1, ..Limits::default() };
     let plugin = load(&sandbox(limits), "guest", &Core::reconciling(import, line)).await.expect("it loads");
     let began = Instant::now();
@@ -207,7 +207,7 @@ async fn a_neighbour_runs_while_others_spin_on_every_guest_thread() {
     for _ in 0..3 {
         let (spinning, before) = (spinning.clone(), sandbox.stats().reserved_memory);
         spinners.push(tokio::spawn(async move { reconcile(&spinning, &quiet()).await }));
-        // A call that has begun has memory.
+        // A call in progress has memory.
         until(|| sandbox.stats().reserved_memory > before).await;
     }
     let began = Instant::now();
@@ -233,7 +233,7 @@ async fn an_abandoned_call_gives_its_place_back() {
     assert_eq!(result, Ok(CallResult::Done));
 }
 
-/// On a thread of its own, as leases are.
+/// On a separate thread, as leases are.
 #[tokio::test(flavor = "current_thread")]
 async fn the_callers_runtime_keeps_time_while_guests_spin_on_every_thread() {
     let sandbox = sandbox(Limits { cpu: Duration::from_mins(1), ..Limits::default() });
@@ -251,10 +251,9 @@ async fn the_callers_runtime_keeps_time_while_guests_spin_on_every_thread() {
         late.push(due.elapsed());
     }
     late.sort();
-    // The middle one: the machine has other work too. A runtime that guests keep from its work is late by their
-    // processor time.
+    // The median, as the machine may be busy. If guests blocked the runtime, it would be late by their processor time.
     assert!(late[10] < Duration::from_millis(500), "{late:?}");
-    // What a guest asks of the ports goes on there as well.
+    // The guests' requests to the ports run on that runtime, too.
     let result = tokio::time::timeout(Duration::from_secs(10), reconcile(&writing, &slow.ports())).await;
     assert!(matches!(result, Ok(CallResult::Failed(_))), "{result:?}");
     assert_eq!(slow.written.lock().expect("not poisoned").len(), 3);

@@ -8,7 +8,7 @@ use support::guests::{Core, MANIFEST, chameleon, webapp};
 use support::{PluginDir, limits, load, load_error, sandbox};
 use windlass_wasm::{AbiVersion, Limits};
 
-/// Asserts that `message` has each of `parts`.
+/// Asserts that `message` contains each of `parts`.
 #[track_caller]
 fn assert_says(message: &str, parts: &[&str]) {
     for part in parts {
@@ -100,7 +100,7 @@ async fn a_composer_is_given_nothing_that_acts() {
 }
 
 #[tokio::test]
-async fn the_right_name_with_other_types_does_not_fit() {
+async fn an_export_with_the_right_name_and_wrong_types_is_refused() {
     let message = load_error("guest", &exporting("windlass:plugin/reconciler@0.2.0")).await;
     assert_says(&message, &["does not fit the interface", "describe"]);
 }
@@ -158,7 +158,7 @@ async fn a_describe_that_answers_too_much_is_refused() {
 }
 
 #[tokio::test]
-async fn a_manifest_that_is_not_one_says_where_it_fails() {
+async fn an_invalid_manifest_is_refused_with_the_place() {
     let not_json = load_error("chameleon", &chameleon("manifest-not-json")).await;
     assert_says(&not_json, &["manifest is not valid", "the answer of `describe` is not JSON"]);
     let unknown = load_error("chameleon", &chameleon("manifest-unknown-field")).await;

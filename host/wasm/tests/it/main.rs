@@ -1,5 +1,6 @@
-//! The sandbox from outside, one file a topic. One program for all of them: each links wasmtime, and while the tests of
-//! one topic wait those of another run. What measures its process, or tells it where to log, is beside this folder.
+//! Tests of the sandbox from outside, one file per topic. All are one program: each program links wasmtime, and while
+//! tests of one topic wait, tests of another run. Tests that measure their process, or install a log subscriber, are
+//! beside this folder.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! The memory of all guests: a call waits for what its neighbours use, and never fails for it.
+//! The memory of all guests: a call waits until its neighbours release memory, and never fails for lack of it.
 
 use crate::support;
 
@@ -19,7 +19,7 @@ use windlass_wasm::{CallLimits, Limits, Sandbox, SandboxOptions, SandboxStats};
 
 const MIB: usize = 1 << 20;
 
-/// Counts how many calls there are at a time, and keeps each for a while.
+/// Counts the calls in progress, and keeps each of them for a while.
 #[derive(Clone, Debug, Default)]
 struct Crowd {
     now: Arc<AtomicUsize>,
@@ -29,20 +29,19 @@ struct Crowd {
 impl Crowd {
     async fn come_by(self) {
         self.most.fetch_max(self.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-        // Long enough for all that can be there at once to come.
+        // Long enough for all calls that fit at once to arrive.
         tokio::time::sleep(Duration::from_secs(1)).await;
         self.now.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// Twelve calls of `guest` at once, where there is room for two beside what is kept back. Returns how many ran at a
-/// time.
+/// Makes twelve calls of `guest` at once, with room for two beside the reserve. Returns the most that ran at a time.
 async fn crowd(guest: &Core) -> usize {
     let limits = Limits {
         memory_bytes: 32 * MIB,
         guest_memory_bytes: Some(64 * MIB),
-        // Shorter than all of them together take, three at a time: to wait for memory must not count. Three times what
-        // one takes.
+        // Three times what one call takes, and less than all of them together take, three at a time: waiting for memory
+        // must not count towards it.
         deadline: Duration::from_millis(3_200),
         ..Limits::default()
     };
@@ -60,7 +59,7 @@ async fn crowd(guest: &Core) -> usize {
     let SandboxStats { reserved_memory, waiting_for_memory, parked_instances, warm_slots, warm_bytes } =
         sandbox.stats();
     assert_eq!((reserved_memory, waiting_for_memory, parked_instances), (0, 0, 0));
-    // What is kept ready has bounds of its own, and is counted.
+    // Instances kept ready have their own bounds, and count too.
     assert!((1..=24).contains(&warm_slots) && warm_bytes <= warm_slots * 2 * MIB, "{warm_slots} with {warm_bytes}");
     crowd.most.load(Ordering::SeqCst)
 }
@@ -94,7 +93,7 @@ async fn small_calls_do_not_wait_in_the_smallest_budget_for_more_than_one() {
 
 #[tokio::test]
 async fn calls_whose_large_writes_wait_wait_for_each_other() {
-    // Three MiB, and a write of nearly as many.
+    // Three MiB, and a write of nearly as much.
     let create = "(i32.store (i32.const 1048576) (i32.const 65536)) (i32.store (i32.const 1048580) (i32.const 3080192))
         (call $create (i32.const 1048576) (i32.const 1024))";
     let guest = Core {
@@ -123,7 +122,7 @@ async fn calls_that_wait_for_answers_or_memory_leave_the_permit_to_others() {
     let ports = meeting(std::future::pending);
     let fair = Fair::new(1, 12);
     let [waits, neighbour] = [(); 2].map(|()| fair.share(NonZeroU32::MIN));
-    // One waits for its answer, one does with the memory that is kept back, and one waits for memory.
+    // One waits for its answer, one runs in the memory reserve, and one waits for memory.
     let calls = async {
         let mut calls = Vec::new();
         for _ in 0..3 {
@@ -138,7 +137,7 @@ async fn calls_that_wait_for_answers_or_memory_leave_the_permit_to_others() {
                 permit.finish(called.cpu);
             }));
         }
-        // Given only when the last of them waits, too.
+        // The answer is given only when the last call waits, too.
         neighbour.acquire().await.finish(Duration::ZERO);
         calls
     };

@@ -1,8 +1,8 @@
-//! Hostile bytes for the loader: components changed at random and made at random. Each is refused with a message or
+//! Hostile bytes for the loader: components mutated at random, and random components. Each is refused with a message or
 //! loads; nothing panics, and nothing hangs.
 //!
-//! `WINDLASS_MUTANTS=10000` tries more of them, and `WINDLASS_MUTANTS_SEED=N` others; `make soak STORIES=mutants` does.
-//! Of many it is also told what memory they leave behind: nothing that grows with their number.
+//! `WINDLASS_MUTANTS=10000` tries more of them, and `WINDLASS_MUTANTS_SEED=N` tries others; `make soak STORIES=mutants`
+//! uses both. With many files the test also checks that memory does not grow with their number.
 
 use crate::support;
 
@@ -17,31 +17,30 @@ use support::ports::quiet;
 use support::{PluginDir, load, options, reconcile, sandbox};
 use windlass_wasm::{Limits, LoadProblem, Sandbox};
 
-/// No single file may take longer, on the busiest machine.
+/// The time limit of a single file, even on a very busy machine.
 const FILE_TIMEOUT: Duration = Duration::from_mins(1);
-/// Of so many files the first are a warm-up: heaps, pools and caches reach their size.
+/// The number of files in the warm-up, in which heaps, pools and caches reach their size.
 const WARM_UP_FILES: usize = 1_000;
-/// The memory that may come on top of that, whatever the number of the others. A leak of one small file of each would
-/// be more.
+/// How much memory may grow after that, whatever the number of files. A leak of one small file each would be more.
 const MEMORY_GROWTH_MAX: u64 = 48 << 20;
 
 fn setting(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: no number")))
 }
 
-/// The files that were tried, and how they ended.
+/// The files tried, and their results.
 #[derive(Debug, Default)]
 struct Tried {
-    /// How often each thing did.
+    /// The number of each result.
     became: BTreeMap<&'static str, u32>,
-    /// Memory of this process after the warm-up and at the end. None: there were too few for it to say anything.
+    /// Memory of this process after the warm-up and at the end. `None` with too few files for a meaningful result.
     memory: Option<(u64, u64)>,
     slowest: Duration,
     took: Duration,
 }
 
 impl Tried {
-    /// For people, and `tools/soak`.
+    /// Printed for people, and for `tools/soak`.
     fn tell(&self, what: &str, seed: u64) {
         let Self { became, memory, slowest, took } = self;
         let memory = memory.map_or_else(String::new, |(before, after)| {
@@ -57,7 +56,7 @@ impl Tried {
     }
 }
 
-/// The memory of this process. None: the system does not tell.
+/// The memory of this process. `None` if the system does not report it.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -84,7 +83,7 @@ async fn try_all(files: impl Iterator<Item = Vec<u8>>) -> Tried {
         let this = Instant::now();
         let what = match sandbox.load(&path).await {
             Ok(plugin) => {
-                // However it ends, it ends.
+                // Any result is fine; the call must end.
                 let _ = reconcile(&plugin, &quiet()).await;
                 "loaded"
             }
@@ -111,7 +110,7 @@ fn mutant(original: &[u8], random: &mut StdRng) -> Vec<u8> {
     for _ in 0..random.random_range(1..=3) {
         let at = random.random_range(0..bytes.len());
         let length = random.random_range(1..=16).min(bytes.len() - at);
-        // Mostly what leaves all lengths as they are, so that more than the reader of sections is tried.
+        // Mostly changes that keep all lengths, so that not only the reader of sections is tested.
         match random.random_range(0..12) {
             0..4 => bytes[at] = random.random(),
             4..8 => bytes[at] ^= 1 << random.random_range(0..8),
@@ -120,7 +119,7 @@ fn mutant(original: &[u8], random: &mut StdRng) -> Vec<u8> {
                 let again = bytes[at..at + length].to_vec();
                 bytes.splice(at..at, again);
             }
-            // A length, a count or an index that is as large as can be.
+            // A length, a count or an index of maximum size.
             10 => drop(bytes.splice(at..at + length.min(5), [0xff, 0xff, 0xff, 0xff, 0x0f])),
             _ => bytes.truncate(at.max(8)),
         }
@@ -131,7 +130,7 @@ fn mutant(original: &[u8], random: &mut StdRng) -> Vec<u8> {
     bytes
 }
 
-/// A component in which much of what components have is found, and which is compiled in no time.
+/// A component that contains most things components can have, and compiles quickly.
 fn small() -> Vec<u8> {
     let import = r#"(import "windlass:plugin/log@0.2.0" "log" (func $log (param i32 i32 i32 i32 i32)))"#;
     let items = "(table $t 4 funcref) (elem (i32.const 0) func $f $f) (global $g (mut i64) (i64.const 7))
@@ -151,10 +150,10 @@ async fn mutated_components_neither_panic_nor_hang() {
     let seed = setting("WINDLASS_MUTANTS_SEED", 1);
     let mut random = StdRng::seed_from_u64(seed);
     let (small, large) = (small(), [chameleon("good"), webapp()]);
-    // Without the mutants' deadline, which a busy machine may let pass.
+    // Without the mutants' time limit, which a busy machine may exceed.
     load(&sandbox(Limits::default()), "guest", &small).await.expect("it loads");
     let files = (0..count).map(|index| {
-        // A large one that is still whole takes seconds to compile; most of them are not.
+        // A large mutant that is still valid takes seconds to compile; most are not valid.
         let original = if index % 20 == 19 { &large[random.random_range(0..large.len())] } else { &small };
         mutant(original, &mut random)
     });
@@ -178,7 +177,7 @@ async fn random_components_neither_panic_nor_hang() {
     assert!(became.contains_key("component"), "none of them is valid: {became:?}");
 }
 
-/// A component of `wasm-smith`'s: of its own making, or around a module of its making.
+/// A random component of `wasm-smith`, or one around a random module.
 fn smith(whole: bool, random: &mut StdRng) -> Vec<u8> {
     use wasm_smith::{Component, Config, Module};
     let mut seed = vec![0; 2048];

@@ -1,4 +1,4 @@
-//! `http` and `metrics`: what a guest asks of them arrives at the port as it was asked, within the call's limits.
+//! `http` and `metrics`: a guest's requests reach the port unchanged, within the limits of the call.
 
 use crate::support;
 
@@ -14,12 +14,12 @@ use windlass_core::call::ports::{Absent, Answer, Ask, CallContext, MetricChange,
 use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::Limits;
 
-/// Keeps what it is asked, and answers with a body of so many bytes, or never.
+/// Records requests, and responds with a body of this many bytes, or never.
 #[derive(Default)]
 struct Outside {
     body: Option<usize>,
     asked: Mutex<Vec<HttpRequest>>,
-    /// Told when a fetch that was never answered has been given up.
+    /// Notified when an unanswered fetch is cancelled.
     given_up: Arc<Notify>,
     values: Mutex<Vec<(MetricChange, String, f64)>>,
 }
@@ -57,8 +57,8 @@ fn ports(outside: &Arc<Outside>) -> Ports {
     Ports { outside: port, metrics: outside.clone(), ..Absent::ports() }
 }
 
-/// A guest that POSTs "hi" to `https://a.b/c` with one header and a minute's time, and traps unless what it gets is of
-/// this case: 0 for a response, 1 for an error.
+/// A guest that POSTs "hi" to `https://a.b/c` with one header and a timeout of a minute, and traps unless the result
+/// has this case: 0 for a response, 1 for an error.
 fn fetching(case: u32) -> Vec<u8> {
     let import = r#"(import "windlass:plugin/http@0.2.0" "fetch"
         (func $fetch (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32)))"#;

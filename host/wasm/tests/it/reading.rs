@@ -1,4 +1,4 @@
-//! Live reads and claims: what of them reaches the ports, and what a call may have of it.
+//! Live reads and claims: which of them reach the ports, and how much a call may read.
 
 use crate::support;
 
@@ -10,14 +10,15 @@ use support::{load, reconcile, sandbox};
 use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::Limits;
 
-/// Reads `v1 ConfigMap` of the name at an address; the answer is at 1024, its first byte 1 for an error.
+/// Reads `v1 ConfigMap` with the name at an address; the answer is at 1024, and its first byte is 1 for an error.
 const GET: &str = r#"(import "windlass:plugin/live@0.2.0" "get" (func $get (param i32 i32)))"#;
-/// As much of the name as `v1`.
+/// A name with the length of `v1`.
 const NAME: (u32, u32) = (2048, 2);
 /// `../../secrets/x`.
 const PATH: (u32, u32) = (2059, 15);
 
-/// Its arguments are at 3072, where all is none (a view: whole) that is not stored: three texts of the reference.
+/// Its arguments are at 3072. Arguments that are not stored are `none`, and the view is `whole`; the three stored texts
+/// are the reference.
 fn get((at, length): (u32, u32)) -> String {
     let texts = [(12, 2048, 2), (20, 2050, 9), (40, at, length)];
     let stores = texts.map(|(offset, at, length)| {
@@ -83,9 +84,9 @@ async fn a_live_answer_that_does_not_fit_is_an_error() {
     assert_eq!(result, CallResult::Done);
 }
 
-/// Deletes the `ConfigMap`s with the label `v1`, and all of them if `all`; the answer is at 1024.
+/// Deletes the `ConfigMap`s with the label `v1`, or all of them if `all`; the answer is at 1024.
 fn delete_collection(all: u32) -> String {
-    // Of the collection: api-version, kind, the label selector, and `all`.
+    // The collection: api-version, kind, label selector, and `all`.
     let words = [(0, 2048), (4, 2), (8, 2050), (12, 9), (28, 1), (32, 2048), (36, 2), (52, all)];
     let stores = words.map(|(offset, word)| format!("(i32.store offset={offset} (i32.const 3072) (i32.const {word}))"));
     format!("{} (call $delete (i32.const 3072) (i32.const 1024))", stores.concat())
@@ -94,7 +95,7 @@ fn delete_collection(all: u32) -> String {
 #[tokio::test]
 async fn a_collection_delete_reaches_the_port_and_returns_names_to_the_guest() {
     let import = r#"(import "windlass:plugin/writes@0.2.0" "delete-collection" (func $delete (param i32 i32)))"#;
-    // After the tag: that the server says it, an address, and how many.
+    // After the tag: whether the server reports the names, an address, and their number.
     let one = "(if (i32.ne (i32.load8_u offset=4 (i32.const 1024)) (i32.const 1)) (then unreachable))
         (if (i32.ne (i32.load offset=12 (i32.const 1024)) (i32.const 1)) (then unreachable))";
     let guest = Core {
@@ -119,7 +120,7 @@ async fn a_claim_reaches_the_port_and_its_result_the_guest() {
               (i32.const {selector_length}) (i32.const 1024))"
         )
     };
-    // One adopted, none released: two lists, each an address and a length, after the tag.
+    // One adopted, none released: two lists after the tag, each an address and a length.
     let one = "(if (i32.ne (i32.load offset=8 (i32.const 1024)) (i32.const 1)) (then unreachable))
         (if (i32.load offset=16 (i32.const 1024)) (then unreachable))";
     let too_long = claim(5000) + fails();

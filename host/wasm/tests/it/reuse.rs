@@ -1,4 +1,4 @@
-//! Instances that serve more than one call: what they keep, what they do not, and when they go.
+//! Instances that serve more than one call: which state they keep, which they reset, and when they are dropped.
 
 use crate::support;
 
@@ -15,7 +15,7 @@ use windlass_core::queue::outcome::CallResult;
 use windlass_core::rights::grants::{Grants, Rule};
 use windlass_wasm::{CallLimits, Limits, Plugin, Sandbox};
 
-/// A guest that counts its calls in its memory, and traps in the third.
+/// A guest that counts its calls in its memory, and traps in the third call.
 fn counting() -> Core {
     let count = "(global.set $calls (i32.add (global.get $calls) (i32.const 1)))
         (if (i32.eq (global.get $calls) (i32.const 3)) (then unreachable))";
@@ -41,7 +41,7 @@ async fn call(plugin: &Arc<Plugin>, instances: Instances) -> CallResult {
     result
 }
 
-/// Whether each of `calls` calls in a row was stopped.
+/// For each of `calls` consecutive calls, whether it was stopped.
 async fn stopped(plugin: &Arc<Plugin>, calls: usize, instances: Instances) -> Vec<bool> {
     let mut stopped = Vec::new();
     for _ in 0..calls {
@@ -58,7 +58,7 @@ async fn an_instance_serves_calls_until_it_is_stopped() {
     assert_eq!(stopped(&plugin, 4, Instances::Fresh).await, [false; 4]);
 }
 
-/// Calls with this configuration and these grants. Returns whether the instance had served a call before.
+/// Makes a call with this configuration and these grants. Returns whether the instance had served a call before.
 async fn is_used_again(plugin: &Arc<Plugin>, config: &str, grants: &Grants) -> bool {
     let call = call_of(plugin, &ObjectKey::namespaced("prod", "shop"));
     call.principal.grants.replace(grants.clone());
@@ -99,7 +99,7 @@ async fn each_call_of_an_instance_has_its_own_limits() {
         loaded(Limits { host_calls: 1, deadline: Duration::from_secs(1), ..Limits::default() }, &guest).await;
     for _ in 0..3 {
         assert_eq!(call(&plugin, Instances::Reuse).await, CallResult::Done);
-        // The deadline of the first is over when the last begins.
+        // The deadline of the first call has passed when the last one begins.
         tokio::time::sleep(Duration::from_millis(600)).await;
     }
 }
@@ -125,7 +125,7 @@ async fn memory_that_an_instance_has_grown_to_counts_in_its_next_call() {
 
 #[tokio::test]
 async fn an_instance_that_used_half_of_its_remaining_memory_is_not_reused() {
-    // Its first call leaves 248 pages of 300; the fourth, less than half of them.
+    // Its first call leaves 248 of 300 pages; the fourth leaves less than half of these.
     let (sandbox, plugin) = loaded(Limits { memory_bytes: 300 << 16, ..Limits::default() }, &growing(50)).await;
     let mut parked = Vec::new();
     for _ in 0..6 {
@@ -151,7 +151,7 @@ async fn instances_go_with_their_plugin() {
     assert_eq!(call(&plugin, Instances::Reuse).await, CallResult::Done);
     assert_eq!(sandbox.stats().parked_instances, 1);
     drop(plugin);
-    // The task of the last call may still hold it for a moment.
+    // The task of the last call may still hold the instance for a moment.
     until(|| sandbox.stats().parked_instances == 0).await;
     until(|| sandbox.stats().reserved_memory == 0).await;
 }
@@ -159,7 +159,8 @@ async fn instances_go_with_their_plugin() {
 #[tokio::test]
 async fn instances_make_room_for_calls_that_need_memory() {
     let large = Core { pages: 400, ..counting() };
-    // Room for two of them and for as much as one, which they have to leave, beside what is kept back.
+    // Room for two instances, and for the memory of one more call beside the reserve; idle instances have to make room
+    // for it.
     let limits = Limits { memory_bytes: 512 << 16, guest_memory_bytes: Some((512 + 1_200) << 16), ..Limits::default() };
     let (sandbox, first) = loaded(limits, &large).await;
     let second = load(&sandbox, "guest", &large.component()).await.expect("it loads");
@@ -173,7 +174,7 @@ async fn instances_make_room_for_calls_that_need_memory() {
             assert_eq!(call(&other, Instances::Fresh).await, CallResult::Done);
         }
     };
-    // Long before it would be given up for idling.
+    // Long before the instance would be dropped as idle.
     tokio::time::timeout(Duration::from_secs(20), calls).await.expect("there is room");
     assert_eq!(sandbox.stats().parked_instances, 1, "the one that waited longest has gone");
 }

@@ -1,4 +1,4 @@
-//! Components that carry a script: the code of their interpreter is compiled once, and each has its own script.
+//! Components that contain a script: the interpreter's code is compiled once, and each component has its own script.
 
 use crate::support;
 
@@ -11,7 +11,7 @@ use windlass_wasm::{Limits, LoadProblem, Sandbox, SandboxOptions, joined};
 const WORLD: &str = "package test:guest;
 world wasi { include windlass:plugin/reconciler-plugin@0.2.0; import windlass:plugin/script@0.2.0; }";
 
-/// An interpreter whose scripts are manifests: it describes itself by its script, and asks for it in each call.
+/// An interpreter whose scripts are manifests: it returns its script from `describe`, and reads it in each call.
 fn interpreter() -> Vec<u8> {
     let ask = "(call $script (i32.const 16))".to_owned();
     let imports = r#"(import "windlass:plugin/script@0.2.0" "text" (func $script (param i32)))"#.to_owned();

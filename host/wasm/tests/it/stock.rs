@@ -1,5 +1,5 @@
-//! The plugin of stock Go (`tests/stock/go`) in a long life: with the standard adapter its garbage collector reads the
-//! host's clock, which nobody may while the host places what it hands over.
+//! The plugin of stock Go (`tests/stock/go`) over many calls: with the standard adapter, its garbage collector reads
+//! the host's clock, which is forbidden while the host allocates memory in the guest.
 
 use crate::support;
 
@@ -11,7 +11,7 @@ use windlass_core::object::ObjectKey;
 use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::{CallLimits, Limits};
 
-/// Each allocates some two kilobytes, and the collector runs for the first time at four mebibytes.
+/// Each call allocates some two kilobytes, and the collector first runs at four mebibytes.
 const ALLOCATING_CALLS: usize = 5_000;
 
 #[tokio::test]

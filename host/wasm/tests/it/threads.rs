@@ -1,4 +1,4 @@
-//! Where a call runs, and to whom it leaves its thread and its CPU permit.
+//! The thread on which a call runs, and when it yields its thread and its CPU permit.
 
 use crate::calls::WEBAPP;
 use crate::support;
@@ -21,7 +21,7 @@ use windlass_core::object::{ObjectKey, ObjectRef};
 use windlass_core::queue::outcome::CallResult;
 use windlass_wasm::{CallLimits, Called, Limits, Plugin, Sandbox, SandboxOptions};
 
-/// Remembers in which tasks it is asked.
+/// Records the task of each request.
 #[derive(Clone, Debug, Default)]
 struct Within(Arc<Mutex<Vec<Option<task::Id>>>>);
 
@@ -84,7 +84,7 @@ async fn timers_and_connections_run_beside_a_guest_spinning_on_the_only_thread()
     let sandbox = Sandbox::new(options).expect("a sandbox");
     let plugin = load(&sandbox, "chameleon", &chameleon("reconcile-loops")).await.expect("it loads");
     let spinner = tokio::spawn(async move { reconcile(&plugin, &quiet()).await });
-    // As leases, informers and the admin address do: each waits for a timer and for an answer.
+    // Like leases, informers and the admin address: each waits for a timer and for a response.
     let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let address = server.local_addr().expect("an address");
     tokio::spawn(async move {
@@ -103,7 +103,7 @@ async fn timers_and_connections_run_beside_a_guest_spinning_on_the_only_thread()
     assert!(spinner.await.is_err_and(|error| error.is_cancelled()), "it is stopped where it yields");
 }
 
-/// A cache with a bug.
+/// A cache that panics.
 #[derive(Debug)]
 struct Broken;
 
@@ -118,7 +118,7 @@ impl Reads for Broken {
 }
 
 #[tokio::test]
-async fn a_panic_of_the_hosts_own_fails_a_call_in_place_and_not_its_caller() {
+async fn a_panic_in_the_host_fails_the_call_and_not_its_caller() {
     let plugin = load(&sandbox(Limits::default()), "webapp", &webapp()).await.expect("it loads");
     let ports = Ports { reads: Arc::new(Broken), ..quiet() };
     let result = tokio::spawn(async move { reconcile_object(&plugin, &ports, Some(WEBAPP)).await });
@@ -126,7 +126,7 @@ async fn a_panic_of_the_hosts_own_fails_a_call_in_place_and_not_its_caller() {
     assert!(reason == "host" && message.contains("the cache has a bug"), "{reason}: {message}");
 }
 
-/// A call with this permit, in a task of its own.
+/// A call with this permit, in a separate task.
 fn call(plugin: &Arc<Plugin>, permit: CallPermit) -> task::JoinHandle<Called> {
     let call = CallContext {
         cpu_permit: permit.cpu_permit(),
@@ -142,7 +142,7 @@ fn call(plugin: &Arc<Plugin>, permit: CallPermit) -> task::JoinHandle<Called> {
 
 #[tokio::test]
 async fn a_spinning_call_yields_its_permit_half_way_and_then_continues() {
-    // Far more than the spinner has used of it by the time that the neighbour has come and gone five times.
+    // Far more than the spinning call has used by the time that the neighbour has run five times.
     let (cpu, long) = (Duration::from_secs(4), Duration::from_mins(5));
     let limits = Limits { cpu, deadline: long, ..Limits::default() };
     let options = SandboxOptions { limits, threads: 1, concurrent_calls: 4, ..SandboxOptions::default() };
@@ -200,7 +200,7 @@ async fn a_call_waits_for_a_place_in_the_sandbox_without_its_cpu_permit() {
     }
 }
 
-/// A cache that is slow, and remembers of each list how many objects were asked for and how far its neighbour had come.
+/// A slow cache that records for each list how many objects were requested and how far its neighbour had got.
 #[derive(Clone, Debug, Default)]
 struct Slow {
     lists: Arc<Mutex<Vec<(u32, usize)>>>,
@@ -217,7 +217,7 @@ impl Reads for Slow {
     }
 
     fn list(&self, _: &CallContext, query: &ListQuery) -> Result<ListPage, ApiError> {
-        // As long as it takes to list many objects, on the guest's own thread.
+        // As long as listing many objects takes, on the guest's own thread.
         std::thread::sleep(Duration::from_millis(2));
         self.lists.lock().expect("not poisoned").push((query.limit, self.neighbour.load(Ordering::SeqCst)));
         let before = query.page_token.as_deref().map_or(0, |token| token.parse().expect("a number"));
@@ -227,7 +227,7 @@ impl Reads for Slow {
     }
 }
 
-/// A guest that lists 100 objects, with a field or without, and traps if it is given fewer.
+/// A guest that lists 100 objects, with a field or without, and traps if it gets fewer.
 fn listing(with_fields: bool) -> Vec<u8> {
     let number = |number: u32| number.to_le_bytes();
     let text = |at: u32, length: u32| [number(at), number(length)].concat();

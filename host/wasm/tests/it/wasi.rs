@@ -1,8 +1,8 @@
-//! Components with WASI 0.2, as stock toolchains leave them behind: they run with nothing behind the imports, and get
-//! no further than others.
+//! Components with WASI 0.2, as stock toolchains produce them: they run although nothing is behind the imports, and get
+//! no more access than other plugins.
 //!
-//! Two kinds of guests: modules for wasip1 with the standard adapter, and such that call WASI 0.2 itself, in the
-//! canonical ABI's own terms. Each checks what it is answered, and traps if it is something else.
+//! There are two kinds of guests: modules for wasip1 with the standard adapter, and guests that call WASI 0.2 directly
+//! in the canonical ABI. Each checks the results, and traps if one is wrong.
 
 use crate::support;
 
@@ -25,12 +25,12 @@ use windlass_wasm::{CallLimits, Limits, Plugin, Replay};
 /// The adapter of stock toolchains, from wasip1 to WASI 0.2.
 const ADAPTER: (&str, &[u8]) = (WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER);
 
-/// A guest that calls WASI of `version` itself: `imports` are of core functions.
+/// A guest that calls WASI of `version` directly: `imports` are its core functions.
 fn direct(version: &str, imports: &str, reconcile: &str) -> Vec<u8> {
     Core::calling_wasi(version, imports, reconcile)
 }
 
-/// A guest for wasip1 that checks that each call in `checks` answers so.
+/// A guest for wasip1 that checks that each call in `checks` returns the given result.
 fn adapted(imports: &[(&str, &str)], checks: &[(&str, u32)]) -> Core {
     let import = |(name, signature): &(&str, &str)| {
         format!(r#"(import "wasi_snapshot_preview1" "{name}" (func ${name} {signature} (result i32)))"#)
@@ -39,7 +39,7 @@ fn adapted(imports: &[(&str, &str)], checks: &[(&str, u32)]) -> Core {
     Core {
         imports: imports.iter().map(import).collect(),
         reconcile: checks.iter().map(check).collect(),
-        // The adapter has a page of its own.
+        // The adapter has its own page of memory.
         pages: 8,
         ..Core::default()
     }
@@ -50,13 +50,13 @@ const FD_WRITE: (&str, &str) = ("fd_write", "(param i32 i32 i32 i32)");
 const TEXT: &str = r#"(data (i32.const 1100) "\b0\04\00\00\0c\00\00\00") (data (i32.const 1200) "hello\nworld!")"#;
 const EBADF: u32 = 8;
 
-/// Asserts that `bytes` loads and a call of it ends well.
+/// Asserts that `bytes` loads and a call of it succeeds.
 async fn assert_done(bytes: &[u8]) {
     let plugin = load(&sandbox(Limits::default()), "guest", bytes).await.expect("it loads");
     assert_eq!(reconcile(&plugin, &quiet()).await, CallResult::Done);
 }
 
-/// A call at a time that is told, in an instance that has served others if there is one.
+/// A call with a simulated clock, in a used instance if there is one.
 async fn replayed(plugin: &Arc<Plugin>) -> CallResult {
     let replay = Some(Replay { now: Duration::from_secs(1_000_000_000), seed: [7; 32] });
     let limits = CallLimits { replay, instances: Instances::Reuse, ..CallLimits::default() };
@@ -64,14 +64,14 @@ async fn replayed(plugin: &Arc<Plugin>) -> CallResult {
     call_with(plugin, &quiet(), call, None, limits).await.result
 }
 
-/// A call of a fresh instance with the randomness of `seed`, at a time that is told.
+/// A call of a new instance with the random `seed` and a simulated clock.
 async fn drawn(plugin: &Arc<Plugin>, seed: u8) -> CallResult {
     let replay = Some(Replay { now: Duration::from_secs(1_000_000_000), seed: [seed; 32] });
     let call = call_of(plugin, &ObjectKey::namespaced("prod", "shop"));
     call_with(plugin, &quiet(), call, None, CallLimits { replay, ..CallLimits::default() }).await.result
 }
 
-/// How a call of `bytes` is stopped.
+/// The error with which a call of `bytes` is stopped.
 async fn stopped(bytes: &[u8], limits: Limits) -> (&'static str, String) {
     let plugin = load(&sandbox(limits), "guest", bytes).await.expect("it loads");
     trapped(reconcile(&plugin, &quiet()).await)
@@ -145,7 +145,7 @@ const SLEEP: &str = r#"
     (import "wasi:io/poll@VERSION" "[method]pollable.block" (func $block (param i32)))
     (import "wasi:io/poll@VERSION" "[resource-drop]pollable" (func $drop (param i32)))"#;
 
-/// Sleeps so many seconds, and traps if less has passed.
+/// Sleeps this many seconds, and traps if less time has passed.
 fn sleep(seconds: u64) -> String {
     let nanoseconds = seconds * 1_000_000_000;
     format!(
@@ -168,7 +168,7 @@ fn sleeping(version: &str, describe: u64, reconcile: u64) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_sleep_takes_its_time_and_none_where_time_stands_still() {
-    // A describe sleeps an hour, a call a second; and so does a call that is made again, which sleeps an hour.
+    // `describe` sleeps an hour, a call sleeps a second; and a replayed call sleeps an hour.
     let plugin = load(&sandbox(patient()), "guest", &sleeping("0.2.0", 3_600, 1)).await.expect("it loads at once");
     assert_eq!(called(&plugin, &quiet(), None).await.result, CallResult::Done);
     let plugin = load(&sandbox(patient()), "guest", &sleeping("0.2.12", 0, 3_600)).await.expect("it loads");
@@ -184,7 +184,7 @@ async fn a_sleep_beyond_the_deadline_is_the_plugins_own_overrun() {
 
 #[tokio::test]
 async fn a_sleep_holding_reserved_memory_is_stopped_except_on_replay() {
-    // All of the guests' memory is kept back, so that whatever runs has it.
+    // All of the guests' memory is reserved, so every call runs in the reserve.
     let memory = 16 << 20;
     let limits = Limits { memory_bytes: memory, guest_memory_bytes: Some(memory), ..patient() };
     let plugin = load(&sandbox(limits), "guest", &sleeping("0.2.12", 3_600, 3_600)).await.expect("it loads");
@@ -225,14 +225,14 @@ async fn time_slept_in_a_replayed_call_does_not_carry_over_to_the_next() {
 #[tokio::test]
 async fn a_poll_returns_what_is_ready_and_an_empty_list_is_a_trap() {
     let imports = format!(r#"{SLEEP} (import "wasi:io/poll@VERSION" "poll" (func $poll (param i32 i32 i32)))"#);
-    // Of a wait of an hour and none at all the second is ready.
+    // Of a wait for an hour and an immediate one, the second is ready.
     let polls = "(i32.store (i32.const 1100) (call $after (i64.const 3600000000000)))
         (i32.store (i32.const 1104) (call $after (i64.const 0)))
         (call $poll (i32.const 1100) (i32.const 2) (i32.const 1200))
         (if (i32.ne (i32.load (i32.const 1204)) (i32.const 1)) (then unreachable))
         (if (i32.ne (i32.load (i32.load (i32.const 1200))) (i32.const 1)) (then unreachable))";
     assert_done(&direct("0.2.3", &imports, polls)).await;
-    // Ready ones come in the order of the list, whichever is older.
+    // Ready pollables come in the order of the list, whichever is older.
     let both = "(i32.store (i32.const 1104) (call $after (i64.const 0)))
         (i32.store (i32.const 1100) (call $after (i64.const 0)))
         (call $poll (i32.const 1100) (i32.const 2) (i32.const 1200))
@@ -244,7 +244,7 @@ async fn a_poll_returns_what_is_ready_and_an_empty_list_is_a_trap() {
     assert_eq!((reason, message.contains("empty list")), ("wasi", true), "{message}");
 }
 
-/// Counts how often a call reads its monotonic clock. Waits pass at once.
+/// Counts how often a call reads its monotonic clock. Waits end at once.
 #[derive(Default)]
 struct Readings(AtomicUsize);
 
@@ -328,7 +328,7 @@ async fn handles_without_end_stop_the_guest() {
     let dropped = "(local.set 0 (i32.const 10000)) (loop $more (call $drop (call $stdout))
         (br_if $more (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))";
     assert_done(&direct("0.2.12", imports, dropped)).await;
-    // An instance that has kept many serves no other call, which would have to stop for them.
+    // An instance that has kept many handles serves no other call, which would be stopped for them.
     let many = dropped.replace("10000", "3000").replace("(call $drop (call $stdout))", "(drop (call $stdout))");
     let plugin = load(&sandbox(Limits::default()), "guest", &direct("0.2.12", imports, &many)).await.expect("it loads");
     assert_eq!((replayed(&plugin).await, replayed(&plugin).await), (CallResult::Done, CallResult::Done));
@@ -343,7 +343,7 @@ async fn randomness_is_bounded_as_the_plugins_own_is() {
 }
 
 #[tokio::test]
-async fn all_randomness_follows_from_the_seed_of_a_call_that_is_made_again() {
+async fn all_randomness_of_a_replayed_call_follows_from_its_seed() {
     let draws = [
         (
             r#"(import "wasi:random/random@VERSION" "get-random-bytes" (func $draw (param i64 i32)))"#,
@@ -367,7 +367,7 @@ async fn all_randomness_follows_from_the_seed_of_a_call_that_is_made_again() {
         ),
     ];
     for (import, draw) in draws {
-        // The answer asks to be called again after as many milliseconds as were drawn.
+        // The result asks to be called again after as many milliseconds as were drawn.
         let answer = format!(
             "{draw} (local.set 0) (i32.store8 (i32.const 516) (i32.const 1)) (i32.store (i32.const 520) (local.get 0))"
         );
@@ -380,7 +380,7 @@ async fn all_randomness_follows_from_the_seed_of_a_call_that_is_made_again() {
     }
 }
 
-/// The part of `wasi:sockets` for a guest that wants to connect, and one interface that no version of WASI has.
+/// The part of `wasi:sockets` that a connecting guest needs, and an interface that no version of WASI has.
 const SOCKETS: &str = "package test:guest;
     world wasi {
       include windlass:plugin/reconciler-plugin@0.2.0;
@@ -483,7 +483,7 @@ async fn functions_of_a_later_version_are_refused_and_the_others_work() {
         (import "wasi:io/poll@VERSION" "[resource-drop]watcher" (func $drop-watcher (param i32)))
         (import "wasi:io/poll@VERSION" "poll-later" (func $poll-later (param i32 i32 i32)))"#
     );
-    // More often than there are handles.
+    // More times than there may be handles.
     let calls = "(local.set 0 (i32.const 4500)) (loop $more
         (if (i64.eqz (call $now)) (then unreachable))
         (call $drop (call $later))
@@ -542,7 +542,7 @@ async fn handles_passed_to_a_refused_import_are_released() {
         (import "wasi:sockets/later@0.2.1" "[constructor]outgoing-request" (func $request (param i32) (result i32)))
         (import "wasi:sockets/later@0.2.1" "[method]outgoing-request.set-scheme" (func $scheme (param i32 i32 i32) (result i32)))
         (import "wasi:sockets/later@0.2.1" "[resource-drop]outgoing-request" (func $drop-request (param i32)))"#;
-    // More often than there are handles: lend one, lend another within an option, give one away.
+    // More times than there may be handles: lend one, lend another in an option, give one away.
     let calls = "(local.set 0 (i32.const 4500)) (loop $more
         (global.set $lent (call $fields))
         (call $append (global.get $lent) (i32.const 2048) (i32.const 2) (i32.const 1100))

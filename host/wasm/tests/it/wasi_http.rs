@@ -1,5 +1,5 @@
-//! HTTP clients of stock toolchains, which speak `wasi:http`: a guest in the canonical ABI's own terms sends requests,
-//! and says what it saw by asking to be called again after as many milliseconds.
+//! HTTP clients of stock toolchains, which use `wasi:http`. A guest written directly in the canonical ABI sends
+//! requests, and reports a number by asking to be called again after as many milliseconds.
 
 use crate::support;
 
@@ -21,7 +21,7 @@ use windlass_core::rights::egress::{self, HttpTarget};
 use windlass_core::rights::grants::{Allowance, Grants, HttpRule, LiveGrants, Scheme};
 use windlass_wasm::{CallLimits, CompositionRequest, Limits, Plugin, Replay, Request};
 
-/// A server that answers as a test says, and remembers what it was asked.
+/// A server that responds as a test says, and records the requests.
 type Server = Arc<Mutex<Vec<HttpRequest>>>;
 
 fn server<F>(answer: F) -> (Server, Ports)
@@ -47,13 +47,13 @@ fn response(status: u16, body: &str) -> HttpResponse {
     HttpResponse { status, headers, body: HttpBody::Text(body.to_owned()) }
 }
 
-/// A guest that does `reconcile`, in a sandbox with `limits`.
+/// A guest that runs `reconcile`, in a sandbox with `limits`.
 async fn guest(limits: Limits, reconcile: &str) -> Arc<Plugin> {
     let component = Core::calling_http("", reconcile).with_wasi(&wasi_http("0.2.12"));
     load(&sandbox(limits), "guest", &component).await.expect("it loads")
 }
 
-/// The result of a guest that does `reconcile`, with `ports`.
+/// The result of a guest that runs `reconcile`, with `ports`.
 async fn said(ports: &Ports, reconcile: &str) -> CallResult {
     let plugin = guest(Limits::default(), reconcile).await;
     called(&plugin, ports, Some("{}")).await.result
@@ -73,7 +73,7 @@ async fn a_request_brings_its_response() {
     assert_eq!((&*asked.method, &*asked.url, asked.body), ("GET", "https://host.example/first", None));
 }
 
-/// A response with the URL's last word as its body, for `/first` after `told` says so.
+/// A response with the URL's last segment as its body; for `/first` only after `told` says so.
 fn late(told: &Arc<Notify>) -> (Server, Ports) {
     let told = told.clone();
     server(move |request| {
@@ -91,7 +91,7 @@ fn late(told: &Arc<Notify>) -> (Server, Ports) {
 /// Sends a request to each path, with the futures `$a` and `$b`.
 const SEND_BOTH: &str = "(global.set $a (call $send (call $to (i32.const 0))))
     (global.set $b (call $send (call $to (i32.const 1))))";
-/// Polls the futures of both.
+/// Polls both futures.
 const POLL_BOTH: &str = "(call $poll-two (call $subscribe (global.get $a)) (call $subscribe (global.get $b)))";
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn a_poll_ends_with_the_first_answer_whichever_request_is_older() {
         "{SEND_BOTH} {POLL_BOTH} (call $say (i32.add (i32.mul (i32.const 1000)) (call $seen (global.get $b))))
          (if (i32.ne (call $seen (global.get $a)) (i32.const 0)) (then unreachable))"
     );
-    // One is ready, at place 1: the second.
+    // One future is ready: the second, at index 1.
     assert_eq!(said(&ports, &first).await, number(11_200));
     let urls: Vec<_> = server.lock().expect("not poisoned").iter().map(|request| request.url.clone()).collect();
     assert_eq!(urls, ["https://host.example/first", "https://host.example/second"]);
@@ -118,7 +118,7 @@ async fn a_timer_ends_a_wait_for_an_answer_that_then_still_comes() {
     let timely = "(global.set $a (call $send (call $to (i32.const 0))))
         (call $say (call $poll-two (call $subscribe (global.get $a)) (call $after (i64.const 60000000000))))";
     assert_eq!(said(&ports, timely).await, number(10));
-    // The answer to the second request has the first one answered, too.
+    // The response to the second request makes the server respond to the first one, too.
     let ports = {
         let told = Arc::new(Notify::new());
         let (_, ports) = server(move |request| {
@@ -146,7 +146,7 @@ async fn a_timer_ends_a_wait_for_an_answer_that_then_still_comes() {
 }
 
 #[tokio::test]
-async fn an_answer_is_seen_where_the_guest_looks_and_can_be_taken_once() {
+async fn a_response_is_seen_at_a_poll_and_can_be_taken_once() {
     let (_, ports) = server(|_| ready(Ok(response(204, ""))).boxed());
     let looks = "(global.set $a (call $send (call $to (i32.const 0))))
         ;; It has come, but nobody has looked.
@@ -206,7 +206,7 @@ async fn a_body_without_end_stops_at_the_bound_with_an_error_that_says_so() {
         let (reason, message) = (HttpReason::InvalidRequest, "the body is too large".to_owned());
         ready(if is_too_large { Err(HttpError { reason, message }) } else { Ok(response(200, "")) }).boxed()
     });
-    // Writes until there is an error. Its code is `HTTP-request-body-size`, and the answer's is the same.
+    // Writes until there is an error. Its code is `HTTP-request-body-size`, and the response's is the same.
     let endless = "(local.set 0 (call $to (i32.const 0)))
         (global.set $b (call $opened (local.get 0)))
         (global.set $a (call $send (local.get 0)))
@@ -223,7 +223,7 @@ async fn a_body_without_end_stops_at_the_bound_with_an_error_that_says_so() {
     assert_eq!(server.lock().expect("not poisoned").len(), 1, "the port refuses and counts it, as for other guests");
 }
 
-/// A server that decides as the host does: by `grants`, before a name is resolved.
+/// A server that decides as the host does: by `grants`, before it resolves a name.
 fn granted(grants: Grants) -> (Server, Ports) {
     let grants = LiveGrants::new(grants);
     server(move |request| {
@@ -243,8 +243,8 @@ fn granted(grants: Grants) -> (Server, Ports) {
     })
 }
 
-/// The result of a guest that sends a request with these parts, and how many the port was asked. Only `GET
-/// https://host.example` is granted. `change` is done to its headers, which are in local 0.
+/// The result of a guest that sends a request with these parts, and the number of requests to the port. Only `GET
+/// https://host.example` is granted. `change` alters its headers, which are in local 0.
 async fn asked((method, scheme, authority, path): (&str, &str, &str, &str), change: &str) -> (CallResult, usize) {
     let rule = HttpRule {
         scheme: Scheme::Https,
@@ -259,7 +259,7 @@ async fn asked((method, scheme, authority, path): (&str, &str, &str, &str), chan
     let items = format!("(data (i32.const 12000) \"{}\")", support::guests::escaped(texts.as_bytes()));
     let (scheme_at, authority_at) = (at(&[method]), at(&[method, scheme]));
     let path_at = at(&[method, scheme, authority]);
-    // Where the crate refuses to set a part, the guest says 1 to 4.
+    // If the crate refuses to set a part, the guest reports 1 to 4.
     let asks = format!(
         "(local.set 0 (call $fields)) {change}
          (local.set 0 (call $request (local.get 0)))
@@ -293,7 +293,7 @@ const METHOD_INVALID: u64 = 1018;
 const URI_INVALID: u64 = 1019;
 
 #[tokio::test]
-async fn what_a_request_names_is_read_as_strictly_as_a_url() {
+async fn the_parts_of_a_request_are_parsed_as_strictly_as_a_url() {
     let host = "host.example";
     for (parts, seen) in [
         (("GET", "https", host, "/a?b=c"), 200),
@@ -316,7 +316,7 @@ async fn what_a_request_names_is_read_as_strictly_as_a_url() {
         (("GET", "https", "host.example#x", "/"), 3),
         (("GET", "https", "host.example\\other.example", "/"), 3),
         (("GET", "https", "host.example\r\nhost: other", "/"), 3),
-        // Not a path: the host would grow longer.
+        // Not a path: it would be appended to the host name.
         (("GET", "https", host, ".evil.example/"), 4),
         (("GET", "https", host, "@evil.example/"), 4),
         (("GET", "https", host, ":8443/"), 4),
@@ -380,7 +380,7 @@ async fn headers_of_the_connection_are_the_hosts() {
             format!("{} (if (i32.ne (global.get $b) (i32.const {error})) (then unreachable))", append(name, value));
         assert_eq!(self::asked(parts, &check).await.0, number(200), "{name}: {value}");
     }
-    // A length is checked and left to the host.
+    // A length is checked, and the host sets it itself.
     assert_eq!(self::asked(parts, &append("content-length", "0")).await.0, number(200));
     assert_eq!(self::asked(parts, &append("content-length", "5")).await, (number(1017), 0));
 }
@@ -408,7 +408,7 @@ async fn failures_have_the_nearest_code_and_their_message_is_logged() {
         let lines = format!("{:?}", call.lines);
         assert!(lines.contains("GET https://host.example: it is so"), "{lines}");
     }
-    // More than the host hands over at once.
+    // More than the host passes at once.
     let (_, ports) = server(|_| ready(Ok(response(200, &"a".repeat(2_000)))).boxed());
     let get = "(global.set $a (call $send (call $to (i32.const 0)))) (call $wait (global.get $a))
         (call $say (call $seen (global.get $a)))";
@@ -425,7 +425,7 @@ async fn requests_under_way_are_bounded_and_those_given_up_count() {
         (call $say (i32.sub (i32.const 0) (global.get $a)))";
     assert_eq!(said(&ports, many).await, number(1011));
     assert_eq!(server.lock().expect("not poisoned").len(), 32);
-    // Those whose answers were seen do not.
+    // Requests whose responses were seen do not count.
     let (server, ports) = self::server(|_| ready(Ok(response(200, ""))).boxed());
     let one_by_one = "(local.set 0 (i32.const 100)) (loop $more
         (global.set $a (call $send (call $to (i32.const 0)))) (call $wait (global.get $a)) (call $drop-future (global.get $a))
@@ -576,7 +576,7 @@ async fn headers_are_bounded_in_one_list_and_in_all() {
         let (reason, message) = trapped(called(&plugin, &quiet(), Some("{}")).await.result);
         assert_eq!((reason, message.contains("its HTTP headers have more than")), ("wasi", true), "{message}");
     }
-    // Those that are dropped leave nothing.
+    // Dropped headers do not count.
     let dropped = format!(
         "{value} (local.set 0 (i32.const 2000)) (loop $more (global.set $a (call $fields)) {append}
           (call $drop-fields (global.get $a))
@@ -592,7 +592,7 @@ async fn requests_go_on_while_the_call_waits_for_something_else() {
     let (_, ports) = server(move |_| {
         let told = told.clone();
         async move {
-            // The first look, where it is sent, does not end it.
+            // The first poll, where the request is sent, does not end the wait.
             tokio::task::yield_now().await;
             told.notify_one();
             Ok(response(200, ""))

@@ -1,4 +1,4 @@
-//! The interface explains itself: every item of `wit/` has a doc comment.
+//! The interface is documented: every item of `wit/` has a doc comment.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ impl Undocumented {
 
     fn check_type(&mut self, resolve: &Resolve, path: &str, definition: &TypeDef) {
         match &definition.kind {
-            // Brought in by `use`: documented where it is defined.
+            // Imported by `use`: documented where it is defined.
             TypeDefKind::Type(Type::Id(id)) if resolve.types[*id].owner != definition.owner => return,
             TypeDefKind::Record(record) => {
                 record.fields.iter().for_each(|field| self.check(&format!("{path}.{}", field.name), &field.docs));

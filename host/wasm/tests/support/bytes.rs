@@ -1,8 +1,8 @@
-//! WebAssembly by its bytes, where its text would be too long to read.
+//! WebAssembly as bytes, where its text would be too long to read.
 
 /// The section of a component that holds a core module.
 pub(crate) const CORE_MODULE: u8 = 1;
-/// The section of a component that holds another.
+/// The section of a component that holds another component.
 pub(crate) const COMPONENT_SECTION: u8 = 4;
 /// The section of a component with its types.
 pub(crate) const TYPES_SECTION: u8 = 7;
@@ -10,18 +10,18 @@ pub(crate) const TYPES_SECTION: u8 = 7;
 const HEAD_OF_COMPONENTS: &[u8] = b"\0asm\x0d\0\x01\0";
 const HEAD_OF_MODULES: &[u8] = b"\0asm\x01\0\0\0";
 
-/// A component that is nothing but one `section` with `content`.
+/// A component with only one `section` and its `content`.
 pub(crate) fn around(section: u8, content: &[u8]) -> Vec<u8> {
     [HEAD_OF_COMPONENTS, &sized(section, content)].concat()
 }
 
-/// A component that is nothing but a core module of `sections`.
+/// A component with only a core module of `sections`.
 pub(crate) fn around_module(sections: &[(u8, Vec<u8>)]) -> Vec<u8> {
     let sections: Vec<u8> = sections.iter().flat_map(|(section, content)| sized(*section, content)).collect();
     around(CORE_MODULE, &[HEAD_OF_MODULES, &sections].concat())
 }
 
-/// A component that is nothing but a core module of functions that take a number and have these `bodies`.
+/// A component with only a core module, whose functions take a number and have these `bodies`.
 pub(crate) fn around_functions(bodies: &[Vec<u8>]) -> Vec<u8> {
     let code: Vec<Vec<u8>> = bodies.iter().map(|body| [&number(body.len()), body.as_slice()].concat()).collect();
     around_module(&[
@@ -31,7 +31,7 @@ pub(crate) fn around_functions(bodies: &[Vec<u8>]) -> Vec<u8> {
     ])
 }
 
-/// How many, and then each.
+/// The count, followed by the items.
 pub(crate) fn list(items: &[Vec<u8>]) -> Vec<u8> {
     [number(items.len()), items.concat()].concat()
 }

@@ -1,4 +1,4 @@
-//! Guests: those that `make plugins` builds, and some made here of a few lines of core WebAssembly.
+//! Guests: those that `make plugins` builds, and some made here from a few lines of core WebAssembly.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
-/// The text before the mode in a guest that is patched, and how many bytes the mode has.
+/// The text before the mode in a guest that is patched, and the length of the mode in bytes.
 const CHAMELEON: (&[u8], usize) = (b"CHAMELEON-MODE=", 32);
 const HOSTILE: (&[u8], usize) = (b"HOSTILE-MODE=", 32);
 
@@ -15,17 +15,17 @@ pub(crate) fn webapp() -> Vec<u8> {
     read("WINDLASS_PLUGIN_DIR", "plugins", "webapp.wasm")
 }
 
-/// The composer that its parent steers.
+/// The composer that its parent controls.
 pub(crate) fn composer() -> Vec<u8> {
     read("WINDLASS_GUEST_DIR", "guests", "composer.wasm")
 }
 
-/// The guest of many faces, in `mode`.
+/// The guest `chameleon`, in `mode`.
 pub(crate) fn chameleon(mode: &str) -> Vec<u8> {
     patched("chameleon.wasm", CHAMELEON, mode)
 }
 
-/// The guest that attacks its host by `mode`, which is its name too.
+/// The guest that attacks its host as `mode` says, which is also its name.
 pub(crate) fn hostile(mode: &str) -> Vec<u8> {
     patched("hostile.wasm", HOSTILE, mode)
 }
@@ -56,7 +56,7 @@ fn read(variable: &str, directory: &str, file: &str) -> Vec<u8> {
 /// The smallest manifest, of a plugin named `guest`.
 pub(crate) const MANIFEST: &str = r#"{"apiVersion":"windlass.dev/v1alpha1","kind":"PluginManifest","name":"guest","version":"0.1.0","controllers":[{"name":"guest","primary":{"apiVersion":"v1","kind":"ConfigMap"}}]}"#;
 
-/// A guest in the canonical ABI's own terms. Strings for its calls start at 2048; at 512 stands the answer `done`.
+/// A guest written directly in the canonical ABI. Strings for its calls start at 2048; the answer `done` is at 512.
 #[derive(Clone, Debug)]
 pub(crate) struct Core {
     /// The answer of `describe`.
@@ -65,13 +65,13 @@ pub(crate) struct Core {
     pub(crate) imports: String,
     /// Tables, globals, further functions.
     pub(crate) items: String,
-    /// Instructions of `describe` before it answers.
+    /// Instructions that `describe` runs before it returns.
     pub(crate) describe: String,
-    /// Instructions of `reconcile` before it answers.
+    /// Instructions that `reconcile` runs before it returns.
     pub(crate) reconcile: String,
-    /// Instructions of `cabi_realloc` before it gives memory.
+    /// Instructions that `cabi_realloc` runs before it allocates.
     pub(crate) realloc: String,
-    /// Pages of memory to begin with.
+    /// Initial memory in pages.
     pub(crate) pages: u32,
 }
 
@@ -93,12 +93,12 @@ impl Default for Core {
 pub(crate) const CLAIM_IMPORT: &str =
     r#"(import "windlass:plugin/owners@0.2.0" "claim" (func $claim (param i32 i32 i32 i32 i32 i32 i32)))"#;
 
-/// Claims objects: a call of the host that the test's port may keep waiting.
+/// Claims objects: a host call that the test's port may keep waiting.
 pub(crate) const CLAIM: &str =
     "(call $claim (i32.const 2048) (i32.const 2) (i32.const 2050) (i32.const 9) (i32.const 0)
     (i32.const 0) (i32.const 1024))";
 
-/// A world with the part of WASI that does something for a plugin, in the version `version` of WASI.
+/// A world with the part of WASI that the host supports, in the version `version` of WASI.
 pub(crate) fn wasi(version: &str) -> String {
     let given = include_str!("wasi.wit").replace("0.2.12", version);
     let world = "package test:guest;\nworld wasi {\n  include windlass:plugin/reconciler-plugin@0.2.0;\n  include windlass:wasi/given;\n}\n";
@@ -121,9 +121,10 @@ pub(crate) fn wasi_http(version: &str) -> String {
 
 /// Core functions that send requests by `wasi:http`, for guests with [`wasi_http`].
 ///
-/// `$to` makes a request `GET https://host.example/PATH`, `$send` sends it, `$wait` waits for its answer. `$seen` is 0
-/// without an answer, else a status, 1000 and the case of an error code, or 2000 if it was taken. `$opened` is a stream
-/// to a request's body. `$read` counts the bytes of a response's. `$say` is the result of `reconcile`.
+/// `$to` makes a request `GET https://host.example/PATH`, `$send` sends it, `$wait` waits for its response. `$seen` is
+/// 0 without a response, otherwise a status, 1000 plus the case of an error code, or 2000 if the response was taken
+/// already. `$opened` is a stream to a request's body. `$read` counts the bytes of a response's body. `$say` is the
+/// result of `reconcile`.
 pub(crate) const HTTP_CLIENT: (&str, &str) = (include_str!("http_imports.wat"), include_str!("http_client.wat"));
 
 impl Core {
@@ -133,19 +134,19 @@ impl Core {
             imports: HTTP_CLIENT.0.replace("VERSION", "0.2.12"),
             items: format!("{}{items}", HTTP_CLIENT.1),
             reconcile: reconcile.to_owned(),
-            // Room for bodies, and for lists of handles.
+            // Memory for bodies, and for lists of handles.
             pages: 40,
             ..Self::default()
         }
     }
 
-    /// A guest that calls WASI of `version` itself in `reconcile`: `imports` are core functions of version `VERSION`.
+    /// A guest that calls WASI of `version` directly in `reconcile`: `imports` are core functions of version `VERSION`.
     pub(crate) fn calling_wasi(version: &str, imports: &str, reconcile: &str) -> Vec<u8> {
         let imports = imports.replace("VERSION", version);
         Self { imports, reconcile: reconcile.to_owned(), ..Self::default() }.with_wasi(&wasi(version))
     }
 
-    /// A guest that does `reconcile`, with `imports`.
+    /// A guest that runs `reconcile`, with `imports`.
     pub(crate) fn reconciling(imports: &str, reconcile: &str) -> Vec<u8> {
         Self { imports: imports.to_owned(), reconcile: reconcile.to_owned(), ..Self::default() }.component()
     }
@@ -155,17 +156,17 @@ impl Core {
         self.encoded("", &[])
     }
 
-    /// The component, with `adapter` in the place of the imports of `name`.
+    /// The component, with `adapter` in place of the imports of `name`.
     pub(crate) fn adapted_by(&self, (name, adapter): (&str, &[u8])) -> Vec<u8> {
         self.encoded("", &[(name, adapter)])
     }
 
-    /// The component, with what `wasi` has in the text of WIT: a world `test:guest/wasi`, and packages of its own.
+    /// The component, with the WIT text `wasi`: a world `test:guest/wasi`, and its packages.
     pub(crate) fn with_wasi(&self, wasi: &str) -> Vec<u8> {
         self.encoded(wasi, &[])
     }
 
-    /// A composer that does in `compose` what the guest would do in `reconcile`, with what `wasi` has for a reconciler.
+    /// A composer that runs in `compose` what the guest would run in `reconcile`, with the `wasi` of a reconciler.
     pub(crate) fn composing(&self, wasi: &str) -> Vec<u8> {
         self.encoded(&wasi.replace("reconciler-plugin", "composer-plugin"), &[])
     }

@@ -16,22 +16,22 @@ use windlass_core::queue::outcome::CallResult;
 use windlass_core::rights::principal::Principal;
 use windlass_wasm::{CallLimits, Called, Limits, LoadError, Plugin, Request, Sandbox, SandboxOptions};
 
-/// A sandbox of the smallest size that can show what is tested, with `limits`.
+/// A sandbox of the smallest size that shows the tested behaviour, with `limits`.
 pub(crate) fn sandbox(limits: Limits) -> Sandbox {
     Sandbox::new(options(limits)).expect("a sandbox")
 }
 
-/// Its options, which compile in the test's own process and keep nothing.
+/// Its options: it compiles in the test's process and caches nothing.
 pub(crate) fn options(limits: Limits) -> SandboxOptions {
     SandboxOptions { limits, threads: 2, concurrent_calls: 4, ..SandboxOptions::default() }
 }
 
-/// A short deadline of calls, for what does not end; everything else as usual.
+/// A short deadline, for calls that do not end; all other limits are as usual.
 pub(crate) fn limits() -> Limits {
     Limits { deadline: Duration::from_millis(300), ..Limits::default() }
 }
 
-/// One that is long enough for a call to come as far as what it waits for in less than half of it.
+/// A deadline long enough for a call to reach the point where it waits in less than half of it.
 pub(crate) fn patient() -> Limits {
     Limits { deadline: Duration::from_secs(3), ..Limits::default() }
 }
@@ -61,13 +61,13 @@ pub(crate) async fn load(sandbox: &Sandbox, name: &str, bytes: &[u8]) -> Result<
     sandbox.load(&directory.write(&format!("{name}.wasm"), bytes)).await
 }
 
-/// The message of loading `bytes`, which must fail.
+/// The error message of loading `bytes`.
 pub(crate) async fn load_error(name: &str, bytes: &[u8]) -> String {
     let loaded = load(&sandbox(limits()), name, bytes).await;
     loaded.expect_err("it must not load").to_string()
 }
 
-/// A call about the object `key` of `plugin`'s first controller, with nothing granted and nothing cached.
+/// A call about the object `key` of `plugin`'s first controller, without grants and with an empty cache.
 pub(crate) fn call_of(plugin: &Plugin, key: &ObjectKey) -> Arc<CallContext> {
     let controller = &plugin.manifest().controllers[0];
     Arc::new(CallContext {
@@ -81,18 +81,18 @@ pub(crate) fn call_of(plugin: &Plugin, key: &ObjectKey) -> Arc<CallContext> {
     })
 }
 
-/// Calls `reconcile` about `prod/shop`, whose text is `object`.
+/// Calls `reconcile` for `prod/shop`, whose text is `object`.
 pub(crate) async fn reconcile_object(plugin: &Arc<Plugin>, ports: &Ports, object: Option<&str>) -> CallResult {
     called(plugin, ports, object).await.result
 }
 
-/// The same, with what the call cost.
+/// The same, with the cost of the call.
 pub(crate) async fn called(plugin: &Arc<Plugin>, ports: &Ports, object: Option<&str>) -> Called {
     let call = call_of(plugin, &ObjectKey::namespaced("prod", "shop"));
     call_with(plugin, ports, call, object, CallLimits::default()).await
 }
 
-/// The same, with limits of its own and a context that the test has too.
+/// The same, with its own limits and a context that the test also uses.
 pub(crate) async fn call_with(
     plugin: &Arc<Plugin>,
     ports: &Ports,
@@ -112,12 +112,12 @@ pub(crate) async fn call_with(
     plugin.reconcile(request, ports, call, limits).await
 }
 
-/// Calls `reconcile` about an object that is gone.
+/// Calls `reconcile` for a deleted object.
 pub(crate) async fn reconcile(plugin: &Arc<Plugin>, ports: &Ports) -> CallResult {
     reconcile_object(plugin, ports, None).await
 }
 
-/// The class and the message of a call that must have been stopped.
+/// The class and the message of a stopped call.
 pub(crate) fn trapped(result: CallResult) -> (&'static str, String) {
     match result {
         CallResult::Trapped { reason, message } => (reason, message),
@@ -125,7 +125,7 @@ pub(crate) fn trapped(result: CallResult) -> (&'static str, String) {
     }
 }
 
-/// Waits until `done`, which must come soon.
+/// Waits until `done`, which must happen soon.
 pub(crate) async fn until(done: impl Fn() -> bool) {
     let waited = async {
         while !done() {

@@ -1,4 +1,4 @@
-//! Ports that answer from memory and remember what they were asked.
+//! Ports that answer from memory and record requests.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,23 +14,23 @@ use windlass_core::error::ApiError;
 use windlass_core::object::ObjectRef;
 use windlass_core::write::Operation;
 
-/// How writes are answered.
+/// The response to writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum WriteMode {
-    /// With the body.
+    /// The body.
     #[default]
     Echo,
-    /// Never.
+    /// No response.
     Never,
-    /// With the body, after a while.
+    /// The body, after a while.
     After(Duration),
-    /// With the body, when the test says so (`go_on`); that it was carried out, it learns too (`gone_on`).
+    /// The body, when the test says so (`go_on`); the test also learns that the write was carried out (`gone_on`).
     WhenTold,
-    /// With a panic.
+    /// A panic.
     Panic,
 }
 
-/// The ports that tests look at.
+/// The ports that tests inspect.
 #[derive(Debug, Default)]
 pub(crate) struct FakePorts {
     pub(crate) mode: WriteMode,
@@ -96,7 +96,7 @@ impl Port for FakePorts {
                 self.logs.lock().expect("not poisoned").push(query);
                 Answer::Log(Ok(self.object.as_deref().unwrap_or_default().to_owned()))
             }
-            // No kind is served but Pods.
+            // Only Pods are served.
             Ask::Served(query) => Answer::Served(Ok((&*query.kind.kind == "Pod").then(pods))),
             Ask::Write(operation) => return self.write(*operation).map(Answer::Write).boxed(),
             Ask::Batch(operations) => {
@@ -127,7 +127,7 @@ fn pods() -> ServedKind {
     }
 }
 
-/// Ports where each call that claims or writes something waits for what the test says.
+/// Ports where each claim or write of a call waits until the test lets it go on.
 pub(crate) fn meeting<W, F>(meet: F) -> Ports
 where
     W: Future<Output = ()> + Send + 'static,
@@ -139,7 +139,7 @@ where
             Ask::Write(_) => Answer::Write(Ok(Some("{}".into()))),
             other => unreachable!("nobody meets for {other:?}"),
         };
-        // A write has its body until it is over.
+        // A write keeps its body until it is finished.
         meet().map(|()| answer).inspect(move |_| drop(ask)).boxed()
     });
     Ports { outside, ..Absent::ports() }
@@ -154,7 +154,7 @@ impl FakePorts {
                 WriteMode::Echo => {}
                 WriteMode::Never => std::future::pending().await,
                 WriteMode::After(_) | WriteMode::WhenTold => {
-                    // As the writer has it: what was begun goes on, whether or not somebody waits for it.
+                    // Like the writer: a write that has begun continues, whether or not a caller waits for it.
                     let (written, answer) = (written.clone(), body(&operation));
                     let begun = tokio::spawn(async move {
                         if let WriteMode::After(delay) = mode {

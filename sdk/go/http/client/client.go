@@ -20,12 +20,12 @@ import (
 // Error is a request that got no response.
 type Error = host.HTTPError
 
-// Client is the standard library's client over the host. Redirects are followed, and the host checks each one. The host
-// keeps a Timeout, or the deadline of a request's context.
+// Client is the standard library's client over the host. It follows redirects, and the host checks each one. The host
+// enforces a Timeout, or the deadline of a request's context.
 //
-// Its errors, a *url.Error each, name scheme, host and path alone: secrets are more often in the rest of a URL. The
-// errors of its http.Client, for a library that takes no other, have the whole URL in their text: log and return only
-// what they wrap.
+// Its errors, each a *url.Error, contain only scheme, host and path: the rest of a URL is more likely to contain
+// secrets. The errors of its http.Client, for a library that takes no other, contain the whole URL: log and return only
+// the errors that they wrap.
 type Client struct{ http.Client }
 
 // New is a client.
@@ -61,7 +61,7 @@ func hidden(response *http.Response, err error) (*http.Response, error) {
 	return response, err
 }
 
-// public is scheme, host and path of a URL. The text may not be a URL, which may be the error.
+// public is scheme, host and path of a URL. The text may not be a URL; that may be the error.
 func public(whole string) string {
 	shown, _, _ := strings.Cut(whole, "#")
 	shown, _, _ = strings.Cut(shown, "?")
@@ -75,7 +75,7 @@ func public(whole string) string {
 	return shown
 }
 
-// Transport is the host as a http.RoundTripper.
+// Transport is the host as an http.RoundTripper.
 type Transport struct{}
 
 // RoundTrip sends a request and reads the whole response. Any status is a response; a request without a response is an

@@ -1,5 +1,5 @@
-// Package entry is where the host's calls arrive, for reconcilers and composers alike: what runs a plugin's function, and what is
-// made of a panic in it.
+// Package entry handles the host's calls, for reconcilers and composers alike: it runs a plugin's function, and turns a
+// panic into an error.
 package entry
 
 import (
@@ -19,10 +19,10 @@ import (
 	"windlass.dev/sdk/manifest"
 )
 
-// Ready has log/slog, and with it package log, write to the plugin's log.
+// Ready connects log/slog, and with it package log, to the plugin's log.
 func Ready() { slog.SetDefault(slog.New(log.Handler())) }
 
-// Logged does it for a test, and returns what ends it.
+// Logged does the same for a test, and returns a function that undoes it.
 func Logged() (restore func()) {
 	before, output, flags := slog.Default(), standard.Writer(), standard.Flags()
 	Ready()
@@ -42,7 +42,7 @@ func Describe(of manifest.Manifest) string {
 	return string(document)
 }
 
-// MappedBy is a watch that the manifest maps so; nil: there is none.
+// MappedBy returns a watch that the manifest maps in this way, or nil.
 func MappedBy(of *manifest.Manifest, mapping *manifest.Mapping) *manifest.Watch {
 	for controller := range of.Controllers {
 		watches := of.Controllers[controller].Watches
@@ -56,20 +56,20 @@ func MappedBy(of *manifest.Manifest, mapping *manifest.Mapping) *manifest.Watch 
 }
 
 func written(mapping *manifest.Mapping) string {
-	// It is JSON already: there is no error.
+	// The document is JSON already, so there is no error.
 	document, _ := mapping.MarshalJSON()
 	return string(document)
 }
 
-// Run runs a plugin's function with a context that ends with the call, and returns what is to be told of its error. A panic is an
-// error, whose stack is in the log: the instance goes on, only the call has failed.
+// Run runs a plugin's function with a context that ends with the call, and returns its error for the host. A panic
+// becomes an error, and its stack goes to the log: only the call fails, the instance continues.
 func Run(function func(ctx context.Context) error) (failures []host.Failure) {
 	ctx, cancel := context.WithCancel(context.Background())
 	others := runtime.NumGoroutine()
 	err := guard(func() error { return function(ctx) })
 	cancel()
 	settle(others)
-	// Its own methods may panic as well, such as those of a nil pointer.
+	// The error's methods may panic as well, for example those of a nil pointer.
 	tell := func() error {
 		failures = host.Failures(err)
 		return nil
@@ -92,8 +92,8 @@ func guard(run func() error) (err error) {
 	return run()
 }
 
-// settle gives goroutines that the context has ended the time to end. What runs on would do so in another call, about another
-// object.
+// settle gives goroutines time to end after their context has ended. Otherwise they would continue in another call,
+// about another object.
 func settle(others int) {
 	for turn := 0; runtime.NumGoroutine() > others; turn++ {
 		if turn == 100 {

@@ -4,10 +4,10 @@ package guest
 
 import "windlass.dev/sdk/internal/host"
 
-// Imports are the host's functions, of which a unit test has a double.
+// Imports are the host's functions. A unit test has a double of them.
 type Imports = host.Host
 
-// Current is the double of the test that runs. Nil elsewhere.
+// Current is the double of the running test; nil elsewhere.
 var Current Imports
 
 // Host is that double.

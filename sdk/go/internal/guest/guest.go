@@ -1,6 +1,6 @@
 //go:build wasip1
 
-// Package guest is the SDK's side of the host's interface: it turns the bindings' values into the SDK's, and back.
+// Package guest is the SDK's side of the host's interface: it converts between the bindings' values and the SDK's.
 package guest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_types"
 )
 
-// The adapter that `windlass build` puts beside the plugin: time, randomness and output of the Go runtime.
+// The adapter that `windlass build` adds to the plugin: time, randomness and output of the Go runtime.
 
 //go:wasmimport wasi_snapshot_preview1 windlass_begin
 func begin(time, seed int64, memory unsafe.Pointer, length uint32)
@@ -25,11 +25,11 @@ func begin(time, seed int64, memory unsafe.Pointer, length uint32)
 //go:wasmimport wasi_snapshot_preview1 windlass_end
 func end()
 
-// lent is where the adapter keeps unfinished lines of output.
+// lent is the buffer in which the adapter keeps unfinished lines of output.
 var lent [8192]byte
 
-// Call runs one call of the host: Go's clock begins at the host's time, its randomness at the host's seed, and what it prints is in
-// the log when it ends.
+// Call runs one call by the host: Go's clock starts at the host's time, its randomness at the host's seed, and its
+// output is in the log when the call ends.
 func Call(run func()) {
 	seed := uint64(windlass_plugin_random.GetU32())<<32 | uint64(windlass_plugin_random.GetU32())
 	begin(now().UnixNano(), int64(seed), unsafe.Pointer(&lent), uint32(len(lent)))
@@ -52,7 +52,7 @@ func tuples(pairs []host.Pair) []wt.Tuple2[string, string] {
 	return all
 }
 
-// Some is an option that is none for the empty text.
+// Some is an option that is none for an empty text.
 func Some(text string) wt.Option[string] {
 	if text == "" {
 		return wt.None[string]()
@@ -75,7 +75,7 @@ func someFields(fields []string) wt.Option[[]string] {
 	return wt.Some(host.Cleaned(fields))
 }
 
-// Milliseconds are none for no time, and else at least one and at most what every language can hold.
+// Milliseconds is none for zero, and otherwise at least one and at most what every language can represent.
 func Milliseconds(duration time.Duration) wt.Option[uint32] {
 	if duration <= 0 {
 		return wt.None[uint32]()
@@ -88,7 +88,7 @@ func kind(of host.Kind) windlass_plugin_types.ObjectKind {
 	return windlass_plugin_types.ObjectKind{ApiVersion: of.APIVersion, Kind: of.Kind}
 }
 
-// ref names no cluster: there is one.
+// ref sets no cluster: there is only one.
 func ref(of host.Ref) windlass_plugin_types.ObjectRef {
 	host.Clean(&of.APIVersion, &of.Kind, &of.Name)
 	return windlass_plugin_types.ObjectRef{
@@ -124,7 +124,7 @@ func apiError(of windlass_plugin_types.ApiError) *host.APIError {
 	}
 }
 
-// Failures are what went wrong, as the host is told.
+// Failures converts the failures for the host.
 func Failures(of []host.Failure) []windlass_plugin_types.Failure {
 	all := make([]windlass_plugin_types.Failure, len(of))
 	for place, failure := range of {
@@ -144,7 +144,7 @@ func Failures(of []host.Failure) []windlass_plugin_types.Failure {
 	return all
 }
 
-// Event is an event as the host takes it.
+// Event converts an event for the host.
 func Event(of host.Event) windlass_plugin_types.Event {
 	host.Clean(&of.Reason, &of.Action, &of.Note)
 	event := windlass_plugin_types.Event{
@@ -156,7 +156,7 @@ func Event(of host.Event) windlass_plugin_types.Event {
 	return event
 }
 
-// Request says which object a call is about.
+// Request converts the request of a call.
 func Request(of windlass_plugin_types.Request) windlass.Request {
 	return windlass.Request{
 		Controller: of.Controller, Namespace: of.Namespace.SomeOr(""), Name: of.Name, UID: of.Uid.SomeOr(""), Deleting: of.Deleting,

@@ -22,13 +22,14 @@ import (
 	"windlass.dev/sdk/internal/wit/imports/windlass_plugin_writes"
 )
 
-// Imports are the host's functions. The SDK calls them as they are, not through host.Host: a component would hold the types of all.
-// So it holds and imports only what it calls, and a composer that calls what composers do not have is not built.
+// Imports are the host's functions. The SDK calls them directly, not through host.Host: with an interface, a component
+// would contain and import all functions. This way it contains only those it calls, and a composer that calls functions
+// that composers do not have does not build.
 type Imports struct{}
 
 var _ host.Host = Imports{}
 
-// Host is the one that the plugin runs in.
+// Host is the host that the plugin runs in.
 func Host() Imports { return Imports{} }
 
 func (Imports) Now() time.Time                { return now() }

@@ -4,9 +4,10 @@ package guest
 
 import "unsafe"
 
-// Go seeds the generator behind math/rand, map iteration and the hashes of maps once, when an instance starts, which for a plugin
-// is the same in each. So that a call depends on nothing but what the host gave in it, the generator is seeded anew for each.
-// The runtime has no function for that. Its names are reached by -checklinkname=0, which the bindings need as well.
+// Go seeds the generator behind math/rand, map iteration and map hashes once, when an instance starts, and all
+// instances of a plugin start with the same seed. As a call must depend only on the host's input, the generator is
+// seeded again for each call. The runtime has no function for that. Its internal names are linked with
+// -checklinkname=0, which the bindings need as well.
 
 //go:linkname acquirem runtime.acquirem
 func acquirem() unsafe.Pointer
@@ -29,11 +30,11 @@ type state struct {
 	counter uint32
 }
 
-// generator is that of the only thread that there is; nil: this Go keeps it in a way of its own.
+// generator is the generator of the only thread; nil if this Go release stores it differently.
 var generator = find()
 
-// find looks for the generator in the runtime's thread, where it is behind fields that differ from one release of Go to another:
-// it is where the last number came from, and the next one comes from too.
+// find looks for the generator in the runtime's thread, at an offset that differs between releases of Go: the last
+// random number came from it, and so must the next one.
 func find() *state {
 	thread := acquirem()
 	releasem(thread)
@@ -51,7 +52,7 @@ func find() *state {
 	return nil
 }
 
-// containing returns the state in whose buffer the last number is at an offset.
+// containing returns the state whose buffer contains the last number at an offset.
 func containing(thread unsafe.Pointer, offset uintptr) *state {
 	for place := uintptr(0); place < 32 && 8*place <= offset; place++ {
 		found := (*state)(unsafe.Add(thread, offset-8*place))
@@ -65,7 +66,7 @@ func containing(thread unsafe.Pointer, offset uintptr) *state {
 	return nil
 }
 
-// reseed has Go's generator begin at the host's seed.
+// reseed starts Go's generator at the host's seed.
 func reseed(seed uint64) {
 	if generator != nil {
 		initialize(unsafe.Pointer(generator), [4]uint64{seed, 1, 2, 3})

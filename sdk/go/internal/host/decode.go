@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// Decode reads a JSON document into a value. Where the value's type leaves the choice, a whole number becomes an int64, or a uint64
-// if it is larger, and any other number a float64: as apimachinery does, and unlike encoding/json, which has no exact whole
-// numbers above 2⁵³.
+// Decode decodes a JSON document into a value. If the value's type does not say otherwise, a whole number becomes an
+// int64, or a uint64 if it is larger, and any other number a float64: as in apimachinery, and unlike encoding/json,
+// whose whole numbers are not exact above 2⁵³.
 func Decode(document string, into any) error {
 	decoder := json.NewDecoder(strings.NewReader(document))
 	kind := reflect.TypeOf(into)
@@ -31,7 +31,8 @@ func Decode(document string, into any) error {
 	return settle(reflect.ValueOf(into))
 }
 
-// Expect decodes a document that the plugin expects to fit a type. One that does not fit stays so until someone changes it.
+// Expect decodes a document that should fit a type. If it does not fit, the error is terminal, as only a change of the
+// document can help.
 func Expect(what, document string, into any) error {
 	if err := Decode(document, into); err != nil {
 		return &Marked{Cause: fmt.Errorf("%s is not as the plugin expects: %w", what, err), Terminal: true}
@@ -39,7 +40,7 @@ func Expect(what, document string, into any) error {
 	return nil
 }
 
-// number is what a json.Number is in Go.
+// number converts a json.Number to Go.
 func number(text json.Number) (any, error) {
 	if whole, err := strconv.ParseInt(string(text), 10, 64); err == nil {
 		return whole, nil
@@ -50,7 +51,7 @@ func number(text json.Number) (any, error) {
 	return strconv.ParseFloat(string(text), 64)
 }
 
-// replace puts numbers in the place of a json.Number, or of those within a value.
+// replace replaces a json.Number, or those within a value.
 func replace(value *any) (err error) {
 	switch held := (*value).(type) {
 	case json.Number:
@@ -83,7 +84,7 @@ func values(object map[string]any) error {
 
 var holders sync.Map
 
-// mayHold says whether a value of a type may hold a number of no type. A type that holds itself may.
+// mayHold reports whether a value of a type may contain an untyped number. It assumes so for a recursive type.
 func mayHold(kind reflect.Type) bool {
 	switch kind.Kind() {
 	case reflect.Interface:
@@ -109,8 +110,8 @@ func mayHold(kind reflect.Type) bool {
 	return may
 }
 
-// filled says whether encoding/json fills a field: one that is exported, or an embedded struct, whose exported fields are filled
-// even if its type is not exported.
+// filled reports whether encoding/json fills a field: one that is exported, or an embedded struct, whose exported
+// fields are filled even if its type is not exported.
 func filled(of reflect.Type, place int) bool {
 	field := of.Field(place)
 	kind := field.Type
@@ -120,7 +121,7 @@ func filled(of reflect.Type, place int) bool {
 	return field.IsExported() || field.Anonymous && kind.Kind() == reflect.Struct
 }
 
-// settle puts numbers in the place of each json.Number that an interface within a value holds.
+// settle replaces each json.Number in an interface within a value.
 func settle(value reflect.Value) error {
 	if !mayHold(value.Type()) {
 		return nil
@@ -156,7 +157,7 @@ func settle(value reflect.Value) error {
 		}
 	case reflect.Map:
 		for _, key := range value.MapKeys() {
-			// What a map holds cannot be changed in its place.
+			// The values of a map cannot be changed in place.
 			held := reflect.New(value.Type().Elem()).Elem()
 			held.Set(value.MapIndex(key))
 			if err := settle(held); err != nil {
@@ -168,7 +169,7 @@ func settle(value reflect.Value) error {
 	return nil
 }
 
-// Object makes a T of a document; nil: there is none.
+// Object decodes a document into a T; nil if there is no document.
 func Object[T any](read Read) (*T, error) {
 	if read.Err != nil {
 		return nil, read.Err
@@ -183,7 +184,7 @@ func Object[T any](read Read) (*T, error) {
 	return object, nil
 }
 
-// Pages goes through a list from a token on, that read reads page by page: it is given the token of each.
+// Pages iterates over a list from a token on. It calls read with the token of each page.
 func Pages[T any](first string, read func(token string) (Page, *APIError)) func(yield func(*T, error) bool) {
 	return func(yield func(*T, error) bool) {
 		for token := first; ; {
@@ -205,7 +206,7 @@ func Pages[T any](first string, read func(token string) (Page, *APIError)) func(
 	}
 }
 
-// OnePage reads the page of a token.
+// OnePage reads the page at a token.
 func OnePage[T any](token string, read func(token string) (Page, *APIError)) ([]*T, string, error) {
 	page, failed := read(token)
 	if failed != nil {

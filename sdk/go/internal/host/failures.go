@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Marked is an error that says itself how it is retried, whatever it wraps.
+// Marked is an error that determines its own retry, whatever it wraps.
 type Marked struct {
 	Cause error
-	// Terminal says that it is not, until something changes.
+	// Terminal reports whether the error is not retried until something changes.
 	Terminal bool
-	// RetryAfter is when it is at the earliest; zero: after the backoff.
+	// RetryAfter is the earliest retry; zero: after the backoff.
 	RetryAfter time.Duration
 }
 
@@ -24,7 +24,7 @@ func (err *Marked) Unwrap() error { return err.Cause }
 // APIError nor Marked is retried.
 func Failures(err error) []Failure { return tell(nil, err) }
 
-// Told is a report as one text, for where the host takes no more; empty: nothing failed.
+// Told is the report as one text, for host functions that take only one; empty if nothing failed.
 func Told(failures []Failure) string {
 	texts := make([]string, len(failures))
 	for place, failure := range failures {
@@ -43,13 +43,13 @@ func tell(all []Failure, err error) []Failure {
 	parts, kind := partsOf(err), nameOf(err)
 	switch {
 	case kind == "*errors.joinError":
-		// It says nothing of its own, and is not asked: it has the texts of all below it, so that errors joined one after another in a
-		// loop would cost the cube of their number.
+		// A join has no text of its own. Its Error is not called: it would contain all texts below it, so that errors joined
+		// one after another in a loop would cost the cube of their number.
 		for _, part := range parts {
 			all = tell(all, part)
 		}
 		return all
-	// One of fmt.Errorf with several %w says one thing.
+	// An error of fmt.Errorf with several %w counts as one.
 	case parts != nil && kind != "*fmt.wrapErrors":
 		before := len(all)
 		all = tellSum(all, said(err), parts)
@@ -60,7 +60,7 @@ func tell(all []Failure, err error) []Failure {
 	return tellOne(all, err)
 }
 
-// partsOf are the errors that an error joins, including in the ways of hashicorp/go-multierror and apimachinery.
+// partsOf returns the errors that an error joins, also in the ways of hashicorp/go-multierror and apimachinery.
 func partsOf(err error) []error {
 	switch sum := err.(type) {
 	case interface{ Unwrap() []error }:
@@ -73,7 +73,7 @@ func partsOf(err error) []error {
 	return nil
 }
 
-// tellSum tells of the errors that an error of an author's type is the sum of. What it says of its own is said of each.
+// tellSum reports the parts of an author's type of joined errors. Its own text is added to each.
 func tellSum(all []Failure, outer string, parts []error) []Failure {
 	start, end := frame(outer, parts)
 	for _, part := range parts {
@@ -106,7 +106,7 @@ func tellOne(all []Failure, err error) []Failure {
 		return all
 	}
 	if text == "" {
-		// A failure without a text would be none.
+		// A failure needs a text.
 		text = "an error of type " + nameOf(err) + " without a text"
 	}
 	failure := Failure{Message: text}
@@ -119,8 +119,8 @@ func tellOne(all []Failure, err error) []Failure {
 // nameOf is the name of an error's type.
 func nameOf(err error) string { return reflect.TypeOf(err).String() }
 
-// own is what gives an error its class: itself, or what its As says that it is, unless that only looks it up in what the error
-// wraps. One that wraps none, or several as one, has the class of the first in it that has one.
+// own returns the error that decides the class: itself, or the one that its As returns, unless As only looks it up
+// among the wrapped errors. An error without a class that wraps others has the class of the first of them that has one.
 func own(err, inner error) (marked *Marked, api *APIError) {
 	as, can := err.(interface{ As(any) bool })
 	marked, isMarked := err.(*Marked)
@@ -158,9 +158,9 @@ func first(err error) (marked *Marked, api *APIError) {
 	return marked, api
 }
 
-// surround puts failures into the text of an error that wraps theirs. Most errors include the text of what they wrap,
-// and that is not repeated. Of an APIError only the message appears, because the host itself adds the request and the
-// object.
+// surround puts failures into the text of an error that wraps theirs. Most errors include the text of the error that
+// they wrap, which is not repeated. For an APIError only the message appears, because the host itself adds the request
+// and the object.
 func surround(all []Failure, outer, inner string) {
 	start, end := find(outer, inner)
 	enclose(all, outer, start, end)
@@ -180,7 +180,7 @@ func (failure *Failure) text() *string {
 	return &failure.Message
 }
 
-// said is the text of an error. A nil pointer has none.
+// said is the text of an error; empty for a nil pointer.
 func said(err error) string {
 	if api, is := err.(*APIError); err == nil || is && api == nil {
 		return ""

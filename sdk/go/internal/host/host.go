@@ -1,4 +1,4 @@
-// Package host has what the SDK and the host say to each other, in the types of Go.
+// Package host has the host's interface in the types of Go.
 package host
 
 import (
@@ -15,7 +15,7 @@ type Ref struct {
 	// Namespace is empty for a cluster-scoped object.
 	Namespace string
 	Name      string
-	// UID narrows the name to one incarnation; empty: whichever has the name now.
+	// UID restricts the reference to the object with this UID; empty: the object that has the name now.
 	UID string
 }
 
@@ -70,22 +70,22 @@ func (reason Reason) String() string {
 	return "other"
 }
 
-// APIError is a failed request to the API, or to the host's cache of it.
+// APIError is a failed request to the API server, or to the host's cache.
 type APIError struct {
-	// Code is the HTTP status, or the one that fits best if the request never reached the server.
+	// Code is the HTTP status, or the closest one if the request never reached the server.
 	Code   int
 	Reason Reason
-	// StatusReason is the reason in the form of Kubernetes' Status.reason, also where Reason is Other.
+	// StatusReason is the reason as in Kubernetes' Status.reason, also if Reason is Other.
 	StatusReason string
 	Message      string
-	// RetryAfter is zero if the server did not say.
+	// RetryAfter is zero if the server did not set it.
 	RetryAfter time.Duration
 	// Verb is the API verb, such as "get" or "patch".
 	Verb string
 	// Resource is resource, group and subresource, such as "deployments.apps/scale".
 	Resource string
-	// Object is nil if the request was not about a single one. An error of the class NotFound names it only if this object is what
-	// does not exist, and not its kind, its namespace or a subresource of it.
+	// Object is nil if the request was not about a single one. An error of the class NotFound names it only if the object
+	// itself does not exist, not if its kind, its namespace or a subresource is missing.
 	Object *Ref
 }
 
@@ -100,15 +100,15 @@ func (err *APIError) Error() string {
 	return asked + ": " + err.StatusReason + ": " + err.Message
 }
 
-// Failure is one thing that went wrong in a call.
+// Failure is one failure in a call.
 type Failure struct {
-	// API is the API error behind it, with the text; nil: there is none.
+	// API is the API error, with its text; nil if there is none.
 	API *APIError
-	// Message is the text where there is no API.
+	// Message is the text if there is no API error.
 	Message string
-	// Terminal says that no attempt is worth it until something changes.
+	// Terminal means no retry until something changes.
 	Terminal bool
-	// RetryAfter is when another attempt is worth it at the earliest; zero: after the backoff.
+	// RetryAfter is the earliest retry; zero: after the backoff.
 	RetryAfter time.Duration
 }
 
@@ -125,7 +125,7 @@ type CacheQuery struct {
 	PageToken     string
 }
 
-// View is `live.view`: the metadata alone, these fields, or all of an object.
+// View is `live.view`: only the metadata, these fields, or the whole object.
 type View struct {
 	Metadata bool
 	Fields   []string
@@ -154,13 +154,13 @@ type LogQuery struct {
 
 // Served is `live.served-kind`.
 type Served struct {
-	// Resource is the plural by which paths and permissions name the kind, such as "deployments".
+	// Resource is the plural name of the kind in paths and rules, such as "deployments".
 	Resource string
 	// Namespaced says that its objects are in namespaces.
 	Namespaced bool
-	// Verbs are those that the API server has for it, such as "get" and "watch".
+	// Verbs are those that the API server supports for it, such as "get" and "watch".
 	Verbs []string
-	// Subresources are such as "status" and "scale".
+	// Subresources are for example "status" and "scale".
 	Subresources []string
 }
 
@@ -180,13 +180,13 @@ type Page struct {
 	Next string
 }
 
-// Read is the result of reading one object; an empty Object: there is none.
+// Read is the result of reading one object; Object is empty if it does not exist.
 type Read struct {
 	Object string
 	Err    *APIError
 }
 
-// FieldValidation says what the server does with unknown fields.
+// FieldValidation is how the server treats unknown fields.
 type FieldValidation uint8
 
 // In the order of the interface.
@@ -196,7 +196,7 @@ const (
 	Ignore
 )
 
-// PatchType says how a patch is written.
+// PatchType is the form of a patch.
 type PatchType uint8
 
 // In the order of the interface.
@@ -206,7 +206,7 @@ const (
 	Strategic
 )
 
-// Propagation says what happens to the objects that a deleted one owns.
+// Propagation is how the dependents of a deleted object are treated.
 type Propagation uint8
 
 // In the order of the interface.
@@ -236,7 +236,7 @@ type DeleteOptions struct {
 	DryRun          bool
 }
 
-// Verb says what an operation does, in the order of the interface.
+// Verb is the verb of an operation, in the order of the interface.
 type Verb uint8
 
 // In the order of the interface.
@@ -248,7 +248,7 @@ const (
 	Delete
 )
 
-// Operation is one write. Which fields it has follows from its verb.
+// Operation is one write. Its verb determines which fields it has.
 type Operation struct {
 	Verb      Verb
 	Target    Ref
@@ -277,7 +277,7 @@ type Request struct {
 	Method  string
 	URL     string
 	Headers []Pair
-	// Body is nil for none. IsText says that it is UTF-8, and goes as text.
+	// Body is nil if there is none. IsText means that it is UTF-8, and sent as text.
 	Body   []byte
 	IsText bool
 	// Timeout is zero for the host's limit.
@@ -291,7 +291,7 @@ type Response struct {
 	Body    []byte
 }
 
-// HTTPError is a request that brought no response.
+// HTTPError is a request that got no response.
 type HTTPError struct {
 	// Reason is one of http.wit's, such as "dns" or "not-granted".
 	Reason  string
@@ -305,8 +305,8 @@ func (err *HTTPError) Error() string {
 	return err.Message + " (" + err.Reason + ")"
 }
 
-// As says that a malformed request is terminal, as another attempt would be as malformed, and that one which is not granted is a
-// denial as any other: the host runs the key again when the policy changes.
+// As makes a malformed request terminal, as it would stay malformed, and turns a request that is not granted into an
+// API denial: the host runs the key again when the policy changes.
 func (err *HTTPError) As(target any) bool {
 	if err == nil {
 		return false
@@ -332,20 +332,20 @@ func (err *HTTPError) denial() *APIError {
 	}
 }
 
-// Trigger is one thing that has queued the key of a call. As text it is its reason and its object, as in "Changed ConfigMap
-// prod/shop".
+// Trigger is one event that has queued the key of a call. Its String is its reason and its object, as in "Changed
+// ConfigMap prod/shop".
 type Trigger struct {
-	// Reason is what happened, in CamelCase. Later hosts may tell others.
+	// Reason is the kind of event, in CamelCase. Later hosts may have other ones.
 	//
-	//   - "Changed": the object is new or has changed; "Deleted": it has gone.
-	//   - "Start": the controller has begun, or the first list of a watch has come.
-	//   - "Resync": its time has come round.
-	//   - "RequeueAfter": the call before has asked for it; "Retry": it has failed.
+	//   - "Changed": the object is new or has changed; "Deleted": it was deleted.
+	//   - "Start": the controller has started, or the first list of a watch has arrived.
+	//   - "Resync": the resync interval has passed.
+	//   - "RequeueAfter": the previous call has asked for it; "Retry": the previous call has failed.
 	//   - "Swap": this is another build of the plugin; "Configuration": its configuration or its grants have changed.
 	Reason string
-	// Watch is the name of the watch; empty: the manifest gives it none.
+	// Watch is the name of the watch; empty if the manifest does not name it.
 	Watch string
-	// Object is nil if it was not about one.
+	// Object is nil if the event was not about an object.
 	Object *Ref
 }
 
@@ -356,7 +356,7 @@ func (trigger Trigger) String() string {
 	return trigger.Reason + " " + trigger.Object.String()
 }
 
-// Host is all that a plugin may call.
+// Host has all functions that a plugin may call.
 type Host interface {
 	CacheGet(target Ref, fields []string) Read
 	CacheGetMany(targets []Ref, fields []string) []Read
@@ -366,15 +366,15 @@ type Host interface {
 	LiveLog(query LogQuery) (string, *APIError)
 	// LiveServed is nil for a kind that is not served.
 	LiveServed(kind Kind) (*Served, *APIError)
-	// One function for each verb, so that a component holds only what it uses.
+	// One function for each verb, so that a component contains only those it uses.
 	Create(operation Operation) Read
 	Update(operation Operation) Read
 	Patch(operation Operation) Read
 	Apply(operation Operation) Read
 	Delete(operation Operation) Read
-	// DeleteCollection is nil if the server does not say what it has deleted.
+	// DeleteCollection returns nil if the server does not report what it has deleted.
 	DeleteCollection(collection Collection, options DeleteOptions) ([]Ref, *APIError)
-	// Batch carries several out, concurrently.
+	// Batch carries out several operations concurrently.
 	Batch(operations []Operation) []Read
 	Claim(kind Kind, labelSelector string) (adopted, released []Ref, errs []*APIError)
 	Emit(event Event)
@@ -391,20 +391,21 @@ type Host interface {
 	Triggers() []Trigger
 }
 
-// Clean makes texts such as the interface can take: one that is not UTF-8 would end the call, and the instance with it. It takes
-// them where they are, and does without strings.ToValidUTF8, which nothing else here uses: both make a smaller component.
+// Clean makes texts valid UTF-8: any other text would end the call, and the instance with it. It replaces them in
+// place, and avoids strings.ToValidUTF8, which the SDK uses nowhere else: both make a smaller component.
 //
 //go:noinline
 func Clean(texts ...*string) {
 	for _, text := range texts {
 		if !utf8.ValidString(*text) {
-			// What is no letter is U+FFFD for Map.
+			// Map yields U+FFFD for invalid bytes.
 			*text = strings.Map(func(letter rune) rune { return letter }, *text)
 		}
 	}
 }
 
-// Cleaned is a list after Clean. It is the same list: nobody misses what is changed, and a copy makes a larger component.
+// Cleaned cleans a list in place and returns it: no caller needs the original, and a copy would make a larger
+// component.
 func Cleaned(texts []string) []string {
 	for place := range texts {
 		Clean(&texts[place])

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// misfit is a value that does not fit the plugin's type, in the words of JSON: encoding/json names types of Go, and the struct in
-// place of the path.
+// misfit describes a value that does not fit the plugin's type, in the words of JSON: encoding/json names Go types, and
+// the struct in place of the path.
 type misfit struct {
 	said  string
 	cause error
@@ -25,7 +25,7 @@ func placed(err error) error {
 	found, wanted := words[kindOf(mismatch.Value)], words[mismatch.Type.Kind()]
 	number, isNumber := strings.CutPrefix(mismatch.Value, "number ")
 	if isNumber {
-		// One that the type has no room for.
+		// A number that is out of range for the type.
 		found = number
 	}
 	if isNumber || wanted == "" {
@@ -38,7 +38,7 @@ func placed(err error) error {
 	return &misfit{said, err}
 }
 
-// kindOf is the kind that stands for what encoding/json calls a value.
+// kindOf is the reflect.Kind for encoding/json's name of a value.
 func kindOf(value string) reflect.Kind {
 	switch value[0] {
 	case 's':
@@ -55,7 +55,7 @@ func kindOf(value string) reflect.Kind {
 
 const whole = "a whole number"
 
-// words are those for a kind. As a table they take a kilobyte less of each component than as cases.
+// words describe a kind. As a table they make a component a kilobyte smaller than as a switch.
 var words = [...]string{
 	reflect.String: "text", reflect.Bool: "a boolean", reflect.Slice: "a list", reflect.Array: "a list",
 	reflect.Map: "an object", reflect.Struct: "an object", reflect.Float32: "a number", reflect.Float64: "a number",

@@ -1,10 +1,10 @@
 package host
 
-// Target is primaries that a change concerns: one by its key, or all with a value in an index.
+// Target selects primaries that a change concerns: one by its key, or all with a value in an index.
 type Target struct {
 	// Namespace and Name are the key of one primary. Namespace is empty for a cluster-scoped one.
 	Namespace, Name string
-	// Index and Value are an index of the primary's, and a value in it. No Index: the key counts.
+	// Index and Value are an index of the primary, and a value in it. If Index is empty, the key counts.
 	Index, Value string
 }
 

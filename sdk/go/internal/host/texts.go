@@ -2,8 +2,8 @@ package host
 
 import "strings"
 
-// around is what was told of an error, in the text of one that wraps it: in its own text's place there, which is none if it has none, or
-// where it stands already, or else behind it.
+// around puts the reported text of an error into the text of the error that wraps it: in place of the error's own text;
+// if the wrapping text does not contain that, or contains the reported text already, unchanged or after it.
 func around(outer, told string, start, end int) string {
 	if start < 0 {
 		start, end = find(outer, told)
@@ -18,8 +18,8 @@ func around(outer, told string, start, end int) string {
 	}
 }
 
-// frame says where the texts of all its parts stand in that of a sum of errors, if they follow one another with no word between them.
-// They are all of it if there is no word around them either.
+// frame finds the texts of all parts in the text of joined errors, if they follow one another without words in between.
+// Without words around them either, they are the whole text.
 func frame(outer string, parts []error) (start, end int) {
 	for _, part := range parts {
 		if part == nil {
@@ -43,9 +43,9 @@ func frame(outer string, parts []error) (start, end int) {
 // No place in a text.
 const none = -1
 
-// find says where a text stands in another on its own: at its beginning or end, or set off from the words around it by punctuation (by
-// spaces, if it has several words itself), and not as a part of a name such as "shop-1". Anywhere else it is by chance. The last such
-// place is taken, for what is said around an error mostly stands before it.
+// find finds one text as a separate part of another: at its beginning or end, or separated from the words around it by
+// punctuation (by spaces, if it has several words itself), and not as a part of a name such as "shop-1". Anywhere else
+// it occurs by chance. The last such place counts, because context mostly comes before an error.
 func find(outer, inner string) (start, end int) {
 	start = none
 	for from, to := findFrom(0, outer, inner); from >= 0; from, to = findFrom(to, outer, inner) {
@@ -54,7 +54,7 @@ func find(outer, inner string) (start, end int) {
 	return start, end
 }
 
-// findFrom says where it does so first, from a place on.
+// findFrom finds the first such place from an offset on.
 func findFrom(end int, outer, inner string) (from, to int) {
 	bySpaces := strings.Contains(inner, " ")
 	for inner != "" {
@@ -88,11 +88,11 @@ func isSetOff(outer string, start, end int, bySpaces bool) bool {
 	return !hasWord(outer[max(left-1, 0):left]) && !hasWord(outer[right:min(right+1, len(outer))])
 }
 
-// isOfName says of what names are made of, beside letters and digits.
+// isOfName reports whether a character is one of names, beside letters and digits.
 func isOfName(letter byte) bool { return strings.IndexByte("-_./", letter) >= 0 }
 
-// hasWord says whether a text has a letter or a digit. What is not ASCII is taken for one: rather is something told twice than not at
-// all, and Unicode's tables make a larger component.
+// hasWord reports whether a text has a letter or a digit. Non-ASCII characters count as letters: a repeated text is
+// better than a missing one, and Unicode's tables make a larger component.
 func hasWord(text string) bool {
 	for _, letter := range []byte(text) {
 		if lower := letter | 0x20; letter >= 0x80 || letter >= '0' && letter <= '9' || lower >= 'a' && lower <= 'z' {

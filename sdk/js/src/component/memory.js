@@ -1,8 +1,8 @@
-// The memory that is stored in the component: all of it but zeros, as it is when the modules have been loaded.
+// The memory that is stored in the component: everything but zeros, as it is after the modules have been loaded.
 
 /**
- * Overwrites with zeros what loading has left in free memory, which is a twentieth of a component. In pieces of the sizes that are free
- * then, and not more of them, or memory would grow.
+ * Overwrites leftovers in free memory with zeros; they would be a twentieth of a component. It allocates blocks of the free sizes, and no
+ * more of them, or memory would grow.
  */
 export function clearFreeMemory() {
   const pieces = [];

@@ -1,4 +1,4 @@
-// `windlass build` makes the component of this module, with the plugin's own in the place of `windlass-plugin`.
+// `windlass build` makes the component from this module, with the plugin's module in place of `windlass-plugin`.
 
 import { clearFreeMemory } from './memory.js';
 

@@ -1,4 +1,4 @@
-// What the test's host answers, in the interface's own shapes.
+// The answers of the test's host, in the interface's own types.
 
 import { API_REASONS } from '../failures.js';
 import { parse, stringify } from '../json.js';
@@ -122,7 +122,7 @@ export function answers({ host, store, failing, manifest, primary }) {
 
 const SERVED = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch'];
 
-/** What a live read returns of an object. */
+/** The part of an object that a live read returns. */
 function viewed(object, { tag, val }) {
   const { apiVersion, kind, metadata } = object;
   if (tag === 'metadata') return { apiVersion, kind, metadata };
@@ -146,7 +146,7 @@ function projected({ apiVersion, kind, metadata, ...rest }, pointers) {
 function partOf(object, subresource, view) {
   if (subresource == null || subresource === 'status') return viewed(object, view);
   if (subresource === 'scale') return viewed(scaleOf(object), view);
-  // As the host does: it is no object that does not exist.
+  // Like the host: this is different from an object that does not exist.
   const error = apiError({ reason: 'not-found', message: `there is no ${subresource}` }, 'get', identity(object));
   throw refusal({ ...error, object: undefined });
 }
@@ -164,7 +164,7 @@ function logOf(host, { target, tailLines, limitBytes }) {
   if (found === undefined) throw refusal(apiError({ reason: 'not-found', message: 'there is no log' }, 'get', target));
   const lines = found.split(/(?<=\n)/);
   const text = lines.slice(tailLines == null ? 0 : Math.max(lines.length - tailLines, 0)).join('');
-  // Of a letter that is cut, nothing is left.
+  // A character that is cut is dropped.
   return limitBytes == null ? text : Buffer.from(text).subarray(0, limitBytes).toString().replace(/\ufffd$/, '');
 }
 
@@ -179,7 +179,7 @@ function answered(verb, target, call) {
   }
 }
 
-/** The watch of a kind. The host refuses to read from its cache what no watch brings into it. */
+/** The watch of a kind. The host refuses cache reads that no watch covers. */
 function watchOf(manifest, { apiVersion, kind }, verb) {
   if (manifest === undefined) return undefined;
   for (const { primary, owns = [], watches = [] } of manifest.controllers) {

@@ -1,5 +1,5 @@
-// Kinds that a test defines, and what is wrong with objects of them. It reads structural schemas as far as unit tests need, and does
-// not know `format`, `allOf` and the like, list types, nor rules in CEL.
+// Kinds that a test defines, and the validation of their objects. It supports structural schemas as far as unit tests need them, but not
+// `format`, `allOf` and similar keywords, list types, and rules in CEL.
 
 import { documents } from './yaml.js';
 
@@ -11,7 +11,7 @@ const NAMES = {
 export class Definitions {
   #schemas = new Map();
 
-  /** Adds the kinds that CustomResourceDefinitions in YAML define. */
+  /** Adds the kinds of CustomResourceDefinitions in YAML. */
   add(yaml) {
     const found = documents(yaml).flatMap(({ spec }) => (spec?.versions ?? []).map((version) => ({ spec, version })));
     if (found.length === 0) throw new TypeError(`there is no CustomResourceDefinition with versions in:\n${yaml}`);
@@ -24,12 +24,12 @@ export class Definitions {
     return this.#schemas.get(`${apiVersion} ${kind}`);
   }
 
-  /** Fills the defaults of the object's kind in. */
+  /** Fills in the defaults of the object's kind. */
   fill(object) {
     fill(this.#schema(object), object);
   }
 
-  /** What is wrong with an object, as an API server judges it. Of a write to its status only that is judged. */
+  /** The errors of an object, as an API server reports them. For a write to the status, only the errors of the status. */
   misfits(object, { subresource, isStrict = true } = {}) {
     const schema = this.#schema(object);
     if (schema === undefined) return [];
@@ -39,7 +39,7 @@ export class Definitions {
   }
 }
 
-/** Puts defaults where there is nothing. A null where none may be is nothing. */
+/** Fills in defaults. A null in a field that is not nullable counts as absent. */
 function fill(schema, value) {
   if (schema === undefined) return;
   if (Array.isArray(value)) {
@@ -110,7 +110,7 @@ class Judge {
     if (number > maximum || (exclusiveMaximum && number == maximum)) this.#say(path, `${number} is too large for the maximum ${maximum}`);
   }
 
-  /** Judges the bounds whose keywords end so: minLength and maxLength. */
+  /** Checks the limits whose keywords end so: minLength and maxLength. */
   #size(schema, keyword, size, path) {
     const [least, most] = [schema[`min${keyword}`], schema[`max${keyword}`]];
     if (size < least) this.#say(path, `its size is ${size}, and min${keyword} is ${least}`);
@@ -118,7 +118,7 @@ class Judge {
   }
 }
 
-/** The types that a schema admits; none: any. */
+/** The types that a schema allows; empty: any. */
 function wantedBy(schema) {
   if (schema['x-kubernetes-int-or-string']) return ['integer', 'string'];
   return schema.type === undefined ? [] : [schema.type];
@@ -128,12 +128,12 @@ function typeOf(value) {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';
   if (typeof value === 'bigint') return 'integer';
-  // JSON does not tell 1.0 from 1.
+  // JSON does not distinguish 1.0 from 1.
   if (typeof value === 'number') return Number.isInteger(value) ? 'integer' : 'number';
   return typeof value;
 }
 
-/** What is undefined is not there: JSON has no word for it. */
+/** An undefined value counts as absent: JSON cannot represent it. */
 function has(fields, name) {
   return Object.hasOwn(fields, name) && fields[name] !== undefined;
 }

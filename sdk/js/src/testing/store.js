@@ -1,11 +1,11 @@
-// The objects of a test's cluster, and what writes make of them: enough for plugins, not an API server. An apply merges,
-// and replaces lists whole.
+// The objects of a test's cluster, and the effects of writes: enough for plugins, but not an API server. An apply merges objects, and
+// replaces lists as a whole.
 
 import { ownerReference } from '../objects.js';
 import { Definitions } from './definitions.js';
 import { selects } from './selector.js';
 
-/** Why the store refuses a write. */
+/** The reason why the store refuses a write. */
 export class Refusal extends Error {
   constructor(reason, message) {
     super(message);
@@ -33,7 +33,7 @@ export class Store {
     return target.uid == null || found?.metadata.uid === target.uid ? found : undefined;
   }
 
-  /** Keeps an object, with the fields that a server would give it. */
+  /** Stores an object, with the fields that a server would add. */
   put(object) {
     this.#version += 1;
     this.#definitions.fill(object);
@@ -44,7 +44,7 @@ export class Store {
     return object;
   }
 
-  /** Takes an object away, and with it what it controls, as the garbage collector does. */
+  /** Removes an object, and the objects that it controls, as the garbage collector does. */
   remove(target, { orphans = false } = {}) {
     const gone = this.#objects.get(keyOf(target));
     this.#objects.delete(keyOf(target));
@@ -92,7 +92,7 @@ export class Store {
     return claimed;
   }
 
-  /** Deletes what a selector finds, and names it. */
+  /** Deletes the objects that a selector matches, and returns their references. */
   deleteCollection({ apiVersion, kind, namespace, labelSelector, fieldSelector, all }, { dryRun, propagation }) {
     if (!all && labelSelector === undefined && fieldSelector === undefined) throw new Refusal('invalid', 'nothing is selected');
     if (fieldSelector !== undefined) throw new TypeError('TestHost knows no field selectors');
@@ -106,7 +106,7 @@ export class Store {
   write({ op, object, target, patchType, patch, options }, primary, answers) {
     const isNamed = object?.metadata?.name !== undefined || object?.metadata?.generateName !== undefined;
     if (op === 'create' && options.subresource === undefined && !isNamed) {
-      // Nothing is stored of a kind that needs no name.
+      // Kinds that need no name are not stored.
       return answers[object.kind] ?? object;
     }
     const parent = options.subresource?.parent;
@@ -175,7 +175,7 @@ function indexed(object, source) {
   throw new Error(`the test host has no indexes of the type "${source.type}": test what is made of the objects by itself`);
 }
 
-/** What a pointer leads to, in which `*` stands for each element of a list. */
+/** The values at a pointer, in which `*` stands for each element of a list. */
 function at(object, pointer) {
   const below = (key) => (within) => (key === '*' && Array.isArray(within) ? within : [within?.[unescaped(key)]]);
   return pointer.slice(1).split('/').reduce((found, key) => found.flatMap(below(key)), [object]);

@@ -1,6 +1,6 @@
-// Reads YAML as definitions of kinds are written, so that a plugin's tests need no package for it: blocks and flows, quoted,
-// plain and folded texts, comments, several documents. What it does not know, such as anchors and tags, is refused. What spans
-// lines is joined by spaces, which matters to no definition.
+// Reads YAML as definitions of kinds use it, so that a plugin's tests need no package for it: blocks and flows, quoted, plain and folded
+// texts, comments, several documents. It refuses other features, such as anchors and tags. It joins the lines of a text by spaces, which
+// makes no difference to a definition.
 
 const KEY = /^("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'[\]{}&*!|>%@#`].*?)\s*:(?:\s+(.*))?$/;
 const QUOTED = /^(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')/;
@@ -49,7 +49,7 @@ class Reader {
     throw this.#wrong(`${rest.text} does not belong to what is above it`);
   }
 
-  /** The indentation and the text of the next line that has any. */
+  /** The indentation and the text of the next line that is not empty. */
   peek() {
     for (; this.#at < this.#lines.length; this.#at += 1) {
       const line = this.#lines[this.#at];
@@ -59,12 +59,12 @@ class Reader {
     return undefined;
   }
 
-  /** An error in the line that was read last. */
+  /** An error at the line read last. */
   #wrong(what) {
     return new SyntaxError(`this is no YAML that the test's host knows: line ${this.#at}: ${what}`);
   }
 
-  /** The value that begins at the next line, if that is indented so far at least. */
+  /** The value that starts at the next line, if that is indented at least this far. */
   #node(least) {
     const line = this.peek();
     if (line === undefined || line.indent < least) return null;
@@ -77,7 +77,7 @@ class Reader {
   #list(indent) {
     const items = [];
     for (let line; (line = this.peek()) !== undefined && line.indent === indent && isItem(line.text);) {
-      // What follows the dash is a line of its own, indented as it stands.
+      // The text after the dash counts as a line of its own, with its indentation.
       this.#lines[this.#at] = ' '.repeat(indent + 1) + line.text.slice(1);
       items.push(this.#node(indent + 1));
     }
@@ -101,7 +101,7 @@ class Reader {
     return line?.indent === indent && isItem(line.text) ? this.#list(indent) : this.#node(indent + 1);
   }
 
-  /** What begins with a text and goes on in the lines that are indented further than its parent. */
+  /** A value that starts with a text and continues in the lines that are indented further than its parent. */
   #value(text, parent) {
     if ('|>'.includes(text[0])) return this.#block(text, parent);
     if ('&*!%@`'.includes(text[0])) throw this.#wrong(`anchors, aliases and tags are not known: ${text}`);
@@ -111,7 +111,7 @@ class Reader {
     return scalar(plain);
   }
 
-  /** A text of lines. */
+  /** A text of several lines. */
   #block(header, parent) {
     const lines = [];
     for (; this.#at < this.#lines.length; this.#at += 1) {
@@ -148,7 +148,7 @@ function indentation(line) {
   return line.length - line.trimStart().length;
 }
 
-/** The value that a text begins with, and what is behind it. */
+/** The value at the start of a text, and the rest. */
 function flow(text) {
   const begin = text.trimStart();
   if (begin === '') throw new Unfinished('a value does not end');
@@ -198,7 +198,7 @@ function unquoted(text) {
   return text.startsWith('"') ? JSON.parse(text) : text;
 }
 
-/** A plain text, or what it stands for. */
+/** The value of a plain text. */
 function scalar(text) {
   if (PLAIN.has(text)) return PLAIN.get(text);
   return NUMBER.test(text) ? Number(text) : text;

@@ -20,7 +20,7 @@ from ._warmth import warm_up
 
 _sealed = False
 
-#: What is done to modules that only some plugins import.
+#: Replacements in modules that only some plugins import.
 _MODULES: dict[str, Callable[[Any, Replaced], None]] = {
     "random": _chance.random_module,
     "uuid": _chance.uuid_module,
@@ -33,26 +33,26 @@ _MODULES: dict[str, Callable[[Any, Replaced], None]] = {
 
 
 def begin() -> None:
-    """A call begins."""
+    """Starts a call."""
     for act in _chance.at_begin:
         act()
 
 
 def end() -> None:
-    """A call ends: what has no end of line is a line all the same."""
+    """Ends a call: an unfinished line of output becomes a line of the log."""
     _output.stdout.finish()
     _output.stderr.finish()
 
 
 def seal() -> None:
-    """The build ends. componentize-py asks for it more than once."""
+    """Ends the build. componentize-py calls it more than once."""
     global _sealed
     if _sealed:
         return
     _sealed = True
     warm_up()
     if "random" not in sys.modules:
-        # componentize-py imports it at the very end of the build. Nobody else may have it, for it would have no seed of the host's.
+        # componentize-py imports it at the very end of the build. No other code may use it, as it would not have the host's seed.
         import random  # noqa: F401
 
         _chance.at_begin.append(_forget_random)
@@ -68,7 +68,7 @@ def seal() -> None:
     sys.path_importer_cache.clear()
     sys.meta_path[:] = [finder for finder in sys.meta_path if getattr(finder, "__name__", "") in ("BuiltinImporter", "FrozenImporter")]
     sys.meta_path.append(_absent.NoLateImports())
-    # What is there now lives for ever: looking through it would copy its memory into each instance.
+    # The objects that exist now live for ever: a collection over them would copy their memory into each instance.
     gc.collect()
     gc.freeze()
 

@@ -1,4 +1,4 @@
-"""What a plugin has not says so, and what to do instead: files, sockets, threads, processes, waiting, late imports."""
+"""Facilities that plugins do not have raise an error with an alternative: files, sockets, threads, processes, waiting, late imports."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def subprocess_module(subprocess: Any, replaced: Replaced) -> None:
 
 
 def asyncio_module(asyncio: Any, replaced: Replaced) -> None:
-    """A loop for what is ready at once: tasks, gathering, timeouts. There is nothing else to wait for."""
+    """An event loop for callbacks that are ready: tasks, gathering, timeouts. A plugin has nothing else to wait for."""
     from asyncio import base_events, events
 
     class Selector:
@@ -110,7 +110,7 @@ def asyncio_module(asyncio: Any, replaced: Replaced) -> None:
 
 
 class NoLateImports:
-    """The last finder of modules: at this time, all are imported that can be."""
+    """The last finder of modules: by now, every module that a plugin can use is imported."""
 
     __name__ = "NoLateImports"
 

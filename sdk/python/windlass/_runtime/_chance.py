@@ -1,4 +1,4 @@
-"""Randomness is the host's."""
+"""Randomness comes from the host."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from .. import _host
 from ._replacing import Replaced
 
-#: What is done at the start of each call, for modules that the plugin uses and that keep a state.
+#: Functions that run at the start of each call, for modules that the plugin uses and that keep a state.
 at_begin: list[Callable[[], None]] = []
 
 
 def _urandom(size: int, /) -> bytes:
-    # By numbers, of which there may be any: bytes are asked for 64 KiB at a time.
+    # As numbers, whose count is unlimited: bytes come in pieces of at most 64 KiB.
     numbers = b"".join(_host.current.random_u32().to_bytes(4, "little") for _ in range((size + 3) // 4))
     return numbers[:size]
 
@@ -41,7 +41,7 @@ def random_module(random: Any, replaced: Replaced) -> None:
 
 
 def uuid_module(uuid: Any, replaced: Replaced) -> None:
-    """What it remembers of earlier calls would depend on which instance runs the next one."""
+    """Any state from earlier calls would make results depend on which instance runs the next call."""
     uuid.getnode = lambda: int.from_bytes(_urandom(6), "big") | 1 << 40
     initial = {name: value for name, value in vars(uuid).items() if name.startswith("_last_")}
     at_begin.append(lambda: vars(uuid).update(initial))

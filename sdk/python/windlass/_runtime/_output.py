@@ -1,4 +1,4 @@
-"""Output and logging lead to the host's log."""
+"""Output and logging go to the host's log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._replacing import Replaced
 
 
 class Lines(io.TextIOBase):
-    """A stream whose lines go to the log."""
+    """A stream that writes its lines to the log."""
 
     encoding = "utf-8"
     errors = "backslashreplace"

@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Replaced:
-    """What is replaced by what. Told by the object itself, which is kept: the address of one that is gone is soon another's."""
+    """A map from originals to replacements, by identity. It keeps the originals: the address of a freed object is soon reused."""
 
     def __init__(self) -> None:
         self._by_id: dict[int, tuple[Any, Any]] = {}
@@ -59,7 +59,7 @@ def _is_own(module: object) -> bool:
 
 _PACKAGE = __name__.rpartition(".")[0]
 
-#: The flag of types that are made in Python.
+#: The flag of types that are defined in Python.
 _HEAP_TYPE = 1 << 9
 
 

@@ -1,4 +1,4 @@
-"""Time is the host's, and in UTC."""
+"""The time is the host's, in UTC."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def clocks(replaced: Replaced) -> None:
     put("clock_gettime", lambda clock, /: _now())
     put("clock_gettime_ns", lambda clock, /: _now_ns())
     put("sleep", lambda seconds, /: _sleep(seconds))
-    # There is no other time zone than UTC.
+    # UTC is the only time zone.
     put("gmtime", lambda seconds=None, /: gmtime(_now_ns() // _NS if seconds is None else seconds))
     put("localtime", lambda seconds=None, /: gmtime(_now_ns() // _NS if seconds is None else seconds))
     put("ctime", lambda seconds=None, /: asctime(gmtime(_now_ns() // _NS if seconds is None else seconds)))
@@ -62,8 +62,8 @@ def clocks(replaced: Replaced) -> None:
 
 
 def calendar(replaced: Replaced) -> None:
-    """`datetime.now` asks the system beneath Python. Its type cannot be changed but through the dict that it is made of, which
-    has the merit of reaching whoever has imported it before."""
+    """`datetime.now` asks the system below Python. The type can only be changed through its dict, which also reaches modules that have
+    imported it before."""
 
     def now(cls: Any, tz: Any = None) -> Any:
         seconds, nanoseconds = _host.current.now()

@@ -1,4 +1,4 @@
-"""The build's last imports and look-ups: in a call, there is nothing more to be read."""
+"""The build's last imports and look-ups: nothing can be read during a call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 
 def warm_up() -> None:
-    """Has the library import now what it would import at first use, and reads the sources that tracebacks show."""
+    """Makes the library import modules now that it would import at first use, and reads the sources for tracebacks."""
     import _strptime  # type: ignore[import-not-found]  # noqa: F401  `strptime` imports it
     import traceback
 
@@ -31,5 +31,5 @@ def warm_up() -> None:
         file, loader = getattr(module, "__file__", None), getattr(module, "__loader__", None)
         if loader is not None and file and file.startswith(("/0/", "/1/")) and hasattr(loader, "get_source"):
             source = loader.get_source(module.__name__) or ""
-            # Without a time of its own it is never looked at again.
+            # Without a modification time, the cache never checks the file again.
             linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)

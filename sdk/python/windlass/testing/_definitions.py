@@ -34,7 +34,7 @@ class Definitions:
         return bool(self._schemas)
 
     def add(self, yaml: str) -> None:
-        """Adds the kinds that CustomResourceDefinitions define."""
+        """Adds the kinds of CustomResourceDefinitions."""
         found = 0
         for document in documents(yaml):
             spec = document.get("spec") or {}
@@ -49,11 +49,11 @@ class Definitions:
         return self._schemas.get((obj.get("apiVersion", ""), obj.get("kind", "")), {})
 
     def fill(self, obj: Object) -> None:
-        """Fills the defaults of the object's kind in."""
+        """Fills in the defaults of the object's kind."""
         _fill(self._schema(obj), obj)
 
     def misfits(self, obj: Object, subresource: str | None, *, strict: bool) -> list[str]:
-        """What is wrong with an object, as an API server judges it. Of a write to its status only that is judged."""
+        """The errors of an object, as an API server reports them. For a write to the status, only the errors of the status."""
         schema = self._schema(obj)
         if not schema:
             return []
@@ -63,7 +63,7 @@ class Definitions:
 
 
 def _fill(schema: Object, value: Any) -> None:
-    """Puts defaults where there is nothing. A null where none may be is nothing."""
+    """Fills in defaults. A null in a field that is not nullable counts as absent."""
     if isinstance(value, dict):
         properties = schema.get("properties") or {}
         for name, prop in properties.items():
@@ -95,7 +95,7 @@ class _Judge:
             self.say(path, f"{_NAMES.get(found, found)} where {' or '.join(_NAMES.get(name, name) for name in wanted)} is wanted")
             return
         allowed = schema.get("enum")
-        # JSON tells true from 1, which Python's `==` does not.
+        # JSON distinguishes true from 1, Python's `==` does not.
         if allowed is not None and json.dumps(value) not in map(json.dumps, allowed):
             self.say(path, f"{json.dumps(value)} is not one of {', '.join(map(json.dumps, allowed))}")
         if isinstance(value, str):
@@ -138,7 +138,7 @@ class _Judge:
             self.say(path, f"{number} is too large for the maximum {most}")
 
     def size(self, schema: Object, keyword: str, size: int, path: str) -> None:
-        """Judges the bounds whose keywords end so: minLength and maxLength."""
+        """Checks the limits whose keywords end so: minLength and maxLength."""
         least, most = schema.get(f"min{keyword}"), schema.get(f"max{keyword}")
         if least is not None and size < least:
             self.say(path, f"its size is {size}, and min{keyword} is {least}")
@@ -147,7 +147,7 @@ class _Judge:
 
 
 def _wanted(schema: Object) -> list[str]:
-    """The types that a schema admits; none: any."""
+    """The types that a schema allows; empty: any."""
     if schema.get("x-kubernetes-int-or-string"):
         return ["integer", "string"]
     return [schema["type"]] if "type" in schema else []
@@ -159,6 +159,6 @@ def _type_of(value: Any) -> str:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int | float):
-        # JSON does not tell 1.0 from 1.
+        # JSON does not distinguish 1.0 from 1.
         return "integer" if value == int(value) else "number"
     return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"

@@ -1,4 +1,4 @@
-"""The host in memory: what a test arranges and calls, and what a plugin asks for."""
+"""The host in memory: its setup and calls by a test, and its answers to a plugin."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _LEVELS = ("trace", "debug", "info", "warn", "error")
 
 
 class Host(Store):
-    """The host, in memory. A context manager: within it, the modules of `windlass` ask this one."""
+    """A host in memory. A context manager: within it, the modules of `windlass` use this host."""
 
     def __init__(self, *objects: Mapping[str, Any], config: Mapping[str, Any] | None = None, crds: str | None = None) -> None:
         super().__init__()
         if crds is not None:
             self.define(crds)
-        #: Every write that was asked for, in order; those of a batch one by one.
+        #: Every requested write, in order; those of a batch one by one.
         self.writes: list[Write] = []
         #: Every event that was emitted.
         self.events: list[Event] = []
@@ -49,11 +49,11 @@ class Host(Store):
         self.requests: list[HttpRequest] = []
         #: What `windlass.config.get` returns.
         self.configuration: Object = dict(config or {})
-        #: The logs of Pods, by `ObjectRef`, whatever their container. A Pod without one is not found.
+        #: The logs of Pods, by `ObjectRef`, for all their containers. The log of any other Pod is not found.
         self.pod_logs: dict[ObjectRef, str] = {}
-        #: The kinds that the API server does not have, as `apiVersion` and `kind`. All others it has.
+        #: The kinds that the API server does not serve, as `apiVersion` and `kind`. It serves all others.
         self.unserved: set[tuple[str, str]] = set()
-        #: The answers to creates of objects without a name, such as a `SubjectAccessReview`, by kind. Nothing is stored of them.
+        #: The responses to creates of objects without a name, such as a `SubjectAccessReview`, by kind. These are not stored.
         self.answers: dict[str, Object] = {}
         #: What `windlass.triggers.list` returns.
         self.triggers: list[Trigger] = []
@@ -87,7 +87,7 @@ class Host(Store):
     # --- What a test arranges ---
 
     def add(self, *objects: Mapping[str, Any]) -> None:
-        """Puts objects there, as they are but for what a server would add: UID, version, generation."""
+        """Adds objects unchanged, except for the fields that a server would add: UID, version, generation."""
         for obj in objects:
             self._store(copy.deepcopy(dict(obj)))
 
@@ -100,11 +100,11 @@ class Host(Store):
         self._definitions.add(crds)
 
     def remove(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> None:
-        """Takes an object away, and with it what it controls."""
+        """Removes an object, and the objects that it controls."""
         self._drop((api_version, kind, namespace, name))
 
     def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> Object:
-        """An object that is there; `KeyError` if it is not."""
+        """The current state of an object; `KeyError` if it does not exist."""
         return self.objects[api_version, kind, namespace, name]
 
     def fail(
@@ -125,11 +125,12 @@ class Host(Store):
         self._faults.append(Fault(verb, made, kind, name, times))
 
     def respond(self, method: str, url: str, response: Response | HttpReason) -> None:
-        """Answers HTTP requests of this method to this URL; the latest answer counts. What has none is `HttpReason.NOT_GRANTED`."""
+        """Responds to HTTP requests of this method to this URL; the latest response counts. Without one, the error is
+        `HttpReason.NOT_GRANTED`."""
         self._responses.insert(0, (method, url, response))
 
     def advance(self, seconds: int) -> None:
-        """Lets time pass."""
+        """Advances the clock."""
         self.clock = self.clock._replace(seconds=self.clock.seconds + seconds)
 
     # --- Calls ---
@@ -143,8 +144,8 @@ class Host(Store):
         deleting: bool | None = None,
         attempt: int = 0,
     ) -> Outcome:
-        """Puts an object there, as the primary, and reconciles it. What the function raises is raised: `windlass.failures_of` tells
-        what the host would be told."""
+        """Adds an object as the primary, and reconciles it. Exceptions of the function are raised: `windlass.failures_of` returns what the
+        host would get for them."""
         if obj is not None:
             self.primary = self._store(copy.deepcopy(dict(obj)))
         return function(request(self.primary if obj is not None else None, controller=controller, deleting=deleting, attempt=attempt))
@@ -159,7 +160,8 @@ class Host(Store):
         deleting: bool | None = None,
         controller: str = "test",
     ) -> Composition:
-        """Composes a parent. The configuration is this host's. What does not fit a defined kind is refused as a write of it would be."""
+        """Composes a parent, with this host's configuration. A child that does not fit a defined kind is refused as a write of it would
+        be."""
         asked = composition_request(
             parent, children=children, related=related, config=self.configuration, deleting=deleting, controller=controller
         )
@@ -174,14 +176,14 @@ class Host(Store):
     def map(
         self, function: Map, watch: str, *, old: Mapping[str, Any] | None = None, new: Mapping[str, Any] | None = None
     ) -> list[Target]:
-        """Asks a mapper which primaries a change of this watch concerns. A wrong answer is raised, as is what the function raises."""
+        """Asks a mapper which primaries a change in this watch concerns. Raises invalid results, and the function's exceptions."""
         old, new = (None if state is None else copy.deepcopy(dict(state)) for state in (old, new))
         return targets_of(function(watch, Change(old, new)))
 
     def customize(
         self, function: Customize, parent: Mapping[str, Any], *, deleting: bool | None = None, controller: str = "test"
     ) -> list[RelatedRule]:
-        """Asks which objects are related to a parent. A wrong answer is raised, as is what the function raises."""
+        """Asks which objects are related to a parent. Raises invalid results, and the function's exceptions."""
         return rules_of(function(request(parent, controller=controller, deleting=deleting)))
 
     # --- What a plugin asks for: see `_host.Host` ---
@@ -215,7 +217,7 @@ class Host(Store):
             found = scale(found)
         elif subresource not in (None, "status"):
             error = self._error(Reason.NOT_FOUND, f"there is no {subresource}", "get", target)
-            error.object = None  # As the host does: it is no object that does not exist.
+            error.object = None  # Like the host: this is different from an object that does not exist.
             raise error
         return encode(viewed(found, fields, metadata_only))
 
@@ -273,7 +275,7 @@ class Host(Store):
         if operation.verb == "delete":
             return self._delete(known, target, operation)
         if operation.verb == "create" and not target.name and "subresource" not in options:
-            # Nothing is stored of a kind that needs no name.
+            # Kinds that need no name are not stored.
             return encode(self.answers.get(target.kind, body or {}))
         return encode(self._write(operation, target, body, known))
 

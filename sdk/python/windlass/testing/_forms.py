@@ -1,4 +1,4 @@
-"""What a server makes of selectors, projections and patches, without the objects that it has."""
+"""Selectors, projections and patches, as a server applies them; independent of the stored objects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def selected(labels: Mapping[str, str], selector: str) -> bool:
 
 
 def viewed(obj: Object, fields: Sequence[str] | None, metadata_only: bool) -> Object:
-    """What a live read returns of an object."""
+    """The part of an object that a live read returns."""
     if metadata_only:
         return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": obj["metadata"]}
     return obj if fields is None else projection(obj, fields)
@@ -76,7 +76,7 @@ def merge_patched(known: Any, patch: Any) -> Any:
 
 
 def applied(known: Any, fields: Any) -> Any:
-    """An apply, nearly: maps are merged, lists of things with names by these, other lists replaced."""
+    """Approximates an apply: maps are merged, lists of named things are merged by name, other lists are replaced."""
     if isinstance(known, dict) and isinstance(fields, dict):
         return {**copy.deepcopy(known), **{key: applied(known.get(key), value) for key, value in fields.items()}}
     if isinstance(known, list) and isinstance(fields, list) and fields and all(_has_name(one) for one in [*known, *fields]):

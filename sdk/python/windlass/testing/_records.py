@@ -1,4 +1,4 @@
-"""What a test looks at afterwards, and what it arranged to fail."""
+"""The records that a test looks at."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .._objects import ObjectRef
 
 @dataclass(frozen=True)
 class Write:
-    """A write that a plugin asked for, also if it failed."""
+    """A write that a plugin requested, even if it failed."""
 
     #: `apply`, `create`, `update`, `patch`, `delete` or `deletecollection`.
     verb: str
-    #: Which object; a collection has no name.
+    #: The object; a collection has no name.
     target: ObjectRef
     #: The object, the fields to apply, or the patch. None: a deletion.
     body: Any

@@ -1,4 +1,4 @@
-"""What the host asks of a plugin, made of objects."""
+"""The host's requests to a plugin, created from objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .._text import encode
 
 
 def request(obj: Mapping[str, Any] | None, *, controller: str = "test", deleting: bool | None = None, attempt: int = 0) -> Request:
-    """A request about an object. It is one of deletion if the object has a `deletionTimestamp`, unless said otherwise."""
+    """A request for an object. It is for a deletion if the object has a `deletionTimestamp`, unless set otherwise."""
     metadata: Mapping[str, Any] = {} if obj is None else obj["metadata"]
     return Request(
         controller,
@@ -33,7 +33,7 @@ def composition_request(
     deleting: bool | None = None,
     controller: str = "test",
 ) -> CompositionRequest:
-    """A composition request about a parent."""
+    """A composition request for a parent."""
     asked = request(parent, controller=controller, deleting=deleting)
     about = Request(asked.controller, asked.name, asked.namespace, asked.uid, None, asked.deleting, 0, asked.trace_id)
     return CompositionRequest(about, encode(parent), [*map(encode, children)], [*map(encode, related)], encode(config or {}))

@@ -1,4 +1,4 @@
-"""The objects that there are, and what a server makes of a write. It is no API server: see the package."""
+"""The stored objects, and the effects of writes. It is not an API server: see the package."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Store:
     """The part of a `Host` that stands in for the API server."""
 
     def __init__(self) -> None:
-        #: What there is, by apiVersion, kind, namespace and name.
+        #: The objects, by apiVersion, kind, namespace and name.
         self.objects: dict[Key, Object] = {}
-        #: What `windlass.clock.now` returns. It stands still.
+        #: The time that `windlass.clock.now` returns. It does not advance.
         self.clock = Timestamp(1_795_258_125, 0)
-        #: The object that is reconciled: the owner of what is written with `owned`.
+        #: The object that is reconciled: the owner of objects written with `owned`.
         self.primary: Object | None = None
         self._version = 0
         self._definitions = Definitions()
@@ -57,7 +57,7 @@ class Store:
     def _write(self, operation: Operation, target: ObjectRef, body: Any, known: Object | None) -> Object:
         verb, options = operation.verb, operation.options or WriteOptions()
         if options.subresource is not None and options.parent is not None:
-            return dict(body)  # such as an eviction: the answer is what was sent
+            return dict(body)  # such as an eviction: the response is the object sent
         if known is None and (verb in ("update", "patch") or options.subresource is not None):
             raise self._error(Reason.NOT_FOUND, "the object does not exist", verb, target)
         if known is not None and verb == "create":
@@ -100,7 +100,7 @@ class Store:
         return None
 
     def _drop(self, key: Key, *, orphans: bool = False) -> None:
-        """Takes an object away, and with it what it controls, as the garbage collector does."""
+        """Removes an object, and the objects that it controls, as the garbage collector does."""
         gone = self.objects.pop(key, None)
         if gone is None:
             return

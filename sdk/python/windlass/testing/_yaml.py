@@ -21,7 +21,7 @@ _PLAIN |= {word: True for word in ("true", "True", "TRUE")} | {word: False for w
 
 
 class _Unfinished(ValueError):
-    """A value goes on in the next line."""
+    """A value continues in the next line."""
 
 
 def documents(text: str) -> list[Any]:
@@ -56,11 +56,11 @@ class _Reader:
         return value
 
     def wrong(self, what: object) -> ValueError:
-        """An error in the line that was read last."""
+        """An error at the line read last."""
         return ValueError(f"this is no YAML that the test's host knows: line {self.at}: {what}")
 
     def peek(self) -> tuple[int, str] | None:
-        """The indentation and the text of the next line that has any."""
+        """The indentation and the text of the next line that is not empty."""
         while self.at < len(self.lines):
             line = self.lines[self.at]
             text = line.lstrip(" ")
@@ -70,7 +70,7 @@ class _Reader:
         return None
 
     def node(self, least: int) -> Any:
-        """The value that begins at the next line, if that is indented so far at least."""
+        """The value that starts at the next line, if that is indented at least this far."""
         line = self.peek()
         if line is None or line[0] < least:
             return None
@@ -85,7 +85,7 @@ class _Reader:
     def sequence(self, indent: int) -> list[Any]:
         items = []
         while (line := self.peek()) is not None and line[0] == indent and _is_item(line[1]):
-            # What follows the dash is a line of its own, indented as it stands.
+            # The text after the dash counts as a line of its own, with its indentation.
             self.lines[self.at] = " " * (indent + 1) + line[1][1:]
             items.append(self.node(indent + 1))
         return items
@@ -109,7 +109,7 @@ class _Reader:
         return self.node(indent + 1)
 
     def value(self, text: str, parent: int) -> Any:
-        """What begins with a text and goes on in the lines that are indented further than its parent."""
+        """A value that starts with a text and continues in the lines that are indented further than its parent."""
         if text[0] in "|>":
             return self.block(text, parent)
         if text[0] in "&*!%@`":
@@ -123,7 +123,7 @@ class _Reader:
         return _scalar(text)
 
     def block(self, header: str, parent: int) -> str:
-        """A text of lines."""
+        """A text of several lines."""
         lines = []
         while self.at < len(self.lines):
             line = self.lines[self.at]
@@ -158,7 +158,7 @@ def _is_item(text: str) -> bool:
 
 
 def _flow(text: str) -> tuple[Any, str]:
-    """The value that a text begins with, and what is behind it."""
+    """The value at the start of a text, and the rest."""
     text = text.lstrip(" ")
     if not text:
         raise _Unfinished("a value does not end")
@@ -206,7 +206,7 @@ def _unquoted(text: str) -> str:
 
 
 def _scalar(text: str) -> Any:
-    """A plain text, or what it stands for."""
+    """The value of a plain text."""
     if text in _PLAIN:
         return _PLAIN[text]
     if _WHOLE.fullmatch(text):

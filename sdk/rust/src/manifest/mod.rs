@@ -1,4 +1,4 @@
-//! The manifest: what a plugin watches, and what it may do. It serializes to the form that `wit/manifest.schema.json`
+//! The manifest: a plugin's watches and rights. It serializes to the form that `wit/manifest.schema.json`
 //! describes.
 //!
 //! Durations are in milliseconds, at most 2³¹−1.
@@ -60,7 +60,7 @@ impl Manifest {
         }
     }
 
-    /// Says in a sentence what the plugin is for.
+    /// Describes the plugin's purpose in a sentence.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
@@ -78,26 +78,27 @@ impl Manifest {
         self
     }
 
-    /// Asks for access beyond what the watches imply. They imply the rights to read watched objects, to change owned
-    /// ones, and to write the status of primaries.
+    /// Asks for rights beyond those that the watches imply. Watches imply the rights to read watched objects, to change
+    /// owned ones, and to write the status of primaries.
     pub fn permission(mut self, permission: Permission) -> Self {
         self.permissions.push(permission);
         self
     }
 
-    /// Asks to add and remove a finalizer that is not the plugin's own; `*` for any. The host keeps the plugin's own.
+    /// Asks for the right to add and remove a finalizer other than the plugin's; `*` for any. The host manages the
+    /// plugin's finalizer.
     pub fn finalizer(mut self, name: impl Into<String>) -> Self {
         self.finalizers.push(name.into());
         self
     }
 
-    /// Declares a metric: one of [`metrics`](crate::metrics), or its description alone.
+    /// Declares a metric of [`metrics`](crate::metrics), or one by its description alone.
     pub fn metric(mut self, metric: impl Into<Metric>) -> Self {
         self.metrics.push(metric.into());
         self
     }
 
-    /// Says which configuration an operator may give, as a JSON schema.
+    /// Sets the JSON schema of the configuration that an operator may give.
     pub fn config_schema(mut self, schema: Value) -> Self {
         self.config = Some(Config { schema });
         self
@@ -115,7 +116,7 @@ struct Config {
     schema: Value,
 }
 
-/// One reconcile loop: a primary kind, and what else makes its objects run again.
+/// One reconcile loop: a primary kind, and the other objects that make its objects run again.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[must_use]
@@ -156,7 +157,7 @@ impl Controller {
     }
 
     /// Gives each object the plugin's finalizer before its first reconcile. An object that is being deleted then stays
-    /// until a reconcile with [`deleting`](crate::Request::deleting) has answered `Done`.
+    /// until a reconcile with [`deleting`](crate::Request::deleting) has returned `Done`.
     pub fn finalizer(mut self) -> Self {
         self.options.get_or_insert_default().finalizer = Some(true);
         self
@@ -169,11 +170,11 @@ impl Controller {
     }
 }
 
-/// How a controller's loop runs. A field that is none has the host's default.
+/// How a controller's loop runs. A field that is `None` has the host's default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Options {
-    /// How many objects are reconciled at once, at least 1 and at most 64. Default: 16.
+    /// How many objects are reconciled at once, from 1 to 64. Default: 16.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
     /// How many counted retries an object gets before the slow lane. Default: 15.
@@ -182,13 +183,14 @@ pub struct Options {
     /// The delays of retries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Backoff>,
-    /// How often every object runs again although nothing changed. Default: ten hours.
+    /// How often every object runs again even if nothing changed. Default: ten hours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resync_ms: Option<u32>,
     /// How long a call may take. Default: 30 seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u32>,
-    /// Whether objects get the plugin's finalizer, so that the plugin can clean up before they go. Default: no.
+    /// Whether objects get the plugin's finalizer, so that the plugin can clean up before they are deleted. Default:
+    /// no.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finalizer: Option<bool>,
     /// Whether the controller writes the status of its primaries. If not, the manifest asks for no right to. Default:
@@ -204,7 +206,7 @@ pub struct Options {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Backoff {
-    /// How the delay is found. Default: exponential.
+    /// How the delay is computed. Default: exponential.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limiter: Option<Limiter>,
     /// Default: 5 ms.
@@ -213,7 +215,7 @@ pub struct Backoff {
     /// Default: 1000 seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_ms: Option<u32>,
-    /// Retries a second of all objects together, for a token bucket. Default: 10.
+    /// Retries per second of all objects together, for a token bucket. Default: 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_second: Option<u32>,
     /// Retries at once, for a token bucket. Default: 100.
@@ -221,7 +223,7 @@ pub struct Backoff {
     pub burst: Option<u32>,
 }
 
-/// How the delay of a retry is found.
+/// How the delay of a retry is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Limiter {
@@ -229,11 +231,11 @@ pub enum Limiter {
     Exponential,
     /// The retries of all objects share a rate.
     TokenBucket,
-    /// The longer of both.
+    /// The longer of both delays.
     MaxOf,
 }
 
-/// How to go on when the caches do not show a write for too long.
+/// How to continue if the caches do not show a write for too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ExpectationTimeout {

@@ -1,8 +1,8 @@
-//! The parts of a manifest besides watches: permissions, metrics, HTTP hosts.
+//! The parts of a manifest other than watches: rights, metrics, HTTP hosts.
 
 use serde::Serialize;
 
-/// Access to resources of the API, as a rule in a Kubernetes Role.
+/// Rights to resources of the API, as in a rule of a Kubernetes Role.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[must_use]
@@ -17,7 +17,7 @@ pub struct Permission {
 }
 
 impl Permission {
-    /// The right to do `verbs` to a resource or a subresource, such as `deployments` or `deployments/scale`. The core
+    /// The right to use `verbs` on a resource or a subresource, such as `deployments` or `deployments/scale`. The core
     /// group is the empty text. An apply needs `create` and `patch`.
     pub fn new(api_group: &str, resource: &str, verbs: &[&str]) -> Self {
         Self {
@@ -60,7 +60,7 @@ pub struct Metric {
 pub enum MetricType {
     /// Only grows.
     Counter,
-    /// Goes up and down.
+    /// Can go up and down.
     Gauge,
     /// Counts values by size.
     Histogram,
@@ -72,12 +72,12 @@ impl Metric {
         Self { name: name.to_owned(), r#type, help: help.to_owned(), labels: Vec::new(), buckets: Vec::new() }
     }
 
-    /// The labels that each value carries.
+    /// The labels of each value.
     pub fn labels(self, labels: &[&str]) -> Self {
         Self { labels: texts(labels), ..self }
     }
 
-    /// A histogram's upper bounds, in rising order.
+    /// A histogram's upper bounds, in ascending order.
     pub fn buckets(self, bounds: &[f64]) -> Self {
         Self { buckets: bounds.to_vec(), ..self }
     }
@@ -95,13 +95,13 @@ pub struct HttpAccess {
     methods: Vec<String>,
 }
 
-/// How a host is reached.
+/// The protocol for a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum HttpScheme {
     /// Encrypted.
     Https,
-    /// In the clear.
+    /// Not encrypted.
     Http,
 }
 

@@ -1,4 +1,4 @@
-//! Watches: which objects a plugin sees, how much of them, and which changes count.
+//! Watches: the objects that a plugin sees, how much of them, and which changes run a primary.
 
 use serde::Serialize;
 
@@ -74,7 +74,7 @@ impl Watch {
         self
     }
 
-    /// Keeps less than whole objects.
+    /// Keeps only a part of each object.
     pub fn projection(mut self, projection: Projection) -> Self {
         self.projection = Some(projection);
         self
@@ -86,20 +86,20 @@ impl Watch {
         self
     }
 
-    /// Runs the primary only for updates that this predicate lets pass. A further call adds an alternative. Objects
-    /// that appear or go, and the beginning of a deletion, always count.
+    /// Runs the primary only for updates that this predicate accepts. A further call adds an alternative. Creations,
+    /// deletions, and the beginning of a deletion always count.
     pub fn predicate(mut self, predicate: Predicate) -> Self {
         self.predicates.push(predicate);
         self
     }
 
-    /// Runs nobody when an object goes or its deletion begins. Not for a primary.
+    /// Ignores the deletion of an object and its beginning. Not for a primary.
     pub fn ignore_deletions(mut self) -> Self {
         self.deleted = Some(false);
         self
     }
 
-    /// Has the host send even a write that would provably change nothing, for webhooks that are to run at each.
+    /// Makes the host send even a write that would provably change nothing, for webhooks that must run at each write.
     pub fn without_no_op_skip(mut self) -> Self {
         self.no_op_skip = Some(false);
         self
@@ -118,9 +118,9 @@ impl Watch {
 pub enum UpdateStrategy {
     /// By applying.
     InPlace,
-    /// By deleting the child, and creating it anew when it has gone. A change of metadata alone is applied.
+    /// By deleting the child, and creating it again once it is gone. A change of metadata alone is applied.
     Recreate,
-    /// Not at all, until somebody else deletes it.
+    /// Not at all, until someone else deletes the child.
     OnDelete,
 }
 
@@ -146,7 +146,7 @@ pub struct Index {
     source: IndexSource,
 }
 
-/// Which value an index holds.
+/// The value that an index contains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum IndexSource {
@@ -176,12 +176,12 @@ pub enum IndexSource {
     Selector {
         /// Such as `/spec/selector`.
         pointer: String,
-        /// How they are written.
+        /// The form of the selectors.
         form: SelectorForm,
     },
 }
 
-/// Where references are that say namespace and name in two fields.
+/// Where to find references with the namespace and the name in two fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[must_use]
 pub struct ReferencePath {
@@ -199,27 +199,27 @@ impl ReferencePath {
         Self { base: base.into(), namespace: None, name: name.into() }
     }
 
-    /// Each has its namespace at this pointer below the base, such as `/namespace`. Where there is none, and without
-    /// this call, it means the object's own.
+    /// Each reference has its namespace at this pointer below the base, such as `/namespace`. Without this call, or if
+    /// the field is missing, a reference means the object's namespace.
     pub fn namespace(mut self, pointer: impl Into<String>) -> Self {
         self.namespace = Some(pointer.into());
         self
     }
 }
 
-/// How an object writes a label selector.
+/// The form of a label selector in an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SelectorForm {
-    /// With `matchLabels` and `matchExpressions`. An empty one selects everything.
+    /// With `matchLabels` and `matchExpressions`. An empty selector selects everything.
     LabelSelector,
-    /// As a map of labels, as a Service has it. An empty one selects nothing.
+    /// A map of labels, as in a Service. An empty selector selects nothing.
     Labels,
     /// As a text, such as `app in (web,api)`. An empty one selects everything.
     Text,
 }
 
-/// How a changed object leads to the primaries that run.
+/// How a changed object maps to the primaries that run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum Mapping {
@@ -242,9 +242,9 @@ pub enum Mapping {
         /// Such as `/spec/target`, or `/spec/targets/*` for each element of a list.
         pointer: String,
     },
-    /// The primaries that references name, each of which says namespace and name in two fields.
+    /// The primaries that references name, with the namespace and the name in two fields.
     Reference(ReferencePath),
-    /// Every primary whose index holds the object's name, or its namespace and name.
+    /// Every primary whose index contains the object's name, or its namespace and name.
     ReferencedBy {
         /// An index that the primary's watch declares.
         index: String,
@@ -265,11 +265,11 @@ pub enum Mapping {
     Customize,
 }
 
-/// Which updates of an object count.
+/// Selects which updates of an object count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum Predicate {
-    /// The desired state, where the kind counts generations.
+    /// The desired state, if the kind has a generation.
     Generation,
     /// The labels.
     Labels,
@@ -280,26 +280,26 @@ pub enum Predicate {
         /// Such as `/data`; `*` stands for each element of a list.
         pointers: Vec<String>,
     },
-    /// Those that the inner one does not count.
+    /// Updates that the inner predicate rejects.
     Not {
-        /// The inner one.
+        /// The inner predicate.
         predicate: Box<Predicate>,
     },
-    /// Those that all inner ones count.
+    /// Updates that all inner predicates accept.
     And {
-        /// At least one.
+        /// The inner predicates, at least one.
         predicates: Vec<Predicate>,
     },
 }
 
 impl Predicate {
-    /// Counts the updates that this one does not: `not` in the manifest.
+    /// Accepts the updates that this predicate rejects: `not` in the manifest.
     #[must_use]
     pub fn negated(self) -> Self {
         Self::Not { predicate: Box::new(self) }
     }
 
-    /// Counts the updates that all of these do.
+    /// Accepts the updates that all of these accept.
     #[must_use]
     pub fn and(predicates: impl IntoIterator<Item = Self>) -> Self {
         Self::And { predicates: predicates.into_iter().collect() }

@@ -1,6 +1,6 @@
-//! Kinds that a test defines, and what is wrong with objects of them.
+//! Kinds that a test defines, and the validation of their objects.
 //!
-//! It reads structural schemas as far as unit tests need: types, fields, items, `required`, `enum`, `default`,
+//! It supports structural schemas as far as unit tests need them: types, fields, items, `required`, `enum`, `default`,
 //! `nullable` and bounds. It does not know `pattern`, `format`, `allOf` and the like, list types, nor rules in CEL.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ pub(super) struct Definitions(BTreeMap<(String, String), Value>);
 impl Definitions {
     /// Adds the kinds that `CustomResourceDefinitions` in YAML define.
     pub(super) fn add(&mut self, yaml: &str) {
-        // As Kubernetes reads YAML: `n` and `on` are texts.
+        // As Kubernetes reads YAML: `n` and `on` are strings.
         let options = serde_saphyr::options! { strict_booleans: true };
         let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(yaml, options)
             .unwrap_or_else(|error| panic!("`define` wants CustomResourceDefinitions as YAML: {error}"));
@@ -35,15 +35,15 @@ impl Definitions {
         self.0.get(&(text("apiVersion"), text("kind")))
     }
 
-    /// Fills the defaults of the object's kind in.
+    /// Fills in the defaults of the object's kind.
     pub(super) fn fill(&self, object: &mut Value) {
         if let Some(schema) = self.schema(object) {
             fill(schema, object);
         }
     }
 
-    /// The faults of an object, as an API server judges it with strict field validation. Of a write to its status
-    /// only that is judged.
+    /// The errors of an object, as an API server with strict field validation reports them. For a write to the status,
+    /// only the errors of the status.
     pub(super) fn misfits(&self, object: &Value, subresource: Option<&str>, refuses_unknown: bool) -> Vec<String> {
         let mut found = Misfits { refuses_unknown, texts: Vec::new() };
         if let Some(schema) = self.schema(object) {
@@ -56,13 +56,13 @@ impl Definitions {
     }
 }
 
-/// The versions of a definition, each beside its `spec`.
+/// The versions of a definition, each with its `spec`.
 fn versions(definition: &Value) -> Vec<(&Value, &Value)> {
     let spec = &definition["spec"];
     spec["versions"].as_array().into_iter().flatten().map(|version| (spec, version)).collect()
 }
 
-/// Puts defaults where there is nothing. A null where none may be is nothing.
+/// Fills in defaults. A null in a field that is not nullable counts as absent.
 fn fill(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -167,7 +167,7 @@ impl Misfits {
     }
 }
 
-/// The types that a schema admits; none: any.
+/// The types that a schema allows; empty means any type.
 fn wanted_type(schema: &Value) -> Vec<&str> {
     if schema["x-kubernetes-int-or-string"] == true {
         return vec!["integer", "string"];
@@ -179,7 +179,7 @@ fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
-        // JSON does not tell 1.0 from 1.
+        // JSON does not distinguish 1.0 from 1.
         Value::Number(number) if number.as_f64().is_some_and(|number| number.fract() == 0.0) => "integer",
         Value::Number(_) => "number",
         Value::String(_) => "string",

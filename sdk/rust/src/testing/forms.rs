@@ -1,8 +1,8 @@
-//! Patches and projections, as a server makes them, without the objects that it has.
+//! Patches and projections, as a server applies them; independent of the stored objects.
 
 use serde_json::{Map, Value, json};
 
-/// Merges `patch` into `object`. A null removes its field, unless nulls are kept, as an apply keeps them.
+/// Merges `patch` into `object`. A null removes its field, unless `keeps_nulls`, as in an apply.
 pub(super) fn merge(object: &mut Value, patch: &Value, keeps_nulls: bool) {
     let (Value::Object(patch), true) = (patch, object.is_object() || object.is_null()) else {
         *object = patch.clone();
@@ -21,7 +21,7 @@ pub(super) fn merge(object: &mut Value, patch: &Value, keeps_nulls: bool) {
     }
 }
 
-/// Carries out one operation of a JSON patch. None: it does not apply.
+/// Carries out one operation of a JSON patch. `None` if it does not apply.
 pub(super) fn json_patch(object: &mut Value, operation: &Value) -> Option<()> {
     let path = operation["path"].as_str()?;
     let (parent, last) = path.rsplit_once('/')?;

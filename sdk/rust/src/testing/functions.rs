@@ -1,4 +1,4 @@
-//! The host's functions, as the SDK calls them, carried out on this thread's test double.
+//! The host's functions, as the SDK calls them, on this thread's test double.
 
 use super::current;
 

@@ -1,4 +1,4 @@
-//! The answers of a [`Host`](super::Host) to live reads.
+//! How a [`Host`](super::Host) answers live reads.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ impl State {
         let part = match subresource {
             None | Some("status") => object.clone(),
             Some("scale") => scale(object),
-            // As the host does: it is no object that does not exist.
+            // Like the host: this is different from an object that does not exist.
             Some(_) => return Err(ApiError { object: None, ..refused(ApiReason::NotFound, &asked) }),
         };
         Ok(Some(viewed(&part, view).to_string()))
@@ -36,7 +36,7 @@ impl State {
             kind: query.kind.clone(),
             namespace: query.namespace.clone(),
             label_selector: query.label_selector.clone(),
-            // Like an index: the test says which field it is about.
+            // Like an index: the test says which field it stands for.
             index: query.field_selector.as_ref().map(|selector| {
                 let (field, value) = selector.split_once('=').unwrap_or((selector, ""));
                 cache::IndexMatch { index: field.to_owned(), value: value.to_owned() }

@@ -31,7 +31,8 @@
 //!
 //! It is simpler than an API server. An apply takes over every field and drops none, a strategic patch is a merge
 //! patch, and lists come on one page. Cache reads and live reads see the same objects. Objects are validated and
-//! defaulted if the test [defines](Host::define) their kind. With an object goes what it controls.
+//! defaulted if the test [defines](Host::define) their kind. Deleting an object also deletes the objects that it
+//! controls.
 
 mod definitions;
 #[allow(clippy::result_large_err, reason = "as the interface's functions return it")]
@@ -70,7 +71,7 @@ thread_local! {
     static CURRENT: RefCell<Option<State>> = const { RefCell::new(None) };
 }
 
-/// Runs a function on this thread's test double. None: there is none.
+/// Runs a function on this thread's test double. `None` if there is none.
 fn current<T>(act: impl FnOnce(&mut State) -> T) -> Option<T> {
     CURRENT.with_borrow_mut(|state| state.as_mut().map(act))
 }
@@ -112,9 +113,9 @@ struct State {
     failing: Vec<(String, String, ApiReason)>,
     /// The logs of Pods.
     logs: BTreeMap<Key, String>,
-    /// Kinds that the API server does not have.
+    /// Kinds that the API server does not serve.
     unserved: Vec<ObjectKind>,
-    /// The answers to creates of what is not stored, by kind.
+    /// The responses to creates that store nothing, by kind.
     answers: HashMap<String, serde_json::Value>,
     responses: Vec<(String, Result<wit::Response, wit::HttpError>)>,
     requests: Vec<wit::Request>,
@@ -204,7 +205,7 @@ impl Host {
         current(act).expect("a host is that of its thread until it is dropped")
     }
 
-    /// Puts an object into the cluster, replacing the one with its name. An object without a UID gets one.
+    /// Puts an object into the cluster, replacing one of the same name. An object without a UID gets one.
     ///
     /// # Panics
     /// If it has no `apiVersion`, `kind` and `metadata.name`.
@@ -213,7 +214,7 @@ impl Host {
         self.with(|state| state.put(object));
     }
 
-    /// Puts the primary into the cluster, and makes a request about it, as a controller of the manifest gets it.
+    /// Puts the primary into the cluster, and creates a request for it, as a controller of the manifest gets it.
     ///
     /// # Panics
     /// As [`put`](Self::put).
@@ -232,13 +233,13 @@ impl Host {
             .expect("an object is JSON")
     }
 
-    /// An object of the cluster, as it is now.
+    /// The current state of an object of the cluster.
     #[must_use]
     pub fn object(&self, target: &ObjectRef) -> Option<serde_json::Value> {
         self.with(|state| state.find(target).cloned())
     }
 
-    /// Removes an object from the cluster, and with it what it controls.
+    /// Removes an object from the cluster, and the objects that it controls.
     pub fn remove(&mut self, target: &ObjectRef) {
         self.with(|state| state.remove(target, Propagation::Background));
     }
@@ -246,10 +247,10 @@ impl Host {
     /// Defines kinds by `CustomResourceDefinitions` in YAML, usually the folder's:
     /// `host.define(include_str!("../crd.yaml"))`.
     ///
-    /// From now on objects of these kinds get their defaults, and a write of one that does not fit fails as
-    /// [`ApiReason::Invalid`], with the paths in its message. A field that the kind does not have does not fit, as for
-    /// an API server with strict field validation; a write with another `field_validation` keeps it. Not checked are
-    /// `pattern`, `format`, `allOf` and its like, list types, and rules in CEL.
+    /// From now on objects of these kinds get their defaults, and a write of an invalid object fails as
+    /// [`ApiReason::Invalid`], with the paths in its message. An unknown field is invalid, as for an API server with
+    /// strict field validation; a write with another `field_validation` keeps it. It does not check `pattern`,
+    /// `format`, `allOf` and similar keywords, list types, and rules in CEL.
     ///
     /// # Panics
     /// If there is no definition in it.
@@ -257,7 +258,7 @@ impl Host {
         self.with(|state| state.definitions.add(yaml));
     }
 
-    /// From now on, makes every request fail that applies this verb to objects of this kind. Verbs are `get`, `list`,
+    /// From now on, every request with this verb for objects of this kind fails. Verbs are `get`, `list`,
     /// `create`, `update`, `patch`, `apply`, `delete`, `deletecollection`, `claim` and `served`.
     pub fn fail(&mut self, verb: &str, kind: &str, reason: ApiReason) {
         self.with(|state| state.failing.push((verb.to_owned(), kind.to_owned(), reason)));
@@ -268,24 +269,24 @@ impl Host {
         self.with(|state| state.failing.clear());
     }
 
-    /// Says which field an index of the manifest, or a field selector, is about: `("secrets", "/spec/secrets")`.
+    /// Sets the field of an index of the manifest, or of a field selector: `("secrets", "/spec/secrets")`.
     pub fn index(&mut self, name: &str, pointer: &str) {
         self.with(|state| state.indexes.insert(name.to_owned(), pointer.to_owned()));
     }
 
-    /// Sets the log of a Pod, whatever its container. Without one it is not found.
+    /// Sets the log of a Pod, for all its containers. Without it, the log is not found.
     pub fn set_log(&mut self, pod: &ObjectRef, log: &str) {
         self.with(|state| state.logs.insert(objects::key_of(pod), log.to_owned()));
     }
 
-    /// Says that the API server does not have a kind. All others it has, as far as
-    /// [`live::served`](crate::live::served) tells.
+    /// Removes a kind from the API server. According to [`live::served`](crate::live::served), it serves all other
+    /// kinds.
     pub fn unserve(&mut self, api_version: &str, kind: &str) {
         self.with(|state| state.unserved.push(ObjectKind::new(api_version, kind)));
     }
 
-    /// Answers each create of an object of this kind that has no name, such as a `SubjectAccessReview`, of which
-    /// nothing is stored. Without an answer it is what was sent.
+    /// Sets the response to each create of an object of this kind without a name, such as a `SubjectAccessReview`,
+    /// which is not stored. Without it, the response is the object that was sent.
     ///
     /// # Panics
     /// If it is not JSON.
@@ -315,17 +316,17 @@ impl Host {
         self.with(|state| state.config = config);
     }
 
-    /// Adds to what has queued the key: a reason, such as `Changed`, and the object if it was one.
+    /// Adds a trigger to those of the call: a reason, such as `Changed`, and the object if there is one.
     pub fn trigger(&mut self, reason: &str, object: Option<ObjectRef>) {
         self.with(|state| state.triggers.push(Trigger { reason: reason.to_owned(), watch: None, object }));
     }
 
-    /// Sets the clock, which stands still. By default it is 2026-11-21T10:48:45Z.
+    /// Sets the clock, which does not advance. By default it is 2026-11-21T10:48:45Z.
     pub fn set_now(&mut self, now: Timestamp) {
         self.with(|state| state.now = now);
     }
 
-    /// The changes that the plugin asked for, in order, including failed ones.
+    /// The changes that the plugin requested, in order, including failed ones.
     #[must_use]
     pub fn writes(&self) -> Vec<Write> {
         self.with(|state| state.writes.clone())
@@ -355,7 +356,7 @@ impl Host {
         self.with(|state| state.requests.iter().map(|sent| (sent.method.clone(), sent.url.clone())).collect())
     }
 
-    /// Forgets what was recorded, and keeps the objects.
+    /// Drops the records, and keeps the objects.
     pub fn forget(&mut self) {
         self.with(|state| {
             state.writes.clear();

@@ -1,4 +1,4 @@
-//! The objects of a [`Host`](super::Host), and what requests do to them.
+//! The objects of a [`Host`](super::Host), and the effects of requests on them.
 
 use serde_json::{Value, json};
 
@@ -13,28 +13,28 @@ use crate::bindings::windlass::plugin::writes::{
 use crate::error::ApiReason;
 use crate::object::{ObjectKind, ObjectRef};
 
-/// A change that a plugin asked for.
+/// A change that a plugin requested.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Write {
     /// `create`, `update`, `patch`, `apply`, `delete` or `deletecollection`.
     pub verb: &'static str,
-    /// The object. Its name is empty where the server was to generate one, or it needs none, and for a collection.
+    /// The object. Its name is empty if the server generates one, if the object needs none, and for a collection.
     pub target: ObjectRef,
-    /// The object or the patch; null for a deletion. Of a collection its `labelSelector`, `fieldSelector` and `all`.
+    /// The object or the patch; null for a deletion. For a collection its `labelSelector`, `fieldSelector` and `all`.
     pub body: Value,
     /// The subresource, such as `status`.
     pub subresource: Option<String>,
-    /// Whether the primary was to control it.
+    /// Whether the primary should control it.
     pub owned: bool,
-    /// Whether an apply was to take over the fields of others.
+    /// Whether an apply should take over the fields of other managers.
     pub force: bool,
     /// Whether it was a dry run.
     pub dry_run: bool,
-    /// The end of the field manager, if it was to be one of its own.
+    /// The suffix of the field manager, if it has one.
     pub manager_suffix: Option<String>,
 }
 
-/// The part of a request that is known however it fails.
+/// The part of a request that is known even if it fails.
 pub(super) struct Asked<'a> {
     pub(super) verb: &'static str,
     pub(super) target: &'a ObjectRef,
@@ -102,7 +102,7 @@ impl State {
         object
     }
 
-    /// Takes an object away, and with it what it controls, as the garbage collector does.
+    /// Removes an object, and the objects that it controls, as the garbage collector does.
     pub(super) fn remove(&mut self, target: &ObjectRef, propagation: Propagation) {
         let Some(gone) = self.objects.remove(&key_of(target)) else { return };
         let owner = &gone["metadata"]["uid"];
@@ -274,7 +274,7 @@ impl State {
         };
         let metadata = &object["metadata"];
         if verb == "create" && target.name.is_empty() && metadata["generateName"].is_null() {
-            // Nothing is stored of a kind that needs no name.
+            // Kinds that need no name are not stored.
             return Ok(Some(self.answers.get(&target.kind).unwrap_or(&object).to_string()));
         }
         if target.name.is_empty() {
@@ -285,7 +285,7 @@ impl State {
         self.keep(object, options, &Asked { verb, target: &target })
     }
 
-    /// Stores the result of a write, unless it was a dry run, and answers with it.
+    /// Stores the result of a write, unless it was a dry run, and returns it.
     fn keep(&mut self, mut object: Value, options: &WriteOptions, asked: &Asked) -> Result<Option<String>, ApiError> {
         if options.owned {
             self.own(&mut object);

@@ -46,32 +46,32 @@ impl DeleteCollection {
         self
     }
 
-    /// Says that all objects of the kind and namespace are meant.
+    /// Deletes all objects of the kind and namespace.
     pub fn all(mut self) -> Self {
         self.collection.all = true;
         self
     }
 
-    /// Sets how the objects that these own are deleted.
+    /// Sets how the dependents of these objects are deleted.
     pub fn propagation(mut self, propagation: Propagation) -> Self {
         self.options.propagation = propagation;
         self
     }
 
-    /// Sets how long each object may take to end, in milliseconds, rounded up to whole seconds.
+    /// Sets the grace period of each object in milliseconds, rounded up to whole seconds.
     pub fn grace_period_ms(mut self, milliseconds: u32) -> Self {
         self.options.grace_period_ms = Some(milliseconds);
         self
     }
 
-    /// Has the server check the deletion and answer as if it were made.
+    /// Makes the server check the deletion and respond as if it was made, without making it.
     pub fn dry_run(mut self) -> Self {
         self.options.dry_run = true;
         self
     }
 
-    /// Carries the deletion out, and returns the objects that it was about: each is gone, or waits for finalizers or
-    /// its grace period. None: the server does not say which. After an error, some may be deleted.
+    /// Sends the deletion, and returns the affected objects: each is deleted, or waits for finalizers or its grace
+    /// period. `None` if the server does not report them. After an error, some may be deleted.
     pub fn send(self) -> Result<Option<Vec<ObjectRef>>, Error> {
         Ok(host::delete_collection(&self.collection, &self.options)?)
     }

@@ -24,22 +24,22 @@ impl Eviction {
         Self(create(&eviction).subresource_of(parent, "eviction"))
     }
 
-    /// Has the server check the eviction and answer as if it were made.
+    /// Makes the server check the eviction and respond as if it was made, without making it.
     pub fn dry_run(self) -> Self {
         Self(self.0.dry_run())
     }
 
-    /// Carries the eviction out. Also of a Pod that has gone, it succeeds.
+    /// Sends the eviction. It also succeeds for a Pod that is already deleted.
     pub fn send(self) -> Result<(), Error> {
         match self.0.send() {
-            // It names the Pod: where evictions are not served, it names nothing.
+            // The error names the Pod; if the server does not serve evictions, the error names no object.
             Err(Error::Api(error)) if error.reason == ApiReason::NotFound && error.object.is_some() => Ok(()),
             ended => ended.map(drop),
         }
     }
 }
 
-/// In a batch, a Pod that has gone is an error with reason `NotFound`.
+/// In a batch, a deleted Pod is an error with reason `NotFound`.
 impl From<Eviction> for Operation {
     fn from(eviction: Eviction) -> Self {
         eviction.0.into()

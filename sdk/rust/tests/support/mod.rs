@@ -1,9 +1,9 @@
-//! The manifest's schema, and a checker that knows the keywords that it uses, and no more: an unknown one fails the
+//! The manifest's schema, and a checker that supports only the keywords that the schema uses: an unknown one fails the
 //! test.
 
 use serde_json::Value;
 
-/// Keywords that bound a value, and that the host checks too; what is compared here is the shape.
+/// Keywords that limit a value. The host checks these too; the test only compares the shape.
 const BOUNDS: [&str; 9] =
     ["default", "pattern", "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "uniqueItems"];
 
@@ -18,7 +18,7 @@ pub(crate) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     }
 }
 
-/// Where `value` is not what `schema` says.
+/// The places where `value` does not match `schema`.
 pub(crate) fn misfits(root: &Value, schema: &Value, value: &Value, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (keyword, argument) in schema.as_object().expect("a schema is an object") {

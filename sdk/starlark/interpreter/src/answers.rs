@@ -1,4 +1,4 @@
-//! The request that the script is called with, and its answer.
+//! The request that the script is called with, and its response.
 
 use starlark::values::dict::DictRef;
 use starlark::values::structs::AllocStruct;
@@ -17,7 +17,7 @@ pub(crate) use self::of_reconcilers::outcome;
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "PluginManifest";
 
-/// The manifest as the host reads it. Its `apiVersion` and `kind` may be left out.
+/// The manifest in the form that the host reads. The script may leave out `apiVersion` and `kind`.
 pub(crate) fn manifest(value: Value<'_>) -> starlark::Result<serde_json::Value> {
     let what = format!("the `manifest` of {FILE}");
     if DictRef::from_value(value).is_none() {

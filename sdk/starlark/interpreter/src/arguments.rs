@@ -1,5 +1,5 @@
-//! Checks of the arguments that a script hands to a function of the host's: each message names the function, the
-//! argument and what was found.
+//! Checks the arguments that a script passes to a host function: each message names the function, the argument and the
+//! value found.
 
 use starlark::collections::SmallMap;
 use starlark::values::dict::{AllocDict, DictRef};
@@ -11,12 +11,12 @@ use windlass_sdk::bindings::windlass::plugin::types::{ObjectKind, ObjectRef};
 use crate::options;
 use crate::values::to_json;
 
-/// A mistake of the script's, which gets the place where it was made.
+/// A mistake in the script; the place is added to it.
 pub(crate) fn wrong(message: impl std::fmt::Display) -> starlark::Error {
     starlark::Error::new_value(anyhow::anyhow!("{message}"))
 }
 
-/// A value of another type than is wanted.
+/// A value has the wrong type.
 pub(crate) fn misfit(what: &str, value: Value<'_>, wanted: &str) -> starlark::Error {
     wrong(format!("{what} is of type {}, and {wanted} is wanted", value.get_type()))
 }
@@ -50,7 +50,7 @@ pub(crate) fn elements<'v>(value: Value<'v>, what: &str) -> starlark::Result<Vec
     elements.ok_or_else(|| misfit(what, value, "a list"))
 }
 
-/// Names and values: a dict, or a list of pairs where a name may come twice.
+/// Names and values: a dict, or a list of pairs in which a name may repeat.
 pub(crate) fn pairs(value: Value<'_>, what: &str) -> starlark::Result<Vec<(String, String)>> {
     if let Some(dict) = DictRef::from_value(value) {
         return dict.iter().map(|(name, value)| Ok((text(name, what)?, shown(value)))).collect();
@@ -74,7 +74,7 @@ pub(crate) fn json(value: Value<'_>, what: &str) -> starlark::Result<String> {
     to_json(value).map_err(|error| wrong(format!("{what}: {error}")))
 }
 
-/// JSON of a dict.
+/// A dict as JSON.
 pub(crate) fn object(value: Value<'_>, what: &str) -> starlark::Result<String> {
     if DictRef::from_value(value).is_none() {
         return Err(misfit(what, value, "an object, which is a dict,"));
@@ -109,7 +109,7 @@ pub(crate) fn reference(value: Value<'_>, what: &str) -> starlark::Result<Object
     })
 }
 
-/// A reference as a script has it.
+/// A reference as a script represents it.
 pub(crate) fn reference_value<'v>(heap: Heap<'v>, target: &ObjectRef) -> Value<'v> {
     let mut fields = vec![("apiVersion", &target.api_version), ("kind", &target.kind)];
     fields.extend(target.namespace.as_ref().map(|namespace| ("namespace", namespace)));
@@ -118,7 +118,7 @@ pub(crate) fn reference_value<'v>(heap: Heap<'v>, target: &ObjectRef) -> Value<'
     heap.alloc(AllocDict(fields.into_iter().map(|(name, value)| (name, value.as_str()))))
 }
 
-/// The named arguments of a function. Each is taken once; what is left is a mistake.
+/// The named arguments of a function. Each is taken once; those left over are mistakes.
 pub(crate) struct Options<'v> {
     function: &'static str,
     given: Vec<(String, Value<'v>)>,
@@ -130,14 +130,14 @@ impl<'v> Options<'v> {
         Self { function, given: given.into_iter().collect(), known: Vec::new() }
     }
 
-    /// From a dict, as `writes.op_apply` and its like make it.
+    /// From a dict that `writes.op_apply` or a similar function returned.
     pub(crate) fn of(function: &'static str, dict: &DictRef<'v>) -> starlark::Result<Self> {
         let given: starlark::Result<Vec<_>> =
             dict.iter().map(|(name, value)| Ok((text(name, function)?, value))).collect();
         Ok(Self { function, given: given?, known: Vec::new() })
     }
 
-    /// The argument. None stands for one that was not given.
+    /// The argument. Starlark's None counts as not given.
     pub(crate) fn value(&mut self, name: &'static str) -> Option<Value<'v>> {
         self.known.push(name);
         let place = self.given.iter().position(|(given, _)| given == name)?;
@@ -187,7 +187,7 @@ impl<'v> Options<'v> {
         Ok(self.read(name, pairs)?.unwrap_or_default())
     }
 
-    /// One of some words. None given: the first.
+    /// One of these words; the first one if the argument is not given.
     pub(crate) fn one_of<T: Copy>(&mut self, name: &'static str, words: &[(&str, T)]) -> starlark::Result<T> {
         let Some(given) = self.text(name)? else { return Ok(words[0].1) };
         let found = words.iter().find(|(word, _)| *word == given).map(|(_, meaning)| *meaning);
@@ -197,7 +197,7 @@ impl<'v> Options<'v> {
         })
     }
 
-    /// Refuses what no one has taken.
+    /// Refuses arguments that were not taken.
     pub(crate) fn end(self) -> starlark::Result<()> {
         // What is found wrong while the script is read must be what is refused here.
         debug_assert!(options::of(self.function).is_none_or(|known| known == self.known), "{}", self.function);

@@ -24,7 +24,7 @@ pub(crate) fn check(script: &AstModule, globals: &Globals, heap: Heap<'_>) -> st
     seen.statement(script.statement());
     script.statement().node.visit_expr(|expression| seen.expression(expression));
     for (name, attribute, span) in &seen.attributes {
-        // A name that the script gives to something of its own may stand for that here.
+        // If the script assigns the name itself, it may mean something else here.
         if seen.own.contains(name) {
             continue;
         }
@@ -95,7 +95,7 @@ impl Call {
 /// The names in a script.
 #[derive(Default)]
 struct Seen {
-    /// A name, the attribute that is read of it, and where.
+    /// A name, the attribute that is read from it, and the place.
     attributes: Vec<(String, String, Span)>,
     calls: Vec<Call>,
     /// The names that the script gives to something of its own, anywhere.
@@ -103,7 +103,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Looks for names that a statement gives, and those in it.
+    /// Collects the names that a statement assigns, also in nested statements.
     fn statement(&mut self, statement: &AstStmt) {
         match &statement.node {
             StmtP::Assign(assign) => self.target(&assign.lhs.node),
@@ -118,7 +118,7 @@ impl Seen {
         statement.node.visit_stmt(|inner| self.statement(inner));
     }
 
-    /// Looks for attributes, and for names that an expression gives.
+    /// Collects attributes, and the names that an expression assigns.
     fn expression(&mut self, expression: &AstExpr) {
         match &expression.node {
             ExprP::Dot(of, attribute) => {

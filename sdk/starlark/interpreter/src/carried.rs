@@ -1,6 +1,6 @@
-//! The script, which the host hands to the component that carries it (`wit/script.wit`).
+//! The script, which the host passes to the component that carries it (`wit/script.wit`).
 
-// Generated code is wit-bindgen's.
+// wit-bindgen's generated code.
 #![allow(missing_docs, unsafe_code, unreachable_pub, clippy::all, clippy::pedantic)]
 
 windlass_sdk::bindings::wit_bindgen::generate!({

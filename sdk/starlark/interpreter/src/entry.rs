@@ -1,5 +1,5 @@
-//! The exports of the component: `describe`; `reconcile` and `map`, or `compose` and `customize`. The host asks for
-//! `map` and `customize` only if the manifest gives a watch over to them.
+//! The exports of the component: `describe`; `reconcile` and `map`, or `compose` and `customize`. The host calls `map`
+//! and `customize` only if the manifest has a watch that uses them.
 
 use starlark::environment::FrozenModule;
 use starlark::values::{Heap, OwnedFrozenValue, Value};
@@ -44,7 +44,7 @@ mod reconciler {
     #[cfg(target_arch = "wasm32")]
     windlass_sdk::bindings::mapper::export!(Component with_types_in windlass_sdk::bindings::mapper);
 
-    /// For each change, whom it concerns. Each is a call of the script's function.
+    /// Returns for each change the primaries that it concerns. Calls the script's function once per change.
     fn mapped(batch: &ChangeBatch) -> Result<Vec<Vec<Target>>, String> {
         let of_change = |change| {
             answered(Called::Relation, |heap| relations::change(heap, &batch.watch, change), relations::targets)
@@ -100,8 +100,8 @@ mod composer {
     windlass_sdk::bindings::customize::export!(Component with_types_in windlass_sdk::bindings::customize);
 }
 
-/// The manifest. A script that has none, or is none, ends the call with what is wrong in the log, which is where the
-/// host looks.
+/// The manifest. If a script has no valid manifest, the call ends with the reason in the log, where the host looks for
+/// it.
 fn describe() -> String {
     match script::with(manifest) {
         Ok(manifest) => manifest,
@@ -139,13 +139,13 @@ pub(crate) fn manifest(script: &FrozenModule) -> starlark::Result<String> {
     Ok(manifest.to_string())
 }
 
-/// The function of the script's that answers.
+/// The script's function that handles the host's calls.
 fn function(script: &FrozenModule) -> starlark::Result<OwnedFrozenValue> {
     let [(name, kind), _] = KINDS;
     defined(script, name, "request", &format!("a {kind} has"))
 }
 
-/// The function of the script's that says what no mapping of the manifest can.
+/// The script's function for watches that no mapping of the manifest fits.
 fn relation(script: &FrozenModule) -> starlark::Result<OwnedFrozenValue> {
     let (name, arguments, mapping) = RELATION;
     defined(script, name, arguments, &format!("a manifest with a watch that is mapped by `{mapping}` wants"))
@@ -162,7 +162,7 @@ fn defined(script: &FrozenModule, name: &str, arguments: &str, wants: &str) -> s
     Err(wrong(format!("`{name}` of {FILE} is of type {found_type}: {wants} `def {name}({arguments}):`")))
 }
 
-/// A function of the script's that the host calls.
+/// A function of the script that the host calls.
 #[derive(Clone, Copy)]
 enum Called {
     Entry,
@@ -185,13 +185,13 @@ impl Called {
     }
 }
 
-/// Calls a function of the script's, and reads its answer.
+/// Calls a function of the script, and reads its response.
 fn answered<T>(
     called: Called,
     arguments: impl for<'v> FnOnce(Heap<'v>) -> starlark::Result<Vec<Value<'v>>>,
     answer: impl for<'v> FnOnce(Value<'v>) -> starlark::Result<T>,
 ) -> Result<T, Vec<Failure>> {
-    // What is wrong with an answer has no place of its own: that of the function says more than none.
+    // An invalid response has no place, so the place of the function is reported.
     let answer = |value: Value<'_>| answer(value).map_err(|error| script::placed(called.name(), &error));
     let call = || {
         let function = script::with(|script| called.find(script))?;

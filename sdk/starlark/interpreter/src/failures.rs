@@ -1,8 +1,7 @@
-//! How calls fail: what a script throws, what it catches, and what the host is told.
+//! How calls fail: errors that a script raises or catches, and the failures that the host gets.
 //!
-//! An error of the host's goes through Starlark as a [`Thrown`] and comes out as it went in, so that the host knows how
-//! to retry. Any other error is the script's: it is told as a failure that is worth another attempt, and its stack goes
-//! to the log.
+//! A host error passes through Starlark unchanged as a [`Thrown`], so that the host knows how to retry. Any other error
+//! is the script's: it becomes a transient failure, and its stack goes to the log.
 
 use std::fmt;
 
@@ -15,17 +14,17 @@ use windlass_sdk::bindings::windlass::plugin::types::{ApiError, ApiReason, Failu
 use crate::arguments::{milliseconds, misfit, reference, reference_value, text};
 use crate::stack;
 
-/// Something that went wrong.
+/// One problem.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) failure: Failure,
-    /// The class of an error of HTTP.
+    /// The class of an HTTP error.
     pub(crate) reason: Option<&'static str>,
-    /// Where the script failed by a mistake of its own, which belongs in the log.
+    /// The place where the script itself failed, for the log.
     pub(crate) stack: Option<String>,
 }
 
-/// An error of a function of the host's: at least one problem.
+/// An error of a host function: at least one problem.
 #[derive(Clone, Debug)]
 pub(crate) struct Thrown(pub(crate) Vec<Problem>);
 
@@ -54,7 +53,7 @@ impl From<ApiError> for Problem {
     }
 }
 
-/// Throws an error of the host's.
+/// Raises a host error.
 pub(crate) fn throw(error: ApiError) -> starlark::Error {
     Thrown(vec![error.into()]).into()
 }
@@ -72,13 +71,13 @@ impl Problem {
         self.failure.api.as_ref().map_or_else(|| self.failure.message.clone(), |error| error.message.clone())
     }
 
-    /// Puts a text in front, as one says what one was doing.
+    /// Puts a text in front, such as the attempted action.
     pub(crate) fn surround(&mut self, context: &str) {
         let message = self.failure.api.as_mut().map_or(&mut self.failure.message, |error| &mut error.message);
         *message = if message.is_empty() { context.to_owned() } else { format!("{context}: {message}") };
     }
 
-    /// As a script has it.
+    /// The error as a script sees it.
     pub(crate) fn value<'v>(&self, heap: Heap<'v>) -> Value<'v> {
         let optional = |text: Option<&str>| text.map_or_else(Value::new_none, |text| heap.alloc(text));
         let number = |number: Option<u32>| number.map_or_else(Value::new_none, |number| heap.alloc(number));
@@ -106,7 +105,7 @@ impl Problem {
         heap.alloc(AllocStruct(fields))
     }
 
-    /// From what [`value`](Self::value) made of one.
+    /// Reads an error that [`value`](Self::value) has created.
     pub(crate) fn of(value: Value<'_>, what: &str) -> starlark::Result<Self> {
         let fields = StructRef::from_value(value).ok_or_else(|| misfit(what, value, "an error"))?;
         let field = |name: &str| {
@@ -134,11 +133,11 @@ impl Problem {
     }
 }
 
-/// Names that mean something to reconcilers alone, as Starlark quotes what it does not find.
+/// Names that only reconcilers have, as Starlark quotes them if they are missing.
 const OF_RECONCILERS: [&str; 8] =
     ["`cache`", "`live`", "`writes`", "`owners`", "`events`", "`metrics`", "`http`", "`requeue_after`"];
 
-/// All that went wrong: at least one problem.
+/// All problems of a call, at least one.
 pub(crate) fn problems(error: &starlark::Error) -> Vec<Problem> {
     let cause = match error.kind() {
         ErrorKind::Fail(cause)
@@ -174,7 +173,7 @@ pub(crate) fn problems(error: &starlark::Error) -> Vec<Problem> {
     vec![Problem { stack: Some(frames.join("\n")), ..Problem::own(message, false, None) }]
 }
 
-/// The failures that the host is told, after the script's own mistakes have been put into the log.
+/// The failures for the host. Writes the script's own mistakes to the log first.
 pub(crate) fn told(error: &starlark::Error, log: impl Fn(&str, &str)) -> Vec<Failure> {
     let tell = |problem: Problem| {
         if let Some(stack) = problem.stack.filter(|stack| !stack.is_empty()) {
@@ -185,8 +184,8 @@ pub(crate) fn told(error: &starlark::Error, log: impl Fn(&str, &str)) -> Vec<Fai
     problems(error).into_iter().map(tell).collect()
 }
 
-/// The errors of an `attempt`, and what else is given to `fail` and `fail_all`: errors, lists of them, and None, which
-/// is none.
+/// The errors of an `attempt`, and the other arguments of `fail` and `fail_all`: errors, lists of errors, and None,
+/// which means no error.
 pub(crate) fn collected<'v>(values: impl IntoIterator<Item = Value<'v>>, what: &str) -> starlark::Result<Vec<Problem>> {
     let mut problems = Vec::new();
     for value in values {
@@ -195,7 +194,7 @@ pub(crate) fn collected<'v>(values: impl IntoIterator<Item = Value<'v>>, what: &
     Ok(problems)
 }
 
-/// Lists of lists of errors; a list may be within itself.
+/// Flattens nested lists of errors; a list may contain itself.
 const ERROR_LIST_DEPTH_MAX: usize = 8;
 
 fn collect(value: Value<'_>, what: &str, deepest: usize, problems: &mut Vec<Problem>) -> starlark::Result<()> {
@@ -212,12 +211,12 @@ fn collect(value: Value<'_>, what: &str, deepest: usize, problems: &mut Vec<Prob
     Ok(())
 }
 
-/// A list of errors as a script has it.
+/// A list of errors as a script sees it.
 pub(crate) fn values<'v>(heap: Heap<'v>, problems: &[Problem]) -> Value<'v> {
     heap.alloc(AllocList(problems.iter().map(|problem| problem.value(heap))))
 }
 
-/// Throws what was collected, if it is anything.
+/// Raises the collected errors, if there are any.
 pub(crate) fn throw_all(problems: Vec<Problem>) -> starlark::Result<()> {
     if problems.is_empty() { Ok(()) } else { Err(Thrown(problems).into()) }
 }

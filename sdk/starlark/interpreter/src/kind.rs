@@ -1,22 +1,21 @@
-//! Which of the two kinds of plugin a script is, and which one windlass.yaml says.
+//! The kind of a script, reconciler or composer, and the kind that windlass.yaml names.
 
 use crate::script::FILE;
 
-/// The function that the host's calls go to, and the kind that has it; then those of the other kind.
+/// The function that the host calls, and the kind that has it; then those of the other kind.
 #[cfg(feature = "reconciler")]
 pub(crate) const KINDS: [(&str, &str); 2] = [("reconcile", "reconciler"), ("compose", "composer")];
 #[cfg(feature = "composer")]
 pub(crate) const KINDS: [(&str, &str); 2] = [("compose", "composer"), ("reconcile", "reconciler")];
 
-/// The function that a script may have beside it, its arguments, and the mapping of the manifest that gives a watch
-/// over to it.
+/// The optional function beside it, its arguments, and the manifest's mapping that uses it.
 #[cfg(feature = "reconciler")]
 pub(crate) const RELATION: (&str, &str, &str) = ("map", "watch, change", "mapper");
 #[cfg(feature = "composer")]
 pub(crate) const RELATION: (&str, &str, &str) = ("customize", "request", "customize");
 
-/// Refuses a script of the other kind before it is read: it may call what this kind does not have, and that would be
-/// told instead.
+/// Refuses a script of the other kind before it is read: it may call functions that this kind does not have, and then
+/// that error would be reported instead.
 pub(crate) fn check(script: &str) -> Result<(), String> {
     let [(name, kind), (other, other_kind)] = KINDS;
     let defines = |name: &str| {

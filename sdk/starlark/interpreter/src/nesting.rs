@@ -1,22 +1,22 @@
-//! How deeply a script may nest. The parser calls itself for each level, and beyond what its stack holds it would end
-//! without a word.
+//! Limits how deeply a script may nest. The parser recurses for each level, and would overflow its stack without a
+//! message.
 
-/// Brackets within brackets, and blocks within blocks. Nobody writes a hundred.
+/// Nested brackets and blocks. Real scripts never have a hundred levels.
 const SOURCE_DEPTH_MAX: usize = 100;
 
-/// A place in the script that is nested too deeply, counted from one.
+/// The place in the script that is nested too deeply, counted from 1.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooDeep {
     pub(crate) line: usize,
     pub(crate) column: usize,
 }
 
-/// A text that has begun.
+/// A string literal that has begun.
 struct Quote {
     mark: char,
-    /// It has three marks at each end.
+    /// Whether it has three quotes at each end.
     is_long: bool,
-    /// Of an f-string: how deep in the brackets of an expression it is.
+    /// For an f-string: the depth of brackets in an expression in it.
     expressions: Option<usize>,
 }
 
@@ -34,8 +34,8 @@ impl Quote {
     }
 }
 
-/// Looks for brackets and blocks that nest too deeply. Texts and comments count for nothing, but what stands in the
-/// braces of an f-string does.
+/// Looks for brackets and blocks that nest too deeply. Strings and comments are skipped, but not the expressions in the
+/// braces of an f-string.
 pub(crate) fn check(script: &str) -> Result<(), TooDeep> {
     let mut letters = script.chars().peekable();
     let (mut line, mut column, mut depth, mut at_begin, mut indent) = (1, 0, 0_usize, true, 0_usize);
@@ -45,7 +45,7 @@ pub(crate) fn check(script: &str) -> Result<(), TooDeep> {
         column += 1;
         if letter == '\n' {
             (line, column, at_begin, indent) = (line + 1, 0, true, 0);
-            // A text of one line ends with it, if only by mistake.
+            // A string literal of one line ends with the line, even if that is a mistake.
             quote = quote.filter(|quote| quote.is_long);
             continue;
         }

@@ -1,4 +1,4 @@
-//! Relations by code: whom a change concerns, and which objects are related to a parent.
+//! Relations by code: the primaries that a change concerns, and the objects that are related to a parent.
 
 use serde_json::Value as Json;
 
@@ -8,7 +8,7 @@ pub(crate) use self::of_composers::rules;
 pub(crate) use self::of_reconcilers::{change, targets};
 use crate::kind::RELATION;
 
-/// Whether a manifest gives a watch over to the script's function.
+/// Whether a manifest has a watch that uses the script's function.
 pub(crate) fn are_by_code(manifest: &Json) -> bool {
     let (_, _, mapping) = RELATION;
     let mut watches = list(manifest, "controllers").flat_map(|controller| list(controller, "watches"));
@@ -39,7 +39,7 @@ mod of_reconcilers {
         Ok(vec![heap.alloc(watch), heap.alloc(AllocStruct(states))])
     }
 
-    /// The answer of `map`.
+    /// The response of `map`.
     pub(crate) fn targets(value: Value<'_>) -> starlark::Result<Vec<Target>> {
         elements(value, "the answer of map")?.into_iter().map(target).collect()
     }
@@ -68,7 +68,7 @@ mod of_composers {
 
     use crate::arguments::{Options, elements, misfit, wrong};
 
-    /// The answer of `customize`.
+    /// The response of `customize`.
     pub(crate) fn rules(value: Value<'_>) -> starlark::Result<Vec<RelatedRule>> {
         elements(value, "the answer of customize")?.into_iter().map(rule).collect()
     }

@@ -1,5 +1,5 @@
-//! The script: read once an instance, and frozen then. So no call can leave anything behind in it, and an instance that
-//! serves many calls answers each as a fresh one would.
+//! The script: read once per instance, and then frozen. So a call cannot leave state in it, and a reused instance
+//! handles each call like a new one.
 
 use std::cell::{Cell, OnceCell};
 
@@ -11,13 +11,12 @@ use starlark::values::{Heap, OwnedFrozenValue, Value};
 use crate::arguments::wrong;
 use crate::{api, attributes, carried, kind, nesting};
 
-/// The name of the script, as its author has it.
+/// The name of the script's file.
 pub(crate) const FILE: &str = "plugin.star";
-/// How many functions may be within each other. A frame takes some 2 KiB of the half mebibyte of stack that a plugin
-/// has.
+/// The maximum depth of function calls. A frame takes some 2 KiB of a plugin's stack of 512 KiB.
 const CALL_DEPTH_MAX: usize = 60;
 
-/// Starlark with what its dialects have in common beyond the standard, and without `load`: a plugin is one file.
+/// Standard Starlark with the common extensions of its dialects, and without `load`: a plugin is one file.
 const DIALECT: Dialect = Dialect {
     enable_def: true,
     enable_lambda: true,
@@ -36,12 +35,12 @@ thread_local! {
     static IS_IN_CALL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the host answers: not while the script is read, nor while the manifest is asked for.
+/// Whether the host can be called: not while the script is read, nor while the host asks for the manifest.
 pub(crate) fn is_in_call() -> bool {
     IS_IN_CALL.get()
 }
 
-/// The names that the script defines, and what they stand for.
+/// The names that the script defines, with their values.
 pub(crate) fn with<T>(then: impl FnOnce(&FrozenModule) -> starlark::Result<T>) -> starlark::Result<T> {
     SCRIPT.with(|script| {
         if let Some(script) = script.get() {
@@ -76,7 +75,7 @@ pub(crate) fn parsed(text: &str) -> starlark::Result<FrozenModule> {
     })
 }
 
-/// An error in what the script's function `name` returned, with the place of that function.
+/// An error in the value that the script's function `name` returned, with the place of that function.
 pub(crate) fn placed(name: &str, error: &starlark::Error) -> starlark::Error {
     let message = error.without_diagnostic().to_string();
     match line_of(&carried::text(), name) {
@@ -85,7 +84,7 @@ pub(crate) fn placed(name: &str, error: &starlark::Error) -> starlark::Error {
     }
 }
 
-/// The line of a function at the top of a script.
+/// The line of a top-level function of a script.
 fn line_of(text: &str, name: &str) -> Option<usize> {
     let is_it = |line: &str| {
         let rest = line.strip_prefix("def ").and_then(|rest| rest.trim_start().strip_prefix(name));
@@ -107,7 +106,7 @@ fn evaluator<'v, 'a>(module: &'a Module<'v>) -> starlark::Result<Evaluator<'v, '
     Ok(evaluator)
 }
 
-/// Calls a function of the script's with what `argument` makes, and reads its answer.
+/// Calls a function of the script with the value of `argument`, and reads its response.
 pub(crate) fn call<T>(
     function: &OwnedFrozenValue,
     arguments: impl for<'v> FnOnce(Heap<'v>) -> starlark::Result<Vec<Value<'v>>>,
@@ -122,7 +121,7 @@ pub(crate) fn call<T>(
     })
 }
 
-/// Runs a call, in which the host answers.
+/// Runs a call, in which the host can be called.
 pub(crate) fn in_call<T>(call: impl FnOnce() -> T) -> T {
     IS_IN_CALL.set(true);
     let ended = call();

@@ -1,10 +1,10 @@
-//! Where in a script something went wrong, in the form that `windlass dev` reads.
+//! The place of an error in a script, in the form that `windlass dev` reads.
 
 use std::fmt;
 
 use starlark::codemap::FileSpan;
 
-/// A place, and the function that it is in. None: the top of the script.
+/// A place, and its function. `None` at the top level of the script.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct StackFrame {
     function: Option<String>,
@@ -18,14 +18,14 @@ impl StackFrame {
         Self { function: function.map(str::to_owned), place }
     }
 
-    /// As compilers say a place: `plugin.star:12:5 in scale`.
+    /// In the form of compilers: `plugin.star:12:5 in scale`.
     pub(crate) fn told(&self) -> String {
         let within = self.function.as_ref().map(|function| format!(" in {function}"));
         format!("{}{}", self.place, within.unwrap_or_default())
     }
 }
 
-/// As in a stack of JavaScript: `at scale (plugin.star:12:5)`.
+/// In the form of a JavaScript stack: `at scale (plugin.star:12:5)`.
 impl fmt::Display for StackFrame {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.function {
@@ -35,13 +35,13 @@ impl fmt::Display for StackFrame {
     }
 }
 
-/// Where an error came from, the innermost frame first.
+/// The call stack of an error, innermost frame first.
 pub(crate) fn frames(error: &starlark::Error) -> Vec<StackFrame> {
     let calls = &error.call_stack().frames;
-    // Each call says where it was made; the one before it says in which function that is.
+    // Each frame has the place of the call; the previous frame has the function that contains the place.
     let function = |place: Option<usize>| place.map(|place| calls[place].name.as_str());
     let last = calls.len().checked_sub(1);
-    // A function of the host's has no lines: the error is where it was called.
+    // A host function has no lines: the error is at the place of its call.
     let is_called_there = |span: &&FileSpan| last.and_then(|last| calls[last].location.as_ref()) == Some(span);
     let own = error.span().filter(|span| !is_called_there(span)).map(|span| (function(last), span));
     let made = (0..calls.len()).rev();

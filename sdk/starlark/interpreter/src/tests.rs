@@ -1,4 +1,4 @@
-//! Scripts that are wrong, as their authors are told of them.
+//! Wrong scripts, and the messages that their authors get.
 
 use starlark::environment::FrozenModule;
 use starlark::values::Value;
@@ -12,7 +12,7 @@ use crate::{entry, kind, script, values};
 const MANIFEST: &str = "manifest = {\"name\": \"shop\"}\n\n";
 const RECONCILE: &str = "def reconcile(request):\n    return None\n";
 
-/// The manifest of a script, or what is said of it.
+/// The manifest of a script, or the error message.
 fn described(text: &str) -> Result<String, String> {
     kind::check(text)?;
     let said = |error: &starlark::Error| problems(error).remove(0).failure.message;
@@ -250,8 +250,7 @@ fn a_value_that_contains_itself_is_refused_with_a_message() {
     assert!(ends(dict).contains("nested too deeply"), "{}", ends(dict));
 }
 
-/// Calls a script's `run`, and returns its answer as JSON, or the reason of an API error, or the message of another
-/// one.
+/// Calls a script's `run`, and returns its result as JSON, the reason of an API error, or the message of another error.
 fn run(text: &str) -> Result<serde_json::Value, String> {
     let read = script::parsed(text).expect("it parses");
     let function = read.get("run").expect("it is there");

@@ -1,4 +1,4 @@
-//! JSON, which the host speaks, and Starlark's values.
+//! Converts between the host's JSON and Starlark's values.
 
 use std::fmt::{self, Write as _};
 
@@ -11,15 +11,15 @@ use starlark::values::{Heap, Value, ValueLike as _};
 
 use crate::arguments::wrong;
 
-/// Levels of lists and dicts within each other: as many as are read.
+/// The most levels of nested lists and dicts: as many as the reader accepts.
 const VALUE_DEPTH_MAX: usize = 128;
 
-/// A value that is no JSON.
+/// A value that cannot be JSON.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NoJson {
     /// A JSON pointer.
     place: String,
-    /// The value, in words.
+    /// A description of the value.
     found: String,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for NoJson {
 
 impl std::error::Error for NoJson {}
 
-/// A value as JSON. Structs are objects, tuples are lists.
+/// A value as JSON. Structs become objects, tuples become lists.
 pub(crate) fn to_json(value: Value<'_>) -> Result<String, NoJson> {
     let mut writer = Writer { text: String::new(), place: Vec::new() };
     writer.value(value)?;
@@ -41,7 +41,7 @@ pub(crate) fn to_json(value: Value<'_>) -> Result<String, NoJson> {
 
 struct Writer {
     text: String,
-    /// Where in the whole value this is, outermost first.
+    /// The path in the whole value, outermost first.
     place: Vec<String>,
 }
 
@@ -120,7 +120,7 @@ impl Writer {
 }
 
 fn quoted(text: &str, out: &mut String) {
-    // Cannot fail: a text always has a form in JSON.
+    // Cannot fail: a text can always be written as JSON.
     out.push_str(&serde_json::to_string(text).unwrap_or_default());
 }
 
@@ -155,7 +155,7 @@ fn number_of<'v>(heap: Heap<'v>, number: &serde_json::Number) -> anyhow::Result<
     let written = number.to_string();
     let is_whole = !written.contains(['.', 'e', 'E']);
     match number.as_f64() {
-        // As large as it may be.
+        // The largest allowed.
         _ if is_whole => Ok(heap.alloc(number)),
         Some(number) if number.is_finite() => Ok(heap.alloc(number)),
         _ => Err(anyhow::anyhow!("the number {written} is too large")),
@@ -182,14 +182,14 @@ pub(crate) fn at<'v>(object: Value<'v>, pointer: &str) -> starlark::Result<Optio
     Ok(Some(found))
 }
 
-/// Whether `object` has all that `wanted` says: each field of a dict, and for each element of a list one that has it.
-/// What others have added does not matter.
+/// Whether `object` contains everything in `wanted`: each field of a dict, and for each element of a list an element
+/// that contains it. Fields that others have added are ignored.
 pub(crate) fn has_fields<'v>(object: Value<'v>, wanted: Value<'v>) -> starlark::Result<bool> {
     has_within(object, wanted, VALUE_DEPTH_MAX)
 }
 
 fn has_within<'v>(object: Value<'v>, wanted: Value<'v>, deepest: usize) -> starlark::Result<bool> {
-    // A list or a dict may be within itself.
+    // A list or a dict may contain itself.
     let Some(deepest) = deepest.checked_sub(1) else {
         return Err(wrong("what has_fields is given is nested too deeply"));
     };

@@ -1,4 +1,4 @@
-//! Each fault before the embedded API server: what the client saw of it, and what the server did.
+//! Each fault in front of the embedded API server: the client's view, and the effect on the server.
 
 mod requests;
 mod support;

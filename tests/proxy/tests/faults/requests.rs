@@ -115,7 +115,7 @@ async fn a_write_with_a_lost_answer_is_committed_even_if_the_client_gave_up() {
 async fn a_client_is_stopped_just_behind_its_second_write() {
     let it = Setup::start(1).await;
     let lost = it.proxy.add(Fault::Lose(Loss::Silence).on(creates()).skip(1).times(1));
-    // What is lost is no occasion for a rule behind: it stops all from the third on.
+    // A lost response is not an occasion for later rules: this rule stops all requests from the third on.
     let stopped = it.proxy.add(Fault::DelayRequest(BEYOND_ANY_TEST..=BEYOND_ANY_TEST).on(creates()).skip(1));
     assert_eq!(it.create("a").await.expect("an answer").code, StatusCode::CREATED);
     assert_eq!(lost.lost(), 0);

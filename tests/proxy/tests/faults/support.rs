@@ -1,4 +1,4 @@
-//! A server, a proxy before it, and clients of both.
+//! A server, a proxy in front of it, and clients of both.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use windlass_apiserver::ApiServer;
 use windlass_proxy::Proxy;
 
-/// How long what should come at once may take on a busy machine.
+/// The time limit, on a busy machine, of events that should come at once.
 const PROXY_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -22,7 +22,7 @@ pub(crate) struct Setup {
     pub(crate) proxy: Proxy,
     /// Through the proxy.
     pub(crate) client: Client,
-    /// Past the proxy.
+    /// Directly to the server.
     pub(crate) direct: Client,
 }
 
@@ -56,7 +56,7 @@ impl Setup {
         create(&self.client, name).await
     }
 
-    /// Creates `ConfigMap`s past the proxy.
+    /// Creates `ConfigMap`s directly on the server.
     pub(crate) async fn create_directly(&self, names: &[&str]) {
         for name in names {
             let answer = create(&self.direct, name).await.expect("the server answers");
@@ -74,7 +74,7 @@ impl Setup {
         watch(&self.client).await
     }
 
-    /// How many requests with `verb` of `ConfigMap`s the server saw of the tests' clients.
+    /// The number of requests with `verb` for `ConfigMap`s by the tests' clients that the server received.
     pub(crate) fn served(&self, verb: &str) -> u64 {
         let requests = self.server.requests().into_iter();
         requests.filter(|it| it.verb == verb && it.resource == "configmaps").map(|it| it.count).sum()
@@ -87,7 +87,7 @@ pub(crate) fn config_of(url: &str) -> Config {
 
 pub(crate) fn client(url: &str) -> Client {
     let mut config = config_of(url);
-    // The tests want to see what the proxy sends, not what kube makes of it.
+    // The tests look at the proxy's responses, not at kube's view of them.
     config.default_retry = false;
     Client::try_from(config).expect("a client")
 }
@@ -139,7 +139,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// The next line without its end, or what there is of a last one. None: the proper end of the body.
+    /// The next line without its end, or the rest of an unfinished last line. `None`: the body ended properly.
     pub(crate) async fn next(&mut self) -> Option<Result<String, kube::Error>> {
         soon(self.read()).await.map(|line| line.map(|line| String::from_utf8(line.into()).expect("UTF-8")))
     }

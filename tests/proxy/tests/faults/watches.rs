@@ -36,7 +36,7 @@ async fn a_cut_in_the_midst_of_a_line_leaves_a_half() {
     assert!(half.starts_with('{') && serde_json::from_str::<serde_json::Value>(&half).is_err(), "{half}");
     assert!(lines.next().await.is_none());
     assert_eq!(rule.fired(), 1);
-    // The event is not lost: whoever watches again gets it.
+    // The event is not lost: the next watch gets it.
     assert_eq!(it.watch().await.names(2).await, ["a", "b"]);
 }
 
@@ -73,7 +73,7 @@ async fn held_events_come_in_order_when_they_are_released() {
     soon(it.proxy.until(|| hold.held() == 3)).await;
     tokio::select! {
         line = lines.next() => panic!("{line:?}"),
-        // Another client's watch would bring the events now, if the hold let anything pass.
+        // Another client's watch would bring the events now, if the hold did not stop them.
         names = async { watch(&it.direct).await.names(4).await } => assert_eq!(names, ["a", "b", "c", "d"]),
     }
     hold.remove();

@@ -9,7 +9,7 @@ use crate::support::{CONFIG_MAPS, Setup, client};
 
 const SLOW_ANSWER_DELAY: Duration = Duration::from_millis(1);
 
-/// The answers to a client's writes, one after the other; each by a connection of its own, so that none is broken by
+/// The responses to a client's writes, one after the other. Each uses a new connection, so that no write breaks
 /// another.
 async fn seen(proxy: &Proxy, writes: usize) -> Vec<Option<StatusCode>> {
     let mut seen = Vec::new();

@@ -73,7 +73,7 @@ async fn in_silence_nothing_is_heard_and_nothing_ends() {
     tokio::select! {
         line = lines.next() => panic!("{line:?}"),
         answer = &mut waiting => panic!("{answer:?}"),
-        // Somebody else's request past the proxy is the clock.
+        // Another client's request to the server itself is the clock.
         connected = async { it.create_directly(&["d"]).await; newcomer.await } => assert!(connected.is_ok()),
     }
     assert!((&mut waiting).now_or_never().is_none());
@@ -137,7 +137,7 @@ async fn many_http2_requests_share_a_connection_and_its_reset() {
     let _rule = it.proxy.add(Fault::Cut(Cut::Reset).on(Match::watches("configmaps")).times(1));
     it.create_directly(&["b"]).await;
     for mut body in watches {
-        // One or two may have had the event before the third took the connection down.
+        // One or two watches may have got the event before the third broke the connection.
         while let Some(Ok(_)) = soon(body.frame()).await {}
     }
     soon(it.proxy.until(|| it.proxy.connections().open == 0 && it.proxy.watching(&Match::any()) == 0)).await;

@@ -6,12 +6,12 @@ use super::params::ParamRef;
 use crate::admission::matching::ResourceMatcher;
 use crate::object::{self, strings, text};
 
-/// A binding, as far as it decides anything.
+/// The parts of a binding that matter.
 #[derive(Debug)]
 pub(super) struct PolicyBinding {
     pub(super) name: String,
     pub(super) policy: String,
-    /// None: all that the policy matches.
+    /// `None` for everything that the policy matches.
     pub(super) matcher: Option<ResourceMatcher>,
     pub(super) params: Option<ParamRef>,
     pub(super) denies: bool,

@@ -1,4 +1,4 @@
-//! The judgement of the stored policies on one write.
+//! Evaluates the stored policies for one write.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ const POLICY_MESSAGE_BYTES_MAX: usize = 5 * 1024;
 /// A validation that does not hold.
 struct Denial {
     message: String,
-    /// Empty: `Invalid`.
+    /// Empty for `Invalid`.
     reason: String,
 }
 
-/// Judges a write. Answers the first denial.
+/// Evaluates the policies for a write. Returns the first denial.
 pub(in super::super) fn judge(
     policies: &Policies,
     request: &AdmissionRequest<'_>,
@@ -82,7 +82,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// All that is wrong, with each parameter.
+    /// All failed validations, with each parameter.
     fn denials(&self, binding: &PolicyBinding) -> Vec<Denial> {
         let collected = match (&self.policy.params, &binding.params) {
             (Some(kind), Some(reference)) => reference.collect(kind, self.request),
@@ -94,7 +94,7 @@ impl Case<'_> {
         }
     }
 
-    /// The denial for what could not be judged, if failures are not ignored.
+    /// The denial for a failure to evaluate, unless failures are ignored.
     fn failed(&self, message: String) -> Vec<Denial> {
         if self.policy.is_ignored { Vec::new() } else { vec![Denial { message, reason: String::new() }] }
     }
@@ -131,7 +131,7 @@ impl Case<'_> {
 /// The evaluation of one policy's expressions on one write.
 struct Evaluation {
     values: Vec<(String, cel::Value)>,
-    /// The variables without value, and why.
+    /// The variables without a value, and the reasons.
     broken: HashMap<String, String>,
     left: u64,
 }
@@ -141,7 +141,7 @@ impl Evaluation {
         expressions::evaluate(program, &self.values, &mut self.left).map_err(|error| self.shown(&error))
     }
 
-    /// A variable that has no value is an error only where it is used.
+    /// A variable without a value is an error only where it is used.
     fn shown(&self, error: &EvalError) -> String {
         let text = error.to_string();
         let used = text.strip_prefix("no such key: ").and_then(|name| self.broken.get_key_value(name));
@@ -165,7 +165,7 @@ impl Evaluation {
         }
     }
 
-    /// The message of a validation that does not hold. Its expression may fail; then the message counts.
+    /// The message of a validation that does not hold. If its expression fails, the message is used.
     fn message(&mut self, validation: &Validation) -> String {
         let made = validation.message_program.as_ref().and_then(|program| self.run(program).ok());
         if let Some(cel::Value::String(text)) = made {

@@ -17,7 +17,7 @@ pub(crate) use policy::{ExpressionError, check};
 
 use crate::object;
 
-/// The stored policies and bindings, read. Cloning is cheap.
+/// The parsed policies and bindings. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Policies {
     policies: Arc<BTreeMap<String, Arc<Policy>>>,
@@ -29,7 +29,7 @@ impl Policies {
         self.policies.is_empty() || self.bindings.is_empty()
     }
 
-    /// Takes over an object of the resource `plural`, if it is a policy or binding.
+    /// Takes over an object of the resource `plural`, if it is a policy or a binding.
     pub(super) fn define(&mut self, plural: &str, object: &Value) {
         let name = object::name(object).to_owned();
         match plural {
@@ -43,7 +43,7 @@ impl Policies {
         }
     }
 
-    /// Forgets one.
+    /// Forgets a policy or a binding.
     pub(super) fn undefine(&mut self, plural: &str, name: &str) {
         match plural {
             "validatingadmissionpolicies" => {

@@ -14,7 +14,7 @@ pub(super) struct ParamRef {
     name: String,
     namespace: String,
     selector: Value,
-    /// Without parameters the request is denied; otherwise the policy does not apply.
+    /// True if a request is denied without parameters. Otherwise the policy then does not apply.
     is_needed: bool,
 }
 
@@ -28,7 +28,7 @@ impl ParamRef {
         }
     }
 
-    /// The parameters for a request: the policy judges with each of them.
+    /// The parameters for a request. The policy is evaluated with each of them.
     pub(super) fn collect(&self, kind: &ParamKind, request: &AdmissionRequest<'_>) -> Result<Vec<Arc<Value>>, String> {
         let resource = request.registry.find_kind(&kind.group, &kind.version, &kind.kind).ok_or_else(|| {
             format!(

@@ -12,17 +12,17 @@ use crate::cel::Program;
 use crate::cel::types::{BOOL, ObjectType, STRING, Type};
 use crate::object::{self, items, text};
 
-/// A policy. Of an expression that does not compile, which the validation refuses, there is nothing here.
+/// A policy, without the expressions that do not compile; validation refuses these.
 #[derive(Debug)]
 pub(super) struct Policy {
     pub(super) name: String,
     pub(super) matcher: ResourceMatcher,
     pub(super) conditions: Vec<MatchCondition>,
-    /// By name, in the order in which they may use each other.
+    /// By name, in the order in which they may refer to each other.
     pub(super) variables: Vec<(String, Program)>,
     pub(super) validations: Vec<Validation>,
     pub(super) params: Option<ParamKind>,
-    /// An expression that fails denies nothing.
+    /// True if a failing expression denies nothing.
     pub(super) is_ignored: bool,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Validation {
     pub(super) program: Program,
     pub(super) message: String,
     pub(super) message_program: Option<Program>,
-    /// Of the `Status`; empty is `Invalid`.
+    /// The reason in the `Status`; empty for `Invalid`.
     pub(super) reason: String,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct ParamKind {
 
 /// An expression that does not compile.
 pub(crate) struct ExpressionError {
-    /// Below `spec`.
+    /// The path below `spec`.
     pub(crate) field: String,
     pub(crate) source: String,
     pub(crate) why: String,
@@ -78,7 +78,7 @@ impl ParamKind {
     }
 }
 
-/// The variables and validations of a policy's `spec` that do not compile.
+/// The variables and validations in a policy's `spec` that do not compile.
 pub(crate) fn check(spec: &Value) -> Vec<ExpressionError> {
     let mut compiler = Compiler::new(spec);
     compiler.variables(spec);

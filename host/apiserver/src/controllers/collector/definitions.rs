@@ -1,4 +1,4 @@
-//! The end of a custom resource definition: its objects are deleted first.
+//! The deletion of a custom resource definition: its objects are deleted first.
 
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change
 
 fn clean_up(state: &mut State, key: &ObjectKey, definition: &Value) {
     let resource = crd::defined_resource(definition);
-    // What is stored under the names of a definition that was never established is not its own.
+    // If a definition was never established, the objects stored under its names do not belong to it.
     let own = crd::is_established(definition).then(|| state.store.list(&resource, None));
     let own: Vec<_> = own.into_iter().flatten().map(|object| (resource.clone(), object.clone())).collect();
     if collect_all(state, &own) {

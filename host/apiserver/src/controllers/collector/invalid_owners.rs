@@ -11,7 +11,7 @@ use crate::verbs::create;
 
 const COMPONENT: &str = "garbage-collector-controller";
 
-/// Writes an Event if one of the owners that the object did not have before is in another namespace.
+/// Emits an Event if a new owner of the object is in another namespace.
 pub(super) fn report(state: &mut State, key: &ObjectKey, object: &Value, previous: &[OwnerReference<'_>]) {
     let is_elsewhere = |owner: &&OwnerReference<'_>| {
         let found = state.store.find(owner.uid);
@@ -31,7 +31,7 @@ fn write(state: &mut State, key: &ObjectKey, object: &Value, owner: &OwnerRefere
         "ownerRef [{api_version}/{kind}, namespace: {own}, name: {name}, uid: {uid}] does not exist in namespace {own:?}"
     );
     let namespace = if own.is_empty() { "default" } else { own };
-    // As client-go's `GenerateEventName`: a name that cannot stand in an Event's name is left out.
+    // As in client-go's `GenerateEventName`: a name that is invalid in an Event's name is left out.
     let suffix = u64::from_be_bytes(state.chance.bytes::<8>());
     let event_name = format!("{}.{suffix:016x}", key.name);
     let event_name = names::check_subdomain(&event_name).map_or_else(|_| state.chance.uid(), |()| event_name);

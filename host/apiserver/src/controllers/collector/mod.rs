@@ -1,6 +1,6 @@
-//! The background work that a real cluster's garbage collector, namespace controller, CRD finalizer and role
-//! aggregation do: it follows every change and does what the change asks for: at once, but for what a gone owner leaves
-//! behind. Nothing polls; one change leads to the next.
+//! The work of a cluster's garbage collector, namespace controller, CRD finalizer and role aggregation. It reacts to
+//! every change at once, except that dependents of a deleted owner are deleted a little later. Nothing polls; one
+//! change leads to the next.
 
 mod definitions;
 mod invalid_owners;
@@ -25,11 +25,11 @@ use crate::storage::change_log::{Change, ChangeKind};
 use crate::storage::state::State;
 use crate::verbs::delete::{self, DeleteOptions, Propagation};
 
-/// The program of a cluster whose controllers these are.
+/// The program that runs these controllers in a real cluster.
 const MANAGER: &str = "kube-controller-manager";
 
-/// Between the end of an owner and that of what it leaves behind. A real collector takes as long or longer; with none,
-/// a client hears of the dependent's deletion before its owner's, and makes the dependent again.
+/// The delay between the deletion of an owner and that of its dependents. A real collector takes as long or longer.
+/// Without the delay, a client would see the dependent's deletion before its owner's, and create the dependent again.
 const COLLECT_DELAY: Duration = Duration::from_millis(100);
 
 /// Reacts to a change.
@@ -50,13 +50,14 @@ pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change
     cluster_roles::react(state, resource);
 }
 
-/// Deletes an object as the collector does: with its dependents after it, unless it already asks for something else.
+/// Deletes an object as the collector does: with its dependents after it, unless the object asks for another
+/// propagation.
 fn collect(state: &mut State, key: &ObjectKey, propagation: Option<Propagation>) {
     let Some(resource) = state.registry.storage_type(&key.resource).cloned() else { return };
     delete::remove(state, &resource, key, &DeleteOptions { propagation, ..DeleteOptions::default() });
 }
 
-/// Deletes those of the objects that are not yet terminating. True if there are none at all.
+/// Deletes the objects that are not being deleted yet. True if `objects` is empty.
 fn collect_all(state: &mut State, objects: &[(GroupResource, Arc<Value>)]) -> bool {
     for (resource, object) in objects.iter().filter(|(_, object)| !object::is_terminating(object)) {
         collect(state, &ObjectKey::of(resource, object), Some(Propagation::Background));
@@ -64,7 +65,7 @@ fn collect_all(state: &mut State, objects: &[(GroupResource, Arc<Value>)]) -> bo
     objects.is_empty()
 }
 
-/// Writes an object that the collector changed; one that nothing holds any more goes.
+/// Writes an object that the collector has changed, or removes it if no finalizer is left.
 fn rewrite(state: &mut State, key: &ObjectKey, object: Value) {
     let released = object::is_terminating(&object) && !object::is_held(&object);
     state.commit(key, object);

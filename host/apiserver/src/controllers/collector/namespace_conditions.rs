@@ -9,8 +9,8 @@ use crate::object::{self, text};
 use crate::resources::resource::GroupResource;
 use crate::storage::state::State;
 
-/// Type, and reason and message while nothing is wrong. The first three speak of failures that this server does not
-/// have.
+/// The type, and the reason and message when nothing is wrong. The first three concern failures that this server does
+/// not have.
 const CONDITIONS: [(&str, &str, &str); 5] = [
     ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
     ("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
@@ -25,13 +25,13 @@ const CONDITIONS: [(&str, &str, &str); 5] = [
 const CONTENT: &str = "NamespaceContentRemaining";
 const FINALIZERS: &str = "NamespaceFinalizersRemaining";
 
-/// The remaining objects by each resource that serves them.
+/// The remaining objects, by each resource that serves them.
 pub(super) fn counted(
     state: &State,
     remaining: &[(GroupResource, Arc<Value>)],
 ) -> Vec<(GroupResource, Vec<Arc<Value>>)> {
     let served = state.registry.all().filter(|resource| resource.namespaced);
-    // A resource has an entry for each of its versions.
+    // A resource has one entry for each of its versions.
     let ids: BTreeMap<_, _> = served.map(|resource| (resource.id.clone(), resource.storage.clone())).collect();
     let objects_of = |storage: &GroupResource| -> Vec<Arc<Value>> {
         remaining.iter().filter(|(resource, _)| resource == storage).map(|(_, object)| Arc::clone(object)).collect()
@@ -40,7 +40,7 @@ pub(super) fn counted(
     counted.filter(|(_, objects)| !objects.is_empty()).collect()
 }
 
-/// Brings the conditions up to date. True if one has changed.
+/// Updates the conditions. True if one has changed.
 pub(super) fn update(namespace: &mut Value, remaining: &[(GroupResource, Vec<Arc<Value>>)], now: &str) -> bool {
     let before = namespace["status"]["conditions"].clone();
     let conditions = CONDITIONS.map(|(kind, reason, message)| {

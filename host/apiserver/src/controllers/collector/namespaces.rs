@@ -1,5 +1,5 @@
-//! The end of a namespace: its content is deleted, its conditions say what is left, and when nothing is left its own
-//! finalizer is removed.
+//! The deletion of a namespace: its content is deleted, its conditions show what is left, and once nothing is left, its
+//! own finalizer is removed.
 
 use std::sync::Arc;
 
@@ -31,8 +31,7 @@ pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change
 }
 
 /// One pass of `deleteAllContent` in `pkg/controller/namespace/deletion/namespaced_resources_deleter.go`: Pods are
-/// deleted before everything else. A deletion that finalizers hold up is followed by another pass, and so is each that
-/// ends.
+/// deleted before everything else. Each deletion that completes, or that finalizers delay, leads to another pass.
 fn empty(state: &mut State, key: &ObjectKey) {
     let pods = GroupResource::new("", "pods");
     let mut content = content(state, &key.name);
@@ -44,7 +43,7 @@ fn empty(state: &mut State, key: &ObjectKey) {
     }
     let remaining = self::content(state, &key.name);
     let Some(namespace) = state.store.get(key).cloned() else { return };
-    // While there are Pods, the rest is not counted, and neither are they.
+    // While there are Pods, neither they nor the rest are counted.
     let counted = if only_pods { Vec::new() } else { namespace_conditions::counted(state, &remaining) };
     let mut written = Value::clone(&namespace);
     if namespace_conditions::update(&mut written, &counted, &state.now()) {

@@ -1,8 +1,8 @@
-//! Garbage collection by owner references, as `pkg/controller/garbagecollector` of Kubernetes 1.36.3 does it:
-//! dependents of missing owners are deleted, foreground deletion waits for its dependents, orphaning cuts them loose.
+//! Garbage collection by owner references, as in `pkg/controller/garbagecollector` of Kubernetes 1.36.3: dependents of
+//! missing owners are deleted, foreground deletion waits for dependents, and orphaning removes their references.
 //!
-//! A UID alone finds the dependents of an object. Whether a dependent still has that owner is decided by the whole
-//! reference: version, kind and name, in the dependent's namespace.
+//! Dependents are found by the owner's UID. Whether a dependent still has that owner depends on the whole reference:
+//! version, kind and name, in the dependent's namespace.
 
 use serde_json::{Value, json};
 
@@ -24,12 +24,12 @@ enum OwnerState {
     /// It exists, and waits for its dependents to be deleted.
     Waiting,
     Absent,
-    /// No such version or kind is served, or it is namespaced and the dependent is not. Nothing is decided about the
+    /// The version or kind is not served, or is namespaced although the dependent is not. Nothing is decided about the
     /// dependent.
     Unresolved,
 }
 
-/// Reacts to a change; answers the objects that may have lost an owner, to be reviewed a little later.
+/// Reacts to a change. Returns the objects that may have lost an owner, to be reviewed a little later.
 pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change) -> Vec<ObjectKey> {
     let key = ObjectKey::of(resource, &change.object);
     let owners = object::owner_references(&change.object);
@@ -42,7 +42,7 @@ pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change
         let has_lost = owners.iter().any(|owner| resolve(state, &key, owner) == OwnerState::Absent);
         if has_lost { vec![key] } else { Vec::new() }
     };
-    // A dependent that was deleted or changed may be what a terminating owner waits for.
+    // A terminating owner may be waiting for a dependent that was deleted or changed.
     for owner in owners.iter().chain(&previous) {
         if let Some(owner) = state.store.find(owner.uid) {
             settle(state, &owner);
@@ -51,7 +51,7 @@ pub(super) fn react(state: &mut State, resource: &GroupResource, change: &Change
     abandoned
 }
 
-/// The objects with an owner of the kind that `definition` defines: their references may resolve only now.
+/// The objects with an owner of the kind in `definition`, whose references may only now resolve.
 pub(super) fn dependents_of_kind(state: &State, definition: &Value) -> Vec<ObjectKey> {
     let (group, kind) = (text(definition, "/spec/group"), text(definition, "/spec/names/kind"));
     let is_of_kind = |owner: &OwnerReference<'_>| owner.kind == kind && group_and_version(owner).0 == group;
@@ -61,7 +61,7 @@ pub(super) fn dependents_of_kind(state: &State, definition: &Value) -> Vec<Objec
     state.store.all_dependents().filter(has_such_owner).cloned().collect()
 }
 
-/// Deletes an object whose owners are all absent or wait for it; otherwise drops references to those.
+/// Deletes an object if all its owners are absent or wait for it; otherwise removes the references to such owners.
 pub(in crate::controllers) fn review(state: &mut State, key: &ObjectKey) {
     let Some(object) = state.store.get(key).cloned() else { return };
     let owners = object::owner_references(&object);
@@ -89,7 +89,7 @@ pub(in crate::controllers) fn review(state: &mut State, key: &ObjectKey) {
         }
         return collect(state, key, Some(Propagation::Foreground));
     }
-    // An object that asks to orphan or to wait for its own dependents is deleted that way.
+    // If the object itself asks for orphaning or foreground deletion, it is deleted that way.
     let finalizers = object::finalizers(&object);
     let propagation = match () {
         () if finalizers.contains(&ORPHAN) => Propagation::Orphan,
@@ -126,7 +126,7 @@ fn is_waiting(state: &State, key: &ObjectKey) -> bool {
     state.store.get(key).is_some_and(|object| is_waiting(object))
 }
 
-/// Two objects that own each other would wait for each other forever.
+/// Two objects that own each other would otherwise wait for each other for ever.
 fn unblock_owners(state: &mut State, key: &ObjectKey, object: &Value) {
     let mut unblocked = object.clone();
     let owners = unblocked.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
@@ -136,8 +136,8 @@ fn unblock_owners(state: &mut State, key: &ObjectKey, object: &Value) {
     update_owners(state, key, unblocked);
 }
 
-/// Writes an object with other owner references, so that `managedFields` follow. What cannot be updated, because it has
-/// become invalid or a webhook has to convert it, is rewritten.
+/// Updates an object's owner references, and so its `managedFields`. If that fails, because the object is invalid by
+/// now or needs a conversion webhook, it is rewritten directly.
 fn update_owners(state: &mut State, key: &ObjectKey, object: Value) {
     let Some(resource) = state.registry.storage_type(&key.resource).cloned() else { return };
     let namespace = resource.namespaced.then(|| key.namespace.clone());
@@ -149,7 +149,7 @@ fn update_owners(state: &mut State, key: &ObjectKey, object: Value) {
     }
 }
 
-/// Takes a terminating object's garbage collection finalizers one step on.
+/// Advances a terminating object's garbage collection finalizers by one step.
 fn settle(state: &mut State, key: &ObjectKey) {
     let Some(object) = state.store.get(key).cloned() else { return };
     if !object::is_terminating(&object) {
@@ -170,7 +170,7 @@ fn settle(state: &mut State, key: &ObjectKey) {
     }
 }
 
-/// Reviews the dependents, and lets the owner go when none that blocks it is left.
+/// Reviews the dependents, and lets the owner go once no blocking one is left.
 fn foreground(state: &mut State, key: &ObjectKey, uid: &str) {
     for dependent in state.store.dependents(uid) {
         review(state, &dependent);

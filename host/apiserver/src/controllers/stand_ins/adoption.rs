@@ -1,4 +1,4 @@
-//! Adoption: a workload takes as its own what its selector picks, and lets go what it picks no longer.
+//! Adoption: a workload becomes the controller of what its selector matches, and releases what it no longer matches.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::writes::Write;
 use crate::object::{self, items, label_selector};
 use crate::resources::resource::GroupResource;
 
-/// The writes that make the workload the controller of what it selects and nobody controls, and of nothing else.
+/// The writes that make the workload the controller of exactly those selected objects that have no other controller.
 pub(super) fn look<'a>(
     workload: &Value,
     resource: &GroupResource,

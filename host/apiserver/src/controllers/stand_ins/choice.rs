@@ -1,27 +1,27 @@
-//! Which stand-ins there are, as a set and as text.
+//! The stand-ins, as a set and as text.
 
 use std::fmt;
 use std::ops::BitOr;
 use std::str::FromStr;
 
-/// A set of stand-ins: the controllers of a cluster, and the parts of a node, that the server plays. As text it is
-/// their names, separated by commas, or `all`, `none` or `default`: `deployments,replicasets,pods`.
+/// A set of stand-ins: the controllers of a cluster, and the parts of a node, that the server simulates. As text, their
+/// names separated by commas, such as `deployments,replicasets,pods`, or `all`, `none` or `default`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StandIns(u16);
 
 impl StandIns {
-    /// No stand-in: what a bare API server does.
+    /// No stand-in, as with a bare API server.
     pub const NONE: StandIns = StandIns(0);
     /// Each namespace gets its `default` service account.
     pub const SERVICE_ACCOUNTS: StandIns = StandIns(1);
-    /// Deployments, replica sets and stateful sets become ready by their status alone, without pods. A stand-in of the
-    /// same kind takes its place.
+    /// Deployments, replica sets and stateful sets become ready by their status alone, without pods. A stand-in for one
+    /// of these kinds takes precedence.
     pub const STATUSES: StandIns = StandIns(1 << 1);
     /// Deployments have replica sets, which roll out step by step.
     pub const DEPLOYMENTS: StandIns = StandIns(1 << 2);
     /// Replica sets have pods.
     pub const REPLICA_SETS: StandIns = StandIns(1 << 3);
-    /// There is a node, and pods are scheduled, run, become ready, end and fail.
+    /// There is a node; pods are scheduled, run, become ready, end and fail.
     pub const PODS: StandIns = StandIns(1 << 4);
     /// Stateful sets have pods and revisions.
     pub const STATEFUL_SETS: StandIns = StandIns(1 << 5);
@@ -65,7 +65,7 @@ impl StandIns {
     }
 }
 
-/// Statuses and service accounts: what clients wait for, and no object that they do not know of.
+/// Statuses and service accounts: what clients wait for, without objects that they do not expect.
 impl Default for StandIns {
     fn default() -> StandIns {
         StandIns::STATUSES | StandIns::SERVICE_ACCOUNTS

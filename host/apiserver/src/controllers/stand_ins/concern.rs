@@ -1,4 +1,4 @@
-//! Which objects a stand-in has to look at after a change: the object itself, its controller, and what selects it.
+//! The objects that a stand-in must look at after a change: the object itself, its controller, and what selects it.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::storage::ObjectKey;
 use crate::storage::change_log::{Change, ChangeKind};
 use crate::storage::state::State;
 
-/// The places of those objects, each once.
+/// The keys of these objects, each once.
 pub(super) fn concerned(
     state: &State,
     stand_ins: StandIns,
@@ -46,7 +46,7 @@ pub(super) fn concerned(
         let is_of = |secret: &Value| token_secrets::account_name(secret) == Some(key.name.as_str());
         keys.extend(all(state, &token_secrets::resource(), Some(&key.namespace), is_of));
     }
-    // The size of a workload is what its budget counts by.
+    // A budget depends on the size of the workload.
     if resource.group == "apps" {
         keys.extend(all(state, &disruption_budgets::resource(), Some(&key.namespace), |_| true));
     }
@@ -67,7 +67,7 @@ fn all(
     found.map(|object| ObjectKey::of(resource, object)).collect()
 }
 
-/// The services and budgets that select a pod, or did before the change.
+/// The services and budgets that select a pod, or did so before the change.
 fn selecting(state: &State, namespace: &str, pods: &[&Value]) -> Vec<ObjectKey> {
     let is_selected = |by: &dyn Fn(&Value, &Value) -> bool, object: &Value| pods.iter().any(|pod| by(object, pod));
     let services = endpoints::services();
@@ -82,7 +82,7 @@ fn controller_is_missing(change: &Change) -> bool {
     change.kind != ChangeKind::Deleted && values::controller_uid(&change.object).is_none()
 }
 
-/// The workloads that may take an object as their own.
+/// The workloads that may adopt an object.
 fn adopters(state: &State, resource: &GroupResource, object: &Value) -> Vec<ObjectKey> {
     let workloads = if *resource == pod::resource() {
         vec![replica_sets::resource(), stateful_sets::resource(), daemon_sets::resource(), jobs::resource()]

@@ -1,4 +1,4 @@
-//! Daemon sets: a pod on each node. Follows `pkg/controller/daemon`, but for surge.
+//! Daemon sets: a pod on each node. Follows `pkg/controller/daemon`, without surge.
 
 use std::sync::Arc;
 
@@ -39,14 +39,14 @@ pub(super) fn look(
 struct Daemons<'a> {
     set: &'a Value,
     pods: &'a [Arc<Value>],
-    /// The nodes that are to have a pod.
+    /// The nodes that should have a pod.
     nodes: Vec<&'a str>,
     update: &'a TemplateRevision,
     now: Moment,
 }
 
 impl Daemons<'_> {
-    /// The pods on a node that count, oldest first.
+    /// The counted pods on a node, oldest first.
     fn on(&self, node: &str) -> Vec<&Arc<Value>> {
         let is_there = |pod: &&Arc<Value>| text(pod, "/spec/nodeName") == node && pod::is_active(pod);
         let mut pods: Vec<&Arc<Value>> = self.pods.iter().filter(is_there).collect();
@@ -73,7 +73,8 @@ impl Daemons<'_> {
         writes
     }
 
-    /// Deletes as many pods of an older revision as may be missing. Those that are missing anyway go first.
+    /// Deletes as many pods of an older revision as may be unavailable, beginning with those that are unavailable
+    /// anyway.
     fn roll(&self) -> Vec<Write> {
         if text(self.set, "/spec/updateStrategy/type") == "OnDelete" {
             return Vec::new();
@@ -107,12 +108,12 @@ impl Daemons<'_> {
         let mut pod = pod::from_template(self.set, &self.set["spec"]["template"]);
         let labels = object::map_mut(&mut pod["metadata"], "labels");
         labels.insert(POD_LABEL.to_owned(), json!(self.update.hash));
-        // A real one has an affinity to the node here, and leaves the rest to the scheduler.
+        // A real one sets an affinity to the node, and leaves the rest to the scheduler.
         pod["spec"]["nodeName"] = json!(node);
         pod
     }
 
-    /// How many nodes have a pod of which this holds.
+    /// The number of nodes with a pod for which `holds` is true.
     fn count(&self, holds: &dyn Fn(&Value) -> bool) -> i64 {
         let counted = self.nodes.iter().filter(|node| self.on(node).first().is_some_and(|pod| holds(pod))).count();
         i64::try_from(counted).unwrap_or(i64::MAX)

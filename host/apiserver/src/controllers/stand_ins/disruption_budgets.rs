@@ -1,4 +1,4 @@
-//! Disruption budgets: how many of the pods that one selects may be evicted now. Follows `pkg/controller/disruption`.
+//! Disruption budgets: how many of the selected pods may be evicted now. Follows `pkg/controller/disruption`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::clock::Moment;
 use crate::object::{self, items, text};
 use crate::resources::resource::GroupResource;
 
-/// The seconds in which a pod that was evicted has to go. After that it counts again.
+/// The time in seconds within which an evicted pod must go. After that it counts again.
 const EVICTION_SECONDS_MAX: u64 = 120;
 
 pub(super) fn resource() -> GroupResource {
     GroupResource::new("policy", "poddisruptionbudgets")
 }
 
-/// A look at a budget, the pods that it selects, and how many pods their controllers want.
+/// A look at a budget, its selected pods, and the number of pods that their controllers want.
 pub(super) fn look(budget: &Value, pods: &[Arc<Value>], scale: i64, now: Moment) -> Outcome {
     let present: Vec<&Arc<Value>> = pods.iter().filter(|pod| !object::is_terminating(pod)).collect();
     let disrupted = still_disrupted(budget, &present, now);
@@ -42,7 +42,7 @@ pub(super) fn look(budget: &Value, pods: &[Arc<Value>], scale: i64, now: Moment)
     Outcome { writes: vec![Write::Status(resource(), with_status(budget, status))], again }
 }
 
-/// How many pods there are to be, and how many of them healthy.
+/// The expected number of pods, and the required number of healthy ones.
 fn expectation(spec: &Value, pods: usize, scale: i64) -> (i64, i64) {
     let pods = i64::try_from(pods).unwrap_or(i64::MAX);
     match (spec.get("maxUnavailable"), spec.get("minAvailable")) {
@@ -53,7 +53,7 @@ fn expectation(spec: &Value, pods: usize, scale: i64) -> (i64, i64) {
     }
 }
 
-/// The pods whose eviction was allowed and that are not gone yet.
+/// The pods whose eviction was allowed and that still exist.
 fn still_disrupted(budget: &Value, present: &[&Arc<Value>], now: Moment) -> Map<String, Value> {
     let disrupted = budget.pointer("/status/disruptedPods").and_then(Value::as_object);
     let is_expected_to_go = |(name, since): &(&String, &Value)| {

@@ -38,10 +38,10 @@ pub(super) fn selects(service: &Value, pod: &Value) -> bool {
     !is_empty && text(service, "/spec/type") != "ExternalName" && label_selector::has_all(pod, selector)
 }
 
-/// The pods of one list of ports, by that list.
+/// The pods for each list of ports.
 type ByPorts<'a> = BTreeMap<String, (Value, Vec<&'a Arc<Value>>)>;
 
-/// A look at a service with a selector, the pods that it selects, and what was made of them.
+/// A look at a service with a selector, its pods, and the existing Endpoints and slices.
 pub(super) fn look(
     service: &Value,
     pods: &[Arc<Value>],
@@ -69,13 +69,13 @@ pub(super) fn look(
     Outcome::of(writes)
 }
 
-/// The Endpoints of a service that is gone, or that selects no longer, go too. Its slices go with their owner.
+/// Deletes the Endpoints of a service that is gone or has no selector. Its slices go with their owner.
 pub(super) fn look_at_none(endpoints: &Arc<Value>) -> Outcome {
     let is_ours = label(endpoints, MANAGED_ENDPOINTS.0) == Some(MANAGED_ENDPOINTS.1);
     Outcome::of(is_ours.then(|| Write::Delete(resource(), Arc::clone(endpoints))).into_iter().collect())
 }
 
-/// The service's ports as the pod has them. One that the pod does not have is left out.
+/// The service's ports on the pod, without those that the pod does not have.
 fn ports(service: &Value, pod: &Value) -> Value {
     let number = |target: &Value| match target.as_str() {
         None => target.as_i64(),
@@ -92,7 +92,7 @@ fn ports(service: &Value, pod: &Value) -> Value {
     items(service, "/spec/ports").iter().filter(is_found).filter_map(port).collect()
 }
 
-/// Fills the slices that there are, makes those that are missing, and deletes the rest.
+/// Fills the existing slices, creates missing ones, and deletes the rest.
 fn slice_writes(service: &Value, by_ports: &ByPorts, slices: &[Arc<Value>]) -> Vec<Write> {
     let full =
         by_ports.values().flat_map(|(ports, pods)| pods.chunks(SLICE_ENDPOINTS_MAX).map(move |pods| (ports, pods)));
@@ -125,7 +125,7 @@ fn new_slice(service: &Value, old: Option<&Arc<Value>>, ports: &Value, pods: &[&
     with_metadata(service, old, &[(OF_SERVICE, object::name(service)), MANAGED_BY], slice)
 }
 
-/// The new object in place of an old one, with the service's labels and those of its own.
+/// Replaces an old object by `new`, with the service's labels and `own` ones.
 fn with_metadata(service: &Value, old: Option<&Arc<Value>>, own: &[(&str, &str)], mut new: Value) -> Value {
     if let Some(old) = old {
         new["metadata"] = old["metadata"].clone();
@@ -174,13 +174,13 @@ fn endpoint(service: &Value, pod: &Value) -> Value {
     endpoint
 }
 
-/// The name that a pod has in the domain of its headless service.
+/// The pod's name in the domain of its headless service.
 fn host<'a>(service: &Value, pod: &'a Value) -> Option<&'a str> {
     let host = text(pod, "/spec/hostname");
     (!host.is_empty() && text(pod, "/spec/subdomain") == object::name(service)).then_some(host)
 }
 
-/// A pod's place in Endpoints.
+/// A pod as a subset of Endpoints.
 fn subset(service: &Value, ports: &Value, pods: &[&Arc<Value>]) -> Value {
     let address = |pod: &&Arc<Value>| {
         let mut address = json!({

@@ -9,25 +9,25 @@ use super::writes::Write;
 use crate::object::{self, label};
 use crate::resources::resource::GroupResource;
 
-/// The hash by which a controller revision of a stateful set is known.
+/// The label with the hash of a stateful set's controller revision.
 const HASH_LABEL: &str = "controller.kubernetes.io/hash";
-/// The revision that a pod is of: by its name in a stateful set, by its hash in a daemon set.
+/// The label with the revision of a pod: the name in a stateful set, the hash in a daemon set.
 pub(super) const POD_LABEL: &str = "controller-revision-hash";
 
 pub(super) fn resource() -> GroupResource {
     GroupResource::new("apps", "controllerrevisions")
 }
 
-/// The revision of an owner's present template.
+/// The revision of an owner's current template.
 #[derive(Debug)]
 pub(super) struct TemplateRevision {
     pub(super) name: String,
     pub(super) hash: String,
-    /// They make it the newest one.
+    /// Make it the newest one.
     pub(super) writes: Vec<Write>,
 }
 
-/// Finds the revision of the owner's template among those that there are, or makes it.
+/// Finds the revision of the owner's template, or creates it.
 pub(super) fn latest(owner: &Value, revisions: &[Arc<Value>]) -> TemplateRevision {
     let data = patch(&owner["spec"]["template"]);
     let newest = revisions.iter().map(|revision| integer(revision, "/revision")).max().unwrap_or_default();
@@ -62,7 +62,7 @@ pub(super) fn latest(owner: &Value, revisions: &[Arc<Value>]) -> TemplateRevisio
     TemplateRevision { name, hash, writes: vec![Write::Create(resource(), revision)] }
 }
 
-/// The template that a revision keeps.
+/// The template in a revision.
 pub(super) fn template(revision: &Value) -> Value {
     let mut template = revision["data"]["spec"]["template"].clone();
     object::as_map_mut(&mut template).remove("$patch");
@@ -76,7 +76,7 @@ fn patch(template: &Value) -> Value {
     json!({ "spec": { "template": template } })
 }
 
-/// Deletes the oldest revisions beyond the owner's limit that no pod is of.
+/// Deletes the oldest revisions beyond the owner's limit that no pod uses.
 pub(super) fn cleanup(owner: &Value, revisions: &[Arc<Value>], latest: &str, pods: &[Arc<Value>]) -> Vec<Write> {
     let Some(limit) = owner.pointer("/spec/revisionHistoryLimit").and_then(Value::as_u64) else { return Vec::new() };
     let is_live = |revision: &Value| {

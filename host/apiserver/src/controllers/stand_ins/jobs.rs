@@ -1,5 +1,5 @@
-//! Jobs: pods until enough have succeeded, or too many failed. Follows `pkg/controller/job`, without finalizers of
-//! pods, pauses between failures, and policies of success and failure.
+//! Jobs: runs pods until enough have succeeded or too many have failed. Follows `pkg/controller/job`, without
+//! finalizers on pods, without pauses between failures, and without success and failure policies.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::clock::Moment;
 use crate::object::{self, items, text};
 use crate::resources::resource::GroupResource;
 
-/// The number of a pod of an indexed job.
+/// The annotation and label with the index of an indexed job's pod.
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
 pub(super) fn resource() -> GroupResource {
@@ -34,7 +34,7 @@ pub(super) fn look(job: &Value, pods: &[Arc<Value>], now: Moment) -> Outcome {
     };
     writes.push(Write::Status(resource(), with_status(job, run.status(end.as_ref()))));
     let limit = if end.is_some() { "/spec/ttlSecondsAfterFinished" } else { "/spec/activeDeadlineSeconds" };
-    // Times in objects have whole seconds.
+    // Times in objects are whole seconds.
     let again = job.pointer(limit).and_then(Value::as_u64).map(|seconds| Duration::from_secs(seconds + 1));
     Outcome { writes, again }
 }
@@ -43,7 +43,7 @@ fn is_finished(job: &Value) -> bool {
     object::condition_holds(job, "Complete") || object::condition_holds(job, "Failed")
 }
 
-/// A finished job goes after a while, if it says so.
+/// Deletes a finished job after a while, if it says so.
 fn after_the_end(job: &Value, now: Moment) -> Outcome {
     let Some(seconds) = job.pointer("/spec/ttlSecondsAfterFinished").and_then(Value::as_i64) else {
         return Outcome::default();
@@ -65,7 +65,7 @@ struct JobEnd {
     message: &'static str,
 }
 
-/// A job and its pods, counted.
+/// A job with counts of its pods.
 struct JobRun<'a> {
     job: &'a Value,
     pods: &'a [Arc<Value>],
@@ -85,7 +85,7 @@ impl<'a> JobRun<'a> {
             job,
             pods,
             active: pods.iter().filter(|pod| pod::is_active(pod)).collect(),
-            // Pods that are gone were counted when they ended.
+            // Deleted pods were counted when they ended.
             succeeded: count("Succeeded").max(integer(job, "/status/succeeded")),
             failed: count("Failed").max(integer(job, "/status/failed")),
             now,
@@ -104,7 +104,7 @@ impl<'a> JobRun<'a> {
         self.job.pointer("/spec/completions").and_then(Value::as_i64)
     }
 
-    /// The end that the job has come to.
+    /// How the job has ended, if it has.
     fn end(&self) -> Option<JobEnd> {
         let limit = integer(self.job, "/spec/backoffLimit");
         let restarts: i64 =
@@ -122,14 +122,14 @@ impl<'a> JobRun<'a> {
         }
         let enough = match self.completions() {
             Some(completions) => self.succeeded >= completions,
-            // A work queue is empty when its pods say so.
+            // When one pod succeeds and none is left, the work queue is empty.
             None => self.succeeded > 0 && self.active.is_empty(),
         };
         let message = "Reached expected number of succeeded pods";
         enough.then_some(JobEnd { succeeded: true, reason: "CompletionsReached", message })
     }
 
-    /// As many pods at a time as are wanted and still needed.
+    /// Runs as many pods at a time as are wanted and still needed.
     fn manage(&self) -> Vec<Write> {
         let active = i64::try_from(self.active.len()).unwrap_or(i64::MAX);
         let parallelism = integer(self.job, "/spec/parallelism");
@@ -150,7 +150,7 @@ impl<'a> JobRun<'a> {
         }
     }
 
-    /// The indexes that no pod works on or has completed.
+    /// The indexes that no pod is working on or has completed.
     fn free_indexes(&self) -> impl Iterator<Item = i64> {
         let taken = self.indexes(|pod| pod::is_active(pod) || text(pod, "/status/phase") == "Succeeded");
         (0..self.completions().unwrap_or_default()).filter(move |index| !taken.contains(index))
@@ -229,7 +229,7 @@ fn condition(kind: &str, holds: &str, reason: &str, message: &str, now: &str) ->
     })
 }
 
-/// `0-2,5`
+/// Such as `0-2,5`.
 fn ranges(indexes: &BTreeSet<i64>) -> String {
     let mut ranges: Vec<(i64, i64)> = Vec::new();
     for &index in indexes {

@@ -1,6 +1,6 @@
-//! The kubelet: what happens to a pod once it has a node, told by its status. Nothing runs. A pod starts a moment after
-//! it is bound. It then stays, or ends a moment later if its restart policy is not `Always`; the annotation
-//! [`BEHAVIOUR`] says otherwise.
+//! The kubelet: advances the status of a pod that has a node; no container runs. A pod starts a moment after it is
+//! bound. It then stays, or ends a moment later if its restart policy is not `Always`. The annotation [`BEHAVIOUR`]
+//! changes this.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::pod::{self, BEHAVIOUR};
 use super::values::{annotation, fnv, integer};
 use crate::object::{self, items, text};
 
-/// The pauses between two starts of a container that fails, in seconds: twice as long each time.
+/// The pauses between two starts of a failing container, in seconds. They double each time.
 const RESTART_BACKOFF_SECONDS: std::ops::RangeInclusive<u64> = 10..=300;
 
 /// The pods' addresses: 198.18.0.0/15, which is for tests.
@@ -23,22 +23,22 @@ const NETWORK_SIZE: u32 = 1 << 17;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PodStep {
     Start,
-    /// Its readiness changes, or it observes what changed in its spec.
+    /// Its readiness changes, or it observes a changed spec.
     Settle {
         ready: bool,
         generation: i64,
     },
     Succeed,
-    /// Its containers exit with 1, and will not run again.
+    /// Its containers exit with 1 and will not run again.
     Fail,
-    /// Its containers exit with 1 after so many restarts.
+    /// Its containers exit with 1 after this many restarts.
     Crash {
         restarts: i64,
     },
 }
 
 impl PodStep {
-    /// The step that a pod is to take; none if it stays as it is.
+    /// The next step of a pod. `None` if it stays as it is.
     pub(super) fn of(pod: &Value) -> Option<PodStep> {
         if text(pod, "/spec/nodeName").is_empty() || object::is_terminating(pod) {
             return None;
@@ -63,7 +63,7 @@ impl PodStep {
         (ready && policy != "Always").then_some(PodStep::Succeed)
     }
 
-    /// How long it takes.
+    /// The time before the step.
     pub(super) fn duration(self) -> Duration {
         match self {
             PodStep::Crash { restarts: restarts @ 1.. } => Duration::from_secs(backoff(restarts)),
@@ -71,7 +71,7 @@ impl PodStep {
         }
     }
 
-    /// The pod's status after the step. `host` is the node's address, `address` one that is free.
+    /// The pod's status after the step. `host` is the node's address, `address` a free one.
     pub(super) fn status(self, pod: &Value, host: &str, address: &str, now: &str) -> Value {
         match self {
             PodStep::Start => started(pod, host, address, now),
@@ -83,7 +83,7 @@ impl PodStep {
     }
 }
 
-/// The pause after so many restarts, in seconds. After six it is the longest.
+/// The pause after this many restarts, in seconds. It does not grow after six.
 fn backoff(restarts: i64) -> u64 {
     (RESTART_BACKOFF_SECONDS.start() << (restarts - 1).clamp(0, 5)).min(*RESTART_BACKOFF_SECONDS.end())
 }
@@ -93,12 +93,12 @@ fn serves(pod: &Value) -> bool {
     !matches!(annotation(pod, BEHAVIOUR), Some("failure" | "unready"))
 }
 
-/// Whether the conditions that others set, and that the pod waits for, hold.
+/// Whether the conditions that the pod waits for, and that others set, are true.
 fn gates_are_open(pod: &Value) -> bool {
     items(pod, "/spec/readinessGates").iter().all(|gate| object::condition_holds(pod, text(gate, "/conditionType")))
 }
 
-/// An address for a pod that no other has.
+/// An address that no other pod has.
 pub(super) fn free_address(uid: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let first = fnv(uid.bytes());
     // Neither the network's own address nor its broadcast address.
@@ -130,7 +130,7 @@ fn started(pod: &Value, host: &str, address: &str, now: &str) -> Value {
     with_running(pod, status, now)
 }
 
-/// The status of a pod whose containers run, and are ready or not.
+/// The status of a pod with running containers, ready or not.
 fn with_running(pod: &Value, mut status: Value, now: &str) -> Value {
     let (serves, ready) = (serves(pod), serves(pod) && gates_are_open(pod));
     let state = running(text(&status, "/startTime"));
@@ -160,7 +160,7 @@ fn ended(pod: &Value, phase: &str, exit_code: i64, now: &str) -> Value {
     with_conditions(pod, status, &[("Ready", false), ("ContainersReady", false)], (reason, ""), now)
 }
 
-/// The status of a pod whose containers wait for their next start after so many.
+/// The status of a pod whose containers wait for their next start after this many restarts.
 fn crashed(pod: &Value, restarts: i64, now: &str) -> Value {
     let mut status = pod["status"].clone();
     let pause = backoff(restarts);

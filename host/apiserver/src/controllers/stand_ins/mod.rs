@@ -1,8 +1,8 @@
 //! Stand-ins for the controllers of a cluster and for its nodes, each of which can be switched on: [`StandIns`].
 //!
-//! A stand-in looks at an object and at what belongs to it, and says what to write (`Outcome`): pure functions. This
-//! file finds the objects that a change concerns, has them looked at, and has `writes` do what comes of it. A write is
-//! a change too, so that one look leads to the next; what happens a while later waits in the agenda.
+//! A stand-in looks at an object and its related objects, and returns what to write (`Outcome`), as a pure function.
+//! This file finds the objects that a change concerns, has them looked at, and lets `writes` carry out the result. A
+//! write is a change too, so one look leads to the next. What happens later waits in the agenda.
 
 mod adoption;
 mod choice;
@@ -46,7 +46,7 @@ pub(super) use node::add_node;
 pub(super) use statuses::make_ready;
 use writes::{Outcome, Write, carry_out, with_status};
 
-/// Between a spec and its readiness: long enough that clients see a workload that is not ready yet.
+/// The time between a spec and its readiness: long enough that clients see workloads that are not ready yet.
 const READY_AFTER: Duration = Duration::from_millis(150);
 
 const MANAGER: &str = "kube-controller-manager";
@@ -73,7 +73,7 @@ pub(super) fn react(state: &mut State, stand_ins: StandIns, resource: &GroupReso
     }
 }
 
-/// Puts off the pod's next step, unless the change before did.
+/// Schedules the pod's next step, unless the previous change did so.
 fn put_off_step(state: &mut State, key: ObjectKey, change: &Change) {
     let before = change.previous.as_deref().and_then(PodStep::of);
     if let Some(step) = PodStep::of(&change.object).filter(|step| before != Some(*step)) {
@@ -81,7 +81,7 @@ fn put_off_step(state: &mut State, key: ObjectKey, change: &Change) {
     }
 }
 
-/// The stand-in whose objects these are.
+/// The stand-in for these objects.
 fn stand_in_of(resource: &GroupResource) -> Option<StandIns> {
     Some(match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "services") => StandIns::ENDPOINTS,
@@ -97,7 +97,7 @@ fn stand_in_of(resource: &GroupResource) -> Option<StandIns> {
     })
 }
 
-/// Has the stand-in for an object look at it, if it plays.
+/// Lets the stand-in for an object look at it, if that is enabled.
 pub(super) fn look(state: &mut State, stand_ins: StandIns, key: &ObjectKey) {
     let Some(played) = stand_in_of(&key.resource).filter(|played| stand_ins.contains(*played)) else { return };
     let outcome = match played {
@@ -112,7 +112,7 @@ pub(super) fn look(state: &mut State, stand_ins: StandIns, key: &ObjectKey) {
     }
 }
 
-/// The object that is at `key` and stays there.
+/// The object at `key`, unless it is being deleted.
 fn present(state: &State, key: &ObjectKey) -> Option<Arc<Value>> {
     state.store.get(key).filter(|object| !object::is_terminating(object)).cloned()
 }
@@ -135,7 +135,7 @@ fn look_at_workload(state: &State, played: StandIns, key: &ObjectKey, owner: &Va
     }
 }
 
-/// The objects of a resource whose controller this is, in order of their names.
+/// The objects of a resource that `owner` controls, ordered by name.
 fn owned(state: &State, owner: &Value, resource: &GroupResource) -> Vec<Arc<Value>> {
     let uid = object::uid(owner);
     let dependents = state.store.dependents(uid).into_iter().filter(|key| key.resource == *resource);
@@ -147,7 +147,7 @@ fn nodes(state: &State) -> Vec<Arc<Value>> {
     state.store.list(&scheduler::nodes(), None).cloned().collect()
 }
 
-/// The pods of a namespace that something selects.
+/// The pods in a namespace that `selects` matches.
 fn selected(state: &State, namespace: &str, selects: impl Fn(&Value) -> bool) -> Vec<Arc<Value>> {
     state.store.list(&pod::resource(), Some(namespace)).filter(|pod| selects(pod)).cloned().collect()
 }
@@ -175,7 +175,7 @@ fn look_at_secret(state: &State, key: &ObjectKey) -> Option<Outcome> {
 fn look_at_budget(state: &State, budget: &Value) -> Outcome {
     let pods = selected(state, object::namespace(budget), |pod| label_selector::is_selected_by(budget, pod));
     let controller = |object: &Value| state.store.get(&state.store.find(values::controller_uid(object)?)?).cloned();
-    // A replica set's own size is that of a moment in a rollout.
+    // A replica set's size changes during a rollout.
     let controllers = pods.iter().filter_map(|pod| {
         let owner = controller(pod)?;
         Some(controller(&owner).unwrap_or(owner))
@@ -204,7 +204,7 @@ fn bind(state: &mut State, key: &ObjectKey, node: &str) {
     }
 }
 
-/// Takes a pod one step on, if it is still to take one.
+/// Advances a pod by one step, if it still has one.
 pub(super) fn move_pod(state: &mut State, key: &ObjectKey) {
     let Some(pod) = state.store.get(key).cloned() else { return };
     let Some(step) = PodStep::of(&pod) else { return };

@@ -1,4 +1,4 @@
-//! The node that pods run on where there is no other.
+//! The node on which pods run if there is no other.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::storage::state::State;
 
 const NAME: &str = "windlass";
 
-/// Of 192.0.2.0/24, which is for examples.
+/// In 192.0.2.0/24, a range for examples.
 pub(super) const ADDRESS: &str = "192.0.2.1";
 
 /// Adds the node to a new cluster.

@@ -1,4 +1,4 @@
-//! Pods as their controllers see them: how one is made from a template, and whether it counts.
+//! Pods as their controllers see them: how they are created from a template, and whether they count.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use crate::resources::resource::GroupResource;
 /// never ready, and never ends).
 pub(super) const BEHAVIOUR: &str = "windlass.dev/pod-behaviour";
 
-/// The most pods that one look at an owner makes; their changes lead to the next look. As the real controllers' burst.
+/// The most pods that one look at an owner creates; their changes lead to the next look. The same as the real
+/// controllers' burst.
 pub(super) const BURST_REPLICAS: usize = 500;
 
 pub(super) fn resource() -> GroupResource {
@@ -35,7 +36,7 @@ pub(super) fn from_template(owner: &Value, template: &Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"] })
 }
 
-/// A pod that has neither ended nor is about to go.
+/// Whether the pod has neither ended nor is being deleted.
 pub(super) fn is_active(pod: &Value) -> bool {
     !is_ended(pod) && !object::is_terminating(pod)
 }
@@ -49,7 +50,7 @@ pub(super) fn is_ready(pod: &Value) -> bool {
     object::condition_holds(pod, "Ready")
 }
 
-/// Whether the pod has been ready for so many seconds.
+/// Whether the pod has been ready for this many seconds.
 pub(super) fn is_available(pod: &Value, min_ready: i64, now: Moment) -> bool {
     if !is_ready(pod) || min_ready == 0 {
         return is_ready(pod);
@@ -59,7 +60,7 @@ pub(super) fn is_available(pod: &Value, min_ready: i64, now: Moment) -> bool {
     since.is_some_and(|since| since >= min_ready)
 }
 
-/// Deletes so many of the pods: those that serve the least first, then the youngest.
+/// Deletes `count` of the pods, beginning with the least useful, then the youngest.
 pub(super) fn delete_some(pods: &[&Arc<Value>], count: usize) -> Vec<Write> {
     let mut pods = pods.to_vec();
     pods.sort_by_key(|pod| {
@@ -70,7 +71,7 @@ pub(super) fn delete_some(pods: &[&Arc<Value>], count: usize) -> Vec<Write> {
     pods.into_iter().take(count).map(|pod| Write::Delete(resource(), Arc::clone(pod))).collect()
 }
 
-/// The conditions of a pod with these changed: type, whether it holds, and the reason and message if it does not.
+/// The conditions of a pod after changing these types to true or false. `reason` has the reason and message for false.
 pub(super) fn with_conditions(pod: &Value, changed: &[(&str, bool)], reason: (&str, &str), now: &str) -> Vec<Value> {
     let mut conditions = object::items(pod, "/status/conditions").to_vec();
     for (kind, holds) in changed {

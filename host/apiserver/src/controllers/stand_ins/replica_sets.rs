@@ -44,10 +44,10 @@ fn status(set: &Value, pods: &[Arc<Value>], active: &[&Arc<Value>], now: Moment)
     })
 }
 
-/// How long a ready pod has to stay so before it counts.
+/// How long a pod must stay ready before it counts as available.
 pub(super) fn until_available(workload: &Value) -> Option<Duration> {
     let seconds = u64::try_from(integer(workload, "/spec/minReadySeconds")).ok().filter(|seconds| *seconds > 0)?;
-    // Times in objects have whole seconds.
+    // Times in objects are whole seconds.
     Some(Duration::from_secs(seconds + 1))
 }
 

@@ -1,4 +1,4 @@
-//! The scheduler: each pod gets a node, if there is one for it.
+//! The scheduler: gives each pod a node, if there is a suitable one.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) enum Schedule {
     /// The pod has a node, or must not have one yet.
     Nothing,
     Bind(String),
-    /// There is no node for it now, which its status is to say.
+    /// There is no node for it now. The write puts that into its status.
     Unschedulable(Write),
 }
 
@@ -24,7 +24,7 @@ pub(super) fn nodes() -> GroupResource {
     GroupResource::new("", "nodes")
 }
 
-/// Finds a node for a pod. Pods spread over the nodes by their UIDs.
+/// Finds a node for a pod. UIDs spread pods over the nodes.
 pub(super) fn look(pod: &Value, nodes: &[Arc<Value>], now: &str) -> Schedule {
     let is_waiting =
         text(pod, "/spec/nodeName").is_empty() && pod::is_active(pod) && items(pod, "/spec/schedulingGates").is_empty();
@@ -43,12 +43,12 @@ pub(super) fn look(pod: &Value, nodes: &[Arc<Value>], now: &str) -> Schedule {
     Schedule::Bind(object::name(fitting[spread % fitting.len()]).to_owned())
 }
 
-/// Whether pods of this spec may run on the node, as far as cordons and node selectors say.
+/// Whether a pod with this spec may run on the node, judging by cordons and node selectors.
 fn fits(spec: &Value, node: &Value) -> bool {
     node.pointer("/spec/unschedulable") != Some(&json!(true)) && selects(spec, node)
 }
 
-/// Whether a pod's node selector takes the node.
+/// Whether a pod's node selector matches the node.
 pub(super) fn selects(spec: &Value, node: &Value) -> bool {
     label_selector::has_all(node, spec.get("nodeSelector"))
 }

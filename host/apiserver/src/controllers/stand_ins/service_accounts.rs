@@ -1,4 +1,4 @@
-//! Service accounts: each namespace has one that pods use by default.
+//! Service accounts: each namespace gets a default one.
 
 use serde_json::{Value, json};
 

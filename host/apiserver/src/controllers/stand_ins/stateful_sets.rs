@@ -1,5 +1,5 @@
-//! Stateful sets: pods with numbers, which come and go one after the other. Follows `pkg/controller/statefulset`, one
-//! step a look.
+//! Stateful sets: numbered pods, which are created and deleted one after the other. Follows
+//! `pkg/controller/statefulset`, one step a look.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) fn look(set: &Value, pods: &[Arc<Value>], revisions: &[Arc<Value>], n
     Outcome { writes, again: until_available(set) }
 }
 
-/// The pods by the numbers that their names end with.
+/// The pods by the ordinals in their names.
 fn by_ordinal<'a>(set: &Value, pods: &'a [Arc<Value>]) -> BTreeMap<i64, &'a Arc<Value>> {
     let prefix = format!("{}-", object::name(set));
     let ordinal = |pod: &Value| object::name(pod).strip_prefix(&prefix).and_then(|ordinal| ordinal.parse().ok());
@@ -44,7 +44,7 @@ struct Replicas<'a> {
     pods: BTreeMap<i64, &'a Arc<Value>>,
     revisions: &'a [Arc<Value>],
     update: &'a TemplateRevision,
-    /// The revision that the set was at when its last rollout ended.
+    /// The revision of the set when its last rollout ended.
     current: &'a str,
     now: Moment,
 }
@@ -74,7 +74,7 @@ impl Replicas<'_> {
         if writes.is_empty() { self.roll(wanted) } else { writes }
     }
 
-    /// Makes a pod that is missing; one that has ended makes room for another.
+    /// Creates a missing pod, or deletes one that has ended so that it is created again.
     fn bring_up(&self, ordinal: i64) -> Vec<Write> {
         match self.pods.get(&ordinal) {
             None => self.new_pod(ordinal),
@@ -85,7 +85,7 @@ impl Replicas<'_> {
         }
     }
 
-    /// Deletes the pod with the highest number that is of an older revision, if all above it are up.
+    /// Deletes the highest pod of an older revision, if all above it are up.
     fn roll(&self, wanted: std::ops::Range<i64>) -> Vec<Write> {
         if text(self.set, "/spec/updateStrategy/type") == "OnDelete" {
             return Vec::new();
@@ -107,7 +107,7 @@ impl Replicas<'_> {
         pod::is_active(pod) && pod::is_available(pod, min_ready, self.now)
     }
 
-    /// Pods below the partition of a rollout stay at the revision before.
+    /// Pods below the rollout's partition keep the previous revision.
     fn revision_of(&self, ordinal: i64) -> (&str, Value) {
         let offset = ordinal - integer(self.set, "/spec/ordinals/start");
         let partition = self.set.pointer("/spec/updateStrategy/rollingUpdate/partition").and_then(Value::as_i64);
@@ -141,7 +141,7 @@ impl Replicas<'_> {
         writes
     }
 
-    /// The pod's claims of storage, which outlive it. The pod gets them as volumes.
+    /// The pod's volume claims, which outlive it and are added to it as volumes.
     fn claims(&self, name: &str, pod: &mut Value) -> Vec<Write> {
         let mut volumes = items(pod, "/spec/volumes").to_vec();
         let mut writes = Vec::new();
@@ -168,7 +168,7 @@ impl Replicas<'_> {
         let (replicas, ready) = (count(&pod::is_active), count(&|pod| pod::is_active(pod) && pod::is_ready(pod)));
         let updated = of(&self.update.name);
         let wanted = usize::try_from(integer(self.set, "/spec/replicas")).unwrap_or_default();
-        // A pod that is missing may be of either revision.
+        // A missing pod may have either revision.
         let is_complete = text(self.set, "/spec/updateStrategy/type") != "OnDelete"
             && [replicas, ready, updated].iter().all(|count| *count == wanted);
         let current = if is_complete { self.update.name.as_str() } else { self.current };

@@ -1,4 +1,4 @@
-//! Workloads that become ready by their status alone: all that watchers of those objects wait for, without a pod.
+//! Workloads become ready by their status alone, which is all that their watchers wait for. No pods are needed.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::resources::resource::GroupResource;
 use crate::storage::ObjectKey;
 use crate::storage::state::State;
 
-/// Whether this is a workload whose status speaks of an older spec, and that has no stand-in of its own.
+/// Whether this is a workload whose status belongs to an older spec, and for which no stand-in is enabled.
 pub(super) fn needs_status(stand_ins: StandIns, resource: &GroupResource, object: &Value) -> bool {
     let Some(own @ (StandIns::DEPLOYMENTS | StandIns::REPLICA_SETS | StandIns::STATEFUL_SETS)) =
         super::stand_in_of(resource)
@@ -67,7 +67,7 @@ fn ready_status(resource: &GroupResource, object: &Value, now: &str) -> Value {
     status
 }
 
-/// A condition that holds since it first did.
+/// A condition, with the transition time of when it first became true.
 fn condition(object: &Value, (kind, reason, message): (&str, &str, String), now: &str) -> Value {
     let before = object::items(object, "/status/conditions").iter().find(|condition| condition["type"] == json!(kind));
     let since = before.map(|condition| text(condition, "/lastTransitionTime")).filter(|moment| !moment.is_empty());

@@ -1,4 +1,4 @@
-//! Secrets that hold a service account's token, as they were made before tokens had an end.
+//! Secrets with a service account's token, in the old style without expiry.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const KIND: &str = "kubernetes.io/service-account-token";
 const NAME: &str = "kubernetes.io/service-account.name";
 const UID: &str = "kubernetes.io/service-account.uid";
 
-/// The last second that an object's time can name: such a token does not end by itself.
+/// The last second that an object's time can represent. Such a token does not expire by itself.
 const OBJECT_TIME_MAX_SECONDS: i64 = 253_402_300_799;
 
 pub(super) fn resource() -> GroupResource {
@@ -27,12 +27,12 @@ pub(super) fn accounts() -> GroupResource {
     GroupResource::new("", "serviceaccounts")
 }
 
-/// The name of the account whose token the secret is to hold.
+/// The name of the account whose token the secret should have.
 pub(super) fn account_name(secret: &Value) -> Option<&str> {
     annotation(secret, NAME).filter(|_| text(secret, "/type") == KIND)
 }
 
-/// A look at such a secret and its account. Without the account it goes.
+/// A look at such a secret and its account. Without the account, the secret is deleted.
 pub(super) fn look(secret: &Arc<Value>, account: Option<&Value>, key: &TokenKey, now: i64) -> Outcome {
     let uid = annotation(secret, UID);
     let Some(account) = account.filter(|account| uid.is_none_or(|uid| uid == object::uid(account))) else {

@@ -1,10 +1,10 @@
-//! Small questions about objects that several stand-ins ask.
+//! Small functions on objects, shared by several stand-ins.
 
 use serde_json::{Value, json};
 
 use crate::object::{self, canonical, names, text};
 
-/// The whole number at `pointer`; 0 where there is none.
+/// The whole number at `pointer`; 0 if there is none.
 pub(super) fn integer(object: &Value, pointer: &str) -> i64 {
     object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
 }
@@ -19,7 +19,7 @@ pub(super) fn scaled(value: &Value, total: i64, round_up: bool) -> i64 {
     }
 }
 
-/// A hash as names and labels of pod templates have it, of a value and how often such a name was taken before.
+/// A hash for names and labels of pod templates, from a value and the number of earlier collisions.
 pub(super) fn hash(value: &Value, collisions: i64) -> String {
     let bytes = canonical(value).into_bytes().into_iter().chain(collisions.to_le_bytes());
     names::safe(fnv(bytes).to_string().bytes())
@@ -52,7 +52,7 @@ pub(super) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.get("metadata")?.get("annotations")?.get(key)?.as_str()
 }
 
-/// The order in which objects were created, as far as their times tell; the name decides between equals.
+/// The sort key for creation order: the time, and then the name.
 pub(super) fn age_order(object: &Value) -> (&str, &str) {
     (text(object, "/metadata/creationTimestamp"), object::name(object))
 }
@@ -62,8 +62,8 @@ pub(super) fn condition<'a>(conditions: &'a [Value], kind: &str) -> Option<&'a V
     conditions.iter().find(|condition| condition["type"] == kind)
 }
 
-/// Puts a condition in place of the one of its type. One that says the same stays, and the time of the last transition
-/// stays as long as the condition's status does.
+/// Replaces the condition of the same type. An equal condition stays, and the transition time stays while the status
+/// does.
 pub(super) fn set_condition(conditions: &mut Vec<Value>, mut new: Value) {
     if let Some(old) = condition(conditions, text(&new, "/type")) {
         if old["status"] == new["status"] && old["reason"] == new["reason"] {

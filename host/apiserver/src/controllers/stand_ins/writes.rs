@@ -1,4 +1,4 @@
-//! The writes of stand-ins: as values, and how they are carried out. The stand-ins themselves only look at objects.
+//! The writes of stand-ins, as values, and how they are carried out. Stand-ins themselves only look at objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use crate::verbs::{create, update};
 pub(super) enum Write {
     Create(GroupResource, Value),
     Replace(GroupResource, Value),
-    /// Of the object, only what its status subresource takes.
+    /// Writes only what the status subresource accepts.
     Status(GroupResource, Value),
     Delete(GroupResource, Arc<Value>),
 }
 
-/// The end of a look at an object.
+/// The result of a look at an object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Outcome {
     pub(super) writes: Vec<Write>,
@@ -33,19 +33,19 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Writes and nothing more.
+    /// Only these writes.
     pub(super) fn of(writes: Vec<Write>) -> Outcome {
         Outcome { writes, again: None }
     }
 }
 
-/// Does what a look at the object at `key` asks for, as a component of a cluster.
+/// Carries out the result of a look at the object at `key`, in the name of a component of a cluster.
 pub(super) fn carry_out(state: &mut State, key: &ObjectKey, component: &str, outcome: Outcome) {
     let before = state.store.revision();
     for write in outcome.writes {
         carry_out_one(state, component, write);
     }
-    // A look that changes nothing follows one that has put this off already.
+    // If the look changes nothing, an earlier look has scheduled this already.
     if let Some(pause) = outcome.again.filter(|_| state.store.revision() != before) {
         state.store.agenda.put_off(Errand::LookAgain(key.clone()), pause);
     }
@@ -81,7 +81,7 @@ fn carry_out_one(state: &mut State, component: &str, write: Write) {
     }
 }
 
-/// The object at `key`, as a request would name it.
+/// The object at `key` as a request's target.
 pub(super) fn target(state: &State, key: &ObjectKey) -> Option<Target> {
     Some(Target {
         resource: Arc::clone(state.registry.storage_type(&key.resource)?),
@@ -91,7 +91,7 @@ pub(super) fn target(state: &State, key: &ObjectKey) -> Option<Target> {
     })
 }
 
-/// The object with another status.
+/// The object with this status.
 pub(super) fn with_status(object: &Value, status: Value) -> Value {
     let mut object = object.clone();
     object::as_map_mut(&mut object).insert("status".to_owned(), status);

@@ -14,7 +14,7 @@ use crate::merge::{
 use crate::object::canonical;
 use crate::schema::ListKind;
 
-/// Fields that are in one of two objects only, or in both with different values.
+/// The fields that are in only one of two objects, or have different values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Comparison {
     pub(super) added: Set,
@@ -23,12 +23,12 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// The fields that the newer object sets: added and modified.
+    /// The fields that the newer object sets: added and modified ones.
     pub(super) fn set(&self) -> Set {
         self.added.union(&self.modified)
     }
 
-    /// Everything that is different.
+    /// All fields that differ.
     pub(super) fn touched(&self) -> Set {
         self.set().union(&self.removed)
     }
@@ -41,7 +41,7 @@ pub(super) fn compare(old: &Value, new: &Value, place: Place<'_>) -> Comparison 
     walk.found
 }
 
-/// The zero of the type that a value has.
+/// The zero value of a value's type.
 fn zero_like(value: &Value) -> Value {
     match value {
         Value::Array(_) => json!([]),
@@ -60,9 +60,9 @@ struct Walk {
 }
 
 impl Walk {
-    /// Compares what is at one place. A field is `in_both` if both objects have the struct that it is of.
+    /// Compares one place. A field is `in_both` if both objects have the struct that contains it.
     fn visit(&mut self, old: Option<&Value>, new: Option<&Value>, place: Place<'_>, in_both: bool) {
-        // What Go always writes is never added or removed, as long as the struct itself is not.
+        // A field that Go always writes is never added or removed while its struct exists.
         let is_there = in_both && place.is_always_there();
         let something = |value: &&Value| !(is_there && value.is_null());
         let (old, new) = (old.filter(something), new.filter(something));
@@ -70,7 +70,7 @@ impl Walk {
         let (old, new) = (old.or(nothing.as_ref()), new.or(nothing.as_ref()));
         match (old, new) {
             (None, None) => {}
-            // Both in pieces, or one of them and nothing on the other side: go on inside.
+            // Both can be compared by fields, or one can and the other is absent: descend.
             (Some(Value::Object(old)), Some(Value::Object(new))) if !place.is_atomic_map() => {
                 self.visit_maps(Some(old), Some(new), place);
             }
@@ -86,7 +86,7 @@ impl Walk {
         }
     }
 
-    /// Notes everything inside a value that the other object has not, or has in another form.
+    /// Records everything inside a value that the other object does not have, or has in another form.
     fn visit_inside(&mut self, value: Option<&Value>, is_old: bool, place: Place<'_>) {
         match value {
             Some(Value::Object(fields)) if !place.is_atomic_map() => {
@@ -125,7 +125,7 @@ impl Walk {
         for (step, (old, new)) in items {
             self.below(step, |walk| match (old.as_slice(), new.as_slice()) {
                 ([] | [_], [] | [_]) => walk.visit(old.first().copied(), new.first().copied(), place.item(), false),
-                // Items that cannot be told apart are compared, and owned, together.
+                // Items without an identity are compared and owned together.
                 (old, new) if old != new => walk.note(!old.is_empty(), !new.is_empty()),
                 _ => {}
             });

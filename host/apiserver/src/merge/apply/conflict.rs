@@ -1,4 +1,4 @@
-//! Fields that an apply would change and that someone else owns, in the words of the Kubernetes API server.
+//! Fields that an apply would change and that another manager owns, in the words of the Kubernetes API server.
 //!
 //! Follows `k8s.io/apimachinery/pkg/util/managedfields/internal/conflict.go`.
 
@@ -7,19 +7,19 @@ use std::collections::BTreeMap;
 use super::owners::{Identity, Operation};
 use crate::merge::fields::Set;
 
-/// One field that someone else owns.
+/// A field that another manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Conflict {
     /// The other field manager.
     pub(crate) manager: String,
     /// The field: `.spec.replicas`.
     pub(crate) field: String,
-    /// The other manager as messages name it: quoted, with its subresource and API version where they tell more.
+    /// The other manager as messages show it: quoted, with its subresource and API version if it has them.
     described: String,
 }
 
 impl Conflict {
-    /// A conflict for every field of the set.
+    /// A conflict for each field in the set.
     pub(super) fn with(identity: &Identity, fields: &Set) -> Vec<Self> {
         let described = describe(identity);
         let conflict = |field| Self { manager: identity.manager.clone(), field, described: described.clone() };

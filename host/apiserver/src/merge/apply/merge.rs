@@ -1,4 +1,4 @@
-//! An object with the fields of a configuration set in it.
+//! Merges a configuration into an object.
 //!
 //! Follows `structured-merge-diff/typed/merge.go`.
 
@@ -12,7 +12,7 @@ use crate::merge::{
 };
 use crate::schema::ListKind;
 
-/// Sets in `live` all that `config` says.
+/// Sets everything from `config` in `live`.
 pub(super) fn merge(live: &Value, config: &Value, place: Place<'_>) -> Value {
     match (live, config) {
         (Value::Object(live), Value::Object(config)) if !place.is_atomic_map() => {
@@ -21,7 +21,7 @@ pub(super) fn merge(live: &Value, config: &Value, place: Place<'_>) -> Value {
         (Value::Array(live), Value::Array(config)) if *place.list() != ListKind::Atomic => {
             Value::Array(merge_lists(live, config, place))
         }
-        // A null says nothing of a map or a list that others fill.
+        // Null does not clear a map or list that others fill.
         (Value::Object(fields), Value::Null) if !place.is_atomic_map() && !fields.is_empty() => live.clone(),
         (Value::Array(items), Value::Null) if *place.list() != ListKind::Atomic && !items.is_empty() => live.clone(),
         _ => config.clone(),
@@ -40,14 +40,14 @@ fn merge_maps(live: &Map<String, Value>, config: &Map<String, Value>, place: Pla
     merged
 }
 
-/// Items come in the order that the configuration gives them; live items that it does not have stay in front of the
-/// shared items that they stood before.
+/// Items are in the order of the configuration. Items that only the live list has stay before the shared item that they
+/// preceded.
 fn merge_lists(live: &[Value], config: &[Value], place: Place<'_>) -> Vec<Value> {
     let steps = |list: &[Value]| -> Vec<Step> {
         list.iter().enumerate().map(|(index, item)| step_of_item(item, index, place)).collect()
     };
     let live_steps = steps(live);
-    // Of live items that cannot be told apart the first is merged with; of configured ones, the last counts.
+    // If live items have the same identity, the first is merged; of equal items in the configuration, the last counts.
     let live_items: BTreeMap<&Step, &Value> = live_steps.iter().zip(live).rev().collect();
     let config_steps = steps(config);
     let config_items: BTreeMap<&Step, &Value> = config_steps.iter().zip(config).collect();
@@ -67,7 +67,7 @@ fn merge_lists(live: &[Value], config: &[Value], place: Place<'_>) -> Vec<Value>
             merged.push(item.clone());
             continue;
         }
-        // A shared item waits for its turn in the configuration; what is new there comes along before it.
+        // A shared item waits for its position in the configuration; new items before it come along.
         if shared.front() == Some(&step) {
             shared.pop_front();
             let turn = pending.iter().position(|pending| *pending == step).unwrap_or_default();

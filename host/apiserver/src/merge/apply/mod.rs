@@ -1,10 +1,10 @@
 //! Field ownership: server-side apply, and the tracking of every other write.
 //!
-//! Pure functions from objects to objects; the handlers of POST, PUT and PATCH call them before an object is validated
-//! and stored. What a patch of another kind does to an object is not here.
+//! Pure functions from objects to objects. The handlers of POST, PUT and PATCH call them before an object is validated
+//! and stored. Other kinds of patches are applied elsewhere.
 //!
-//! Behaviour follows KEP-555, `structured-merge-diff/merge` and `k8s.io/apimachinery/pkg/util/managedfields`. All
-//! versions of a kind are taken to have the same fields, so sets of other API versions are used as they are.
+//! The behaviour follows KEP-555, `structured-merge-diff/merge` and `k8s.io/apimachinery/pkg/util/managedfields`. All
+//! versions of a kind are assumed to have the same fields, so sets of other API versions are used unchanged.
 
 mod compare;
 mod conflict;
@@ -32,7 +32,7 @@ use owners::{Identity, Operation, Owners};
 pub(crate) struct Manager<'a> {
     /// The field manager.
     pub(crate) name: &'a str,
-    /// The API version that it speaks.
+    /// The API version that it uses.
     pub(crate) api_version: &'a str,
     /// `status`, `scale`, or nothing.
     pub(crate) subresource: &'a str,
@@ -40,7 +40,7 @@ pub(crate) struct Manager<'a> {
     pub(crate) now: &'a str,
 }
 
-/// The fields that only the server writes, so nobody owns them.
+/// The fields that only the server writes, so that no manager owns them.
 static NEVER_OWNED: LazyLock<Set> = LazyLock::new(|| {
     Set::of_paths(&[
         "apiVersion",
@@ -60,13 +60,14 @@ static NEVER_OWNED: LazyLock<Set> = LazyLock::new(|| {
     ])
 });
 
-/// The manager that owns the fields of an object from before its first apply.
+/// The manager that owns an object's fields from before its first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// Applies a configuration to the object as it is, or to none, and answers the object as it should be.
+/// Applies a configuration to the live object, if there is one, and returns the new object.
 ///
-/// `config` is all that this manager wants to say; fields that it owned and does not mention any more go, unless
-/// someone else owns them too. `metadata.managedFields` of `config` is ignored: the server refuses it beforehand.
+/// `config` has all fields that this manager wants. Fields that it owned and no longer mentions are removed, unless
+/// another manager owns them too. `metadata.managedFields` in `config` is ignored, as the server has refused it
+/// already.
 pub(crate) fn server_side_apply(
     live: Option<&Value>,
     config: &Value,
@@ -103,14 +104,15 @@ pub(crate) fn server_side_apply(
     {
         return Ok(live.clone());
     }
-    // A manager that only agrees with what is there has no time, or keeps its old one.
+    // A manager that only confirms existing values gets no time, or keeps its old one.
     if object_changed {
         owners.stamp(&me, manager.now);
     }
     Ok(with_managed(new, &owners))
 }
 
-/// Records in `new.metadata.managedFields` what a create (no `live`), an update or a patch other than apply changed.
+/// Records in `new.metadata.managedFields` what was changed by a create (no `live`), an update, or a patch other than
+/// apply.
 pub(crate) fn track_update(live: Option<&Value>, new: &mut Value, manager: &Manager<'_>, root: Place<'_>) {
     let Some(mut owners) = managers_for_update(live, new, manager) else {
         remove_managed(new);
@@ -132,8 +134,8 @@ pub(crate) fn track_update(live: Option<&Value>, new: &mut Value, manager: &Mana
     *new = with_managed(plain, &owners);
 }
 
-/// The managers of an object that someone applies to. If it has none, all that it has belongs to one that stands for
-/// whoever was there before.
+/// The managers of an object before an apply. If it has none, all its fields belong to a manager that stands for its
+/// earlier writers.
 fn managers_before_apply(live: &Value, manager: &Manager<'_>, root: Place<'_>) -> Owners {
     let owners = Owners::of(live).unwrap_or_default();
     if !owners.is_empty() {
@@ -149,11 +151,11 @@ fn managers_before_apply(live: &Value, manager: &Manager<'_>, root: Place<'_>) -
     owners
 }
 
-/// The managers that an update starts from, or none when the object's fields are not tracked.
+/// The managers before an update, or `None` if the object's fields are not tracked.
 ///
-/// A client may edit them, but not through a subresource; one that does not know of them cannot delete them by mistake;
-/// `[]` or `[{}]` is how to delete them on purpose, and then nobody is recorded until the next apply. Whoever creates
-/// an object is recorded.
+/// A client may edit the entries, but not through a subresource. A client that does not know them cannot delete them by
+/// mistake. `[]` or `[{}]` deletes them on purpose, and then nothing is recorded until the next apply. A create is
+/// always recorded.
 fn managers_for_update(live: Option<&Value>, new: &Value, manager: &Manager<'_>) -> Option<Owners> {
     let from_live = || live.and_then(|live| Owners::of(live).ok()).unwrap_or_default();
     let owners = if manager.subresource.is_empty() {
@@ -167,7 +169,7 @@ fn managers_for_update(live: Option<&Value>, new: &Value, manager: &Manager<'_>)
     (live.is_none() || !owners.is_empty()).then_some(owners)
 }
 
-/// Removes from the merged object what the manager owned and nobody owns now.
+/// Removes from the merged object what the manager owned and no manager owns now.
 fn give_up(merged: &Value, owned_before: &Set, owners: &Owners, root: Place<'_>) -> Value {
     let kept = owners.all().union(&NEVER_OWNED).with_structs(root);
     let gone = owned_before.with_structs(root).difference(&kept);
@@ -176,14 +178,14 @@ fn give_up(merged: &Value, owned_before: &Set, owners: &Owners, root: Place<'_>)
     object
 }
 
-/// The fields that would change and that others own.
+/// The fields that would change and that other managers own.
 fn conflicts(owners: &Owners, me: &Identity, changes: &Comparison) -> Vec<Conflict> {
     let set_now = changes.set();
     let others = owners.iter().filter(|(identity, _)| *identity != me);
     others.flat_map(|(identity, set)| Conflict::with(identity, &set.intersection(&set_now))).collect()
 }
 
-/// An object with only what tells which object it is: where a create starts from.
+/// The object with only its identity, as the starting point of a create.
 fn identity_of(object: &Value) -> Value {
     let kept = ["apiVersion", "kind"].into_iter().filter_map(|name| Some((name.to_owned(), object.get(name)?.clone())));
     Value::Object(kept.collect())

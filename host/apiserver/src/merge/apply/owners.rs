@@ -10,7 +10,7 @@ use super::Manager;
 use crate::merge::fields::{FieldsError, Set};
 use crate::object::items;
 
-/// How a manager came to own fields.
+/// The operation by which a manager owns fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Operation {
     Apply,
@@ -26,7 +26,7 @@ impl Operation {
     }
 }
 
-/// The identity of an entry. An applier is the same in every API version, so it has none here.
+/// The identity of an entry. An applier is the same in all API versions, so its identity has none.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Identity {
     pub(super) manager: String,
@@ -57,13 +57,14 @@ struct Owner {
     time: String,
 }
 
-/// All entries of an object. None of them is empty.
+/// All entries of an object; none is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Owners {
     entries: BTreeMap<Identity, Owner>,
 }
 
-/// How many updaters are kept apart (`DefaultMaxUpdateManagers`), and who holds the fields of the oldest beyond that.
+/// The number of updaters that have separate entries (`DefaultMaxUpdateManagers`), and the manager that takes the
+/// fields of the oldest beyond that.
 const UPDATE_MANAGERS_MAX: usize = 10;
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
@@ -89,7 +90,7 @@ impl Owners {
         Ok(Self { entries: found })
     }
 
-    /// Writes the entries: appliers first, then by time, as Kubernetes orders them.
+    /// The entries in Kubernetes' order: appliers first, then by time.
     pub(super) fn print(&self) -> Vec<Value> {
         let mut owners: Vec<_> = self.entries.iter().collect();
         owners.sort_by(|(a, first), (b, second)| {
@@ -122,7 +123,7 @@ impl Owners {
         self.entries.values().fold(Set::new(), |all, owner| all.union(&owner.set))
     }
 
-    /// Whether everyone owns the same fields, through the same API version, as there.
+    /// Whether all managers own the same fields, through the same API version, as in `other`.
     pub(super) fn agrees_with(&self, other: &Self) -> bool {
         let essence = |owners: &Self| -> BTreeMap<Identity, (Set, String)> {
             let entries = owners.entries.iter();
@@ -131,7 +132,7 @@ impl Owners {
         essence(self) == essence(other)
     }
 
-    /// Makes one manager own exactly these fields, spoken of in `api_version`.
+    /// Makes one manager own exactly these fields, named as in `api_version`.
     pub(super) fn replace(&mut self, identity: &Identity, api_version: &str, set: Set) {
         if set.is_empty() {
             self.entries.remove(identity);
@@ -148,7 +149,7 @@ impl Owners {
         }
     }
 
-    /// Nobody but `me` owns these fields any more.
+    /// Removes these fields from all managers except `me`.
     pub(super) fn take_from_others(&mut self, me: &Identity, lost: &Set) {
         for (_, owner) in self.entries.iter_mut().filter(|(identity, _)| *identity != me) {
             owner.set = owner.set.difference(lost);
@@ -156,7 +157,7 @@ impl Owners {
         self.entries.retain(|_, owner| !owner.set.is_empty());
     }
 
-    /// Puts the oldest updaters beyond ten together, those of each API version, so that the record cannot grow for
+    /// Merges the oldest updaters beyond ten, separately for each API version, so that the record does not grow for
     /// ever.
     pub(super) fn cap_updaters(&mut self) {
         let mut updaters: Vec<(String, Identity)> = self
@@ -172,7 +173,7 @@ impl Owners {
             if beyond == 0 {
                 return;
             }
-            // The first of a version has nobody to be put together with yet.
+            // The first one of a version has no other to be merged with.
             if let Some(oldest) = oldest_of.insert(identity.api_version.clone(), identity.clone()) {
                 let bucket = Identity::new(ANCIENT_CHANGES, Operation::Update, &identity.api_version, "");
                 oldest_of.insert(identity.api_version.clone(), bucket.clone());
@@ -184,7 +185,7 @@ impl Owners {
 
     fn put_together(&mut self, two: &[Identity; 2], bucket: Identity) {
         let owners = two.iter().filter_map(|identity| self.entries.remove(identity));
-        // The later one's time holds for both.
+        // The later time applies to both.
         let together = owners.reduce(|earlier, later| Owner { set: earlier.set.union(&later.set), ..later });
         if let Some(together) = together {
             self.entries.insert(bucket, together);
@@ -209,7 +210,7 @@ fn print_entry(identity: &Identity, owner: &Owner) -> Value {
     Value::Object(entry)
 }
 
-/// Whether the object asks for its entries to be forgotten, by a list that is empty or has one empty entry:
+/// Whether the object asks for its entries to be deleted, by an empty list or a list with one empty entry:
 /// `isResetManagedFields` in `k8s.io/apimachinery/pkg/util/managedfields/internal/fieldmanager.go`.
 pub(super) fn is_reset(object: &Value) -> bool {
     let entries = object.pointer("/metadata/managedFields");

@@ -1,8 +1,8 @@
-//! An object without some of its fields.
+//! Removes fields from an object.
 //!
-//! Follows `structured-merge-diff/typed/remove.go`, which leaves a null of a map or list that is empty after a removal.
-//! A custom resource has these nulls, and is invalid where it may not have them. Built-in kinds decode them: lists and
-//! maps of free keys go, as `omitempty` makes them go, and structs stay, empty.
+//! Follows `structured-merge-diff/typed/remove.go`, which leaves a null in place of a map or list that has become
+//! empty. Custom resources keep these nulls, and are invalid where null is not allowed. For built-in kinds, decoding
+//! then drops lists and free-key maps (`omitempty`), and keeps structs as empty ones.
 
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ use crate::merge::{
 };
 use crate::schema::ListKind;
 
-/// Removes the fields of `gone`, each with all that is beneath it.
+/// Removes the fields in `gone`, each with everything beneath it.
 pub(super) fn remove(value: &mut Value, gone: &Set, place: Place<'_>) {
     match value {
         Value::Object(fields) if !place.is_atomic_map() => remove_from_map(fields, gone, place),
@@ -36,7 +36,7 @@ fn remove_from_map(fields: &mut Map<String, Value>, gone: &Set, place: Place<'_>
     });
 }
 
-/// Removes what is below a field or item, where nothing may be left of it.
+/// Removes what is below a field or item, which may become empty.
 fn remove_below(value: &mut Value, gone: &Set, place: Place<'_>) {
     remove(value, gone, place);
     let is_empty = match value {

@@ -1,4 +1,4 @@
-//! Apply and update, as scenarios and as laws.
+//! Scenarios and properties of apply and update.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -31,7 +31,7 @@ fn deployment(spec: &Value) -> Value {
     json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec})
 }
 
-/// The fields of the first entry of this manager.
+/// The fields in the first entry of this manager.
 fn fields(object: &Value, who: &str) -> Value {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
     let mut entries = entries.into_iter().flatten();
@@ -265,9 +265,9 @@ fn managed_fields_survive_an_ignorant_client_and_go_when_reset() {
         reset["metadata"]["managedFields"] = nothing.clone();
         let forgotten = update(Some(&live), reset.clone(), "u");
         assert_eq!(forgotten["metadata"].get("managedFields"), None, "{nothing}");
-        // Nobody is recorded then until the next apply.
+        // Nothing is recorded then until the next apply.
         assert_eq!(update(Some(&forgotten), reset.clone(), "u")["metadata"].get("managedFields"), None, "{nothing}");
-        assert!(!fields(&update(None, reset, "u"), "u").is_null(), "a new object is somebody's");
+        assert!(!fields(&update(None, reset, "u"), "u").is_null(), "a new object has an owner");
     }
 }
 
@@ -334,7 +334,7 @@ fn an_object_of_the_maximum_json_depth_is_applied_and_tracked() {
     assert_eq!(left["spec"], json!({"replicas": 1}));
 }
 
-/// Parts of deployments, small enough that managers meet.
+/// Parts of deployments, small enough that managers often overlap.
 fn any_config() -> impl Strategy<Value = Value> {
     let labels = prop::collection::btree_map("[ab]", "[xy]", 0..3);
     let env = prop::collection::btree_map("[AB]", "[xy]", 0..3);
@@ -359,7 +359,7 @@ fn any_config() -> impl Strategy<Value = Value> {
             })
             .collect();
         let mut object = deployment(&json!({}));
-        // The server drops empty ones from built-in kinds, so that nobody can own them.
+        // The server drops empty ones from built-in kinds, so they are never owned.
         if !labels.is_empty() {
             object["metadata"]["labels"] = json!(labels);
         }
@@ -434,7 +434,7 @@ proptest! {
         let after = must(apply(Some(&with_mine), &nothing, "me", false));
         prop_assert_eq!(fields(&after, "me"), Value::Null);
         prop_assert_eq!(fields(&after, "other"), fields(&with_mine, "other"));
-        // Everything that is left is someone's, or on the way to it.
+        // Everything that is left is owned, or leads to an owned field.
         let left = Set::of(&without_managed(&after), root()).difference(&NEVER_OWNED);
         let owned = Owners::of(&after).unwrap().all();
         prop_assert_eq!(left.leaves().difference(&owned), Set::new());
@@ -453,7 +453,7 @@ proptest! {
     #[test]
     fn an_updater_owns_all_that_it_created_and_changed(first in any_config(), second in any_config()) {
         let one = update(None, first, "u");
-        // An object of which nothing was recorded stays unrecorded, as in the real server.
+        // As in the real server, an object without records stays without.
         prop_assume!(!fields(&one, "u").is_null());
         let two = update(Some(&one), second.clone(), "u");
         prop_assert_eq!(without_managed(&two), second.clone());

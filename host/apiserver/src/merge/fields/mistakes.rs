@@ -1,8 +1,8 @@
-//! Mistakes that keep a value from having a set of fields: values of another type than the schema's, fields that it
-//! does not declare, and items that cannot be told apart.
+//! Mistakes that prevent computing the set of a value's fields: values of the wrong type, undeclared fields, and list
+//! items without a unique identity.
 //!
 //! Follows `structured-merge-diff/typed/validate.go`, with the types that `kube-openapi/pkg/schemaconv/openapi.go`
-//! makes of a schema. The words are Go's, down to how it prints values.
+//! derives from a schema. The messages are Go's, including how it prints values.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::object::go_kind;
 use crate::schema::typed::ValueShape;
 use crate::schema::{Additional, Kind, ListKind, Mark, Node, number_text};
 
-/// Whether an item may stand twice in a list.
+/// Whether an item may occur twice in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doubles {
     Refused,
@@ -22,8 +22,8 @@ pub(crate) enum Doubles {
 }
 
 impl Set {
-    /// The mistakes in a value, each with its place. Of a built-in kind, whose types are decoded before, only items
-    /// that are there twice.
+    /// The mistakes in a value, with their places. For a built-in kind, whose types were checked by decoding, only
+    /// duplicate items.
     pub(crate) fn mistakes(value: &Value, place: Place<'_>, doubles: Doubles) -> Vec<String> {
         let is_custom = matches!(place, Place::Custom { .. });
         let mut search = Search { found: Vec::new(), doubles, is_custom };
@@ -35,12 +35,12 @@ impl Set {
 struct Search {
     found: Vec<String>,
     doubles: Doubles,
-    /// Whether types count, and undeclared fields.
+    /// Whether to check types and undeclared fields.
     is_custom: bool,
 }
 
 impl Search {
-    /// Below a node that preserves unknown fields all are declared.
+    /// Below a node that preserves unknown fields, all fields are allowed.
     fn visit(&mut self, value: &Value, place: Place<'_>, at: &str, is_open: bool) {
         let expected = match place {
             Place::Custom { node, .. } => Expected::of_node(node),
@@ -59,7 +59,7 @@ impl Search {
     }
 
     fn visit_map(&mut self, fields: &Map<String, Value>, place: Place<'_>, at: &str, is_open: bool) {
-        // The metadata of an embedded resource has a type of its own.
+        // The metadata of an embedded resource has its own type.
         let is_open = match place {
             Place::Custom { node, .. } => is_open || node.is(Mark::PreserveUnknown),
             Place::Builtin { .. } => false,
@@ -97,7 +97,7 @@ impl Search {
     }
 }
 
-/// Whether a map at this place may have a field of this name. An object without properties is free.
+/// Whether a map at this place may have a field with this name. An object without properties may have any.
 fn may_have(place: Place<'_>, name: &str) -> bool {
     match place {
         Place::Custom { node, .. } => {
@@ -109,7 +109,7 @@ fn may_have(place: Place<'_>, name: &str) -> bool {
     }
 }
 
-/// The type that a value should have.
+/// The expected type of a value.
 #[derive(Clone, Copy, Debug)]
 enum Expected {
     Anything,
@@ -150,7 +150,7 @@ impl Expected {
         }
     }
 
-    /// The error of a value of another type. Null has every type.
+    /// The error for a value of another type. Null fits every type.
     fn mistake(self, value: &Value) -> Option<String> {
         Some(match (self, value) {
             (Self::Anything, _)
@@ -171,7 +171,7 @@ impl Expected {
     }
 }
 
-/// An item that has no identity in its list.
+/// The error for an item without an identity in its list.
 fn item_mistake(item: &Value, list: Place<'_>) -> Option<String> {
     match (list.list(), item) {
         (ListKind::Map(_), Value::Null) => Some("associative list with keys may not have a null element".to_owned()),

@@ -1,8 +1,8 @@
 //! Sets of fields, as `metadata.managedFields` records who owns them.
 //!
-//! A [`Set`] is a tree of [`Step`]s, of which some are members: owning `.spec` is not owning `.spec.replicas`, and the
-//! other way round. This module knows the algebra and the `FieldsV1` text of sets ([`text`]) and how to take a set from
-//! a value ([`Set::of`]); what ownership *means* is in [`crate::merge::apply`], its only caller.
+//! A [`Set`] is a tree of [`Step`]s, some of which are members: owning `.spec` is different from owning
+//! `.spec.replicas`. This module implements the algebra of sets, their `FieldsV1` text ([`text`]), and how to compute a
+//! set from a value ([`Set::of`]). [`crate::merge::apply`], its only caller, defines the meaning of ownership.
 //!
 //! Follows `structured-merge-diff/fieldpath`.
 
@@ -79,7 +79,7 @@ impl Set {
         self.steps.is_empty()
     }
 
-    /// Adds a field. The empty path is the object itself, which nobody owns.
+    /// Adds a field. The empty path is the object itself, which is never owned.
     pub(crate) fn insert(&mut self, path: &[Step]) {
         let Some((step, rest)) = path.split_first() else { return };
         let entry = self.steps.entry(step.clone()).or_default();
@@ -90,7 +90,7 @@ impl Set {
         }
     }
 
-    /// A set of the fields with these dotted paths; for constants.
+    /// The set of the fields with these dotted paths, for constants.
     pub(crate) fn of_paths(paths: &[&str]) -> Self {
         let mut set = Self::new();
         for path in paths {
@@ -110,22 +110,22 @@ impl Set {
         self.steps.get(step).map(|entry| &entry.below).filter(|below| !below.is_empty())
     }
 
-    /// Fields in either.
+    /// Fields in either set.
     pub(crate) fn union(&self, other: &Self) -> Self {
         self.combine(other, |here, there| here || there)
     }
 
-    /// Fields in both.
+    /// Fields in both sets.
     pub(crate) fn intersection(&self, other: &Self) -> Self {
         self.combine(other, |here, there| here && there)
     }
 
-    /// Fields in this set and not in the other. What is beneath a field of the other stays.
+    /// Fields in this set but not in the other. Fields beneath a field of the other stay.
     pub(crate) fn difference(&self, other: &Self) -> Self {
         self.combine(other, |here, there| here && !there)
     }
 
-    /// Decides field by field. Where neither set has anything, neither has the answer.
+    /// Combines field by field. A field that is in neither set is not in the result.
     fn combine(&self, other: &Self, keep: fn(bool, bool) -> bool) -> Self {
         let nothing = Entry::default();
         let names = self.steps.keys().chain(other.steps.keys().filter(|step| !self.steps.contains_key(*step)));
@@ -141,9 +141,9 @@ impl Set {
         Self { steps: steps.collect() }
     }
 
-    /// This set, and every declared field that has a field of this set beneath it.
+    /// This set, plus every declared field with a field of this set beneath it.
     ///
-    /// Removing the last owned field of a struct then removes the struct, which nobody owns as such.
+    /// So removing the last owned field of a struct also removes the struct, which is not owned itself.
     pub(crate) fn with_structs(&self, place: Place<'_>) -> Self {
         let steps = self.steps.iter().map(|(step, entry)| {
             let (declared, place) = match step {
@@ -163,7 +163,7 @@ impl Set {
     }
 
     fn collect_paths(&self, above: &str, found: &mut Vec<String>) {
-        // As a real server walks its sets: first the fields of a level, then what is below them.
+        // A real server lists the fields of a level first, then those below them.
         let members = self.steps.iter().filter(|(_, entry)| entry.is_member);
         found.extend(members.map(|(step, _)| format!("{above}{step}")));
         for (step, entry) in &self.steps {

@@ -1,4 +1,4 @@
-//! The set of the fields that a value has.
+//! Computes the set of a value's fields.
 //!
 //! Follows `structured-merge-diff/typed/tofieldset.go`.
 
@@ -10,7 +10,7 @@ use crate::object::canonical;
 use crate::schema::ListKind;
 
 impl Set {
-    /// The fields of a value: the leaves, the items of lists, and what is empty or free-keyed on the way to them.
+    /// The fields of a value: leaves, list items, and empty or free-key values on the way to them.
     pub(crate) fn of(value: &Value, place: Place<'_>) -> Self {
         match value {
             Value::Object(fields) => Self::of_map(fields, place),
@@ -39,7 +39,7 @@ impl Set {
         set
     }
 
-    /// The fields beneath a value, or none when the value is one piece.
+    /// The fields beneath a value. `None` if the value is atomic.
     fn of_field(value: &Value, place: Place<'_>) -> Option<Self> {
         match value {
             Value::Object(fields) if !place.is_atomic_map() => Some(Self::of_map(fields, place)),
@@ -48,7 +48,7 @@ impl Set {
         }
     }
 
-    /// Adds a step with all beneath it. A step that has nothing at all is not a field.
+    /// Adds a step with everything beneath it, unless it is neither a member nor has members.
     pub(crate) fn put(&mut self, step: Step, is_member: bool, below: Self) {
         if !is_member && below.is_empty() {
             return;
@@ -59,13 +59,13 @@ impl Set {
     }
 }
 
-/// The path element by which an item of the list at `place` is known.
+/// The path element that identifies an item of the list at `place`.
 pub(crate) fn step_of_item(item: &Value, index: usize, place: Place<'_>) -> Step {
     match place.list() {
         ListKind::Atomic => Step::Index(i64::try_from(index).unwrap_or(i64::MAX)),
         ListKind::Set => value_step(item),
         ListKind::Map(keys) => {
-            // An item that is not an object has no keys; its value still tells it from others.
+            // An item that is not an object has no keys, but its value still distinguishes it.
             let Value::Object(fields) = item else { return value_step(item) };
             let named = keys.iter().filter_map(|key| {
                 let value = match fields.get(key) {

@@ -1,4 +1,4 @@
-//! The algebra and the text of sets.
+//! Tests of the algebra and the text of sets.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::merge::lists::Place;
 use crate::schema::Schema;
 
 impl Set {
-    /// The fields that have no other field of the set beneath them.
+    /// The fields without other fields of the set beneath them.
     pub(crate) fn leaves(&self) -> Self {
         let steps = self.steps.iter().map(|(step, entry)| {
             let is_member = entry.is_member && entry.below.is_empty();
@@ -27,7 +27,7 @@ fn any_scalar() -> impl Strategy<Value = Value> {
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
-        // Quarters: serde_json does not read every float back to the last digit unless it is asked to.
+        // Quarters, because serde_json does not parse every float exactly by default.
         any::<i32>().prop_map(|quarters| Value::from(f64::from(quarters) / 4.0)),
         ".{0,6}".prop_map(Value::from),
     ]
@@ -53,7 +53,7 @@ fn any_set() -> impl Strategy<Value = Set> {
     })
 }
 
-/// Any JSON: what a client may send as `fieldsV1`.
+/// Any JSON, as a client may send it as `fieldsV1`.
 fn any_json() -> impl Strategy<Value = Value> {
     any_scalar().prop_recursive(4, 32, 4, |inner| {
         prop_oneof![

@@ -8,7 +8,7 @@ use super::{Directive, PATCH, Spot, StrategicError, directive, merge_maps};
 use crate::object::canonical;
 use crate::schema::typed::PatchStrategy;
 
-/// Merges the patch of a list into it, and puts it into the order that `$setElementOrder` asks for, else the patch.
+/// Merges a patch into a list, in the order of `$setElementOrder`, or else of the patch.
 pub(super) fn merge(
     current: &[Value],
     patch: &[Value],
@@ -17,7 +17,7 @@ pub(super) fn merge(
 ) -> Result<Vec<Value>, StrategicError> {
     let strategy = place.place.patch_strategy();
     let merged = match strategy {
-        // Directives have no meaning in a list that is replaced, and must not be stored.
+        // Directives mean nothing in a list that is replaced, and must not be stored.
         PatchStrategy::Replace => return Ok(without_directives(patch)),
         PatchStrategy::MergeScalars => merge_scalars(current.to_vec(), patch),
         PatchStrategy::MergeBy(key) => merge_items(current.to_vec(), patch, key, place)?,
@@ -38,7 +38,7 @@ pub(super) fn merge(
     }
 }
 
-/// The key by which an item is known, in canonical JSON.
+/// The key that identifies an item, in canonical JSON.
 fn identity(item: &Value, strategy: &PatchStrategy) -> String {
     match strategy {
         PatchStrategy::MergeBy(key) => canonical(item.get(key).unwrap_or(&Value::Null)),
@@ -46,7 +46,7 @@ fn identity(item: &Value, strategy: &PatchStrategy) -> String {
     }
 }
 
-/// Where each item is; the first of those that cannot be told apart counts.
+/// The position of each item; the first of items with equal keys.
 fn positions(list: &[Value], strategy: &PatchStrategy) -> BTreeMap<String, usize> {
     list.iter().enumerate().rev().map(|(index, item)| (identity(item, strategy), index)).collect()
 }
@@ -76,7 +76,7 @@ fn merge_items(
             item.as_object().ok_or_else(|| StrategicError::Malformed(place.name.to_owned(), "a list of objects"))
         })
         .collect::<Result<_, _>>()?;
-    // `{$patch: replace}` as an item is about the whole list: the items beside it are all that there will be.
+    // An item `{$patch: replace}` applies to the whole list: only the items beside it remain.
     for item in &items {
         if directive(item)? == Some(Directive::Replace) && !item.contains_key(key) {
             return Ok(without_directives(patch));
@@ -101,8 +101,8 @@ fn merge_items(
     Ok(list)
 }
 
-/// Items that the order names come in that order. The others are the server's own: each comes before the first of the
-/// ordered ones that it stood before already.
+/// Items that the order names come in that order. Each of the server's own items comes before the first ordered one
+/// that it preceded before.
 fn in_order(
     merged: Vec<Value>,
     before: &BTreeMap<String, usize>,
@@ -117,7 +117,7 @@ fn in_order(
     let mut result = Vec::with_capacity(ordered.len() + others.len());
     let mut others = others.into_iter().peekable();
     for item in ordered {
-        // A new item has no old place, and nothing comes before it.
+        // A new item has no old position, and nothing comes before it.
         let was = old_place(&item);
         while let Some(other) = others.next_if(|other| was.is_some_and(|was| old_place(other) < Some(was))) {
             result.push(other);

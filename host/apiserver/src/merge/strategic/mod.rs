@@ -1,9 +1,9 @@
-//! The strategic merge patch: a merge patch that knows the lists of the built-in kinds.
+//! Strategic merge patches: merge patches that know the lists of the built-in kinds.
 //!
-//! Only for built-in kinds; the server answers 415 to one for a custom resource. Called by the handler of PATCH.
+//! For built-in kinds only; the server answers 415 for custom resources. Called by the handler of PATCH.
 //!
-//! Behaviour follows `k8s.io/apimachinery/pkg/util/strategicpatch/patch.go`; the merge keys are those of the
-//! kind's type, which are not the list types of server-side apply.
+//! The behaviour follows `k8s.io/apimachinery/pkg/util/strategicpatch/patch.go`. The merge keys are those of the kind's
+//! type, which differ from the list types of server-side apply.
 
 mod list;
 #[cfg(test)]
@@ -19,19 +19,19 @@ pub(crate) enum StrategicError {
     /// The patch or the object is not a JSON object.
     #[error("a strategic merge patch and what it is for must be JSON objects")]
     NotAnObject,
-    /// `$patch` is none of `delete`, `replace` and `merge`.
+    /// `$patch` is not `delete`, `replace` or `merge`.
     #[error("unknown patch type {0} in {1}")]
     UnknownDirective(String, String),
-    /// A directive that is not of the right type.
+    /// A directive has the wrong type.
     #[error("{0} has an incorrect format: expected {1}")]
     Malformed(String, &'static str),
-    /// An item of a merged list that has not the key it is merged by.
+    /// An item of a merged list does not have its merge key.
     #[error("map: {0} does not contain declared merge key: {1}")]
     NoMergeKey(Value, String),
-    /// `$retainKeys` that does not name every key of the patch.
+    /// `$retainKeys` does not name every key of the patch.
     #[error("the keys of the patch are not all in $retainKeys: {0} is missing")]
     NotRetained(String),
-    /// An item of the patch that `$setElementOrder` does not name.
+    /// `$setElementOrder` does not name an item of the patch.
     #[error("the list of the patch is not in the order of $setElementOrder: {0} of {1} is missing in it")]
     NotOrdered(String, String),
 }
@@ -41,7 +41,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList/";
 const SET_ELEMENT_ORDER: &str = "$setElementOrder/";
 
-/// Where in an object a patch is, and the name of the field there, which messages say.
+/// A patch's place in an object, and the field's name for messages.
 #[derive(Clone, Copy)]
 struct Spot<'a> {
     place: Place<'a>,
@@ -58,7 +58,7 @@ impl<'a> Spot<'a> {
     }
 }
 
-/// The `$patch` of a map or a list.
+/// The value of `$patch` in a map or a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Directive {
     Delete,
@@ -66,7 +66,7 @@ enum Directive {
     Replace,
 }
 
-/// The object, of the kind at `root`, with the patch applied.
+/// Applies a patch to the object, whose kind is at `root`.
 pub(crate) fn strategic_merge(original: &Value, patch: &Value, root: Place<'_>) -> Result<Value, StrategicError> {
     let (Value::Object(original), Value::Object(patch)) = (original, patch) else {
         return Err(StrategicError::NotAnObject);
@@ -74,7 +74,7 @@ pub(crate) fn strategic_merge(original: &Value, patch: &Value, root: Place<'_>) 
     merge_maps(original.clone(), patch, Spot { place: root, name: "" }).map(Value::Object)
 }
 
-/// Merges the patch of a map into it.
+/// Merges a patch into a map.
 fn merge_maps(
     mut map: Map<String, Value>,
     patch: &Map<String, Value>,
@@ -104,7 +104,7 @@ fn merge_maps(
     Ok(map)
 }
 
-/// The `$setElementOrder` of the list of this name.
+/// The `$setElementOrder` for the list with this name.
 fn order_of<'a>(patch: &'a Map<String, Value>, name: &str) -> Result<Option<&'a [Value]>, StrategicError> {
     match patch.get(&format!("{SET_ELEMENT_ORDER}{name}")) {
         None => Ok(None),
@@ -121,7 +121,7 @@ fn merge_field(
 ) -> Result<Value, StrategicError> {
     match (current, patch) {
         (Some(Value::Object(current)), Value::Object(patch)) => merge_maps(current, patch, place).map(Value::Object),
-        // Nothing to merge with: the same as merging with an empty one, so that no directive is left in the object.
+        // Nothing to merge with, so it merges with an empty map, which removes directives.
         (_, Value::Object(patch)) => merge_maps(Map::new(), patch, place).map(Value::Object),
         (Some(Value::Array(current)), Value::Array(patch)) => {
             list::merge(&current, patch, place, order).map(Value::Array)
@@ -131,7 +131,7 @@ fn merge_field(
     }
 }
 
-/// `$setElementOrder` without a patch of its list only moves items.
+/// `$setElementOrder` without a patch of its list only reorders items.
 fn order_untouched_lists(
     map: &mut Map<String, Value>,
     patch: &Map<String, Value>,
@@ -167,7 +167,7 @@ fn directive(patch: &Map<String, Value>) -> Result<Option<Directive>, StrategicE
     }
 }
 
-/// `$retainKeys`: of a union, only the fields that it names stay.
+/// `$retainKeys`: keeps only the fields of a union that it names.
 fn retain_keys(map: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), StrategicError> {
     let Some(retained) = patch.get(RETAIN_KEYS) else { return Ok(()) };
     let Value::Array(retained) = retained else {
@@ -182,7 +182,7 @@ fn retain_keys(map: &mut Map<String, Value>, patch: &Map<String, Value>) -> Resu
     Ok(())
 }
 
-/// `$deleteFromPrimitiveList/finalizers: [x]`.
+/// Handles for example `$deleteFromPrimitiveList/finalizers: [x]`.
 fn delete_from_primitive_lists(map: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), StrategicError> {
     for (key, gone) in patch {
         let Some(name) = key.strip_prefix(DELETE_FROM_PRIMITIVE_LIST) else { continue };

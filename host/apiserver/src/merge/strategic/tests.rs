@@ -1,4 +1,4 @@
-//! Strategic merge patches of every sort.
+//! Strategic merge patches of every kind.
 
 use proptest::prelude::*;
 use serde_json::json;

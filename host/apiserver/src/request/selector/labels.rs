@@ -1,4 +1,4 @@
-//! Label selectors, as `k8s.io/apimachinery/pkg/labels` reads them, with its errors.
+//! Parses label selectors as `k8s.io/apimachinery/pkg/labels` does, with its errors.
 
 use serde_json::{Value, json};
 
@@ -22,13 +22,13 @@ enum LabelTest {
     Less(i64),
 }
 
-/// A text that is no selector, in a real server's words.
+/// The error for an invalid selector, in a real server's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum LabelError {
-    /// The list of requirements is broken.
+    /// The list of requirements is malformed.
     #[error("found '{found}', expected: {expected}")]
     List { found: String, expected: &'static str },
-    /// A requirement is.
+    /// A requirement is malformed.
     #[error("unable to parse requirement: {0}")]
     Requirement(String),
 }
@@ -173,7 +173,7 @@ impl<'a> SelectorParser<'a> {
         })
     }
 
-    /// The value of a comparison; none is the empty one.
+    /// The value of a comparison; empty if there is none.
     fn value(&mut self) -> Result<String, String> {
         match self.peek() {
             SelectorToken::End | SelectorToken::Symbol(",") => Ok(String::new()),
@@ -196,14 +196,14 @@ impl<'a> SelectorParser<'a> {
             SelectorToken::Word(_) | SelectorToken::Symbol(",") => self.value_list()?,
             other => return Err(format!("found '{}', expected: ',', ')' or identifier", other.text())),
         };
-        // The list ended before it.
+        // The list ended before this.
         self.next();
         values.sort();
         values.dedup();
         Ok(values)
     }
 
-    /// Between two commas, and beside one at the end, is the empty value.
+    /// Two commas, or one at the end, delimit an empty value.
     fn value_list(&mut self) -> Result<Vec<String>, String> {
         let mut values = Vec::new();
         loop {

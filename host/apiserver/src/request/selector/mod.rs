@@ -1,5 +1,5 @@
-//! Label and field selectors: the whole grammar of the first, `=`, `==` and `!=` of the second. Pure; lists, watches
-//! and collection deletes use them.
+//! Label and field selectors: the whole grammar of label selectors, and `=`, `==` and `!=` of field selectors. Pure;
+//! lists, watches and collection deletes use them.
 
 mod labels;
 
@@ -26,7 +26,7 @@ struct FieldRequirement {
 }
 
 impl Selectors {
-    /// Parses both; field selectors are checked against what the resource can be selected by.
+    /// Parses both. Field selectors are checked against the selectable fields of the resource.
     pub(crate) fn parse(resource: &ResourceType, labels: &str, fields: &str) -> Result<Selectors, ApiError> {
         let labels = labels::parse(labels).map_err(|error| ApiError::bad_request(error.to_string()))?;
         let fields = parse_fields(resource, fields)?;
@@ -54,7 +54,7 @@ impl FieldRequirement {
     }
 }
 
-/// Fields by which a built-in can be selected beside its name and namespace.
+/// The fields by which a built-in kind can be selected, besides name and namespace.
 fn selectable_fields(resource: &ResourceType) -> &'static [&'static str] {
     match (resource.id.group.as_str(), resource.id.plural.as_str()) {
         ("", "events") => &[
@@ -135,7 +135,7 @@ fn unsupported_field(resource: &ResourceType, path: &str) -> ApiError {
     ApiError::bad_request(message)
 }
 
-/// Splits at commas that no backslash escapes.
+/// Splits at commas that are not escaped by a backslash.
 fn split_fields(text: &str) -> Vec<String> {
     let mut terms = vec![String::new()];
     let mut escaped = false;
@@ -161,7 +161,7 @@ fn field_term(term: &str) -> Option<(&str, bool, &str)> {
     Some((path.trim(), equal, value))
 }
 
-/// The one name that a field selector leaves, read as the selector itself is: rights to that name are asked for.
+/// The single name that a field selector requires, parsed as the selector is: the rights to that name are then checked.
 pub(super) fn required_name(text: &str) -> Option<String> {
     let terms = split_fields(text);
     let parsed: Option<Vec<_>> = terms.iter().filter(|term| !term.is_empty()).map(|term| field_term(term)).collect();
@@ -171,7 +171,7 @@ pub(super) fn required_name(text: &str) -> Option<String> {
         .filter(|name| !name.contains(['/', '%']) && name != "." && name != "..")
 }
 
-/// The value that is meant, or what is wrong with it, in a real server's words.
+/// The unescaped value, or its error in a real server's words.
 fn unescape(value: &str) -> Result<String, String> {
     let mut result = String::new();
     let mut characters = value.chars();

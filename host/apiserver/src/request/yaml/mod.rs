@@ -1,5 +1,5 @@
-//! YAML as a real server reads it: version 1.1, by `sigs.k8s.io/yaml` on `go.yaml.in/yaml/v2`. The events of the text
-//! come from a parser of YAML; what they mean is decided here.
+//! YAML as a real server reads it: version 1.1, by `sigs.k8s.io/yaml` on `go.yaml.in/yaml/v2`. A YAML parser provides
+//! the events; this module interprets them.
 
 mod scalar;
 
@@ -12,16 +12,16 @@ use serde_json::{Map, Value};
 
 use scalar::Scalar;
 
-/// Go reads deeper; what is deeper than this is refused anyway. What an alias stands for counts with its own depth.
+/// Go allows deeper nesting, but deeper objects are refused anyway. An expanded alias counts with its own depth.
 const DEPTH_MAX: usize = 200;
-/// The memory that the copies of one document's anchored nodes may take together. Go shares what an alias stands for;
-/// here each alias is a copy, and so is each anchor, for the aliases to come. An honest body has at most 3 MB, and few
-/// aliases; a hostile one asks for gigabytes.
+/// The memory limit for all copies of one document's anchored nodes. Go shares the target of an alias; here each alias
+/// is a copy, and each anchor keeps one for later aliases. An honest body has at most 3 MB and few aliases; a hostile
+/// one asks for gigabytes.
 const COPIES_MAX_BYTES: usize = 64 << 20;
-/// The size of the smallest map: the standard library allocates room for eleven entries at once.
+/// The size of the smallest map: the standard library allocates eleven entries at once.
 const MAP_BYTES: usize = 11 * (size_of::<String>() + size_of::<Value>());
 
-/// A text that is no YAML, or one that is no JSON, in the words of Go's reader where that is simple.
+/// The error for invalid YAML, or YAML that cannot be JSON, in the words of Go's reader where that is simple.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct YamlError(String);
@@ -46,14 +46,14 @@ impl YamlError {
     }
 }
 
-/// A document, and the keys that it has twice, each with its line, as strict decoding names them.
+/// A document and its duplicate keys, each with its line, as strict decoding reports them.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Parsed {
     pub(crate) value: Value,
     pub(crate) duplicates: Vec<String>,
 }
 
-/// The first document, which is all that a request's body counts for; null if there is none. What comes after it is not
+/// Parses the first document; null if there is none. Only this one counts in a request's body, and what follows is not
 /// read.
 pub(crate) fn first(body: &[u8]) -> Result<Parsed, YamlError> {
     let Ok(text) = std::str::from_utf8(body) else { return Err(YamlError::new(None, "invalid leading UTF-8 octet")) };
@@ -72,13 +72,13 @@ pub(crate) fn all(text: &str) -> Result<Vec<Value>, YamlError> {
     Ok(documents)
 }
 
-/// A node that an alias may stand for.
+/// A node that an alias may refer to.
 struct Anchored {
     value: Value,
     nodes: u64,
-    /// How many lists and maps lie within each other, with this one.
+    /// The nesting depth of its lists and maps, including itself.
     height: usize,
-    /// About how much memory it takes.
+    /// Its approximate memory use.
     bytes: usize,
 }
 
@@ -86,15 +86,15 @@ struct YamlReader<'a> {
     parser: Parser<'a, granit_parser::StrInput<'a>>,
     anchors: HashMap<usize, Anchored>,
     depth: usize,
-    /// The greatest depth within the node that is being read.
+    /// The greatest depth within the current node.
     deepest: usize,
-    /// Nodes of this document so far, and how many of them are there by aliases.
+    /// The number of nodes in this document so far, and how many of them come from aliases.
     nodes: u64,
     aliased: u64,
-    /// The memory of this document so far, and of the copies for anchors and aliases, in bytes.
+    /// The memory used by this document so far, and by copies for anchors and aliases, in bytes.
     bytes: usize,
     copied: usize,
-    /// Where the last event begins, from 1.
+    /// The line of the last event, from 1.
     line: usize,
     duplicates: Vec<String>,
 }
@@ -198,7 +198,7 @@ impl<'a> YamlReader<'a> {
         Ok(())
     }
 
-    /// Refuses a copy that would make the document's copies too large.
+    /// Refuses a copy that exceeds the limit for the document's copies.
     fn copy(&mut self, bytes: usize) -> Result<(), YamlError> {
         self.copied += bytes;
         if self.copied > COPIES_MAX_BYTES {
@@ -207,7 +207,7 @@ impl<'a> YamlReader<'a> {
         Ok(())
     }
 
-    /// `failOnExcessiveAliasing`: as long as there are few nodes, almost all may come from aliases.
+    /// `failOnExcessiveAliasing`: in a small document, almost all nodes may come from aliases.
     fn alias(&mut self, anchor: usize) -> Result<Value, YamlError> {
         let Some(found) = self.anchors.get(&anchor) else {
             return Err(YamlError::new(None, "anchor value contains itself"));
@@ -236,7 +236,7 @@ impl<'a> YamlReader<'a> {
         }
     }
 
-    /// The last of several values counts, also where one of them is merged in.
+    /// The last of several values counts, even if one of them is merged in.
     fn mapping(&mut self) -> Result<Value, YamlError> {
         let mut map = Map::new();
         loop {
@@ -282,7 +282,7 @@ impl<'a> YamlReader<'a> {
     }
 }
 
-/// Merges the value of `<<`: a map, or maps of which the first has most to say.
+/// Merges the value of `<<`: a map, or several maps, of which the first takes precedence.
 fn merge(map: &mut Map<String, Value>, merged: Value) -> Result<(), YamlError> {
     let maps = match merged {
         Value::Array(items) => items,
@@ -383,7 +383,7 @@ mod tests {
         assert!(first(deep.as_bytes()).is_err());
     }
 
-    /// A text of anchors, each with lists and maps around the alias of the one before it.
+    /// A text with a chain of anchors, each with lists and maps around an alias to the previous one.
     fn chain(links: usize, levels: usize) -> String {
         let (open, close) = ("[{a: ".repeat(levels), "}]".repeat(levels));
         let links = (0..links).map(|link| {
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn an_expanded_alias_may_not_exceed_the_depth_limit() {
-        // 2 levels of a link each, and the list around them.
+        // Two levels for each link, and the list around them.
         assert!(value(chain(3, 33).as_bytes()).is_ok());
         assert!(value(chain(99, 1).as_bytes()).is_ok());
         for text in [chain(4, 33), chain(100, 1), chain(25, 99), "- &a {k: &b [x]}\n- ".to_owned() + &chain(100, 1)] {
@@ -403,7 +403,7 @@ mod tests {
             assert_eq!(value(text.as_bytes()).map(|_| ()).expect_err("deep").to_string(), shown);
             assert_eq!(all(&text).map(|_| ()).expect_err("deep").to_string(), shown);
         }
-        // Depth is of where it is, not of what was read before.
+        // The depth counts at the place of the alias, not where the anchor was.
         assert!(value(format!("[{}, [[*a98]]]", &chain(99, 1)).as_bytes()).is_err());
         assert!(value(format!("[{0}, {0}]", chain(98, 1)).as_bytes()).is_ok());
     }

@@ -1,11 +1,10 @@
-//! The value of a scalar of YAML 1.1: `resolve` in `go.yaml.in/yaml/v2/resolve.go`, which sigs.k8s.io/yaml reads
-//! with.
+//! The value of a YAML 1.1 scalar: `resolve` in `go.yaml.in/yaml/v2/resolve.go`, on which sigs.k8s.io/yaml is based.
 
 use serde_json::{Number, Value};
 
 use super::YamlError;
 
-/// A scalar, as Go types it.
+/// A scalar with its Go type.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Scalar {
     Null,
@@ -30,7 +29,7 @@ impl Scalar {
         }
     }
 
-    /// Underscores count for nothing, except in what begins with a dot.
+    /// Underscores are ignored, except after a leading dot.
     fn of_number(text: &str) -> Option<Scalar> {
         match text.as_bytes().first()? {
             b'.' => float(text),
@@ -42,7 +41,7 @@ impl Scalar {
         }
     }
 
-    /// A scalar whose tag says what it is, by the tag's name (`int`).
+    /// A scalar with an explicit tag, given by the tag's name (`int`).
     pub(super) fn of_tagged(tag: &str, text: &str) -> Result<Scalar, YamlError> {
         let found = Scalar::of_plain(text);
         let own = match found {
@@ -63,7 +62,7 @@ impl Scalar {
         }
     }
 
-    /// The value that it becomes in JSON: a float that is whole is written without a point, and read as an integer.
+    /// Its JSON value. A whole float is written without a point, and so read as an integer.
     pub(super) fn into_value(self) -> Result<Value, YamlError> {
         Ok(match self {
             Scalar::Null => Value::Null,
@@ -80,7 +79,7 @@ impl Scalar {
         })
     }
 
-    /// The key that it becomes: `convertToJSONableObject` in `sigs.k8s.io/yaml/yaml.go`.
+    /// Its form as a key: `convertToJSONableObject` in `sigs.k8s.io/yaml/yaml.go`.
     pub(super) fn into_key(self) -> Result<String, YamlError> {
         Ok(match self {
             Scalar::Text(text) => text,
@@ -97,7 +96,7 @@ impl Scalar {
     }
 }
 
-/// `strconv.ParseInt` and `ParseUint` with base 0: a zero in front means octal.
+/// `strconv.ParseInt` and `ParseUint` with base 0: a leading zero means octal.
 fn integer(text: &str) -> Option<Scalar> {
     let (is_negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
@@ -112,7 +111,7 @@ fn integer(text: &str) -> Option<Scalar> {
         _ if digits.len() > 1 && digits.starts_with('0') => (8, &digits[1..]),
         _ => (10, digits),
     };
-    // A sign is no digit, though Rust takes one here.
+    // A sign is not a digit, although Rust accepts one here.
     if !digits.chars().all(|digit| digit.is_digit(radix)) {
         return None;
     }
@@ -120,13 +119,13 @@ fn integer(text: &str) -> Option<Scalar> {
     let number = if is_negative { -magnitude } else { magnitude };
     match (i64::try_from(number), u64::try_from(number)) {
         (Ok(number), _) => Some(Scalar::Int(number)),
-        // `ParseUint` takes no sign.
+        // `ParseUint` accepts no sign.
         (_, Ok(number)) if !text.starts_with('+') => Some(Scalar::Uint(number)),
         _ => None,
     }
 }
 
-/// `yamlStyleFloat`, and `strconv.ParseFloat`, for which a number that is too large is none.
+/// `yamlStyleFloat`, and `strconv.ParseFloat`, which refuses numbers that are too large.
 fn float(text: &str) -> Option<Scalar> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.find(['e', 'E']) {
@@ -171,7 +170,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Each as a real server reads it: `tests/differential/scripts/yaml.yaml` has more.
+    /// Compared with a real server: `tests/differential/scripts/yaml.yaml` has more.
     #[test]
     fn plain_scalars_are_those_of_yaml_1_1() {
         for (text, value) in [

@@ -1,11 +1,11 @@
-//! Defaults of what configures admission.
+//! Defaults for admission configurations.
 
 use serde_json::{Map, Value, json};
 
 use super::{default, default_text, each};
 use crate::object::{self, as_map_mut};
 
-/// Of a `ValidatingWebhookConfiguration` or `MutatingWebhookConfiguration`.
+/// For a `ValidatingWebhookConfiguration` or `MutatingWebhookConfiguration`.
 pub(super) fn webhooks(kind: &str, configuration: &mut Value) {
     for webhook in each(as_map_mut(configuration), "webhooks") {
         default_text(webhook, "failurePolicy", "Fail");
@@ -21,7 +21,7 @@ pub(super) fn webhooks(kind: &str, configuration: &mut Value) {
     }
 }
 
-/// Of a policy or binding.
+/// For a policy or binding.
 pub(super) fn policy(kind: &str, policy: &mut Value) {
     let spec = object::map_mut(policy, "spec");
     if kind == "ValidatingAdmissionPolicy" {
@@ -37,7 +37,7 @@ pub(super) fn policy(kind: &str, policy: &mut Value) {
     }
 }
 
-/// Of the part that chooses requests.
+/// For the part that selects requests.
 fn match_resources(map: &mut Map<String, Value>, rules: &str) {
     default_text(map, "matchPolicy", "Equivalent");
     default(map, "namespaceSelector", json!({}));

@@ -1,7 +1,7 @@
-//! The values that a server adds to built-in objects: documented defaults (`workloads`, `others`), and those it decides
-//! itself when an object is stored (finalizers of namespaces, cluster IPs, phases).
+//! The values that a server adds to built-in objects: documented defaults (`workloads`, `others`), and values that it
+//! decides when an object is stored (finalizers of namespaces, cluster IPs, phases).
 //!
-//! They matter beyond looks: clients that apply part of an object must find the same rest on both servers.
+//! They matter in practice: clients that apply part of an object must find the same rest on both servers.
 
 mod admission;
 mod others;
@@ -16,7 +16,7 @@ use crate::resources::resource::ResourceType;
 use crate::resources::{autoscaler_convert, crd};
 use crate::storage::state::State;
 
-/// Sets `key` where it is missing.
+/// Sets `key` if it is missing.
 fn default(map: &mut Map<String, Value>, key: &str, value: Value) {
     let slot = map.entry(key).or_insert(Value::Null);
     if slot.is_null() {
@@ -24,7 +24,7 @@ fn default(map: &mut Map<String, Value>, key: &str, value: Value) {
     }
 }
 
-/// Sets `key` where it is missing or an empty string.
+/// Sets `key` if it is missing or an empty string.
 fn default_text(map: &mut Map<String, Value>, key: &str, value: &str) {
     let slot = map.entry(key).or_insert(Value::Null);
     if slot.is_null() || *slot == json!("") {
@@ -66,7 +66,7 @@ pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
         ("autoscaling", "HorizontalPodAutoscaler") if spec_is_map => {
             autoscaler_convert::default_spec(&resource.version, object::map_mut(object, "spec"));
         }
-        // One whose name is still to be made gets its label with it.
+        // A namespace whose name is still to be generated gets its label then.
         ("", "Namespace") if !object::name(object).is_empty() => others::namespace(object),
         ("", "PodTemplate") => workloads::template(object::as_map_mut(object)),
         ("", "Secret") => others::secret(object),
@@ -93,8 +93,8 @@ pub(crate) fn apply(resource: &ResourceType, object: &mut Value) {
     }
 }
 
-/// Sets what the admission plugins of a real server set, before webhooks see the object: of a new one, and of one that
-/// replaces `current`. Nothing of a subresource.
+/// Sets what a real server's admission plugins set before webhooks see the object: for a new object, and for one that
+/// replaces `current`. Does nothing for subresources.
 pub(crate) fn admit(resource: &ResourceType, subresource: &str, object: &mut Value, current: Option<&Value>) {
     if (resource.id.group.as_str(), resource.kind.as_str(), subresource) == ("", "Pod", "") {
         workloads::admit_pod(object::map_mut(object, "spec"), current.map(|pod| &pod["spec"]));
@@ -168,7 +168,7 @@ pub(crate) fn on_update(
     Ok(())
 }
 
-/// A service that changes its type gives up what only the old one has, unless the client says otherwise.
+/// A service that changes its type gives up fields that only the old type has, unless the client sets them.
 fn give_up_addresses(service: &mut Value, current: &Value) {
     let kind = |service: &Value| text(service, "/spec/type").to_owned();
     let (before, now) = (kind(current), kind(service));
@@ -196,7 +196,7 @@ fn give_up_addresses(service: &mut Value, current: &Value) {
     }
 }
 
-/// A client that leaves out what was allocated does not mean to change it.
+/// If a client leaves out an allocated value, it keeps the value.
 fn keep_addresses(service: &mut Value, current: &Value) {
     let spec = object::map_mut(service, "spec");
     for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {

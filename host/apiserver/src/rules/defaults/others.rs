@@ -1,4 +1,4 @@
-//! Defaults of the built-ins that run no pods.
+//! Defaults for built-in kinds that run no pods.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -39,14 +39,14 @@ pub(super) fn service(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Every namespace can be selected by its name.
+/// Every namespace gets a label with its name, so that it can be selected.
 pub(super) fn namespace(namespace: &mut Value) {
     let name = json!(object::name(namespace));
     let labels = object::map_mut(object::map_mut_value(namespace, "metadata"), "labels");
     labels.insert("kubernetes.io/metadata.name".to_owned(), name);
 }
 
-/// `stringData` is a way to write `data`, and is not kept.
+/// `stringData` is another way to write `data`, and is not stored.
 pub(super) fn secret(secret: &mut Value) {
     let fields = as_map_mut(secret);
     default_text(fields, "type", "Opaque");
@@ -66,7 +66,7 @@ pub(super) fn binding(binding: &mut Value) {
     }
 }
 
-/// Nobody asks for a certificate in another's name.
+/// A certificate request is always in its creator's name.
 pub(super) fn requested_by(user: &User, request: &mut Value) {
     let info = user.info();
     let spec = object::map_mut(request, "spec");
@@ -78,7 +78,7 @@ pub(super) fn requested_by(user: &User, request: &mut Value) {
     }
 }
 
-/// The times that the conditions of a certificate request do not say themselves.
+/// Fills in missing times in the conditions of a certificate request.
 pub(super) fn date_conditions(request: &mut Value, current: &Value, now: &str) {
     let before = object::items(current, "/status/conditions");
     let Some(conditions) = request.pointer_mut("/status/conditions").and_then(Value::as_array_mut) else { return };
@@ -120,7 +120,7 @@ pub(super) fn endpoints(endpoints: &mut Value) {
     }
 }
 
-/// A job selects its pods by its own UID, unless it says that it selects by hand.
+/// A job selects its pods by its own UID, unless it has a manual selector.
 pub(super) fn job_selector(job: &mut Value) {
     if job.pointer("/spec/manualSelector") == Some(&json!(true)) {
         return;
@@ -137,8 +137,8 @@ pub(super) fn job_selector(job: &mut Value) {
     }
 }
 
-/// An object without labels has those of its template.
-/// `SetDefaults_ReplicationController` in `pkg/apis/core/v1/defaults.go`.
+/// An object without labels gets those of its template: `SetDefaults_ReplicationController` in
+/// `pkg/apis/core/v1/defaults.go`.
 pub(super) fn select_like_template(object: &mut Value) {
     let labels = object.pointer("/spec/template/metadata/labels").cloned().unwrap_or_default();
     let has_one =
@@ -157,7 +157,7 @@ pub(super) fn label_like_template(object: &mut Value) {
     }
 }
 
-/// The condition of a pod that waits for its gates: `applySchedulingGatedCondition` in
+/// The condition of a pod that waits for its scheduling gates: `applySchedulingGatedCondition` in
 /// `pkg/registry/core/pod/strategy.go`.
 pub(super) fn gated(now: &str) -> Value {
     json!({
@@ -170,7 +170,7 @@ pub(super) fn gated(now: &str) -> Value {
     })
 }
 
-/// A limit of containers gives values to those that ask for nothing: `SetDefaults_LimitRangeItem` in
+/// A limit range for containers gets default requests and limits: `SetDefaults_LimitRangeItem` in
 /// `pkg/apis/core/v1/defaults.go`.
 pub(super) fn limit_range(spec: &mut Map<String, Value>) {
     for limit in each(spec, "limits").filter(|limit| limit.get("type") == Some(&json!("Container"))) {
@@ -186,8 +186,8 @@ pub(super) fn limit_range(spec: &mut Map<String, Value>) {
     }
 }
 
-/// A claim, and its two ways to name what it is filled from: `DropDisabledFields`,
-/// `EnforceDataSourceBackwardsCompatibility` and `NormalizeDataSources` in `pkg/api/persistentvolumeclaim/util.go`.
+/// A claim, with its two ways to name its data source: `DropDisabledFields`, `EnforceDataSourceBackwardsCompatibility`
+/// and `NormalizeDataSources` in `pkg/api/persistentvolumeclaim/util.go`.
 pub(super) fn claim(spec: &mut Map<String, Value>) {
     default_text(spec, "volumeMode", "Filesystem");
     let text = |source: &Value, name: &str| source[name].as_str().unwrap_or_default().to_owned();

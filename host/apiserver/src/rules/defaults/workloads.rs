@@ -46,7 +46,7 @@ pub(super) fn daemon_set(spec: &mut Spec) {
 pub(super) fn job(spec: &mut Spec) {
     let no_completions = spec.get("completions").is_none_or(Value::is_null);
     let no_parallelism = spec.get("parallelism").is_none_or(Value::is_null);
-    // A job with parallelism alone is a work queue: its completions stay open.
+    // A job with only a parallelism is a work queue, whose completions stay open.
     if no_completions && no_parallelism {
         spec.insert("completions".to_owned(), json!(1));
     }
@@ -78,7 +78,7 @@ pub(super) fn cron_job(spec: &mut Spec) {
     }
 }
 
-/// The parameters of a rolling update exist only where the type is that.
+/// Only the type `RollingUpdate` has its parameters.
 fn rolling_update(spec: &mut Spec, key: &str, parameters: &[(&str, Value)]) {
     let Some(strategy) = spec.get_mut(key).and_then(Value::as_object_mut) else { return };
     default_text(strategy, "type", "RollingUpdate");
@@ -92,7 +92,7 @@ fn rolling_update(spec: &mut Spec, key: &str, parameters: &[(&str, Value)]) {
     }
 }
 
-/// The template of what has one.
+/// Defaults of a pod template.
 pub(super) fn template(spec: &mut Spec) {
     let inner = spec.get_mut("template").and_then(|template| template.get_mut("spec"));
     if let Some(inner) = inner.and_then(Value::as_object_mut) {
@@ -100,7 +100,7 @@ pub(super) fn template(spec: &mut Spec) {
     }
 }
 
-/// Defaults of a pod that is no template.
+/// Defaults of a pod that does not come from a template.
 pub(super) fn lone_pod(spec: &mut Spec) {
     default(spec, "enableServiceLinks", json!(true));
     if let Some(Value::Number(grace)) = spec.get_mut("terminationGracePeriodSeconds")
@@ -119,7 +119,7 @@ pub(super) fn lone_pod(spec: &mut Spec) {
     }
 }
 
-/// In the network of its node a container has the ports of its node.
+/// In the host network, container ports are host ports.
 fn take_host_ports(container: &mut Spec) {
     for port in each(container, "ports") {
         if port.get("hostPort").is_none_or(|port| *port == json!(0))
@@ -130,7 +130,7 @@ fn take_host_ports(container: &mut Spec) {
     }
 }
 
-/// A container that has a limit and no request of its own requests the limit.
+/// A container with a limit but no request requests the limit.
 fn request_the_limits(container: &mut Spec) {
     let limits = container.get("resources").and_then(|resources| resources.get("limits"));
     let Some(limits) = limits.and_then(Value::as_object).filter(|limits| !limits.is_empty()).cloned() else { return };
@@ -140,9 +140,9 @@ fn request_the_limits(container: &mut Spec) {
     limits.into_iter().for_each(|(name, limit)| default(requests, &name, limit));
 }
 
-/// Gives a pod what a real server's admission does: the priority of pods without a class, or that of the pod which it
-/// replaces (`plugin/pkg/admission/priority`), and five minutes on a node that is gone, also on update, since an
-/// applied list of tolerations leaves these out (`plugin/pkg/admission/defaulttolerationseconds`).
+/// Sets what a real server's admission sets: the default priority, or that of the replaced pod
+/// (`plugin/pkg/admission/priority`), and tolerations of five minutes for nodes that are gone, on update too, because
+/// an applied list of tolerations leaves them out (`plugin/pkg/admission/defaulttolerationseconds`).
 pub(super) fn admit_pod(spec: &mut Spec, current: Option<&Value>) {
     match current {
         Some(current) => {
@@ -174,7 +174,7 @@ pub(super) fn admit_pod(spec: &mut Spec, current: Option<&Value>) {
     }
 }
 
-/// How much of its node a pod is promised.
+/// The quality of service class of a pod.
 pub(super) fn quality_of_service(spec: &Value) -> &'static str {
     let containers = ["/containers", "/initContainers"].into_iter().flat_map(|list| object::items(spec, list));
     let (mut says_something, mut is_guaranteed) = (false, true);
@@ -203,7 +203,7 @@ pub(super) fn pod(spec: &mut Spec) {
     default_text(spec, "schedulerName", "default-scheduler");
     default(spec, "terminationGracePeriodSeconds", json!(30));
     default(spec, "securityContext", json!({}));
-    // The deprecated name mirrors the new one, whichever is given.
+    // The deprecated name mirrors the new one, and vice versa.
     for (from, to) in [("serviceAccountName", "serviceAccount"), ("serviceAccount", "serviceAccountName")] {
         if let Some(name) = spec.get(from).cloned() {
             default(spec, to, name);
@@ -240,7 +240,7 @@ fn container(container: &mut Spec) {
     }
 }
 
-/// Without a tag an image means `latest`; a digest pins it.
+/// An image without a tag means `latest`; a digest pins it.
 fn is_latest(image: &str) -> bool {
     if image.contains('@') {
         return false;
@@ -264,7 +264,7 @@ fn http_get(handler: &mut Spec) {
     }
 }
 
-/// The reference of a variable or a file to a field of its pod.
+/// The reference to a pod's field, in a variable or a file.
 fn field_reference(owner: &mut Spec) {
     if let Some(field) = owner.get_mut("fieldRef").and_then(Value::as_object_mut) {
         default_text(field, "apiVersion", "v1");

@@ -1,4 +1,4 @@
-//! Validation of what configures admission. Follows `pkg/apis/admissionregistration/validation`.
+//! Validation of admission configurations. Follows `pkg/apis/admissionregistration/validation`.
 
 use std::collections::BTreeSet;
 
@@ -121,7 +121,7 @@ fn resources(field: &str, listed: &Value, report: &mut Report) {
     if found.len() > 1 && found.contains(&"*/*") {
         report.invalid(field, listed, "if '*/*' is present, must not specify other resources");
     }
-    // The last without a subresource counts, as in a real server.
+    // As in a real server, the last one without a subresource counts.
     let last = found.iter().rfind(|item| !item.is_empty() && !item.contains('/'));
     if found.contains(&"*") && last.is_some_and(|last| *last != "*") {
         let why = "if '*' is present, must not specify other resources without subresources";
@@ -129,7 +129,7 @@ fn resources(field: &str, listed: &Value, report: &mut Report) {
     }
 }
 
-/// `missing` says why there must be one.
+/// `missing` is the error's detail if the list is empty.
 pub(super) fn review_versions(field: &str, listed: &Value, missing: &str, report: &mut Report) {
     let found = strings(listed, "");
     if found.is_empty() {
@@ -157,7 +157,7 @@ pub(super) fn client(field: &str, config: &Value, report: &mut Report) {
     match (url, service) {
         (Some(url), None) => validate_url(&format!("{field}.url"), url, report),
         (None, Some(service)) => {
-            // A real server takes one for the other here.
+            // A real server mixes up the two here.
             for (key, blamed) in [("name", "namespace"), ("namespace", "name")] {
                 if text(service, &format!("/{key}")).is_empty() {
                     report.required(format!("{field}.service.{blamed}"));
@@ -234,7 +234,7 @@ mod tests {
         })
     }
 
-    /// The errors of the usual webhook with one field changed.
+    /// The errors of a usual webhook with one field changed.
     fn with(pointer: &str, value: Value) -> Vec<String> {
         let mut webhook = webhook();
         match pointer.rsplit_once('/') {

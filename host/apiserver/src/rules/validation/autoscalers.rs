@@ -7,8 +7,8 @@ use super::table::{self, Check, FieldRule, is_empty};
 use crate::object::{self, names, text};
 use crate::schema::typed::quantity;
 
-/// The type of a metric, its member, and the words for a target that is missing. In the order in which a real server
-/// looks at them: the first that is given counts.
+/// The type of a metric, its member, and the message for a missing target. In a real server's order, as the first one
+/// given counts.
 const SOURCES: [(&str, &str); 5] = [
     ("Object", "object"),
     ("External", "external"),
@@ -79,7 +79,7 @@ fn metric(metric: &Value, field: &str, report: &mut Report) {
         report.required_because(&at_type, "must specify a metric source type");
     }
     if !KINDS.contains(&kind) {
-        // Twice, as there.
+        // Reported twice, as in a real server.
         report.not_supported(&at_type, &json!(kind), KINDS);
         report.not_supported(&at_type, &json!(kind), KINDS);
     }

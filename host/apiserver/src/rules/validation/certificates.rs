@@ -1,5 +1,5 @@
-//! Validation of certificate signing requests. Whether the request is signed by its key, and what a certificate is,
-//! would take a parser of both: it is not looked at.
+//! Validation of certificate signing requests. Whether a request is signed by its key, or a certificate is valid, is
+//! not checked, as that would take a parser for both.
 
 use std::collections::HashSet;
 
@@ -40,7 +40,7 @@ const USAGES: [&str; 23] = [
     "timestamping",
 ];
 
-/// `subresource` says which conditions may change.
+/// `subresource` determines which conditions may change.
 pub(super) fn signing_request(subresource: &str, object: &Value, previous: Option<&Value>, report: &mut Report) {
     match previous {
         None => spec(object, report),
@@ -51,7 +51,7 @@ pub(super) fn signing_request(subresource: &str, object: &Value, previous: Optio
     }
 }
 
-/// The spec of a new request; it never changes.
+/// The spec of a new request, which never changes.
 fn spec(object: &Value, report: &mut Report) {
     let spec = &object["spec"];
     let request = BASE64_STANDARD.decode(text(spec, "/request")).unwrap_or_default();
@@ -136,7 +136,7 @@ fn conditions(object: &Value, previous: &Value, report: &mut Report) {
     }
 }
 
-/// A decision stays as it is, and only `approval` decides.
+/// A decision is final, and only `approval` may make it.
 fn update(subresource: &str, object: &Value, previous: &Value, report: &mut Report) {
     let of = |kind| (of_type(previous, kind), of_type(object, kind));
     for kind in [APPROVED, DENIED, FAILED] {

@@ -1,5 +1,5 @@
-//! Validation of the resources that a custom resource embeds: what they are, and their metadata. A change need not
-//! touch one for it to be looked at.
+//! Validates resources embedded in custom resources: their type and metadata. They are checked even if a write does not
+//! change them.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use crate::cause::Cause;
 use crate::object::{self, names};
 use crate::schema::{Mark, Node, below, decoded_metadata};
 
-/// Appends what is wrong with the resources that are embedded in the value at `path`.
+/// Appends the errors of the resources embedded in the value at `path`.
 pub(super) fn check(node: &Node, value: &Value, path: &str, found: &mut Vec<Cause>) {
     match value {
         Value::Object(fields) => {

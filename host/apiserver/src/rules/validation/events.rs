@@ -1,16 +1,16 @@
-//! Validation of Events: `kubernetes/pkg/apis/core/validation/events.go`. Errors have the names of the fields in the
-//! group `core`, whatever the request's.
+//! Validation of Events: `kubernetes/pkg/apis/core/validation/events.go`. Errors use the field names of the core group,
+//! whatever the request's group.
 
 use serde_json::{Value, json};
 
 use super::report::Report;
 use crate::object::{self, names, text};
 
-/// The most bytes of the note; the other texts may have [`TEXT_BYTES_MAX`].
+/// The longest note in bytes; other texts are limited by [`TEXT_BYTES_MAX`].
 const NOTE_BYTES_MAX: usize = 1024;
 const TEXT_BYTES_MAX: usize = 128;
 
-/// Fields of an Event of `events.k8s.io` that never change, and their names in the internal type.
+/// Immutable fields of an Event in `events.k8s.io`, with their names in the internal type.
 const FIXED_FIELDS: &[(&str, &str)] = &[
     ("regarding", "involvedObject"),
     ("reason", "reason"),
@@ -27,7 +27,7 @@ const FIXED_FIELDS: &[(&str, &str)] = &[
     ("reportingInstance", "reportingInstance"),
 ];
 
-/// Events of the group `core` are held to less than those of `events.k8s.io`.
+/// The rules for Events in the core group are less strict than those in `events.k8s.io`.
 pub(super) fn event(group: &str, object: &Value, previous: Option<&Value>, report: &mut Report) {
     let is_core = group.is_empty();
     place(is_core, object, report);
@@ -41,7 +41,7 @@ pub(super) fn event(group: &str, object: &Value, previous: Option<&Value>, repor
     }
 }
 
-/// An Event of `events.k8s.io` changes in its series alone.
+/// Only the series of an Event in `events.k8s.io` may change.
 fn update(object: &Value, previous: &Value, report: &mut Report) {
     if object["series"] != previous["series"] {
         series(&object["series"], report);
@@ -53,8 +53,8 @@ fn update(object: &Value, previous: &Value, report: &mut Report) {
     }
 }
 
-/// An Event is in the namespace of what it is about. One about an object without a namespace is in the default one; one
-/// of the new form may be elsewhere, too.
+/// An Event must be in the namespace of its object, or in the default namespace if the object has none. In
+/// `events.k8s.io` such an Event may also be elsewhere.
 fn place(is_core: bool, object: &Value, report: &mut Report) {
     let about = if is_core { "involvedObject" } else { "regarding" };
     let (namespace, of_object) = (object::namespace(object), text(&object[about], "/namespace"));
@@ -108,7 +108,7 @@ fn series(series: &Value, report: &mut Report) {
     }
 }
 
-/// A new Event of `events.k8s.io` has all parts of its form, and none of the old one.
+/// A new Event in `events.k8s.io` must have all fields of the new form, and none of the old one.
 fn new_form(object: &Value, report: &mut Report) {
     series(&object["series"], report);
     if object["eventTime"].is_null() {

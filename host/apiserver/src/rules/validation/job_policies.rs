@@ -94,7 +94,7 @@ fn exit_codes(codes: &Value, field: &str, containers: &BTreeSet<&str>, report: &
     }
 }
 
-/// `validateSuccessPolicy`. A list of indexes is only counted where it is well formed.
+/// `validateSuccessPolicy`. Indexes are counted only if the list is well-formed.
 pub(super) fn success_policy(spec: &Value, field: &str, report: &mut Report) {
     let policy = &spec["successPolicy"];
     if !policy.is_object() {

@@ -19,9 +19,9 @@ const SPEC: &[FieldRule] = &[
     ("maxFailedIndexes", Check::NotNegative),
     ("completionMode", Check::OneOf(&["NonIndexed", "Indexed"])),
 ];
-/// The names of the tz database, which Go's `time.LoadLocation` knows.
+/// The time zones of the tz database that Go's `time.LoadLocation` knows.
 const TIME_ZONES: &str = include_str!("../../../kubernetes/zones.txt");
-/// Above this, a job with a backoff limit for each index has less of everything.
+/// Above this, a job with a backoff limit per index has stricter limits.
 const COMPLETIONS_SOFT_LIMIT: i64 = 100_000;
 const HIGH_COMPLETIONS_PARALLELISM_MAX: i64 = 10_000;
 
@@ -61,8 +61,8 @@ fn mismatch(spec: &Value, report: &mut Report) {
     report.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`");
 }
 
-/// `validatePodTemplateUpdate`: a suspended job may still be told what its containers need, and one that has not begun
-/// where its pods run.
+/// `validatePodTemplateUpdate`: a suspended job may change its containers' resources, and one that has not begun may
+/// change where its pods run.
 fn template_update(object: &Value, before: &Value, report: &mut Report) {
     let is_suspended = before["spec"]["suspend"] == json!(true);
     if !is_suspended {
@@ -156,7 +156,7 @@ fn indexes(spec: &Value, field: &str, report: &mut Report) {
     }
 }
 
-/// A job with many completions and a backoff limit for each.
+/// Limits of a job with many completions and a backoff limit per index.
 fn high_completions(spec: &Value, field: &str, report: &mut Report) {
     if spec["maxFailedIndexes"].is_null() {
         let why = format!("must be specified when completions is above {COMPLETIONS_SOFT_LIMIT}");

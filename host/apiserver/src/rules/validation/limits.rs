@@ -56,7 +56,7 @@ fn amounts(limit: &Value, kind: &str, field: &str, report: &mut Report) {
             }
         }
     }
-    // In each pair the first may not be greater; the error is about one of them.
+    // In each pair, the first may not be greater. The third is the field of the error.
     let pairs = [
         ("min", "max", "min", "min value {a} is greater than max value {b}"),
         ("min", "defaultRequest", "defaultRequest", "min value {a} is greater than default request value {b}"),
@@ -80,7 +80,7 @@ fn amounts(limit: &Value, kind: &str, field: &str, report: &mut Report) {
                 continue;
             }
             let why = words.replace("{a}", &shown(a)).replace("{b}", &shown(b));
-            // As there: about a default, the other value is shown.
+            // As in a real server, an error about a default shows the other value.
             let value = match (*low, *about) {
                 ("min", "default" | "min") | ("defaultRequest", _) => a,
                 _ => b,
@@ -96,7 +96,7 @@ fn amounts(limit: &Value, kind: &str, field: &str, report: &mut Report) {
     }
 }
 
-/// The scopes of a quota, beside its amounts.
+/// The scopes of a quota.
 pub(super) fn quota_scopes(object: &Value, previous: Option<&Value>, report: &mut Report) {
     let spec = &object["spec"];
     let scopes = object::strings(spec, "/scopes");

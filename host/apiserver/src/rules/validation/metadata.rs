@@ -10,7 +10,7 @@ use crate::resources::resource::ResourceType;
 pub(crate) fn metadata(resource: &ResourceType, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let prefix = text(object, "/metadata/generateName");
-    // A name goes on where a prefix ends: `maskTrailingDash` of `apimachinery/pkg/api/validation/generic.go`.
+    // The name continues where the prefix ends: `maskTrailingDash` in `apimachinery/pkg/api/validation/generic.go`.
     let before = prefix.strip_suffix('-').and_then(|before| before.get(..before.len().checked_sub(1)?));
     let likely = before.map_or_else(|| prefix.to_owned(), |before| format!("{before}a"));
     if !prefix.is_empty()
@@ -28,7 +28,7 @@ pub(crate) fn metadata(resource: &ResourceType, object: &Value) -> Vec<Cause> {
     causes
 }
 
-/// Errors of the labels and annotations in the metadata of `object`, which stands at a path.
+/// Errors in the labels and annotations of an object whose metadata is at the path `at`.
 pub(super) fn labels_and_annotations(object: &Value, at: &str, causes: &mut Vec<Cause>) {
     let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
     for (key, value) in labels.into_iter().flatten() {
@@ -40,8 +40,7 @@ pub(super) fn labels_and_annotations(object: &Value, at: &str, causes: &mut Vec<
     annotations(&object["metadata"]["annotations"], &format!("{at}.annotations"), causes);
 }
 
-/// Errors of annotations, which stand at a path: `ValidateAnnotations` of
-/// `apimachinery/pkg/api/validation/objectmeta.go`.
+/// Errors in annotations at a path: `ValidateAnnotations` in `apimachinery/pkg/api/validation/objectmeta.go`.
 pub(super) fn annotations(annotations: &Value, at: &str, causes: &mut Vec<Cause>) {
     const BYTES_MAX: usize = 256 << 10;
     let Some(annotations) = annotations.as_object() else { return };
@@ -54,7 +53,7 @@ pub(super) fn annotations(annotations: &Value, at: &str, causes: &mut Vec<Cause>
     }
 }
 
-/// `checked` is the key in the form in which it must follow the rules.
+/// `checked` is the form of the key that must follow the rules.
 fn keys(field: &str, key: &str, checked: &str, causes: &mut Vec<Cause>) {
     let errors = names::label_key_errors(checked);
     causes.extend(errors.iter().map(|why| Cause::invalid(field, &json!(key), why)));
@@ -71,7 +70,7 @@ fn finalizers(resource: &ResourceType, object: &Value, causes: &mut Vec<Cause>) 
         let why = "finalizer orphan and foregroundDeletion cannot be both set";
         causes.push(Cause::invalid("metadata.finalizers", &json!(finalizers), why));
     }
-    // The API's own kinds have a rule more than those of extensions, among them definitions.
+    // The API's own kinds have one rule more than extensions, including definitions.
     let is_core = resource.custom.is_none() && !EXTENSIONS.contains(&resource.id.group.as_str());
     for (index, finalizer) in finalizers.iter().enumerate() {
         if is_core && !finalizer.contains('/') && !STANDARD.contains(finalizer) {
@@ -90,7 +89,7 @@ fn check_name(resource: &ResourceType, name: &str) -> Result<(), String> {
     }
 }
 
-/// Errors of the owners in the metadata of `object`, which stands at a path.
+/// Errors in the owner references of an object whose metadata is at the path `at`.
 pub(super) fn owner_references(object: &Value, at: &str, causes: &mut Vec<Cause>) {
     let field = format!("{at}.ownerReferences");
     let owners = object::items(object, "/metadata/ownerReferences");

@@ -1,5 +1,5 @@
-//! Validation of objects: the rules of `metadata` for every kind, and for built-ins those rules that users run
-//! into most. It is not the whole of a real server's validation; README.md says so.
+//! Validation of objects: the rules of `metadata` for every kind, and for built-in kinds the rules that users are most
+//! likely to hit. A real server has more rules; README.md says so.
 
 mod admission;
 mod admission_policies;
@@ -32,8 +32,8 @@ use crate::cause::Cause;
 use crate::resources::resource::ResourceType;
 use crate::schema::{Judgement, Schema};
 
-/// Judges a custom resource, beside its metadata. Its rules count on the types that the schema asks for, so
-/// they are left out if what is wrong may break that.
+/// Validates a custom resource, except its metadata. CEL rules rely on the schema's types, so they are skipped if an
+/// error may concern these.
 pub(crate) fn custom(
     resource: &ResourceType,
     schema: &Schema,
@@ -72,7 +72,8 @@ pub(crate) fn custom(
     Judgement { causes, warnings: found.warnings }
 }
 
-/// Errors of a built-in object beside its metadata, as it is after a write to a subresource (empty: the object itself).
+/// Errors of a built-in object, except its metadata, as it is after a write to `subresource` (empty for the object
+/// itself).
 pub(crate) fn builtin(
     resource: &ResourceType,
     subresource: &str,
@@ -119,7 +120,7 @@ pub(crate) fn builtin(
         ("certificates.k8s.io", "CertificateSigningRequest") => {
             certificates::signing_request(subresource, object, previous, found);
         }
-        // Clients may write any status of a definition: the server mends it.
+        // Clients may write any status of a definition, because the server corrects it.
         ("apiextensions.k8s.io", _) if subresource == "status" => {}
         ("apiextensions.k8s.io", _) => return definitions::validate(object, previous),
         ("", "Pod") => pods::pod(subresource, object, previous, found),
@@ -159,7 +160,7 @@ mod tests {
     use super::*;
     use crate::resources::builtin;
 
-    /// Lists without limit are validated under the state's lock. The bound tells minutes from moments.
+    /// Unlimited lists are validated under the state's lock. The bound distinguishes minutes from moments.
     #[test]
     fn the_time_of_validation_grows_with_the_object_and_not_with_its_square() {
         const VALIDATED_ITEMS: usize = 40_000;
@@ -192,7 +193,7 @@ mod tests {
             let begin = Instant::now();
             let causes = builtin(resource, "", &object, Some(&object));
             assert!(causes.iter().all(|cause| cause.reason != "FieldValueDuplicate"), "{kind}");
-            // A quadratic search takes minutes.
+            // A quadratic search would take minutes.
             assert!(begin.elapsed() < Duration::from_mins(1), "{kind}: {:?}", begin.elapsed());
         }
     }

@@ -197,7 +197,7 @@ fn peer(peer: &Value, place: &str, report: &mut Report) {
     }
 }
 
-/// Whether a network is smaller than another and inside it.
+/// Whether a network is a strict subset of another.
 fn is_strictly_within(part: &str, whole: &str) -> bool {
     let bits = |text: &str| {
         let (address, length) = text.split_once('/')?;

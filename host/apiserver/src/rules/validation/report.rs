@@ -1,11 +1,11 @@
-//! The findings of a validation so far, and the checks that most kinds share, in a real server's words.
+//! Collects the findings of a validation, with checks that most kinds share, in a real server's words.
 
 use serde_json::{Map, Value, json};
 
 use crate::cause::Cause;
 use crate::object::{self, names, text};
 
-/// Collects what is wrong with an object.
+/// Collects the errors of an object.
 #[derive(Default)]
 pub(super) struct Report(pub(super) Vec<Cause>);
 
@@ -30,7 +30,7 @@ impl Report {
         self.0.push(Cause::duplicate(field, &value.to_string()));
     }
 
-    /// The same of a value that is printed otherwise than as its JSON.
+    /// The same for a value that is not shown as JSON.
     pub(super) fn duplicate_shown(&mut self, field: &str, shown: &str) {
         self.0.push(Cause::duplicate(field, shown));
     }
@@ -54,20 +54,20 @@ impl Report {
     }
 
     pub(super) fn not_supported(&mut self, field: impl Into<String>, value: &Value, allowed: &[&str]) {
-        // An absent text is an empty one.
+        // A missing text counts as empty.
         let empty = json!("");
         let value = if value.is_null() { &empty } else { value };
         self.0.push(Cause::not_supported(field, value, allowed));
     }
 
-    /// The same of a value that is printed otherwise than as its JSON.
+    /// The same for a value that is not shown as JSON.
     pub(super) fn not_supported_shown(&mut self, field: &str, shown: &str, allowed: &[&str]) {
         let allowed: Vec<String> = allowed.iter().map(|value| format!("{value:?}")).collect();
         let message = format!("Unsupported value: {shown}: supported values: {}", allowed.join(", "));
         self.0.push(Cause { reason: "FieldValueNotSupported", message, field: field.to_owned() });
     }
 
-    /// The same of a value that is printed otherwise than as its JSON.
+    /// The same for a value that is not shown as JSON.
     pub(super) fn invalid_shown(&mut self, field: &str, shown: &str, why: &str) {
         self.0.push(Cause::invalid_shown(field, shown, why));
     }
@@ -78,7 +78,7 @@ impl Report {
         self.0.push(Cause { reason: "FieldValueInvalid", message, field: field.to_owned() });
     }
 
-    /// A name that must be there and follow `rule`.
+    /// A required name that must follow `rule`.
     pub(super) fn name(&mut self, field: &str, value: &Value, rule: fn(&str) -> Result<(), String>) {
         match value.as_str() {
             None | Some("") => self.required(field),
@@ -86,35 +86,35 @@ impl Report {
         }
     }
 
-    /// A name that follows `rule` if it is there.
+    /// An optional name that must follow `rule`.
     pub(super) fn optional_name(&mut self, field: &str, value: &Value, rule: fn(&str) -> Result<(), String>) {
         if let Some(Err(why)) = value.as_str().filter(|name| !name.is_empty()).map(rule) {
             self.invalid(field, value, &why);
         }
     }
 
-    /// A text that must be one of `allowed`, if it is there.
+    /// An optional text that must be one of `allowed`.
     pub(super) fn one_of(&mut self, field: &str, value: &Value, allowed: &[&str]) {
         if value.as_str().is_some_and(|text| !allowed.contains(&text)) {
             self.not_supported(field, value, allowed);
         }
     }
 
-    /// A given number from `least` to `most`.
+    /// An optional number that must be from `least` to `most`.
     pub(super) fn range(&mut self, field: &str, value: &Value, least: i64, most: i64, why: &str) {
         if value.as_i64().is_some_and(|number| !(least..=most).contains(&number)) {
             self.invalid(field, value, why);
         }
     }
 
-    /// Each error of a name that may have a prefix, also of an empty one.
+    /// All errors of a name with an optional prefix; it may be empty.
     pub(super) fn qualified(&mut self, field: &str, name: &str) {
         for why in names::label_key_errors(name) {
             self.invalid(field, &json!(name), &why);
         }
     }
 
-    /// An IP address, in the words of `IsValidIPForLegacyField`.
+    /// An IP address, with the message of `IsValidIPForLegacyField`.
     pub(super) fn ip(&mut self, field: &str, value: &Value) {
         let text = value.as_str().unwrap_or_default();
         if text.parse::<std::net::IpAddr>().is_err() {
@@ -198,7 +198,7 @@ impl Report {
         }
     }
 
-    /// A field that stays as it was first.
+    /// A field that must not change.
     pub(super) fn immutable(&mut self, path: &str, object: &Value, previous: Option<&Value>) {
         let Some(previous) = previous else { return };
         let value = object::at_path(object, path).unwrap_or(&Value::Null);
@@ -207,7 +207,7 @@ impl Report {
         }
     }
 
-    /// A label selector's own form.
+    /// The form of a label selector.
     pub(super) fn selector(&mut self, field: &str, selector: &Value) {
         self.labels(&format!("{field}.matchLabels"), &selector["matchLabels"]);
         for (index, expression) in object::items(selector, "/matchExpressions").iter().enumerate() {
@@ -237,7 +237,7 @@ impl Report {
     }
 }
 
-/// A label selector with its members in the order of its Go types.
+/// A label selector with its fields in the order of the Go types.
 pub(super) fn shown_selector(selector: &Value) -> String {
     let shown = |value: &Value, members: &[&str], always: &[&str]| {
         let given = members.iter().filter_map(|name| {
@@ -268,7 +268,7 @@ pub(super) fn shown_selector(selector: &Value) -> String {
     format!("{{{}}}", parts.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(","))
 }
 
-/// Whether a label selector can be evaluated: `LabelSelectorAsSelector` answers no error.
+/// Whether a label selector is valid: `LabelSelectorAsSelector` returns no error.
 pub(super) fn is_selector(selector: &Value) -> bool {
     let is_label = |(key, value): (&String, &Value)| {
         names::check_label_key(key).is_ok() && names::check_label_value(value.as_str().unwrap_or_default()).is_ok()
@@ -287,7 +287,7 @@ pub(super) fn is_selector(selector: &Value) -> bool {
         })
 }
 
-/// Whether the selector says nothing, so that it selects everything.
+/// Whether the selector is empty, so that it selects everything.
 pub(super) fn is_empty_selector(selector: &Value) -> bool {
     let is_empty = |key: &str| match &selector[key] {
         Value::Object(map) => map.is_empty(),
@@ -297,7 +297,7 @@ pub(super) fn is_empty_selector(selector: &Value) -> bool {
     is_empty("matchLabels") && is_empty("matchExpressions")
 }
 
-/// Whether a label selector selects these labels.
+/// Whether a label selector matches these labels.
 pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
     let label = |key: &str| labels.get(key).and_then(Value::as_str);
     let wanted = selector["matchLabels"].as_object();
@@ -314,7 +314,7 @@ pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
         })
 }
 
-/// The first key of the map whose value is an object, as unions of structs are written, and how many there are.
+/// The keys of the map whose values are objects, which is how unions are written.
 pub(super) fn members<'a>(map: &'a Value, besides: &[&str]) -> Vec<&'a str> {
     let fields = map.as_object().into_iter().flat_map(Map::iter);
     fields

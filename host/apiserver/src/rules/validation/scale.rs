@@ -1,4 +1,4 @@
-//! The fields of a custom resource that its subresource `scale` reads: `ValidateScaleSpec` and `ValidateScaleStatus` of
+//! The fields of a custom resource that its scale subresource reads: `ValidateScaleSpec` and `ValidateScaleStatus` in
 //! `apiextensions-apiserver/pkg/registry/customresource/validator.go`.
 
 use serde_json::Value;
@@ -7,7 +7,7 @@ use crate::cause::Cause;
 use crate::merge::fields::go_text;
 use crate::resources::resource::ScalePaths;
 
-/// Errors of the replicas and the selector. A write of the status is judged by what it writes.
+/// Errors of the replicas and the selector. A write to the status is checked only for the status fields.
 pub(super) fn scale(paths: &ScalePaths, subresource: &str, object: &Value, causes: &mut Vec<Cause>) {
     if subresource != "status" {
         replicas(object, &paths.spec_replicas, causes);

@@ -63,7 +63,7 @@ pub(super) fn service(object: &Value, previous: Option<&Value>, report: &mut Rep
     }
 }
 
-/// A service that is a name has no address.
+/// An `ExternalName` service has no address.
 fn external_name(spec: &Value, report: &mut Report) {
     for name in ["clusterIPs", "ipFamilies"].into_iter().filter(|name| !is_empty(&spec[*name])) {
         report.forbidden(format!("spec.{name}"), "may not be set for ExternalName services");
@@ -94,7 +94,7 @@ fn families(object: &Value, kind: &str, report: &mut Report) {
 /// `validateClientIPAffinityConfig`.
 fn affinity(spec: &Value, report: &mut Report) {
     let config = &spec["sessionAffinityConfig"];
-    // A default fills in what the affinity is; a configuration without one is dropped.
+    // Defaulting sets the affinity's configuration; a configuration without an affinity is dropped.
     if spec["sessionAffinity"] == "None" && config.is_object() {
         let why = "must not be set when session affinity is None";
         report.forbidden("spec.sessionAffinityConfig", why);
@@ -181,7 +181,7 @@ fn ports(spec: &Value, kind: &str, report: &mut Report) {
     }
 }
 
-/// The cluster has addresses of IPv4 only.
+/// The cluster has only IPv4 addresses.
 fn configured_families(spec: &Value, report: &mut Report) {
     let policy = &spec["ipFamilyPolicy"];
     if policy == "RequireDualStack" {
@@ -211,7 +211,7 @@ fn addresses(spec: &Value, report: &mut Report) {
     }
 }
 
-/// The address of a service is its own for as long as it has one.
+/// A service keeps its address for as long as it has one.
 fn address_stays(spec: &Value, previous: &Value, report: &mut Report) {
     let before = text(previous, "/clusterIP");
     let has_one = |spec: &Value| text(spec, "/type") != "ExternalName";

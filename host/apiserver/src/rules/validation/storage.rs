@@ -41,7 +41,7 @@ pub(super) fn claim(object: &Value, previous: Option<&Value>, report: &mut Repor
     }
 }
 
-/// The spec of a claim, wherever it is.
+/// The spec of a claim, in a claim or a template.
 pub(super) fn claim_spec(spec: &Value, field: &str, report: &mut Report) {
     if object::items(spec, "/accessModes").is_empty() {
         report.required_because(format!("{field}.accessModes"), "at least 1 access mode is required");
@@ -65,7 +65,7 @@ pub(super) fn claim_spec(spec: &Value, field: &str, report: &mut Report) {
     }
     let (source, reference) = (&spec["dataSource"], &spec["dataSourceRef"]);
     if source.is_object() && reference.is_object() {
-        // As there: the value is a path, printed as an empty object.
+        // As in a real server, the value is a path, printed as an empty object.
         if !text(reference, "/namespace").is_empty() {
             report.invalid_shown(field, "{}", "may not be specified when dataSourceRef.namespace is specified");
         } else if ["apiGroup", "kind", "name"].iter().any(|key| source[*key] != reference[*key]) {
@@ -105,7 +105,7 @@ fn claim_update(object: &Value, before: &Value, report: &mut Report) {
     immutable_mode(spec, previous, report);
 }
 
-/// As there: the path lacks its beginning.
+/// As in a real server, the beginning of the path is missing.
 fn immutable_mode(spec: &Value, previous: &Value, report: &mut Report) {
     if spec["volumeMode"] != previous["volumeMode"] {
         report.invalid("volumeMode", &spec["volumeMode"], "field is immutable");
@@ -182,7 +182,7 @@ fn volume_update(spec: &Value, previous: &Value, report: &mut Report) {
     let is_changed = volumes::PERSISTENT.iter().any(|source| {
         let name = source.name();
         let mut now = spec[name].clone();
-        // A secret for growing may still be named.
+        // A secret for expansion may still be added.
         if name == "csi" && previous[name]["controllerExpandSecretRef"].is_null() && now.is_object() {
             object::as_map_mut(&mut now).remove("controllerExpandSecretRef");
         }

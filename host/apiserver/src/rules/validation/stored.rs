@@ -1,5 +1,4 @@
-//! Validation of what holds data: config maps and secrets, in `pkg/apis/core/validation/validation.go` of Kubernetes
-//! 1.36.3.
+//! Validation of config maps and secrets, in `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
 
 use serde_json::{Value, json};
 
@@ -74,7 +73,7 @@ pub(super) fn check_key(key: &str) -> Result<(), String> {
 fn size(object: &Value, field: &str, report: &mut Report) {
     let values = ["data", "binaryData"].into_iter().flat_map(|name| object[name].as_object().into_iter().flatten());
     let bytes: usize = values.map(|(_, value)| value.as_str().map_or(0, str::len)).sum();
-    // Base64 takes four bytes for three.
+    // Base64 takes four characters for three bytes.
     let bytes = if field.is_empty() { bytes } else { bytes / 4 * 3 };
     if bytes > STORED_DATA_BYTES_MAX {
         report.too_long(field, STORED_DATA_BYTES_MAX);

@@ -1,46 +1,46 @@
-//! Rules as tables: the path of a field, and what must hold of it. One line is one rule.
+//! Rules as tables: each line is the path of a field, and its check.
 
 use serde_json::{Value, json};
 
 use super::report::Report;
 
 /// The path of a field below the checked object, and its check. `[]` after a name stands for each item of a list. A
-/// rule concerns only fields whose parent is there.
+/// rule applies only if the field's parent exists.
 pub(super) type FieldRule = (&'static str, Check);
 
 /// A rule for the text of a field.
 pub(super) type TextRule = fn(&str) -> Result<(), String>;
 
-/// A condition on a field.
+/// A check of a field.
 #[derive(Clone, Copy)]
 pub(super) enum Check {
-    /// It is not empty.
+    /// It must not be empty.
     Required,
     /// The same, with the detail of the error.
     RequiredBecause(&'static str),
-    /// It is one of these, if it is given.
+    /// If given, it must be one of these.
     OneOf(&'static [&'static str]),
-    /// It is one of these; no value is the empty text.
+    /// It must be one of these; a missing value counts as an empty text.
     Either(&'static [&'static str]),
-    /// A text that is not empty follows a rule.
+    /// A non-empty text must follow a rule.
     Name(TextRule),
-    /// It is there, be it empty.
+    /// It must be present, possibly empty.
     Present(&'static str),
-    /// It is not empty and follows a rule.
+    /// It must not be empty, and must follow a rule.
     Named(TextRule),
-    /// A given text follows a rule, also if it is empty.
+    /// If given, a text must follow a rule, even an empty one.
     Text(TextRule),
-    /// A text follows a rule; no value is the empty text.
+    /// A text must follow a rule; a missing value counts as an empty text.
     Always(TextRule),
-    /// A given number is in this range.
+    /// If given, a number must be in this range.
     Range(i64, i64),
-    /// A given number is in this range; otherwise the error has these words.
+    /// If given, a number must be in this range; otherwise the error has this text.
     RangeOr(i64, i64, &'static str),
-    /// A given number is not negative.
+    /// If given, a number must not be negative.
     NotNegative,
-    /// A given path leads neither out of its root nor up from it.
+    /// If given, a path must be relative, and must not lead upwards.
     PathBelow,
-    /// A given path has no element `..`.
+    /// If given, a path must not contain `..`.
     NoBacksteps,
     /// The keys and values of labels.
     Labels,
@@ -48,14 +48,14 @@ pub(super) enum Check {
     Selector,
 }
 
-/// Checks an object that stands at `field` by all rules.
+/// Checks an object at `field` against all rules.
 pub(super) fn check(rules: &[FieldRule], object: &Value, field: &str, report: &mut Report) {
     for (path, check) in rules {
         each(object, path, field, &mut |value, field| check.judge(value, field, report));
     }
 }
 
-/// Visits each field at `path`, with its own path.
+/// Visits each field that matches `path`, with its actual path.
 pub(super) fn each(value: &Value, path: &str, at: &str, visit: &mut dyn FnMut(&Value, &str)) {
     let (step, rest) = path.split_once('.').map_or((path, None), |(step, rest)| (step, Some(rest)));
     let (name, is_list) = step.strip_suffix("[]").map_or((step, false), |name| (name, true));
@@ -115,7 +115,7 @@ impl Check {
     }
 }
 
-/// Absent, or empty as a text, a list or a map.
+/// Missing, or an empty text, list or map.
 pub(super) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,

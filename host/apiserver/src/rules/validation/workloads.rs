@@ -1,4 +1,4 @@
-//! Validation of what runs pods: `pkg/apis/apps/validation/validation.go` of Kubernetes 1.36.3, and replication
+//! Validation of kinds that run pods: `pkg/apis/apps/validation/validation.go` of Kubernetes 1.36.3, and replication
 //! controllers in `pkg/apis/core/validation/validation.go`.
 
 use std::collections::HashSet;
@@ -24,7 +24,7 @@ pub(super) fn workload(kind: &str, object: &Value, previous: Option<&Value>, rep
         "DaemonSet" => "daemonset",
         _ => "deployment",
     };
-    // A DaemonSet's template is checked whatever its selector is.
+    // A DaemonSet's template is validated whatever its selector is.
     if selector(kind, spec, what, report) || kind == "DaemonSet" {
         match kind {
             "StatefulSet" => pods::template(&with_claims(spec), TEMPLATE, report),
@@ -54,7 +54,7 @@ pub(super) fn workload(kind: &str, object: &Value, previous: Option<&Value>, rep
     }
 }
 
-/// A selector must be there, say something, and select the pods of the template. False if it is none.
+/// A selector must be present, non-empty, and match the template's labels. False if it is missing or invalid.
 fn selector(kind: &str, spec: &Value, whose: &str, report: &mut Report) -> bool {
     let selector = &spec["selector"];
     let labels = &spec["template"]["metadata"]["labels"];
@@ -63,7 +63,7 @@ fn selector(kind: &str, spec: &Value, whose: &str, report: &mut Report) -> bool 
         if kind != "DaemonSet" {
             report.required("spec.selector");
         }
-        // No selector selects nothing, so it does not match the template either.
+        // A missing selector matches nothing, so it does not match the template either.
         report.invalid("spec.template.metadata.labels", labels, mismatch);
         return true;
     }
@@ -90,7 +90,7 @@ fn selector(kind: &str, spec: &Value, whose: &str, report: &mut Report) -> bool 
     true
 }
 
-/// The pods of these kinds go on running.
+/// Pods of these kinds run indefinitely.
 fn runs_on(spec: &Value, kind: &str, report: &mut Report) {
     let pod = &spec["template"]["spec"];
     if !["Always", ""].contains(&text(pod, "/restartPolicy")) {
@@ -102,8 +102,8 @@ fn runs_on(spec: &Value, kind: &str, report: &mut Report) {
     }
 }
 
-/// The template with what the controller of a `StatefulSet` gives each pod: volumes for its claims. Host name and
-/// subdomain are overwritten.
+/// The template with the volumes that a `StatefulSet`'s controller adds for its claims. Host name and subdomain are
+/// overwritten.
 fn with_claims(spec: &Value) -> Value {
     let mut template = spec["template"].clone();
     let claims = object::items(spec, "/volumeClaimTemplates");
@@ -139,14 +139,14 @@ fn strategy(spec: &Value, report: &mut Report) {
     }
 }
 
-/// The parameters of the strategy of a Deployment and of a `DaemonSet`: each field, its name in the server's own type,
-/// and what stands there if nothing is given.
+/// The parameters of a Deployment's and a `DaemonSet`'s strategy: each field, its name in the internal type, and its
+/// value there if it is missing.
 const SURGE: [(&str, &str, &str); 2] = [("maxUnavailable", "MaxUnavailable", "0"), ("maxSurge", "MaxSurge", "0")];
-/// Those of a `StatefulSet`.
+/// The parameters of a `StatefulSet`'s strategy.
 const PARTITION: [(&str, &str, &str); 2] =
     [("partition", "Partition", "0"), ("maxUnavailable", "MaxUnavailable", "null")];
 
-/// A strategy as the server's own types print it, in their order.
+/// A strategy as the internal types print it, in their order.
 fn internal(strategy: &Value, parameters: [(&str, &str, &str); 2]) -> String {
     let kind = json!(text(strategy, "/type"));
     let Some(rolling) = strategy["rollingUpdate"].as_object() else {
@@ -159,7 +159,7 @@ fn internal(strategy: &Value, parameters: [(&str, &str, &str); 2]) -> String {
     format!("{{\"Type\":{kind},\"RollingUpdate\":{{{}}}}}", shown.join(","))
 }
 
-/// As a number or a percentage; what is neither counts as none.
+/// As a number or a percentage; anything else counts as zero.
 fn is_zero(value: &Value) -> bool {
     let percent = value.as_str().and_then(|text| text.strip_suffix('%')).and_then(|text| text.parse::<i64>().ok());
     value.as_i64().or(percent).unwrap_or(0) == 0
@@ -272,7 +272,7 @@ fn stateful_set_update(object: &Value, previous: &Value, report: &mut Report) {
     }
 }
 
-/// A replication controller selects by a plain map.
+/// A replication controller has a plain map as selector.
 pub(super) fn replication_controller(object: &Value, report: &mut Report) {
     let spec = &object["spec"];
     report.none_negative("spec", spec, &["replicas", "minReadySeconds"]);

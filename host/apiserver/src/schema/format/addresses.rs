@@ -1,4 +1,4 @@
-//! Addresses of the network.
+//! Network addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -27,7 +27,8 @@ pub(super) fn is_cidr(text: &str) -> bool {
         && without_leading_zeros(bits).parse::<u8>().is_ok_and(|bits| bits <= widest)
 }
 
-/// Go's `net.ParseMAC`: six, eight or twenty bytes, apart by colons or dashes, in pairs by dots, or together.
+/// Go's `net.ParseMAC`: six, eight or twenty bytes, separated by colons or dashes, in pairs separated by dots, or
+/// unseparated.
 pub(super) fn is_mac(text: &str) -> bool {
     let bytes = text.as_bytes();
     let (separator, digits) = match (bytes.get(2), bytes.get(4)) {
@@ -40,7 +41,7 @@ pub(super) fn is_mac(text: &str) -> bool {
         && [12, 16, 40].contains(&(groups.len() * digits))
 }
 
-/// `utils/internal/third_party/forked/golang/net`: numbers as Go read them before 1.17.
+/// `utils/internal/third_party/forked/golang/net`: numbers as Go read them before 1.17, which allowed leading zeros.
 fn without_leading_zeros(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();

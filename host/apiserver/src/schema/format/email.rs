@@ -1,24 +1,24 @@
-//! One address of electronic mail, as Go's `net/mail.ParseAddress` reads it: with a display name, comments, or as the
-//! only member of a group.
+//! One email address, as Go's `net/mail.ParseAddress` reads it: with a display name, comments, or as the only member of
+//! a group.
 
 use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Whether the text is one.
+/// Whether the text is one email address.
 pub(super) fn is_address(text: &str) -> bool {
     let mut reader = AddressReader { rest: text };
     reader.addresses(true).is_some_and(|count| count == 1) && reader.skip_comments().is_some() && reader.rest.is_empty()
 }
 
-/// Reads from the front. Methods return nothing for what does not fit.
+/// Reads from the front. Methods return `None` if the text does not fit.
 struct AddressReader<'a> {
     rest: &'a str,
 }
 
 impl<'a> AddressReader<'a> {
-    /// An address, or a group of some; the number of them.
+    /// Reads an address, or a group of addresses, and returns their number.
     fn addresses(&mut self, may_be_group: bool) -> Option<usize> {
         self.skip_space();
         let before = self.rest;
@@ -80,7 +80,7 @@ impl<'a> AddressReader<'a> {
         }
     }
 
-    /// The words of a display name. After the first, an odd one only ends them.
+    /// The words of a display name. A malformed word after the first only ends the phrase.
     fn phrase(&mut self) -> Option<()> {
         let mut count = 0;
         loop {
@@ -135,7 +135,7 @@ impl<'a> AddressReader<'a> {
         (!comment.split([' ', '\t']).any(has_unknown_charset)).then_some(())
     }
 
-    /// The rest of a comment whose parenthesis is consumed already, without backslashes.
+    /// The rest of a comment whose opening parenthesis is consumed already, without backslashes.
     fn comment(&mut self) -> Option<String> {
         let mut text = String::new();
         let mut depth = 1;

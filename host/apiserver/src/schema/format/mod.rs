@@ -1,7 +1,8 @@
-//! The formats that a schema can ask of a text or a number.
+//! The formats that a schema can require of a text or a number.
 //!
-//! The names are those of `apiextensions-apiserver/pkg/apiserver/validation/formats.go`, which ignores all others; what
-//! each accepts is as `kube-openapi/pkg/validation/strfmt` and its `govalidator` read it, oddities included.
+//! The names are those of `apiextensions-apiserver/pkg/apiserver/validation/formats.go`; Kubernetes ignores all others.
+//! Each format accepts exactly what `kube-openapi/pkg/validation/strfmt` and its `govalidator` accept, oddities
+//! included.
 
 mod addresses;
 mod email;
@@ -18,14 +19,14 @@ use super::Kind;
 /// A format that Kubernetes checks.
 #[derive(Clone, Debug)]
 pub(super) struct Format {
-    /// As the schema writes it: errors name it so.
+    /// As the schema writes it; errors use this name.
     pub(super) name: String,
     accepts: fn(&str) -> bool,
 }
 
 impl Format {
-    /// The format of a value of this type, if Kubernetes knows it: `StripUnsupportedFormatsPostProcessorForVersion`.
-    /// Dashes in the name of a text's format do not count.
+    /// The format for a value of this type, if Kubernetes knows it: `StripUnsupportedFormatsPostProcessorForVersion`.
+    /// Dashes in the name of a text's format are ignored.
     pub(super) fn known(name: &str, kind: Option<Kind>) -> Option<Self> {
         let accepts = match kind {
             None | Some(Kind::String) => of_text(&name.replace('-', ""))?,
@@ -41,7 +42,7 @@ impl Format {
         times::duration(text)
     }
 
-    /// Whether a text has the format. Formats of numbers say nothing about texts.
+    /// Whether a text has the format. A number format accepts every text.
     pub(super) fn accepts(&self, text: &str) -> bool {
         (self.accepts)(text)
     }
@@ -88,8 +89,8 @@ fn pattern(source: &str) -> Regex {
     Regex::new(source).unwrap_or_else(|error| unreachable!("{source}: {error}"))
 }
 
-/// `strfmt/default.go`, `IsHostname`. A name of one label may have a dash only in second place; a name of several must
-/// end in a label of letters. Letters and symbols are Unicode's.
+/// `strfmt/default.go`, `IsHostname`. A name of one label may have a dash only in second place; a name of several
+/// labels must end in a label of letters. Letters and symbols are Unicode's.
 fn is_hostname(text: &str) -> bool {
     static LABEL: LazyLock<Regex> = LazyLock::new(|| pattern(r"^[0-9\p{S}\p{L}-]+$"));
     static LETTERS: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\p{L}+$"));
@@ -115,7 +116,7 @@ fn is_short_name(text: &str) -> bool {
     text.len() <= 63 && is_name_part(text)
 }
 
-/// `strfmt/kubernetes-extensions.go`, `IsLongName`: the parts have no limit of their own.
+/// `strfmt/kubernetes-extensions.go`, `IsLongName`: the labels have no length limit.
 fn is_long_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_name_part)
 }
@@ -157,8 +158,7 @@ fn is_rgb_color(text: &str) -> bool {
     parts.len() == 3 && parts.iter().all(is_part)
 }
 
-/// `strfmt/default.go`, `IsUUID` and its kin: any of the dashes may be missing, and the third of the versions has no
-/// variant.
+/// `strfmt/default.go`, `IsUUID` and its siblings: any of the dashes may be missing, and version 3 has no variant.
 fn is_uuid(text: &str, version: Option<u8>, has_variant: bool) -> bool {
     let mut rest = text.as_bytes();
     let mut digits = Vec::with_capacity(32);

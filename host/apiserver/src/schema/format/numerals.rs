@@ -1,4 +1,4 @@
-//! Numbers that carry a check digit, or groups of digits.
+//! Numbers that have a check digit, or groups of digits.
 
 use super::is_go_space;
 
@@ -7,7 +7,7 @@ pub(super) fn is_isbn(text: &str) -> bool {
     is_isbn10(text) || is_isbn13(text)
 }
 
-/// `govalidator`, `IsISBN10`: spaces and dashes do not count.
+/// `govalidator`, `IsISBN10`: ignores spaces and dashes.
 pub(super) fn is_isbn10(text: &str) -> bool {
     let digits = without_gaps(text);
     let value = |(index, digit): (usize, &u8)| match digit {
@@ -21,7 +21,7 @@ pub(super) fn is_isbn10(text: &str) -> bool {
     })
 }
 
-/// `govalidator`, `IsISBN13`: spaces and dashes do not count.
+/// `govalidator`, `IsISBN13`: ignores spaces and dashes.
 pub(super) fn is_isbn13(text: &str) -> bool {
     let digits = without_gaps(text);
     digits.len() == 13
@@ -38,7 +38,7 @@ fn without_gaps(text: &str) -> Vec<u8> {
     text.chars().filter(|c| *c != '-' && !is_go_space(*c)).collect::<String>().into_bytes()
 }
 
-/// `govalidator`, `IsCreditCard`: only digits count, by the ranges of the issuers and Luhn's sum.
+/// `govalidator`, `IsCreditCard`: looks only at the digits, by the issuers' ranges and Luhn's sum.
 pub(super) fn is_credit_card(text: &str) -> bool {
     let digits: String = text.chars().filter(char::is_ascii_digit).collect();
     let begins = |length: usize, from: &str, to: &str| {
@@ -68,7 +68,7 @@ pub(super) fn is_credit_card(text: &str) -> bool {
     is_issued && sum.is_multiple_of(10)
 }
 
-/// `govalidator`, `IsSSN`: both gaps must be there.
+/// `govalidator`, `IsSSN`: both separators are required.
 pub(super) fn is_social_security_number(text: &str) -> bool {
     text.len() == 11
         && text.bytes().enumerate().all(|(place, byte)| match place {

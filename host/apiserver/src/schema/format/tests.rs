@@ -10,7 +10,7 @@ fn each(name: &str, good: &[&str], bad: &[&str]) {
     }
 }
 
-// Real servers answered all of these; tests/differential/scripts/formats.yaml has many more.
+// Real servers gave all of these answers; tests/differential/scripts/formats.yaml has many more.
 #[test]
 fn names_and_addresses_are_read_as_go_reads_them() {
     each("hostname", &["a", "a-", "a.bc", "1a.com", "ä.de", "☃.net"], &["a.b", "a-b-c", "1.2.3.4", "-a", "a..com", ""]);

@@ -13,8 +13,8 @@ pub(super) fn is_date(text: &str) -> bool {
     SHAPE.is_match(text) && text.parse::<Date>().is_ok()
 }
 
-/// `strfmt/time.go`, `IsDateTime`: offsets have no limit, any character may come before the fraction, and what follows
-/// a second `t` does not count.
+/// `strfmt/time.go`, `IsDateTime`: offsets have no limit, any character may come before the fraction, and everything
+/// after a second `t` is ignored.
 pub(super) fn is_date_time(text: &str) -> bool {
     static TIME: LazyLock<Regex> =
         LazyLock::new(|| pattern("^([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})$"));
@@ -29,13 +29,13 @@ pub(super) fn is_duration(text: &str) -> bool {
     duration(text).is_some()
 }
 
-/// The nanoseconds of a duration: `strfmt/duration.go`, `ParseDuration`. Go's durations, or words with a number and a
-/// unit somewhere among them.
+/// The nanoseconds of a duration, as `ParseDuration` of `strfmt/duration.go` reads it: a Go duration, or words that
+/// contain a number and a unit.
 pub(super) fn duration(text: &str) -> Option<i64> {
     go_duration(text).or_else(|| duration_in_words(text))
 }
 
-/// Go's `time.ParseDuration`: `1h30m`, `1.5s`, `-2m`; also the bare `0`.
+/// Go's `time.ParseDuration`: `1h30m`, `1.5s`, `-2m`; also a bare `0`.
 fn go_duration(text: &str) -> Option<i64> {
     const UNITS: [(&str, u64); 8] = [
         ("ns", 1),
@@ -76,7 +76,7 @@ fn go_duration(text: &str) -> Option<i64> {
     i64::try_from(if is_negative { -total } else { total }).ok()
 }
 
-/// A decimal fraction of a unit, cut off.
+/// A decimal fraction of a unit, truncated.
 fn part_of(fraction: &str, size: u64) -> i128 {
     let digits = fraction.bytes().take(18);
     let (value, scale) =
@@ -84,12 +84,12 @@ fn part_of(fraction: &str, size: u64) -> i128 {
     value * i128::from(size) / scale
 }
 
-/// `22 ns`, `1 day`, `in 3 Hours`: each number must be one, and one of the units must be known. As in Go, a sum that is
-/// too large wraps around.
+/// `22 ns`, `1 day`, `in 3 Hours`: each number must be valid, and at least one unit must be known. As in Go, a sum that
+/// is too large wraps around.
 fn duration_in_words(text: &str) -> Option<i64> {
     static PART: LazyLock<Regex> = LazyLock::new(|| pattern(r"([0-9]+)[\t\n\f\r ]*([A-Za-zµ]+)"));
     const HOUR_NANOS: i64 = 3_600_000_000_000;
-    // The names of a unit; any word that begins with the last is one, too.
+    // The names of each unit. Any word that begins with the last name counts too.
     const UNITS: [(&[&str], i64); 8] = [
         (&["ns", "nano"], 1),
         (&["us", "µs", "micro"], 1_000),

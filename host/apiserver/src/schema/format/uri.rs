@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-/// Whether the text is one.
+/// Whether the text is a request URI.
 pub(super) fn is_request_uri(text: &str) -> bool {
     if text.bytes().any(|byte| byte.is_ascii_control()) || text.is_empty() {
         return false;
@@ -24,7 +24,7 @@ pub(super) fn is_request_uri(text: &str) -> bool {
     }
 }
 
-/// The scheme, empty if there is none, and what follows it. Nothing for an empty scheme before a colon.
+/// The scheme, empty if the text has none, and the text after it. `None` for an empty scheme before a colon.
 fn split_scheme(text: &str) -> Option<(&str, &str)> {
     let is_inner = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     let end = text.find(|c: char| !is_inner(c)).unwrap_or(text.len());
@@ -52,7 +52,7 @@ fn is_host(scheme: &str, host: &str) -> bool {
         Some(0) => host.rsplit_once(']').is_some_and(|(literal, port)| is_port(port) && is_literal(&literal[1..])),
         Some(_) => false,
         None => {
-            // Several hosts with ports, as databases have them, are no web address.
+            // A list of hosts with ports, as databases use it, is not allowed in a web address.
             let is_web = ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web));
             let colon = if is_web { host.find(':') } else { host.rfind(':') };
             colon.is_none_or(|at| is_port(&host[at..])) && is_host_text(host)
@@ -64,7 +64,7 @@ fn is_port(port: &str) -> bool {
     port.is_empty() || port.strip_prefix(':').is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// An IPv6 address, and a zone behind `%25`.
+/// An IPv6 address, and a zone after `%25`.
 fn is_literal(literal: &str) -> bool {
     let (address, zone) = match literal.find("%25") {
         Some(at) => (&literal[..at], Some(&literal[at + 3..])),
@@ -73,12 +73,12 @@ fn is_literal(literal: &str) -> bool {
     address.parse::<Ipv6Addr>().is_ok() && zone.is_none_or(|zone| !zone.is_empty() && is_zone(zone))
 }
 
-/// Only bytes beyond ASCII, and the percent sign, may be escaped.
+/// Whether only non-ASCII bytes and the percent sign are escaped.
 fn is_host_text(host: &str) -> bool {
     escapes(host).is_some_and(|found| found.iter().all(|byte| *byte >= 0x80 || *byte == b'%')) && is_plain_host(host)
 }
 
-/// All that a host may have as it is may be escaped, and spaces.
+/// Whether only spaces, and characters that a host may contain unescaped, are escaped.
 fn is_zone(zone: &str) -> bool {
     let may_be_escaped = |byte: &u8| *byte == b'%' || *byte == b' ' || is_host_byte(*byte);
     escapes(zone).is_some_and(|found| found.iter().all(may_be_escaped)) && is_plain_host(zone)
@@ -96,7 +96,7 @@ fn has_good_escapes(text: &str) -> bool {
     escapes(text).is_some()
 }
 
-/// The bytes that are written as `%41`; nothing if a percent sign is without two hexadecimal digits.
+/// The bytes that are written as `%41`; `None` if two hexadecimal digits do not follow a percent sign.
 fn escapes(text: &str) -> Option<Vec<u8>> {
     let digit = |c: Option<char>| c.and_then(|c| c.to_digit(16)).and_then(|digit| u8::try_from(digit).ok());
     text.split('%')

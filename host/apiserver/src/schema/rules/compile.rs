@@ -1,4 +1,4 @@
-//! The rules of a schema, checked and compiled.
+//! Checks and compiles the rules of a schema.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::{Reason, Rule, field_path};
 use crate::cel::Program;
 use crate::cel::types::{BOOL, STRING, Type};
 
-/// Checks the rules of a node and of all below it, apart from their expressions.
+/// Checks everything but the expressions in the rules of a node and of all nodes below it.
 pub(in super::super) fn check(root: &Node) -> Vec<SchemaError> {
     let mut errors = Vec::new();
     walk(root, &Path::root(), &mut errors);
@@ -31,17 +31,17 @@ fn walk(node: &Node, at: &Path, errors: &mut Vec<SchemaError>) {
     }
 }
 
-/// Compiles the rules of a node and of all below it; answers what is wrong with them.
+/// Compiles the rules of a node and of all nodes below it; returns the errors.
 pub(in super::super) fn compile(root: &mut Node) -> Vec<SchemaError> {
     let mut errors = Vec::new();
     visit(root, &Path::root(), &Surroundings { is_resource: true, uncorrelatable: None }, &mut errors);
     errors
 }
 
-/// The facts about a node that the nodes above decide.
+/// Facts about a node that the nodes above it decide.
 struct Surroundings {
     is_resource: bool,
-    /// The nearest list above whose items have no identity.
+    /// The path of the nearest list above whose items have no identity.
     uncorrelatable: Option<String>,
 }
 
@@ -143,7 +143,7 @@ fn compile_rule(
     })
 }
 
-/// A rule as a real server shows it: the Go struct, as JSON that is safe in HTML.
+/// A rule as a real server prints it: the Go struct as HTML-safe JSON.
 fn as_struct(written: &Value) -> String {
     let text = |key: &str| written[key].as_str().unwrap_or_default();
     let fields = [
@@ -163,7 +163,7 @@ fn expression(field: &str) -> &str {
     if field == "rule" { "cel expression" } else { field }
 }
 
-/// The errors of a rule that show before it is compiled.
+/// The errors of a rule that need no compilation.
 fn plain_errors(node: &Node, written: &Value, at: &Path) -> Vec<SchemaError> {
     let mut errors = Vec::new();
     let text = |key: &str| written[key].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The types that the nodes of a schema have in expressions, and the names that their fields have there.
+//! The CEL types of a schema's nodes, and the names that their fields have in expressions.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use super::super::{Additional, Kind, Mark, Node};
 use crate::cel::RESERVED;
 use crate::cel::types::{BOOL, BYTES, DOUBLE, DURATION, INT, ObjectType, STRING, TIMESTAMP, Type};
 
-/// Words that are no names of fields, beside those that CEL reserves.
+/// Words, beside those that CEL reserves, that cannot name a field.
 const KEYWORDS: [&str; 4] = ["true", "false", "null", "in"];
 
-/// The type of a node; none if expressions cannot see it.
+/// The type of a node; `None` if expressions cannot see the node.
 pub(super) fn type_of(node: &Node, is_resource: bool, name: &str) -> Option<Type> {
     if node.is(Mark::IntOrString) {
         return Some(Type::Dyn);
@@ -52,7 +52,7 @@ fn object(node: &Node, is_resource: bool, name: &str) -> Type {
     Type::Object(Arc::new(ObjectType { name: name.to_owned(), fields }))
 }
 
-/// A field's name in expressions; none if it has none there.
+/// A field's name in expressions; `None` if expressions cannot name it.
 pub(super) fn escaped(field: &str) -> Option<String> {
     if KEYWORDS.contains(&field) || RESERVED.contains(&field) {
         return Some(format!("__{field}__"));

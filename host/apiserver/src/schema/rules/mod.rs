@@ -1,6 +1,6 @@
 //! `x-kubernetes-validations`: the CEL rules of a schema, compiled with the definition and evaluated at each write.
 //!
-//! Follows `apiextensions-apiserver/pkg/apiserver/schema/cel`, and `pkg/apis/apiextensions/validation` for what is
+//! Follows `apiextensions-apiserver/pkg/apiserver/schema/cel`; `pkg/apis/apiextensions/validation` says which rules are
 //! refused.
 
 mod compile;
@@ -18,9 +18,9 @@ use crate::cel::Program;
 /// The outcome of validation.
 #[derive(Debug, Default)]
 pub(crate) struct Judgement {
-    /// Why the object is refused.
+    /// The reasons to refuse the object.
     pub(crate) causes: Vec<Cause>,
-    /// Errors that may stay, because they were there before.
+    /// Errors that are tolerated because the old object had them too.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -33,14 +33,14 @@ pub(super) struct Rule {
     message: String,
     message_program: Option<Program>,
     reason: Reason,
-    /// Where the error is, below the value that the rule is about: `.spec.name`.
+    /// The path of the error, relative to the value that the rule is about: `.spec.name`.
     field_path: String,
-    /// It is evaluated without an old value too.
+    /// Whether the rule is evaluated without an old value too.
     optional_old_self: bool,
     uses_old_self: bool,
 }
 
-/// The reason that a rule's error gives.
+/// The `reason` that a rule's error has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Reason {
     #[default]

@@ -1,4 +1,4 @@
-//! JSON as the values that expressions see.
+//! Converts JSON to the values that expressions see.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::super::{Additional, Kind, ListKind, Mark, Node};
 use super::declared::escaped;
 use crate::cel::{self, Key, KeyedList, Mistyped};
 
-/// The value of a node; none if expressions cannot see it.
+/// The value of a node; `None` if expressions cannot see it.
 pub(super) fn value_of(node: &Node, value: &Value, is_resource: bool) -> Option<cel::Value> {
     if node.is(Mark::IntOrString) {
         return Some(scalar(node, value));
@@ -58,7 +58,7 @@ fn key(name: &str) -> Key {
     Key::String(Arc::new(name.to_owned()))
 }
 
-/// `apiVersion` and `kind`, and of the metadata the names.
+/// `apiVersion`, `kind`, and the names in `metadata`.
 fn resource_field(field: &Value) -> cel::Value {
     match field {
         Value::Object(metadata) => {
@@ -83,7 +83,7 @@ fn scalar(node: &Node, value: &Value) -> cel::Value {
     }
 }
 
-/// As `UnstructuredToVal` of `apiserver/pkg/cel/common`: a float is no integer, even if it is whole.
+/// As `UnstructuredToVal` of `apiserver/pkg/cel/common`: a float is never an integer, even if it is whole.
 fn number(node: &Node, number: &Number) -> cel::Value {
     match (number.as_i64(), number.as_f64()) {
         (_, Some(float)) if node.kind == Some(Kind::Number) => cel::Value::Float(float),
@@ -99,7 +99,8 @@ fn mistyped(why: &'static str) -> cel::Value {
     cel::Value::Opaque(Arc::new(Mistyped(why)))
 }
 
-/// Texts in a format have the type that it stands for. One that is malformed never gets here, but stays a text.
+/// A text with a format has the CEL type of that format. A malformed text stays a text; validation has refused it
+/// already.
 fn formatted(node: &Node, found: &str) -> cel::Value {
     let read = |function: &str, found: String| cel::library_call(function, None, vec![text(&found)]).ok();
     let value = match node.checks.format.as_ref().map(|format| format.name.as_str()) {

@@ -1,5 +1,5 @@
-//! OpenAPI v2 as the protobuf messages of gnostic (`openapiv2/OpenAPIv2.proto` of `google/gnostic-models` 0.7), which
-//! client-go asks for: only what documents of this server say.
+//! Encodes OpenAPI v2 as gnostic's protobuf messages (`openapiv2/OpenAPIv2.proto` of `google/gnostic-models` 0.7),
+//! which client-go requests. Supports only what this server's documents contain.
 
 use std::convert::Infallible;
 
@@ -31,7 +31,7 @@ fn path(path: &Value, bytes: &mut Vec<u8>) {
 
 fn operation(operation: &Value, bytes: &mut Vec<u8>) {
     for parameter in operation["parameters"].as_array().into_iter().flatten() {
-        // `ParametersItem`, `Parameter`, `NonBodyParameter`, `QueryParameterSubSchema`: each is one of several.
+        // `ParametersItem`, `Parameter`, `NonBodyParameter`, `QueryParameterSubSchema`: each is a `oneof`.
         message(8, bytes, |bytes| {
             message(1, bytes, |bytes| message(2, bytes, |bytes| message(3, bytes, |bytes| query(parameter, bytes))));
         });
@@ -95,7 +95,7 @@ fn schema(schema: &Value, bytes: &mut Vec<u8>) {
     extensions(31, schema, bytes);
 }
 
-/// Entries of a map: a name and a value.
+/// Writes the entries of a map: a name and a value each.
 fn named(number: u32, map: &Value, bytes: &mut Vec<u8>, value: impl Fn(&Value, &mut Vec<u8>)) {
     for (name, item) in map.as_object().into_iter().flatten() {
         message(number, bytes, |bytes| {
@@ -105,7 +105,7 @@ fn named(number: u32, map: &Value, bytes: &mut Vec<u8>, value: impl Fn(&Value, &
     }
 }
 
-/// Extensions, whose names begin with `x-`, as YAML, which JSON is.
+/// Extensions (names that begin with `x-`) as YAML; their JSON is valid YAML.
 fn extensions(number: u32, of: &Value, bytes: &mut Vec<u8>) {
     let extensions: Map<String, Value> = of
         .as_object()
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// The bytes that `ParseDocument` of gnostic makes of the same document, marshalled.
+    /// The bytes that gnostic's `ParseDocument` makes of the same document, marshalled.
     const AS_GNOSTIC: &str = "0a03322e3012060a0174120176423f123d0a022f7012371235421b0a1912171a151205717565727922016e320673\
         7472696e67a001014a160a140a03323030120d0a0b0a024f4b12050a030a01724a720a700a0144126b49000000000000f03f58ac029a01\
         01619a010162aa01021000b201080a066f626a656374ca01440a220a0161121db201070a056172726179ba01100a0e120166b201080a06\

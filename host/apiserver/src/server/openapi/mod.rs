@@ -1,7 +1,8 @@
-//! OpenAPI documents: the schemas that a real server publishes for built-in kinds, those of the definitions for custom
-//! resources, and the paths with the query parameters that kubectl looks for before it leaves validation to the server.
+//! OpenAPI documents: the schemas that a real server publishes for built-in kinds, the schemas of definitions for
+//! custom resources, and the paths with the query parameters that kubectl looks for before it leaves validation to the
+//! server.
 //!
-//! They are made at each request: clients keep them by their hash, and few ask.
+//! The documents are built at each request: clients cache them by hash, and few request them.
 
 mod binary;
 mod paths;
@@ -13,13 +14,13 @@ use crate::resources::builtin::KUBERNETES;
 use crate::resources::registry::Registry;
 use schemas::Edition;
 
-/// `/openapi/v3`: where the document of each version is.
+/// `/openapi/v3`: the paths of the documents, one per version.
 pub(crate) fn index(registry: &Registry, revision: u64) -> Value {
     let mut paths = Map::new();
     for group in registry.groups() {
         for version in &group.versions {
             let path = paths::of_version(group.name, version);
-            // Clients cache a document under its hash, so a changed definition must change it. Built-in groups do not
+            // Clients cache a document by its hash, so the hash must change with the definition. Built-in groups do not
             // change.
             let is_custom = registry.in_version(group.name, version).iter().any(|found| found.custom.is_some());
             let hash = if is_custom { revision.to_string() } else { KUBERNETES.trim().to_owned() };
@@ -48,13 +49,12 @@ pub(crate) fn document(registry: &Registry, group: &str, version: &str) -> Optio
 /// The media type of [`v2_as_protobuf`].
 pub(crate) const V2_PROTOBUF_MEDIA: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// `/openapi/v2` as client-go asks for it.
+/// `/openapi/v2` in the encoding that client-go requests.
 pub(crate) fn v2_as_protobuf(registry: &Registry) -> Vec<u8> {
     binary::document(&v2(registry))
 }
 
-/// `/openapi/v2`: the same schemas as the older form has them, of all versions at once. Its paths say only which kinds
-/// there are.
+/// `/openapi/v2`: the schemas of all versions in the older form. Its paths only show which kinds exist.
 pub(crate) fn v2(registry: &Registry) -> Value {
     let resources: Vec<_> = registry.all().collect();
     let definitions: Map<String, Value> = schemas::of_resources(&resources, Edition::V2)

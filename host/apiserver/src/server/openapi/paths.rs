@@ -1,4 +1,4 @@
-//! The paths of an OpenAPI document, as far as clients act on them.
+//! The paths of an OpenAPI document, as far as clients use them.
 
 use serde_json::{Map, Value, json};
 
@@ -21,7 +21,7 @@ pub(super) fn of_resource(resource: &ResourceType) -> Vec<(String, Value)> {
     found
 }
 
-/// The older form's path of an object, which says its kind.
+/// The older form's path of an object, which names its kind.
 pub(super) fn of_kind(resource: &ResourceType) -> Vec<(String, Value)> {
     if resource.is_review() {
         return Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn of_kind(resource: &ResourceType) -> Vec<(String, Value)> {
         "x-kubernetes-action": "get",
         "x-kubernetes-group-version-kind": kind_extension(resource),
     });
-    // kubectl looks in the patch of a kind for whether the server validates fields.
+    // kubectl looks at a kind's PATCH operation to learn whether the server validates fields.
     let parameters: Vec<Value> = PATCH_PARAMETERS
         .iter()
         .map(|name| json!({ "name": name, "in": "query", "type": "string", "uniqueItems": true }))

@@ -1,4 +1,4 @@
-//! The cells of a built-in kind's row: most are a field, as it is or in few words.
+//! The cells of a built-in kind's row: most are a field, verbatim or summarised.
 
 use serde_json::{Value, json};
 
@@ -7,23 +7,23 @@ use crate::clock::Moment;
 use crate::object::{self, items, text};
 use crate::verbs::scale::selector_text;
 
-/// A cell, said by JSON pointers into the object.
+/// A cell, described by JSON pointers into the object.
 pub(in crate::server) enum Cell {
     Name,
     Age,
-    /// The creation's time itself.
+    /// The creation timestamp itself.
     Created,
-    /// The field as a text, or the second if it is absent or empty.
+    /// The field as a text, or the second field if the first is absent or empty.
     Text(&'static str, &'static str),
     /// The field, or 0.
     Number(&'static str),
-    /// The field, or the second if it is absent.
+    /// The field, or the second field if the first is absent.
     Flag(&'static str, bool),
-    /// The field as it is, or the second as a text.
+    /// The field verbatim, or the second argument as a text.
     Raw(&'static str, &'static str),
-    /// How many entries these lists and maps have together.
+    /// The total number of entries of these lists and maps.
     Count(&'static [&'static str]),
-    /// A field of all items of a list, separated by commas, or the third if there are none.
+    /// A field of all items of a list, joined by commas, or the third argument if the list is empty.
     Each(&'static str, &'static str, &'static str),
     /// A map of texts as `key=value,key=value`.
     Labels(&'static str),

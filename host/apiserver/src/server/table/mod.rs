@@ -1,5 +1,5 @@
-//! Tables, as `kubectl get` shows them. The columns of CRDs follow their JSON paths. Those of built-in kinds are a real
-//! server's (`resources/column`); `rows` says what stands in them.
+//! Tables, as `kubectl get` shows them. The columns of CRDs follow their JSON paths; the columns of built-in kinds are
+//! a real server's (`resources/column`), and `rows` fills their cells.
 
 mod cells;
 mod nodes;
@@ -20,13 +20,13 @@ use crate::resources::resource::ResourceType;
 
 use cells::Cell;
 
-/// How a kind's rows are made.
+/// How a kind's rows are built.
 pub(in crate::server) enum Printer<'a> {
     Custom(&'a [(Column, JsonPath)]),
     Builtin { columns: Vec<Value>, cells: &'static [Cell] },
 }
 
-/// The printer of a resource's objects, or of the scales that a subresource answers.
+/// The printer of a resource's objects, or of the scales that its subresource returns.
 pub(in crate::server) fn printer(resource: &ResourceType, of_scales: bool) -> Printer<'_> {
     match &resource.custom {
         _ if of_scales => builtin("scale"),
@@ -59,7 +59,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The cells of an object's row, and what else the row says of it.
+    /// The cells of an object's row, and the row's conditions.
     pub(in crate::server) fn row(&self, object: &Value, now: Moment) -> Value {
         match self {
             Printer::Custom(columns) => {
@@ -81,7 +81,7 @@ impl Printer<'_> {
     }
 }
 
-/// A cell holds the column's type, or nothing where the object has no fitting value.
+/// A cell holds a value of the column's type, or null if the object has no such value.
 fn cell(column: &Column, path: &JsonPath, object: &Value, now: Moment) -> Value {
     let found = path.find(object);
     let Some(first) = found.first().copied() else { return Value::Null };

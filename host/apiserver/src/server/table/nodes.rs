@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::texts::{condition, or_none};
 use crate::object::{items, text};
 
-/// Whether it is ready, and whether pods may come.
+/// Whether the node is ready, and whether it accepts new pods.
 pub(super) fn state(node: &Value) -> String {
     let ready = match condition(node, "Ready", "") {
         "True" => "Ready",
@@ -17,7 +17,7 @@ pub(super) fn state(node: &Value) -> String {
     format!("{ready}{closed}")
 }
 
-/// Its roles, by its labels.
+/// The node's roles, from its labels.
 pub(super) fn roles(node: &Value) -> String {
     let labels = node.pointer("/metadata/labels").and_then(Value::as_object);
     let role = |(key, value): (&String, &Value)| match key.strip_prefix("node-role.kubernetes.io/") {
@@ -45,7 +45,7 @@ fn address(node: &Value, kind: &str) -> String {
     found.map_or("<none>", |address| text(address, "/address")).to_owned()
 }
 
-/// The version of its kernel, and what it was built for.
+/// The kernel's version, and the architecture it was built for.
 pub(super) fn kernel(node: &Value) -> String {
     let version = match text(node, "/status/nodeInfo/kernelVersion") {
         "" => "<unknown>",

@@ -1,4 +1,4 @@
-//! Cells of pods, and of the events that are mostly about them.
+//! Cells of pods and of events.
 
 use serde_json::{Value, json};
 
@@ -6,13 +6,13 @@ use super::texts::condition;
 use crate::clock::Moment;
 use crate::object::{self, items, text};
 
-/// A pod's state, by the statuses of its containers.
+/// A pod's state, from the statuses of its containers.
 #[derive(Default)]
 struct PodStory {
     ready: usize,
     containers: usize,
     restarts: i64,
-    /// The end of the container that was restarted last; empty: there is none.
+    /// The finish time of the container that was restarted last; empty if there is none.
     restarted: String,
     state: String,
 }
@@ -52,8 +52,8 @@ impl PodStory {
         }
     }
 
-    /// Follows the containers that run first. Answers the restarts of those that go on, and the last of them, once the
-    /// others may run.
+    /// Looks at the init containers. Once the main containers may run, returns the restarts of the init containers that
+    /// keep running, and the last of these restarts.
     fn follow_first(&mut self, pod: &Value) -> Option<(i64, String)> {
         let first = items(pod, "/spec/initContainers");
         let mut of_sidecars = PodStory::default();
@@ -87,7 +87,7 @@ impl PodStory {
         goes_on.then_some((of_sidecars.restarts, of_sidecars.restarted))
     }
 
-    /// Follows the pod's own containers, the first one last: it has the last word.
+    /// Looks at the pod's main containers from last to first, so that the first one decides.
     fn follow_others(&mut self, pod: &Value) {
         let (mut runs, mut error) = (false, None);
         for status in items(pod, "/status/containerStatuses").iter().rev() {
@@ -128,7 +128,7 @@ fn end(terminated: &Value) -> String {
     }
 }
 
-/// How many of its containers are ready.
+/// The number of containers that are ready.
 pub(super) fn ready(pod: &Value) -> String {
     let story = PodStory::of(pod);
     format!("{}/{}", story.ready, story.containers)
@@ -147,7 +147,7 @@ pub(super) fn restarts(pod: &Value, now: Moment) -> String {
     }
 }
 
-/// How many of its readiness gates are open.
+/// The number of readiness gates that are open.
 pub(super) fn readiness_gates(pod: &Value) -> String {
     let gates = items(pod, "/spec/readinessGates");
     if gates.is_empty() {
@@ -157,7 +157,7 @@ pub(super) fn readiness_gates(pod: &Value) -> String {
     format!("{open}/{}", gates.len())
 }
 
-/// The condition of the row of a pod that is over.
+/// The condition in the row of a pod that has terminated.
 pub(super) fn completion(object: &Value) -> Option<Value> {
     if object["kind"] != "Pod" {
         return None;
@@ -170,7 +170,7 @@ pub(super) fn completion(object: &Value) -> Option<Value> {
     Some(json!({ "type": "Completed", "status": "True", "reason": reason, "message": message }))
 }
 
-/// The first of these fields that an event has: either form of events names it otherwise.
+/// The first of these fields that the event has: the two forms of events name it differently.
 fn event_text<'a>(event: &'a Value, pointers: &[&str]) -> &'a str {
     pointers.iter().map(|pointer| text(event, pointer)).find(|text| !text.is_empty()).unwrap_or_default()
 }
@@ -204,7 +204,7 @@ pub(super) fn event_field(event: &Value) -> String {
     text(regarding(event), "/fieldPath").to_owned()
 }
 
-/// The controller that reported an event, and where it ran.
+/// The controller that reported an event, and the node where it ran.
 pub(super) fn event_source(event: &Value) -> String {
     let component = event_text(
         event,
@@ -220,7 +220,7 @@ pub(super) fn event_message(event: &Value) -> String {
     event_text(event, &["/message", "/note"]).trim().to_owned()
 }
 
-/// How often it happened.
+/// The number of occurrences.
 pub(super) fn event_count(event: &Value) -> i64 {
     let pointers: &[&str] =
         if event["series"].is_object() { &["/series/count"] } else { &["/count", "/deprecatedCount"] };

@@ -5,7 +5,7 @@ use super::cells::Cell::{
 };
 use super::{nodes, pods, services, storage, texts, workloads};
 
-/// The row of a kind that says nothing of itself.
+/// The row of a kind without columns of its own.
 pub(super) const NAME_AND_AGE: &[Cell] = &[Name, Age];
 const NAME_AND_CREATION: &[Cell] = &[Name, Created];
 const BINDING: &[Cell] = &[Name, By(texts::role), Age, By(texts::users), By(texts::groups), By(texts::accounts)];
@@ -156,7 +156,7 @@ const ROWS: &[(&str, &[Cell])] = &[
             Age,
         ],
     ),
-    // A real server has a column less than cells, too.
+    // A real server also has one column fewer than cells here.
     ("ipaddresses.networking.k8s.io", &[Name, By(services::parent), Age]),
     (
         "jobs.batch",

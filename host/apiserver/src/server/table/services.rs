@@ -1,11 +1,11 @@
-//! Cells of what leads traffic to pods.
+//! Cells of kinds that route traffic to pods.
 
 use serde_json::Value;
 
 use super::texts::{first_of, name_or_default, or_none};
 use crate::object::{items, strings, text};
 
-/// Addresses by which a service is reached from without.
+/// The external addresses of a service.
 pub(super) fn external_address(service: &Value) -> String {
     let given = strings(service, "/spec/externalIPs").join(",");
     match text(service, "/spec/type") {
@@ -48,7 +48,7 @@ pub(super) fn ports(service: &Value) -> String {
     or_none(items(service, "/spec/ports").iter().map(port).collect::<Vec<_>>().join(","))
 }
 
-/// Addresses behind a service, by its Endpoints.
+/// Addresses of a service's backends, from its Endpoints.
 pub(super) fn endpoints(object: &Value) -> String {
     let mut all = Vec::new();
     for subset in items(object, "/subsets") {
@@ -68,7 +68,7 @@ pub(super) fn endpoints(object: &Value) -> String {
     first_of(&all, "<none>")
 }
 
-/// Ports of a slice of endpoints; one without a number has all.
+/// The ports of an endpoint slice; a port without a number means all ports.
 pub(super) fn slice_ports(slice: &Value) -> String {
     let port = |port: &Value| match (port["port"].as_i64(), port["name"].as_str()) {
         (Some(number), _) => number.to_string(),
@@ -83,7 +83,7 @@ pub(super) fn slice_addresses(slice: &Value) -> String {
     first_of(&all.map(str::to_owned).collect::<Vec<_>>(), "<unset>")
 }
 
-/// Hosts of an ingress; `*` if it takes any.
+/// Hosts of an ingress; `*` if it accepts any host.
 pub(super) fn hosts(ingress: &Value) -> String {
     let rules = items(ingress, "/spec/rules");
     let hosts = rules.iter().map(|rule| text(rule, "/host").to_owned()).filter(|host| !host.is_empty());

@@ -5,14 +5,14 @@ use serde_json::Value;
 use super::texts::name_or_default;
 use crate::object::{self, strings, text};
 
-/// The annotation that named a class before there was a field.
+/// The annotation that named the class before there was a field.
 const CLASS: &str = "/metadata/annotations/volume.beta.kubernetes.io~1storage-class";
 
 pub(super) fn phase(object: &Value) -> String {
     if object::is_terminating(object) { "Terminating" } else { text(object, "/status/phase") }.to_owned()
 }
 
-/// The room that a bound claim got.
+/// The capacity of a bound claim.
 pub(super) fn claimed_capacity(claim: &Value) -> String {
     match (text(claim, "/spec/volumeName"), text(claim, "/status/capacity/storage")) {
         ("", _) => String::new(),
@@ -21,12 +21,12 @@ pub(super) fn claimed_capacity(claim: &Value) -> String {
     }
 }
 
-/// How a bound claim may be used.
+/// The access modes of a bound claim.
 pub(super) fn claimed_modes(claim: &Value) -> String {
     if text(claim, "/spec/volumeName").is_empty() { String::new() } else { short(claim, "/status/accessModes") }
 }
 
-/// How a volume may be used.
+/// The access modes of a volume.
 pub(super) fn modes(volume: &Value) -> String {
     short(volume, "/spec/accessModes")
 }
@@ -58,12 +58,12 @@ pub(super) fn class_name(class: &Value) -> String {
     name_or_default(class, &annotations)
 }
 
-/// The used and the whole amounts of a quota.
+/// The used and the hard amounts of a quota.
 pub(super) fn quota_requests(quota: &Value) -> String {
     quota_lines(quota, false)
 }
 
-/// The same of limits.
+/// The same for limits.
 pub(super) fn quota_limits(quota: &Value) -> String {
     quota_lines(quota, true)
 }
@@ -81,7 +81,7 @@ fn quota_lines(quota: &Value, of_limits: bool) -> String {
     names.iter().map(line).collect::<Vec<_>>().join(", ")
 }
 
-/// How far a claim of devices got.
+/// The allocation state of a device claim.
 pub(super) fn device_claim_state(claim: &Value) -> String {
     let mut states = Vec::new();
     if object::is_terminating(claim) {

@@ -1,17 +1,17 @@
-//! Texts that several kinds have in their cells.
+//! Texts that the cells of several kinds share.
 
 use serde_json::Value;
 
 use crate::object::{self, text};
 
-/// Of longer lists only so many are shown.
+/// Longer lists are cut to this many items.
 const SHOWN_ITEMS_MAX: usize = 3;
 
 pub(super) fn or_none(text: String) -> String {
     if text.is_empty() { "<none>".to_owned() } else { text }
 }
 
-/// The first items of a list, and how many there are beside them.
+/// The first items of a list, and the number of the others.
 pub(super) fn first_of(all: &[String], none: &str) -> String {
     match all.len() {
         0 => none.to_owned(),
@@ -46,7 +46,7 @@ pub(super) fn role(object: &Value) -> String {
     format!("{}/{}", text(object, "/roleRef/kind"), text(object, "/roleRef/name"))
 }
 
-/// Names of a binding's subjects.
+/// The names of a binding's subjects.
 pub(super) fn users(object: &Value) -> String {
     subjects(object, "User")
 }
@@ -85,7 +85,7 @@ pub(super) fn param_reference(object: &Value) -> String {
     }
 }
 
-/// The status of a condition; the last argument if the object has none of this type.
+/// The status of a condition; the last argument if the object has no condition of this type.
 pub(super) fn condition<'a>(object: &'a Value, kind: &str, other: &'a str) -> &'a str {
     let conditions = object::items(object, "/status/conditions");
     conditions.iter().find(|found| found["type"] == kind).map_or(other, |found| text(found, "/status"))
@@ -95,7 +95,7 @@ pub(super) fn missing_level(object: &Value) -> String {
     condition(object, "Dangling", "?").to_owned()
 }
 
-/// Whether the API of a group is served, and why not.
+/// Whether the API of a group is available, and the reason if not.
 pub(super) fn availability(object: &Value) -> String {
     let found = object::items(object, "/status/conditions").iter().find(|found| found["type"] == "Available");
     let Some(found) = found else { return "Unknown".to_owned() };
@@ -123,7 +123,7 @@ pub(super) fn health(object: &Value) -> String {
     .to_owned()
 }
 
-/// The outcome of a request for a certificate.
+/// The outcome of a certificate request.
 pub(super) fn request_state(object: &Value) -> String {
     let has = |kind: &str| object::items(object, "/status/conditions").iter().any(|found| found["type"] == kind);
     let mut state = match () {

@@ -1,4 +1,4 @@
-//! Cells of workloads, of what scales them, and a few that are like theirs.
+//! Cells of workloads, of autoscalers, and of a few similar kinds.
 
 use serde_json::Value;
 
@@ -6,19 +6,19 @@ use crate::clock::{Moment, human_duration};
 use crate::object::{self, condition_holds, items, text};
 use crate::verbs::scale::selector_text;
 
-/// Of more metrics only so many are shown.
+/// More metrics are cut to this many.
 const SHOWN_METRICS_MAX: usize = 2;
 
 fn number(object: &Value, pointer: &str) -> i64 {
     object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// How many pods are ready, of those that are wanted.
+/// The numbers of ready and of wanted pods.
 pub(super) fn ready(object: &Value) -> String {
     format!("{}/{}", number(object, "/status/readyReplicas"), number(object, "/spec/replicas"))
 }
 
-/// A Deployment prints its selector in a form of its own, also an empty one.
+/// A Deployment prints its selector in another form, even if the selector is empty.
 pub(super) fn deployment_selector(deployment: &Value) -> String {
     deployment.pointer("/spec/selector").map(selector_text).unwrap_or_default()
 }
@@ -56,7 +56,7 @@ pub(super) fn job_state(job: &Value) -> String {
     state.unwrap_or("Running").to_owned()
 }
 
-/// How many of a job's pods succeeded, of those that must.
+/// The numbers of succeeded and of required pods of a job.
 pub(super) fn completions(job: &Value) -> String {
     let done = number(job, "/status/succeeded");
     match job.pointer("/spec/completions").and_then(Value::as_i64) {
@@ -66,7 +66,7 @@ pub(super) fn completions(job: &Value) -> String {
     }
 }
 
-/// How long a job has run, or ran.
+/// How long a job has been running, or ran.
 pub(super) fn job_duration(job: &Value, now: Moment) -> String {
     match (text(job, "/status/startTime"), text(job, "/status/completionTime")) {
         ("", _) => String::new(),
@@ -78,7 +78,7 @@ pub(super) fn job_duration(job: &Value, now: Moment) -> String {
     }
 }
 
-/// For how long a certificate is asked.
+/// The requested validity of a certificate.
 pub(super) fn requested_duration(request: &Value) -> String {
     let seconds = request.pointer("/spec/expirationSeconds").and_then(Value::as_i64);
     seconds.map_or_else(|| "<none>".to_owned(), human_duration)
@@ -89,7 +89,7 @@ pub(super) fn scale_target(scaler: &Value) -> String {
     format!("{}/{}", text(scaler, "/spec/scaleTargetRef/kind"), text(scaler, "/spec/scaleTargetRef/name"))
 }
 
-/// The metrics that an autoscaler goes by: what is, and what shall be.
+/// The metrics of an autoscaler: the current and the target values.
 pub(super) fn metrics(scaler: &Value) -> String {
     if let Some(target) = scaler.pointer("/spec/targetCPUUtilizationPercentage").and_then(Value::as_i64) {
         let current = scaler.pointer("/status/currentCPUUtilizationPercentage").and_then(Value::as_i64);

@@ -1,4 +1,4 @@
-//! Access reviews: may somebody do something?
+//! Access reviews: whether a user may do something.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::object::{self, strings, text};
 use crate::request::Target;
 use crate::status_error::ApiError;
 
-/// May the user who asks do it?
+/// Reviews the access of the user who asks.
 pub(super) fn of_self(access: Access<'_>, user: &User, target: &Target, review: &Value) -> Result<Value, ApiError> {
     let causes = attribute_errors(review);
     if !causes.is_empty() {
@@ -17,7 +17,7 @@ pub(super) fn of_self(access: Access<'_>, user: &User, target: &Target, review: 
     Ok(status(access, user, review))
 }
 
-/// May the user do it whom the review names?
+/// Reviews the access of the user that the review names.
 pub(super) fn of_subject(access: Access<'_>, target: &Target, review: &Value) -> Result<Value, ApiError> {
     let mut causes = attribute_errors(review);
     let user = subject(&review["spec"]);
@@ -43,7 +43,7 @@ fn is_absent(value: &Value) -> bool {
     !value.is_object()
 }
 
-/// The attributes under the names of Go's fields, as a real server shows them.
+/// The attributes under Go's field names, as a real server shows them.
 fn in_go(attributes: &Value) -> Value {
     json!({ "Path": text(attributes, "/path"), "Verb": text(attributes, "/verb") })
 }

@@ -1,5 +1,5 @@
-//! Reviews: questions that are asked by a POST and stored nowhere. Answered by what authenticates and authorizes
-//! requests.
+//! Reviews: requests that are posted and never stored. The code that authenticates and authorizes requests answers
+//! them.
 
 mod access;
 mod token;
@@ -13,7 +13,7 @@ use crate::request::Target;
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 
-/// The review with its answer. `user` asks.
+/// The review with its result. `user` asks.
 pub(crate) fn answer(
     state: &State,
     authenticator: &Authenticator,
@@ -55,7 +55,7 @@ fn rules(access: Access<'_>, user: &User, review: &Value) -> Result<Value, ApiEr
     let mut status = json!({
         "resourceRules": part(|rule| !rule.resources.is_empty()),
         "nonResourceRules": part(|rule| !rule.non_resource_urls.is_empty()),
-        // As a real server answers it, also where a binding's role was not found.
+        // A real server gives the same result if a binding's role is missing.
         "incomplete": false,
     });
     if let Some(error) = error {

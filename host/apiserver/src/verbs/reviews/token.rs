@@ -1,4 +1,4 @@
-//! Token reviews: whose token is this?
+//! Token reviews: which user a token belongs to.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ pub(super) fn status(state: &State, authenticator: &Authenticator, review: &Valu
     Ok(match authenticator.verify(state, token, &audiences) {
         Ok((user, audiences)) => json!({ "authenticated": true, "user": user.info(), "audiences": audiences }),
         Err(TokenError::Unknown) => json!({ "user": {}, "error": TokenError::Unknown.to_string() }),
-        // Another authenticator of a real server has looked at it before.
+        // A real server has tried another authenticator before.
         Err(error) => json!({ "user": {}, "error": format!("[{}, {error}]", TokenError::Unknown) }),
     })
 }

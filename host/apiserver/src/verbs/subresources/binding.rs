@@ -1,4 +1,4 @@
-//! `pods/binding`: a scheduler's answer. Follows `pkg/registry/core/pod/storage`.
+//! `pods/binding`: a scheduler's decision. Follows `pkg/registry/core/pod/storage`.
 
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ fn check_target(kind: &str, node: &str) -> Result<(), ApiError> {
         causes.push(Cause::required("target.name", ""));
     }
     let lines: Vec<String> = causes.iter().map(Cause::to_string).collect();
-    // A real server does not make an `Invalid` of them.
+    // A real server does not turn these into `Invalid`.
     if lines.is_empty() { Ok(()) } else { Err(ApiError::internal(object::aggregate(&lines))) }
 }
 

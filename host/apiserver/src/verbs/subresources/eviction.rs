@@ -1,5 +1,6 @@
-//! `pods/eviction`: a deletion that the pod's disruption budget must allow. The budget's status says how many it
-//! allows: a disruption controller's work, which clients do here. Follows `pkg/registry/core/pod/storage/eviction.go`.
+//! `pods/eviction`: a deletion that the pod's disruption budget must allow. The budget's status holds the number of
+//! allowed disruptions, which clients write here in place of a disruption controller. Follows
+//! `pkg/registry/core/pod/storage/eviction.go`.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::storage::ObjectKey;
 use crate::storage::state::State;
 use crate::verbs::delete::{self, DeleteOptions};
 
-/// When a client may try again whose budget nobody has looked at yet, in seconds.
+/// The seconds after which a client may retry if the controller has not handled the budget yet.
 const UNPROCESSED_RETRY_SECONDS: u32 = 10;
 
 /// Deletes the pod, unless its budget forbids it.
@@ -52,12 +53,12 @@ fn check_uid(target: &Target, pod: &Value, deletion: &DeleteOptions) -> Result<(
     }
 }
 
-/// A pod that serves nobody costs no budget.
+/// The eviction of a pod that serves no traffic does not use the budget.
 fn is_free(pod: &Value) -> bool {
     matches!(text(pod, "/status/phase"), "" | "Pending" | "Succeeded" | "Failed") || object::is_terminating(pod)
 }
 
-/// The pod's budget after this eviction, with its place. None if the pod has none, or need not be counted.
+/// The pod's budget after this eviction, with its key. `None` if there is no budget, or the eviction does not use it.
 fn charge(state: &State, pod: &Value) -> Result<Option<(ObjectKey, Value)>, ApiError> {
     let resource = GroupResource::new("policy", "poddisruptionbudgets");
     let namespace = object::namespace(pod);
@@ -83,7 +84,7 @@ fn number(budget: &Value, field: &str) -> i64 {
     budget.pointer(&format!("/status/{field}")).and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// A pod that is not ready disturbs nobody, by the budget's policy.
+/// Whether the budget's policy allows the eviction of a pod that is not ready.
 fn is_spared(budget: &Value, pod: &Value) -> bool {
     let (healthy, wanted) = (number(budget, "currentHealthy"), number(budget, "desiredHealthy"));
     let by_policy = match text(budget, "/spec/unhealthyPodEvictionPolicy") {

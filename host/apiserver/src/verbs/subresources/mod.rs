@@ -1,5 +1,5 @@
-//! Subresources that are no window on the object's own fields: a POST of another kind acts on the object (`binding`,
-//! `eviction`, `token`), and `log` is text. `status`, `scale` and the like are elsewhere: they are updates.
+//! Subresources that are not a view of the object's fields: a POST of another kind acts on the object (`binding`,
+//! `eviction`, `token`), and `log` is text. `status`, `scale` and similar ones are elsewhere, as they are updates.
 
 mod binding;
 mod eviction;
@@ -17,10 +17,10 @@ use crate::request::{Target, WriteOptions};
 use crate::status_error::ApiError;
 use crate::storage::state::State;
 
-/// The subresources to which something is posted.
+/// The subresources that accept a POST.
 pub(crate) const POSTED: [&str; 3] = ["binding", "eviction", "token"];
 
-/// Carries out a POST to one of them; answers what it returns.
+/// Carries out a POST to one of them; returns its response.
 pub(crate) fn create(
     state: &mut State,
     target: &Target,
@@ -38,7 +38,7 @@ pub(crate) fn create(
     Ok(Written { object: object.into(), created: true })
 }
 
-/// The body is of the kind that the subresource takes, and about the object of the path.
+/// Checks that the body has the subresource's kind, and names the object of the path.
 fn check_subject(target: &Target, body: &Value, kind: &str) -> Result<(), ApiError> {
     let given = text(body, "/kind");
     if !given.is_empty() && given != kind {
@@ -50,7 +50,7 @@ fn check_subject(target: &Target, body: &Value, kind: &str) -> Result<(), ApiErr
     Ok(())
 }
 
-/// The answer to what is done.
+/// The response of a POST that succeeded.
 fn done() -> Value {
     json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201 })
 }

@@ -1,5 +1,5 @@
-//! `serviceaccounts/token`: a token that `authn` accepts as long as the account, and the object that it is bound to,
-//! exist. Follows `pkg/registry/core/serviceaccount/storage/token.go`.
+//! `serviceaccounts/token`: issues a token that `authn` accepts as long as the account, and the object that it is bound
+//! to, exist. Follows `pkg/registry/core/serviceaccount/storage/token.go`.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::storage::state::State;
 use crate::tokens::{AccountClaims, Claims, ISSUER, Reference};
 
 const API_VERSION: &str = "authentication.k8s.io/v1";
-/// Seconds that a token holds if the request does not say.
+/// The validity in seconds if the request does not set it.
 const TOKEN_SECONDS_DEFAULT: i64 = 3600;
 const TOKEN_SECONDS_MIN: i64 = 600;
 const TOKEN_SECONDS_MAX: i64 = 1 << 32;
@@ -74,7 +74,7 @@ pub(super) fn issue(
     Ok(request)
 }
 
-/// A request that names the account's UID means no other account of its name.
+/// A request with the account's UID does not match a later account of its name.
 fn check_account(account: &Value, request: &Value) -> Result<(), ApiError> {
     let (given, found) = (object::uid(request), object::uid(account));
     if given.is_empty() || given == found {
@@ -85,7 +85,7 @@ fn check_account(account: &Value, request: &Value) -> Result<(), ApiError> {
     Err(ApiError::conflict(&kind, object::name(account), &why))
 }
 
-/// The seconds that the token is to hold.
+/// The validity of the token in seconds.
 fn check(target: &Target, request: &Value) -> Result<i64, ApiError> {
     let invalid = |cause| {
         let kind = GroupResource::new("authentication.k8s.io", "TokenRequest");
@@ -109,7 +109,7 @@ fn check(target: &Target, request: &Value) -> Result<i64, ApiError> {
     invalid(Cause::invalid("spec.expirationSeconds", &json!(lifetime), wrong))
 }
 
-/// The claims about the object with which the token ends.
+/// The claims about the object that the token is bound to.
 fn bound(state: &State, target: &Target, spec: &Value) -> Result<AccountClaims, ApiError> {
     let mut claims = AccountClaims::default();
     let Some(wanted) = spec.get("boundObjectRef").filter(|wanted| !wanted.is_null()) else { return Ok(claims) };
@@ -158,7 +158,7 @@ fn check_uid(kind: &str, wanted: &Value, found: &Value) -> Result<(), ApiError> 
     Err(ApiError::conflict(&GroupResource::new("", kind), object::name(found), &why))
 }
 
-/// The pod's node: by its name alone, if it is not there.
+/// The pod's node; only its name if the node does not exist.
 fn node_of(state: &State, pod: &Value) -> Option<Reference> {
     let name = text(pod, "/spec/nodeName").to_owned();
     let key = ObjectKey { resource: GroupResource::new("", "nodes"), namespace: String::new(), name };

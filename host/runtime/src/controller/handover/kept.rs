@@ -1,4 +1,5 @@
-//! Keeps what one controller has over the generations of its plugin, and passes one generation's queue on to the next.
+//! Keeps a controller's state across the generations of its plugin, and passes the queue of one generation on to the
+//! next.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,31 +22,31 @@ use crate::dispatch::route::Stores;
 use crate::observe::status::ControllerStatus;
 use crate::phases::{AtWork, Phases, tracker};
 
-/// A controller's state that lasts as long as the plugin has a controller of that name.
+/// A controller's state, which lasts as long as the plugin has a controller of that name.
 pub(crate) struct Handover {
     pub(in crate::controller) reporter: StatusReporter,
     pub(in crate::controller) prior: PriorKeys,
-    /// Of all generations and terms.
+    /// The workers of all generations and terms.
     pub(in crate::controller) workers: TaskTracker,
     /// The round that is at work.
     active: Mutex<Option<Arc<ActiveRound>>>,
     replaced: AtomicBool,
-    /// The clock of all its queues and gates, so that what began under one of them can be told to the next.
+    /// The clock of all its queues and gates, so that their times can be compared across generations.
     pub(in crate::controller) clock: Arc<SystemClock>,
 }
 
-/// Which objects are primaries. A controller for which that changes is another one: what its queue holds, and what it
-/// would take for gone, are other objects.
+/// Which objects are primaries. If that changes, the controller is treated as a new one: its old queue, and the
+/// primaries that it would take for deleted, are other objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::controller) struct PrimaryScope {
     namespaced: bool,
-    /// Of each watch the group, the kind, the namespace and the selectors.
+    /// The group, kind, namespace and selectors of each watch.
     watches: Vec<[String; 5]>,
 }
 
 impl PrimaryScope {
-    /// That of the `primary` kind, watched by these. The version does not matter: the API server shows one object in
-    /// all.
+    /// The scope of the `primary` kind under these watches. The version does not matter: the API server shows the same
+    /// objects in all versions.
     pub(in crate::controller) fn of<'a>(primary: &PrimaryKind, specs: impl Iterator<Item = &'a WatchSpec>) -> Self {
         let owned = |text: Option<&str>| text.unwrap_or_default().to_owned();
         let mut watches: Vec<_> = specs
@@ -61,7 +62,7 @@ impl PrimaryScope {
     }
 }
 
-/// A round at work: all that the next generation takes over from it.
+/// A round at work, with everything that the next generation takes over from it.
 #[derive(Clone)]
 pub(in crate::controller) struct ActiveRound {
     pub(in crate::controller) queue: Queue<ObjectKey>,
@@ -71,33 +72,34 @@ pub(in crate::controller) struct ActiveRound {
     pub(in crate::controller) watches: Vec<WatchSpec>,
     pub(in crate::controller) scope: PrimaryScope,
     pub(in crate::controller) primaries: Stores,
-    /// Another generation has the queue.
+    /// Cancelled once another generation has the queue.
     pub(in crate::controller) retired: CancellationToken,
-    /// The other generation hears of every change now.
+    /// Cancelled once the other generation receives every change.
     pub(in crate::controller) relieved: CancellationToken,
     pub(in crate::controller) phases: Phases,
 }
 
 impl ActiveRound {
-    /// Whether its gate does for calls that read `watches`.
+    /// Whether its gate also suits calls that read `watches`.
     pub(in crate::controller) fn does_for(&self, watches: &[WatchSpec]) -> bool {
         self.gate.is_none() || self.watches == watches
     }
 
-    /// The primaries that this round's cache has and `others` lack, each with its uid: they have gone, or `others` are
-    /// behind. If the two are caches of different informers, the event that tells which may come to this one alone, and
-    /// too late.
+    /// The primaries, with their UIDs, that this round's cache has and `others` lack: either they were deleted, or
+    /// `others` are behind. If the caches belong to different informers, the deletion may be delivered to this one
+    /// only, and too late.
     pub(in crate::controller) fn primaries_missing_from(&self, others: &Stores) -> Vec<(ObjectKey, Arc<str>)> {
         let missing = self.primaries.objects().filter(|object| others.get(&object.header.key).is_none());
         missing.map(|object| (object.header.key.clone(), object.header.uid.text())).collect()
     }
 }
 
-/// The active round of one generation, passed on to another. Unless that one begins, the keys of the queue are dropped.
+/// The active round of one generation, passed on to another. If the other never begins, the keys of the queue are
+/// dropped.
 pub(in crate::controller) struct InheritedRound {
     active: Arc<ActiveRound>,
     has_begun: bool,
-    /// A stop waits until its keys are counted.
+    /// Makes a shutdown wait until the keys are counted.
     _at_work: AtWork,
 }
 
@@ -106,7 +108,7 @@ impl InheritedRound {
         &self.active
     }
 
-    /// The other generation has begun, and hears of every change.
+    /// The other generation has begun and receives every change.
     pub(in crate::controller) fn has_begun(mut self) {
         self.has_begun = true;
     }
@@ -122,7 +124,7 @@ impl Drop for InheritedRound {
 }
 
 impl Handover {
-    /// Of a controller that has not run yet.
+    /// The state of a controller that has not run yet.
     pub(crate) fn new(status: Arc<ControllerStatus>) -> Arc<Self> {
         let (prior, active, replaced) = (PriorKeys::default(), Mutex::default(), AtomicBool::new(false));
         let (reporter, clock) = (StatusReporter::new(status), Arc::new(SystemClock::new()));
@@ -139,8 +141,8 @@ impl Handover {
         self.lock().is_some()
     }
 
-    /// Whether a generation has the controller, or something of one that had it goes on: whatever begins under its name
-    /// has to know.
+    /// Whether a generation has the controller, or calls of an earlier generation still run. A new controller of the
+    /// same name must know.
     pub(crate) fn is_in_use(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > 1 || !self.workers.is_empty()
     }
@@ -155,33 +157,34 @@ impl Handover {
         self.lock().clone()
     }
 
-    /// Ends the active round, and passes it on to another generation if that `succeeds` it: from here on, the workers
-    /// of this one take no further key.
+    /// Ends the active round and passes it on to another generation, if `succeeds` accepts it. From here on, the
+    /// workers of this round take no more keys.
     pub(in crate::controller) fn pass_on(&self, succeeds: impl FnOnce(&ActiveRound) -> bool) -> Option<InheritedRound> {
         let mut at_work = self.lock();
         let active = at_work.take().filter(|active| succeeds(active))?;
-        // Under the lock: a round that ends by itself at this moment knows then whose the queue is.
+        // Under the lock, so that a round that ends by itself at this moment knows who has the queue.
         active.retired.cancel();
         let at_work = active.phases.at_work();
         Some(InheritedRound { active, has_begun: false, _at_work: at_work })
     }
 
-    /// Its primaries are others from now on: what keys of the former ones were to see is nobody's affair.
+    /// The primaries are different from now on, so the next round ignores what the old keys were waiting to see.
     pub(in crate::controller) fn is_replaced(&self) {
         self.replaced.store(true, Ordering::Relaxed);
     }
 
-    /// Whether its primaries are others than those of the round before. Forgets it.
+    /// Whether the primaries differ from those of the previous round. Resets the answer.
     pub(in crate::controller) fn was_replaced(&self) -> bool {
         self.replaced.swap(false, Ordering::Relaxed)
     }
 
-    /// A round begins, and all calls of others have ended. Whatever waits for calls waits for it too, until this is
-    /// dropped: its workers are there then. None: it is told to `stop`, and another may begin, and have waited already.
+    /// Begins a round after all other calls have ended. Until the token is dropped, whatever waits for calls waits for
+    /// this round too; by then its workers exist. `None` if `stop` is cancelled: then another round may begin, and may
+    /// have stopped waiting already.
     pub(in crate::controller) fn begins(&self, stop: &CancellationToken) -> Option<TaskTrackerToken> {
         let beginning = self.workers.token();
-        // In this order: whoever may begin was told so after `stop` was told, and finds the token if this does not find
-        // that.
+        // The order matters: another round may begin only after `stop` is cancelled. So either it finds this token, or
+        // this finds `stop` cancelled.
         (!stop.is_cancelled()).then_some(beginning)
     }
 
@@ -196,7 +199,7 @@ impl Handover {
     }
 }
 
-/// Held by the round at work. Once it is dropped, nobody can take the round over any more.
+/// Held by the round at work. Once it is dropped, no other generation can take the round over.
 pub(in crate::controller) struct ActiveGuard {
     handover: Arc<Handover>,
     active: Arc<ActiveRound>,
@@ -229,7 +232,7 @@ mod tests {
         ObjectKey::namespaced("prod", "a")
     }
 
-    /// A place with one key in its queue.
+    /// An active round with one key in its queue.
     fn active() -> Arc<ActiveRound> {
         let queue = Queue::new(Arc::new(SystemClock::new()), ItemExponential::default());
         queue.add(key());
@@ -255,7 +258,7 @@ mod tests {
         assert!(active.retired.is_cancelled() && !active.relieved.is_cancelled() && !handover.is_at_work());
         let next = handover.activate(&self::active());
         drop(occupied);
-        assert!(handover.is_at_work(), "that the one before has ended does not end the next");
+        assert!(handover.is_at_work(), "the end of the previous round does not end the next");
         inherited.has_begun();
         assert!(active.relieved.is_cancelled());
         active.queue.add(ObjectKey::namespaced("prod", "b"));
@@ -269,7 +272,7 @@ mod tests {
         let (handover, active) = (handover(), active());
         let _occupied = handover.activate(&active);
         drop(handover.pass_on(|_| true));
-        assert!(active.relieved.is_cancelled(), "whoever waits to end may end");
+        assert!(active.relieved.is_cancelled(), "a round that waits to end may end");
         active.queue.add(key());
         assert!(active.queue.is_empty());
     }
@@ -281,7 +284,7 @@ mod tests {
         let inherited = handover.pass_on(|_| true);
         let (nothing, phases) = (None::<Ready<bool>>, active.phases.clone());
         let mut stopping = pin!(phases.end(ready(0), ready(true), nothing, ready(())));
-        assert!(stopping.as_mut().now_or_never().is_none(), "it would say that the queues have drained");
+        assert!(stopping.as_mut().now_or_never().is_none(), "else it would say that the queues have drained");
         drop(inherited);
         assert!(stopping.await && phases.all_dropped() == 1);
     }
@@ -293,7 +296,7 @@ mod tests {
         assert!(handover.pass_on(|_| false).is_none());
         assert!(!active.retired.is_cancelled() && !handover.is_at_work());
         assert_eq!(active.queue.len(), 1);
-        assert!(handover.pass_on(|_| true).is_none(), "nor does another get it");
+        assert!(handover.pass_on(|_| true).is_none(), "no other generation gets it");
     }
 
     #[tokio::test(start_paused = true)]
@@ -303,7 +306,7 @@ mod tests {
         assert!(handover.is_in_use());
         handover.workers.spawn(tokio::time::sleep(std::time::Duration::from_secs(9)));
         drop(generation);
-        assert!(handover.is_in_use(), "the generation has gone, and its call runs");
+        assert!(handover.is_in_use(), "the generation has gone, but its call still runs");
         handover.workers.wait().await;
         assert!(!handover.is_in_use());
     }

@@ -1,4 +1,4 @@
-//! How the controller of one generation comes to the next: what it keeps, and how the next one gets ready.
+//! Passes a controller from one generation to the next: what is kept, and how the next one gets ready.
 
 pub(crate) mod kept;
 pub(super) mod prior_keys;

@@ -1,5 +1,5 @@
-//! The keys of a controller's last round that had something left to see, for the next round, whose caches know nothing
-//! of it.
+//! The keys of a controller's last round whose writes its caches had not shown yet. The next round needs them, as its
+//! caches know nothing of these writes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windlass_core::write::expectations::DoubtfulKey;
 use windlass_core::write::gate::Gate;
 
-/// The gate of the round, or what is left of it.
+/// The gate of the round, or what it has left.
 #[derive(Default)]
 pub(in crate::controller) struct PriorKeys {
     left: Mutex<PriorGate>,
@@ -15,9 +15,9 @@ pub(in crate::controller) struct PriorKeys {
 }
 
 enum PriorGate {
-    /// A round goes on, or has ended by a panic.
+    /// A round is running, or has ended by a panic.
     Gate(Arc<Gate>),
-    /// It has ended. The gate would keep its caches from being freed.
+    /// The round has ended. Keeping its gate would keep its caches in memory.
     Keys(Vec<DoubtfulKey>),
 }
 
@@ -37,13 +37,13 @@ impl PriorGate {
 }
 
 impl PriorKeys {
-    /// A round begins with `gate`. Returns the keys that the last one has left.
+    /// Begins a round with `gate`. Returns the keys that the last round has left.
     pub(in crate::controller) fn follow(&self, gate: Arc<Gate>) -> Vec<DoubtfulKey> {
         self.has_run.store(true, Ordering::Relaxed);
         std::mem::replace(&mut *self.lock(), PriorGate::Gate(gate)).keys()
     }
 
-    /// Whether there was a round: its calls may have seen what other caches do not show yet.
+    /// Whether there was a round. Its calls may have seen what other caches do not show yet.
     pub(in crate::controller) fn has_run(&self) -> bool {
         self.has_run.load(Ordering::Relaxed)
     }

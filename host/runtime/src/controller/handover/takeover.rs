@@ -1,5 +1,5 @@
-//! A controller that is to take the place of another generation's: it gets ready beside the one that is at work, and
-//! says when it is. Its watches are heard and what they tell is discarded; the one at work sees to that.
+//! A controller that is about to replace another generation's. It gets ready while the other still works, and reports
+//! when it is ready. Its watches deliver events, which are discarded because the working controller handles them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,20 +15,20 @@ use crate::controller::{Controller, RoundEnd};
 use crate::observe::status::ControllerState;
 use crate::phases::ControllerEnd;
 
-/// How far a controller is that is to take another's place.
+/// The progress of a controller that is to replace another.
 pub(in crate::controller) struct Takeover {
-    /// It may begin.
+    /// Cancelled once it may begin.
     pub(in crate::controller) may_begin: CancellationToken,
     round: Mutex<TakeoverRound>,
 }
 
-/// How far a round is. A place is given for what it has said of itself: none, unless it has said something.
+/// The progress of a round. The default is a round that has reported nothing.
 #[derive(Default)]
 struct TakeoverRound {
     /// The primaries that it is ready to work on.
     ready: Option<PrimaryScope>,
     inherited: Option<InheritedRound>,
-    /// It has been given a place, and has not begun there.
+    /// True once it was given the other's queue, until it begins.
     is_expecting: bool,
 }
 
@@ -37,12 +37,12 @@ impl Takeover {
         Self { may_begin, round: Mutex::default() }
     }
 
-    /// A round begins, and goes on until this is dropped, of which `changed` is told.
+    /// Marks a round as running until the guard is dropped, which notifies `changed`.
     pub(in crate::controller) fn round<'a>(&'a self, changed: &'a Notify) -> InRound<'a> {
         InRound(self, changed)
     }
 
-    /// It is at work, or was.
+    /// The round is, or was, at work.
     pub(in crate::controller) fn has_begun(&self) {
         self.lock().is_expecting = false;
     }
@@ -52,33 +52,32 @@ impl Takeover {
     }
 }
 
-/// However a round ends, also by a panic: nothing is left of what it has said of itself, and whoever was at work in a
-/// place that it has been given and has not begun in waits for it no longer.
+/// When a round ends, even by a panic, this resets what it has reported. If it inherited a queue and has not begun, the
+/// previous round stops waiting for it.
 pub(in crate::controller) struct InRound<'a>(&'a Takeover, &'a Notify);
 
 impl Drop for InRound<'_> {
     fn drop(&mut self) {
         let round = std::mem::take(&mut *self.0.lock());
         drop(round);
-        // Last: whoever looks now sees all of it.
+        // Last, so that a task woken by this sees the final state.
         self.1.notify_one();
     }
 }
 
 impl Controller {
-    /// Whether nothing is left to wait for but the swap. One that nobody is at work for begins when it can, whenever
-    /// that is.
+    /// Whether only the swap is left to wait for. If no other generation is at work, it simply begins when it can.
     pub(crate) fn is_ready(&self) -> bool {
         let Some(takeover) = &self.takeover else { return true };
         !self.handover.is_at_work() || takeover.lock().ready.is_some()
     }
 
-    /// Whether what it was to take over is its own by now.
+    /// Whether it has begun with everything that it was given.
     pub(crate) fn is_settled(&self) -> bool {
         self.takeover.as_ref().is_none_or(|takeover| !takeover.lock().is_expecting)
     }
 
-    /// The thing that it waits for, as far as it has said.
+    /// The reason why it is not ready, if it has reported one.
     pub(crate) fn waits_for(&self) -> Option<String> {
         if self.is_ready() {
             return None;
@@ -91,14 +90,14 @@ impl Controller {
         })
     }
 
-    /// Takes over from the round that is at work, if the primaries are the same: else that one ends, and with it its
-    /// queue. To be called before the one at work is told to end, and this one that it may begin.
+    /// Takes over the queue of the working round if the primaries are the same; else that round ends, and its queue
+    /// with it. Call this before the working round is told to end and before this one may begin.
     pub(crate) fn take_over(&self) {
         let Some(takeover) = &self.takeover else { return };
         let mut round = takeover.lock();
         let mut is_other = false;
         let inherited = self.handover.pass_on(|active| {
-            // Of one that is not ready any more it is not known: what keys were to see is doubted then.
+            // If this round is no longer ready, its primaries are unknown. Then the keys' writes count as unproven.
             is_other = round.ready.as_ref().is_some_and(|scope| *scope != active.scope);
             round.ready.as_ref() == Some(&active.scope)
         });
@@ -118,8 +117,8 @@ impl Controller {
         round.inherited = inherited;
     }
 
-    /// The objects that would keep the plugin's finalizer for ever if `next` took the place of the round at work, which
-    /// keeps it: how many, and one of them.
+    /// The objects that would keep the plugin's finalizer for ever if `next` replaced the working round, which
+    /// maintains it: their number, and the name of one.
     pub(crate) fn strands(&self, next: Option<&Self>) -> Option<(usize, String)> {
         let active = self.handover.active_round().filter(|_| self.declared().options.finalizer)?;
         let goes_on = next.is_some_and(|next| {
@@ -135,7 +134,8 @@ impl Controller {
         Some((1 + carrying.count(), example))
     }
 
-    /// Waits, with its caches filled, until it may begin. Returns what it takes over, and what tells that it begins.
+    /// Waits, with its caches filled, until it may begin. Returns what it takes over, and the token that marks its
+    /// beginning.
     pub(in crate::controller) async fn await_takeover(
         &self,
         takeover: &Takeover,
@@ -153,7 +153,7 @@ impl Controller {
             takeover.may_begin.cancelled().await;
             let inherited = takeover.lock().inherited.take();
             if !inherited.as_ref().is_some_and(|it| it.active().does_for(&watches)) {
-                // What the calls that run have written and are yet to see, the caches of this round would not show.
+                // This round's caches might not show what the running calls have written and still wait to see.
                 self.handover.workers.wait().await;
             }
             inherited

@@ -1,4 +1,4 @@
-//! Changes that the plugin's own code maps, and the keys that become of them.
+//! Changes that the plugin's own code maps, and the resulting keys.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -17,7 +17,7 @@ use crate::dispatch::memory::KeyMemory;
 use crate::dispatch::route::Route;
 use crate::dispatch::tests::filled::Filled;
 
-/// Stands still.
+/// A clock that stands still.
 struct NoTime;
 
 impl Clock for NoTime {
@@ -32,11 +32,11 @@ impl Clock for NoTime {
 
 type Answer = Result<Vec<Vec<Target>>, String>;
 
-/// Answers as the objects say that changed, once it is let.
+/// A mapper that answers as the changed objects say, once the test lets it.
 #[derive(Clone)]
 struct Scripted {
     asked: Arc<Mutex<Vec<usize>>>,
-    /// How many calls it may answer.
+    /// The number of calls that it may answer.
     turns: Arc<tokio::sync::Semaphore>,
     caches_filled: Arc<AtomicBool>,
 }
@@ -62,7 +62,7 @@ impl MapChanges for Scripted {
     }
 }
 
-/// A pod named `x` concerns the primary `x`; some names have a meaning of their own.
+/// A pod named `x` concerns the primary `x`; some names have a special meaning.
 fn told(text: Option<&str>) -> Result<Vec<Target>, String> {
     let indexed = |index: &str, value: &str| Ok(vec![Target::Indexed { index: index.into(), value: value.to_owned() }]);
     match text.expect("one of the two states") {
@@ -74,7 +74,7 @@ fn told(text: Option<&str>) -> Result<Vec<Target>, String> {
     }
 }
 
-/// A feeder, and what surrounds it: the primaries `x` and `y`.
+/// A feeder with the primaries `x` and `y`.
 struct Stage {
     feeder: CodeFeeder<mpsc::UnboundedReceiver<WatchEvent>, Scripted>,
     events: mpsc::UnboundedSender<WatchEvent>,
@@ -131,7 +131,7 @@ impl Stage {
         self.events.send(event).expect("it is read");
     }
 
-    /// The feeder goes on until it waits for something.
+    /// Polls the feeder until it waits.
     fn goes_on(&mut self) {
         assert!(self.feeder.run().now_or_never().is_none(), "it waits");
     }
@@ -150,7 +150,7 @@ impl Stage {
         keys
     }
 
-    /// How many changes each call was asked about.
+    /// The number of changes in each call.
     fn asked(&self) -> Vec<usize> {
         self.mapper.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -215,7 +215,7 @@ async fn an_unmappable_change_is_isolated_and_the_others_are_still_mapped() {
     stage.goes_on_for(Duration::from_millis(1)).await;
     assert_eq!(stage.asked(), [4, 2, 1, 2, 1], "then every primary runs, which makes up for the others");
     assert_eq!(stage.queued(), ["prod/x", "prod/y"]);
-    // Soon after, what can be mapped is, and only later does every primary run for what cannot.
+    // Soon after, changes that can be mapped are; only later does every primary run for the one that cannot.
     for name in ["bad", "x"] {
         stage.happens(appears(name));
         stage.goes_on_for(Duration::from_millis(1)).await;
@@ -226,7 +226,7 @@ async fn an_unmappable_change_is_isolated_and_the_others_are_still_mapped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_cannot_be_has_every_primary_run() {
+async fn an_invalid_answer_makes_every_primary_run() {
     for name in ["by-nothing", "no-labels"] {
         let mut stage = stage(1);
         stage.happens(appears(name));
@@ -236,18 +236,18 @@ async fn an_answer_that_cannot_be_has_every_primary_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_broken_off_has_every_primary_run() {
+async fn an_aborted_call_makes_every_primary_run() {
     let mut stage = stage(0);
     stage.happens(appears("x"));
     stage.goes_on();
     assert_eq!((stage.asked(), stage.queued()), (vec![1], vec![]));
-    // As after a panic.
+    // This is what happens after a panic.
     stage.goes_on();
     assert_eq!(stage.queued(), ["prod/x", "prod/y"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_is_not_held_and_every_primary_runs_for_it() {
+async fn a_flood_is_not_buffered_and_makes_every_primary_run() {
     let mut stage = stage(0);
     stage.happens(appears("x"));
     stage.goes_on();

@@ -1,4 +1,4 @@
-//! Carries out what was decided about a composition, by the plugin's own ports and so within its grants.
+//! Carries out the steps that a composition needs through the plugin's own ports, and so within its grants.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,19 +15,19 @@ use windlass_core::object::{Object, ObjectKind, ObjectRef};
 use windlass_core::queue::outcome::Failure;
 use windlass_core::write::{DeleteOptions, Operation, Propagation, Subresource, WriteOptions};
 
-/// How many children are applied at once, at most.
+/// The most children that are applied at once.
 const CONCURRENT_CHILDREN_MAX: usize = 8;
 
-/// One call's way to the world.
+/// Writes children for one call.
 pub(super) struct ChildWriter<'a> {
     ports: &'a Ports,
     call: Arc<CallContext>,
-    /// Nothing is begun after this.
+    /// No write begins after this.
     end: Mutex<Instant>,
 }
 
 impl<'a> ChildWriter<'a> {
-    /// For a call that has so much time `left`.
+    /// A writer for a call that has this much time `left`.
     pub(super) fn new(ports: &'a Ports, call: Arc<CallContext>, left: Duration) -> Self {
         Self { ports, call, end: Mutex::new(Instant::now() + left) }
     }
@@ -36,7 +36,7 @@ impl<'a> ChildWriter<'a> {
         self.ports.events.emit(&self.call, event);
     }
 
-    /// Sends an Event of the host's own.
+    /// Emits an Event in the host's name.
     pub(super) fn say(&self, event_type: EventType, reason: &str, action: &str, note: String) {
         self.emit(Event::of_primary(event_type, reason, action, note));
     }
@@ -45,9 +45,9 @@ impl<'a> ChildWriter<'a> {
         self.ports.reads.get(&self.call, target, None)
     }
 
-    /// Takes all steps, and answers how each ended, in their order. It begins with one child and goes on with twice as
-    /// many at a time; where the server itself is in trouble, or time is up, it begins no more. `shows_all` says of a
-    /// kind whether what is not in the cache does not exist.
+    /// Takes all steps and returns their outcomes in order. It begins with one child and doubles the number that it
+    /// applies at once. It stops beginning new ones if the server itself is in trouble or time is up. `shows_all`
+    /// returns for a kind whether its cache shows all objects.
     pub(super) async fn apply(
         &self,
         parent: &CompositeParent,
@@ -98,8 +98,8 @@ impl<'a> ChildWriter<'a> {
         }
     }
 
-    /// Creates what the cache does not have. Where the cache does not show everything, the server is asked first: what
-    /// is there already must not be marked as created.
+    /// Creates a child that is not in the cache. If the cache does not show all objects, asks the server first, because
+    /// an existing object must not be marked as created.
     async fn create(&self, shows_all: bool, child: &Child, plugin: &str) -> Applied {
         if !shows_all && let Err(error) = self.write(create(child.body(None, None))).await {
             return Applied::Failed(if error.reason == ApiReason::AlreadyExists {
@@ -115,8 +115,8 @@ impl<'a> ChildWriter<'a> {
         ended(self.write(apply(child.body(Some(plugin), None), false, false)).await.map_err(Failure::Api))
     }
 
-    /// Applies what can be applied, and deletes the child for the rest. A child is only deleted if the server would
-    /// take it anew: a composition that is invalid must not cost what runs.
+    /// Applies what can be applied, or else deletes the child so that it is recreated. It deletes a child only if the
+    /// server would accept it again, because an invalid composition must not remove what runs.
     async fn replace(&self, child: &Child, observed: &ObservedChildren, body: String) -> Applied {
         match self.write(apply(body.clone(), true, true)).await {
             Ok(Some(after)) => match change(&observed.text, &after) {
@@ -131,7 +131,7 @@ impl<'a> ChildWriter<'a> {
             Err(error) => return Applied::Failed(Failure::Api(error)),
         }
         match self.write(create(child.body(None, None))).await {
-            // That it has gone meanwhile is as well.
+            // It may have been deleted meanwhile, which is fine too.
             Ok(_) => {}
             Err(error) if error.reason == ApiReason::AlreadyExists => {}
             Err(error) => return Applied::Failed(Failure::Api(error)),
@@ -144,7 +144,7 @@ impl<'a> ChildWriter<'a> {
         }
     }
 
-    /// Deletes what is to go, and answers what failed.
+    /// Deletes the `doomed` children, and returns the failures.
     pub(super) async fn prune(&self, doomed: Vec<Doomed>) -> Vec<Failure> {
         let mut failures = Vec::new();
         let mut left = doomed.into_iter();
@@ -160,7 +160,7 @@ impl<'a> ChildWriter<'a> {
         failures
     }
 
-    /// Writes the status, if it is another than `primary` has. The writer knows whether the kind can have one.
+    /// Writes the status if it differs from the `primary`'s. The writer knows whether the kind has a status.
     pub(super) async fn status(&self, primary: &Object, status: Option<&Value>) -> Option<Failure> {
         let status = status?;
         let body: Value = serde_json::from_str(&primary.text()).unwrap_or_default();
@@ -181,13 +181,13 @@ impl<'a> ChildWriter<'a> {
         written.err().map(Failure::Api)
     }
 
-    /// To be waited for by [`going_on_for`](Self::going_on_for), together with others.
+    /// Callers wait for this within [`going_on_for`](Self::going_on_for), together with other writes.
     async fn write(&self, operation: Operation) -> Written {
         self.ports.ask(self.call.clone(), operation).await
     }
 
-    /// Waits for `work` without the call's CPU permit, if it is not done at once. That it then waits for the permit is
-    /// its neighbours' doing, and takes nothing of its time.
+    /// Waits for `work` without the call's CPU permit, unless it completes at once. The time to get the permit back is
+    /// the neighbours' doing, and does not count as the call's time.
     async fn going_on_for<F: Future>(&self, work: F) -> F::Output {
         let (output, answered) = self.call.cpu_permit.without(async { (work.await, Instant::now()) }).await;
         *self.end() += answered.elapsed();
@@ -207,7 +207,7 @@ fn ended(result: Result<Option<Arc<str>>, Failure>) -> Applied {
     result.map_or_else(Applied::Failed, |_| Applied::Done)
 }
 
-/// Whether what failed would fail for any other child too, at least now.
+/// Whether any other child would fail for the same reason, at least now.
 fn tells_of_all(applied: &Applied) -> bool {
     let Applied::Failed(Failure::Api(error)) = applied else { return false };
     matches!(
@@ -231,7 +231,7 @@ fn apply(object: String, force: bool, dry_run: bool) -> Operation {
     Operation::Apply { object, options: WriteOptions { owned: true, force, dry_run, ..WriteOptions::default() } }
 }
 
-/// Asks the server whether it would create the object.
+/// A dry-run creation of the object.
 fn create(object: String) -> Operation {
     Operation::Create { object, options: WriteOptions { owned: true, dry_run: true, ..WriteOptions::default() } }
 }

@@ -1,8 +1,8 @@
-//! A controller whose plugin composes: the host asks it what should be, and brings that about (ADR 9).
+//! A controller whose plugin composes: the host asks the plugin what its children should be, and makes it so (ADR 9).
 //!
-//! What is decided about an answer is in `windlass_core::call::compose`; here it is carried out, in this order: what is
-//! there is read, the plugin is asked, its answer is checked as a whole, the children are applied, what was left out is
-//! pruned, the status is written, Events are sent. A failure on the way keeps nothing back but the pruning.
+//! `windlass_core::call::compose` decides what an answer means; this module carries it out in this order: it reads the
+//! current state, asks the plugin, checks the answer as a whole, applies the children, prunes children that the answer
+//! left out, writes the status, and sends Events. A failure on the way prevents the pruning, and nothing else.
 
 mod carry_out;
 mod observed_state;
@@ -26,12 +26,12 @@ use crate::dispatch::spans::{self, RUN};
 use carry_out::ChildWriter;
 pub(crate) use observed_state::{ObservedState, OwnedWatch, RelatedWatch};
 
-/// When to ask again for what waits for something that no watch tells of.
+/// When to retry if the plugin waits for something that no watch reports.
 const UNWATCHED_LOOK_DELAY: Duration = Duration::from_secs(5);
-/// Flaws of an answer that a message lists.
+/// The most flaws of an answer that a message lists.
 const LISTED_FLAWS_MAX: usize = 20;
 
-/// A plugin that composes, or a test's stand-in for one.
+/// A composing plugin, or a test double.
 pub(crate) trait Compose: Send + Sync {
     /// Makes one call.
     fn compose(
@@ -41,7 +41,7 @@ pub(crate) trait Compose: Send + Sync {
         limits: CallLimits,
     ) -> BoxFuture<'_, Composed>;
 
-    /// Asks which objects are related to a parent.
+    /// Asks the plugin which objects are related to a parent.
     fn customize(&self, request: Request, call: Arc<CallContext>, limits: CallLimits) -> BoxFuture<'_, Customized>;
 }
 
@@ -70,7 +70,7 @@ impl Compose for Arc<Plugin> {
 pub(crate) struct Composite<P> {
     pub(crate) plugin: P,
     pub(crate) observed_state: ObservedState,
-    /// The host keeps a finalizer on the parents, so they are composed until they may go.
+    /// True if the host keeps a finalizer on the parents, so that they are composed until they may go.
     pub(crate) finalizes: bool,
 }
 
@@ -87,7 +87,7 @@ impl<P: Compose> Reconcile for Composite<P> {
     }
 }
 
-/// The state that the plugin was asked about.
+/// The state that the plugin is asked about.
 struct ObservedParent {
     parent: CompositeParent,
     children: Vec<ObservedChildren>,
@@ -95,8 +95,8 @@ struct ObservedParent {
 
 impl<P: Compose> Composite<P> {
     async fn run(&self, request: Request, ports: &Ports, call: Arc<CallContext>, limits: CallLimits) -> Called {
-        // What a parent owns goes with it, and the garbage collector sees to that. With a finalizer the plugin is asked
-        // in which order, and when the parent may go.
+        // The garbage collector deletes the children with their parent. With a finalizer, the plugin decides the order,
+        // and when the parent may go.
         let is_composed = |object: &Object| self.finalizes || !object.header.deleting;
         let Some(object) = call.primary.clone().filter(is_composed) else {
             if call.primary.is_none() {
@@ -119,7 +119,7 @@ impl<P: Compose> Composite<P> {
             Ok(mut answer) => {
                 let finalized = is_deleting && answer.finalized;
                 if is_deleting {
-                    // Whoever goes wants none, sooner or later.
+                    // A parent that is being deleted will have no children in the end.
                     answer.allow_empty = true;
                     answer.requeue_after = answer.requeue_after.filter(|_| !finalized);
                 }
@@ -129,14 +129,14 @@ impl<P: Compose> Composite<P> {
             }
             Err(failed) => (failed, false),
         };
-        // Until nothing of the answer is there any more.
+        // Held until nothing of the answer is in use any more.
         drop(held);
         Called { keeps_finalizer: is_deleting && !may_go, ..Called::made(result, asked + cpu) }
     }
 
-    /// Asks the plugin which objects are related to the parent, if it is to say that, and keeps its answer: what
-    /// changes from then on is told, and what has changed before is in the caches. Returns the limits of what follows,
-    /// and the processor time that it took.
+    /// Asks the plugin for the objects related to the parent, if the manifest says so, and keeps its rules. Later
+    /// changes arrive as events, and earlier ones are in the caches already. Returns the limits of the rest of the
+    /// call, and the CPU time used.
     async fn relate(
         &self,
         request: &Request,
@@ -179,7 +179,8 @@ impl<P: Compose> Composite<P> {
         Ok((ObservedParent { parent, children }, request))
     }
 
-    /// How that ended, and whether each child is as the answer has it, and none is there that it leaves out.
+    /// Makes the cluster match the answer. Returns the result, and whether every child is as composed and no extra
+    /// child is left.
     async fn bring_about(
         &self,
         seen: &ObservedParent,
@@ -220,14 +221,14 @@ impl<P: Compose> Composite<P> {
     }
 }
 
-/// Whether the garbage collector is at work on the children of `object`: it deletes them before the object goes, or
-/// takes the object off them. (`metav1.FinalizerOrphanDependents`, `metav1.FinalizerDeleteDependents`.)
+/// Whether the garbage collector works on the children of `object`: it deletes them before the object goes, or orphans
+/// them. (`metav1.FinalizerOrphanDependents`, `metav1.FinalizerDeleteDependents`.)
 fn is_the_collectors(object: &Object) -> bool {
     object.header.deleting && ["orphan", "foregroundDeletion"].iter().any(|name| finalizer::has(object, name))
 }
 
-/// A wrong answer. The plugin depends on nothing but what it is asked, so it would be the same again: it is asked again
-/// when something has changed.
+/// The failure for a wrong answer. The plugin sees only its request, so it would answer the same again. It is asked
+/// again when something has changed.
 fn wrong(flaws: &[Flaw]) -> Failure {
     let mut listed: Vec<String> = flaws.iter().take(LISTED_FLAWS_MAX).map(ToString::to_string).collect();
     if flaws.len() > LISTED_FLAWS_MAX {
@@ -236,7 +237,7 @@ fn wrong(flaws: &[Flaw]) -> Failure {
     Failure::Terminal(format!("the plugin's answer is wrong, so nothing of it was applied: {}", listed.join("; ")))
 }
 
-/// Tells people what they could not know otherwise.
+/// Logs, and emits Events about, what people could not know otherwise.
 fn tell(
     hand: &ChildWriter<'_>,
     steps: &[(&windlass_core::call::compose::Child, ChildStep<'_>)],
@@ -261,7 +262,7 @@ fn tell(
     match pruning.withheld {
         Some(Withheld::Empty(count)) => {
             let note = format!(
-                "the plugin composed no children, and {count} of its own are there: none is deleted, unless the plugin \
+                "the plugin composed no children, but {count} of its children exist: none is deleted, unless the plugin \
                  says that it means it (allow-empty)"
             );
             tracing::warn!("{note}");

@@ -1,5 +1,4 @@
-//! Observes what is around a parent: its children, the objects that it is related to, and objects that may become its
-//! children.
+//! Observes the surroundings of a parent: its children, its related objects, and objects that may become its children.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,23 +19,23 @@ use super::carry_out::ChildWriter;
 use crate::dispatch::ports::LongWork;
 use crate::dispatch::route::{Route, Stores};
 
-/// Children that are read at a time.
+/// The page size for reading children.
 const CHILDREN_PAGE_OBJECTS: u32 = 500;
 
-/// A kind of children, as it is watched.
+/// A watched kind of children.
 pub(crate) struct OwnedWatch {
     pub(crate) kind: ObjectKind,
     pub(crate) strategy: UpdateStrategy,
     pub(crate) watches: Vec<Readable>,
 }
 
-/// Other objects that concern primaries.
+/// A watch of other objects that concern primaries.
 pub(crate) struct RelatedWatch {
     pub(crate) route: Route,
     pub(crate) watches: Vec<Readable>,
 }
 
-/// All that a controller watches.
+/// The caches of everything that a controller watches.
 pub(crate) struct ObservedState {
     pub(crate) primaries: Stores,
     pub(crate) owned: Vec<OwnedWatch>,
@@ -44,7 +43,7 @@ pub(crate) struct ObservedState {
 }
 
 impl OwnedWatch {
-    /// The kind, as the manifest and the server describe it. None: its first list has not come, or its cache was
+    /// The kind, as the manifest and the server describe it. `None` if its first list has not come, or its cache was
     /// emptied.
     fn declared(&self) -> Option<OwnedKind> {
         let resource = self.watches.first()?.store.resource()?;
@@ -56,12 +55,12 @@ impl OwnedWatch {
         })
     }
 
-    /// Whether whatever is not in the cache does not exist, as far as is known.
+    /// Whether an object that is not in the cache does not exist, as far as is known.
     fn shows_all(&self) -> bool {
         self.watches.iter().all(|watch| watch.spec.label_selector.is_none() && watch.spec.field_selector.is_none())
     }
 
-    /// The label selector that objects with `labels` do not match, so that the host would never see them.
+    /// The label selector that an object with `labels` would not match, so that the host would never see the object.
     fn hides(&self, labels: &BTreeMap<String, String>) -> Option<&str> {
         let labels = labels.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect();
         self.watches.iter().find_map(|watch| {
@@ -72,7 +71,7 @@ impl OwnedWatch {
 }
 
 impl ObservedState {
-    /// The children that the primary controls, of all owned kinds.
+    /// All children that the primary controls.
     pub(super) async fn children(&self, ports: &Ports, call: &CallContext) -> Result<Vec<ObservedChildren>, Failure> {
         let (mut children, mut work) = (Vec::new(), LongWork::of(&call.cpu_permit));
         for owned in &self.owned {
@@ -114,21 +113,21 @@ impl ObservedState {
         for related in &self.related {
             let grants = call.principal.grants();
             let found = related.of(primary, &self.primaries, &mut work).await;
-            // What lives beside the host is no plugin's affair, and no reason to compose nothing.
+            // Objects that the policy hides are skipped, and do not stop the composition.
             for target in found.into_iter().filter(|target| !grants.hides(&target.key)) {
-                // By the plugin's own way to read, so that its grants and its own writes count.
+                // Read through the plugin's own port, so that its grants and its own writes apply.
                 texts.extend(ports.reads.get(call, &target, None).map_err(Failure::Api)?);
             }
         }
         Ok(texts)
     }
 
-    /// Whether the plugin itself says which objects are related to a parent.
+    /// Whether the plugin itself determines the objects related to a parent.
     pub(super) fn customizes(&self) -> bool {
         self.related.iter().any(|related| related.customized().is_some())
     }
 
-    /// The rules, if the manifest leaves the watches that they name to them.
+    /// The rules, if the manifest maps the watches that they name by `customize`.
     pub(super) fn checked(&self, rules: Vec<RelatedRule>) -> Result<Vec<RelatedRule>, CallResult> {
         let is_customized = |rule: &RelatedRule| self.related.iter().any(|it| it.customized() == Some(&rule.watch));
         match rules.iter().position(|rule| !is_customized(rule)) {
@@ -138,7 +137,7 @@ impl ObservedState {
                     "the answer of `customize` is wrong: [{wrong}]: the manifest maps no watch `{}` by `customize`",
                     rules[wrong].watch
                 );
-                // It depends on nothing but what it is asked, so it would be the same again.
+                // The plugin sees only its request, so it would answer the same again.
                 Err(CallResult::Failed(vec![Failure::Terminal(problem)]))
             }
         }
@@ -171,7 +170,7 @@ impl ObservedState {
     }
 }
 
-/// The objects that have the name of a wanted child and are none of the primary's `children`.
+/// Objects that have the name of a wanted child but are not among the primary's `children`.
 pub(super) fn others(
     wanted: &Wanted,
     children: &[ObservedChildren],
@@ -196,13 +195,13 @@ fn read(kind: &ObjectKind, text: Arc<str>) -> Result<ObservedChildren, Failure> 
 impl RelatedWatch {
     /// The objects that map to `primary`, each once.
     ///
-    /// By owner, by name and by an index of names of the primary they are looked up. By the primary's selectors, every
-    /// object's labels are looked at. By a label, an annotation, a field, a reference, or for all, every object of the
-    /// watch is looked at; for annotations, fields and references it is parsed.
+    /// Objects that map by owner, by name or by an index of the primary's names are looked up. The primary's selectors
+    /// are compared with the labels of every object. For a label, an annotation, a field, a reference, or all, this
+    /// looks at every object of the watch, and parses it for annotations, fields and references.
     async fn of(&self, primary: &Object, primaries: &Stores, work: &mut LongWork) -> Vec<ObjectRef> {
         let key = &primary.header.key;
         let mapping = &self.route.mapping;
-        // What is related to all primaries, or was found by the primary's own rules, need not be asked to which.
+        // All objects were selected already if they are related to all primaries, or by the primary's own rules.
         let is_related = |object: &Object| {
             matches!(mapping, Mapping::All | Mapping::Customize)
                 || mapping.keys(object, &self.route.primary, primaries).contains(key)
@@ -220,12 +219,12 @@ impl RelatedWatch {
         found.into_iter().map(|(key, kind)| ObjectRef { kind, key, uid: None }).collect()
     }
 
-    /// The name of the watch, if the plugin itself says which of its objects are related to a parent.
+    /// The name of the watch, if the plugin itself determines which of its objects are related to a parent.
     fn customized(&self) -> Option<&Arc<str>> {
         self.route.watch.as_ref().filter(|_| self.route.mapping == Mapping::Customize)
     }
 
-    /// Objects of `store` among which all are that map to `primary`. None: it takes a look at all.
+    /// Objects of `store` that include all that map to `primary`. `None` if every object must be looked at.
     fn candidates(&self, primary: &Object, primaries: &Stores, store: &Store) -> Option<Vec<Object>> {
         let key = &primary.header.key;
         match &self.route.mapping {
@@ -272,7 +271,7 @@ impl RelatedWatch {
     }
 }
 
-/// The objects that a parent's own rule relates to it.
+/// The objects that a rule of the parent selects.
 fn by_rule(store: &Store, parent: &ObjectKey, rule: &RelatedRule) -> Vec<Object> {
     let places: Vec<&str> = match (&rule.namespace, &parent.namespace) {
         (Some(namespace), _) => vec![namespace],
@@ -295,7 +294,8 @@ fn by_rule(store: &Store, parent: &ObjectKey, rule: &RelatedRule) -> Vec<Object>
     found
 }
 
-/// The objects of this name beside `key` or in no namespace. None: `key` has no namespace, so they may be anywhere.
+/// The objects of this name in the namespace of `key` or in no namespace. `None` if `key` has no namespace, so that
+/// they may be anywhere.
 fn near(store: &Store, key: &ObjectKey, name: &str) -> Option<Vec<Object>> {
     let namespace = key.namespace.clone()?;
     let keys = [ObjectKey::namespaced(namespace, name), ObjectKey::cluster(name)];

@@ -1,7 +1,7 @@
-//! How many Kubernetes Events a plugin may have sent, and what becomes of the others: those of one type and reason are
-//! summed up in one Event, as client-go's `EventCorrelator` does for one object (`tools/record/events_cache.go`).
+//! Limits the Kubernetes Events that a plugin emits. Those beyond the limit that have the same type and reason are
+//! combined into one Event, as client-go's `EventCorrelator` does for one object (`tools/record/events_cache.go`).
 //!
-//! What the host has to say about the plugin has a budget of its own, so that no plugin silences it.
+//! The host's Events about the plugin have a separate budget, so that no plugin can silence them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use windlass_core::write::settle::Hold;
 
 use super::Guards;
 
-/// Kubernetes Events of one plugin, in the long run, whatever they are about. One object has a budget of its own.
+/// The sustained rate of one plugin's Events, about all objects. Each object also has its own budget.
 const EVENTS_PER_SECOND: u32 = 5;
-/// And at once.
+/// The burst of one plugin's Events.
 const EVENTS_BURST: u32 = 100;
-/// Those that the host tells about it, in the long run.
+/// The sustained rate of the host's Events about a plugin.
 const HOST_EVENTS_PER_SECOND: u32 = 10;
-/// And at once.
+/// The burst of the host's Events about a plugin.
 const HOST_EVENTS_BURST: u32 = 500;
-/// How long Events are summed up before that is told.
+/// How long Events are combined before the combined one is sent.
 const EVENTS_SUMMED_FOR: Duration = Duration::from_secs(2);
-/// How many reasons are summed up apart. The Events of further ones are only counted.
+/// The most reasons that are combined separately. Events of further reasons are only counted.
 const SUMMED_REASONS_MAX: usize = 16;
 
 /// The budgets of one plugin.
@@ -39,20 +39,20 @@ pub(super) struct EventBudgets {
     over: u64,
 }
 
-/// Events of one type and reason that were not sent.
+/// The Events of one type and reason that were not sent.
 #[derive(Debug)]
 struct Sum {
     count: u64,
-    /// The last of them.
+    /// The call of the last of these Events.
     call: CallContext,
     event: Event,
 }
 
-/// The step to take about one Event.
+/// How one Event is handled.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Send,
-    /// It is summed up. The first of a time: somebody has to tell the sums afterwards.
+    /// It is combined. The first of a period schedules the combined Events.
     Sum {
         first: bool,
     },
@@ -70,7 +70,7 @@ impl Default for EventBudgets {
 }
 
 impl EventBudgets {
-    /// How many Events were not sent by themselves.
+    /// The number of Events that were not sent individually.
     pub(super) fn dropped(&self) -> u64 {
         self.over
     }
@@ -98,7 +98,7 @@ impl EventBudgets {
     }
 }
 
-/// `call` without what keeps its key from running again.
+/// `call` without the part that keeps its key from running again.
 fn outlives(call: &CallContext) -> CallContext {
     CallContext {
         hold: Hold::detached(),
@@ -118,7 +118,7 @@ impl Sum {
     }
 }
 
-/// `events`, within the budgets that `guards` keep.
+/// `events` within the budgets of `guards`.
 pub(super) fn limited(events: Arc<dyn Events>, guards: Guards) -> Arc<dyn Events> {
     Arc::new(LimitedEvents { events, guards })
 }
@@ -145,7 +145,7 @@ impl LimitedEvents {
         }
     }
 
-    /// Tells the sums of a time when it is over.
+    /// Sends the combined Events at the end of the period.
     fn tell_later(&self, plugin: Arc<str>) {
         let (events, guards) = (self.events.clone(), self.guards.clone());
         drop(tokio::spawn(async move {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn events_of_the_host_have_a_budget_of_their_own() {
+    async fn events_of_the_host_have_a_separate_budget() {
         let (_, sent, events, call) = limited();
         (0..2_000).for_each(|_| events.emit(&call, event("Created")));
         sent.take();

@@ -1,4 +1,4 @@
-//! Records how each call of the plugin ended with the circuit breaker, and tells when it opens.
+//! Records with the circuit breaker how each call of the plugin ended, and reports when it opens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,12 @@ use crate::dispatch::circuit::Circuit;
 use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::observe::status::ControllerStatus;
 
-/// Stands right around the plugin, so that it sees real calls only, and not what another middleware answers in its
-/// place.
+/// The middleware right around the plugin, so that it sees only real calls, and not the answers of other middleware.
 pub(crate) struct BreakerRecord {
     inner: Box<dyn Reconcile>,
     circuit: Circuit,
     status: Arc<ControllerStatus>,
-    /// Not the plugin's own, which it may have used up.
+    /// The host's Events, because the plugin may have used up its own.
     events: Arc<dyn Events>,
 }
 

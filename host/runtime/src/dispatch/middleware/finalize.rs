@@ -1,8 +1,8 @@
-//! Finalizers (ADR 8), kept by the host around a plugin's calls: on before the first one, off when the plugin is done
-//! with an object that is being deleted.
+//! Keeps a finalizer (ADR 8) around a plugin's calls: adds it before the first call, and removes it when the plugin is
+//! done with an object that is being deleted.
 //!
-//! Both are writes of the host's own, under the finalizer role. When one fails, the call has failed with it: a plugin
-//! is not called about what it could not clean up, and what it has cleaned up is offered to it again.
+//! Both are the host's writes, under the finalizer role. If one fails, the call fails too: a plugin is not called about
+//! an object that it could not clean up, and is asked again to clean up an object whose finalizer could not be removed.
 
 use std::sync::Arc;
 
@@ -30,12 +30,12 @@ pub(crate) struct Finalized {
     name: String,
     /// The host, in the role that keeps finalizers.
     keeper: Arc<Principal>,
-    /// How primaries are watched: what a write returns is cut down to what the plugin would have read.
+    /// The watch of the primaries. The result of a write is reduced to what the plugin would have read.
     spec: WatchSpec,
 }
 
 impl Finalized {
-    /// Keeps the finalizer of `plugin` on the primaries, which `spec` watches, around the calls of `inner`.
+    /// Keeps the finalizer of `plugin` on the primaries watched by `spec`, around the calls of `inner`.
     /// `finalizer_grants` is what the host may do for that.
     pub(crate) fn new(
         inner: Box<dyn Reconcile>,
@@ -75,7 +75,7 @@ impl Finalized {
         }
     }
 
-    /// Adds the finalizer and returns the object as it is then.
+    /// Adds the finalizer and returns the resulting object.
     async fn add(
         &self,
         ports: &Ports,
@@ -83,8 +83,8 @@ impl Finalized {
         primary: &Object,
         finalizers: &[String],
     ) -> Result<Object, CallResult> {
-        // The host writes it, in a role that no policy bounds; whether it is to be there is the operator's to say, and
-        // now. To take it off is not asked for: an object that nobody may free would be worse.
+        // The host writes it in a role that no policy limits, but the operator's current policy decides whether it is
+        // kept. Removal is not checked, because an object that nobody may free would be worse.
         call.principal.grants.check_finalizer(&self.name).map_err(|denial| {
             let (kind, plugin) = (call.primary_kind.to_string(), &call.principal.plugin);
             let message = format!("the plugin {plugin} may not: {denial}");
@@ -97,21 +97,21 @@ impl Finalized {
                 let message = format!("the API server's answer to adding the finalizer {} is {error}", self.name);
                 CallResult::Failed(vec![Failure::Transient(message)])
             }),
-            // Nothing that the call could bring about would be left behind, as it can write nothing either. Mostly such
-            // a host has the server try it, and gets the object as it would be.
+            // A call that can write nothing leaves nothing to clean up. In read-only mode the server mostly tries the
+            // write as a dry run and returns the resulting object; this is the other case.
             Err(error) if error.reason == ApiReason::ReadOnly => Ok(primary.clone()),
             Ok(None) => Ok(primary.clone()),
             Err(error) => Err(self.failed("added", error)),
         }
     }
 
-    /// Takes the finalizer off the primary as the call has left it.
+    /// Removes the finalizer from the primary in the state that the call has left it.
     async fn remove(&self, ports: &Ports, call: &CallContext, cached: Object) -> CallResult {
         let own = call.overlay.get(&call.primary_kind, &call.primary_key).and_then(|known| known.left);
         let primary = match own {
             Some(WrittenState::State(_, own)) => own,
             Some(WrittenState::Nothing(_)) => return CallResult::Done,
-            // What is not known any better: should it have changed, the patch is a conflict.
+            // The cached state is the best known. If the object has changed since, the patch is a conflict.
             Some(WrittenState::Unkept(_)) | None => cached,
         };
         let Some(patch) = finalizer::removal(&finalizer::of(&primary), &self.name) else { return CallResult::Done };
@@ -163,13 +163,13 @@ impl Reconcile for Finalized {
     }
 }
 
-/// Whether a JSON patch did not apply: the object is no longer what the patch was made for, which is a conflict.
-/// Servers call it invalid, like an object that breaks its schema, and say this of it.
+/// Whether a JSON patch did not apply. Then the object is no longer the one that the patch was made for, which is a
+/// conflict. Servers report it as invalid, like an object that breaks its schema, but with this text.
 fn does_not_apply(error: &ApiError) -> bool {
     error.reason == ApiReason::Invalid && error.message.contains("rejected our request due to an error in our request")
 }
 
-/// Says so where `primaries` carry the finalizer of `plugin`, which keeps none any more: nobody would ever take it off.
+/// Logs if `primaries` carry the finalizer of `plugin`, which no longer keeps one: nothing would ever remove it.
 pub(crate) fn tell_left_behind(primaries: &Stores, plugin: &str) {
     let finalizer = finalizer::name(plugin);
     let mut carrying = primaries.objects().filter(|object| finalizer::has(object, &finalizer));

@@ -1,5 +1,4 @@
-//! The middleware around a plugin, one decorator of [`Reconcile`] a file: what the host keeps for a plugin around each
-//! call.
+//! The middleware around a plugin, one decorator of [`Reconcile`] a file: what the host does around each call.
 
 pub(crate) mod breaker;
 pub(crate) mod finalize;
@@ -30,29 +29,29 @@ use crate::policies::InstancesOf;
 /// The finalizer that the host keeps on a controller's primaries.
 pub(crate) struct KeptFinalizer<'a> {
     pub(crate) plugin: &'a Principal,
-    /// The host's grants to keep it.
+    /// The host's grants for keeping it.
     pub(crate) grants: Grants,
     /// How the primaries are watched.
     pub(crate) spec: WatchSpec,
 }
 
-/// The parts that the middleware of one controller works with.
+/// The parts of one controller's middleware.
 pub(crate) struct Middleware<'a> {
     pub(crate) instances: InstancesOf,
     pub(crate) circuit: Circuit,
     pub(crate) status: Arc<ControllerStatus>,
-    /// Not the plugin's own, which it may have used up.
+    /// The host's Events, because the plugin may have used up its own.
     pub(crate) events: Arc<dyn Events>,
-    /// None: the plugin asks for none.
+    /// `None` if the plugin declares no finalizer.
     pub(crate) finalizer: Option<KeptFinalizer<'a>>,
     pub(crate) lane: Arc<SlowLaneKeys>,
-    /// The version that is called after this one, and the calls that it has still to make.
+    /// The next version, which is called after this one, and the calls that it has yet to make.
     pub(crate) shadow: (NextOf, Arc<Backlog>),
 }
 
 impl Middleware<'_> {
-    /// Puts the middleware around `plugin`. A call passes it from the last line to the first: the pause is the
-    /// outermost, the instance the innermost.
+    /// Puts the middleware around `plugin`. A call passes it from the last line to the first: the pause is outermost,
+    /// the instance innermost.
     pub(crate) fn around(self, plugin: Box<dyn Reconcile>) -> Box<dyn Reconcile> {
         let mut inner: Box<dyn Reconcile> = Box::new(Reusable::new(plugin, self.instances));
         let (next, backlog) = self.shadow;

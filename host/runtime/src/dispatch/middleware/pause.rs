@@ -1,8 +1,8 @@
 //! Paused objects: while a primary carries the annotation `windlass.dev/paused`, no call is made about it.
 //!
-//! Nothing at all: no finalizer is added or removed either, so that what is being deleted waits, too. A call that runs
-//! when the annotation comes runs to its end. That the annotation goes passes every predicate, and so does what had
-//! been changed.
+//! The host does nothing at all: it adds and removes no finalizer either, so that a deletion waits too. A call that
+//! runs when the annotation appears runs to its end. The removal of the annotation passes every predicate, and so do
+//! the changes made meanwhile.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -17,7 +17,7 @@ use windlass_wasm::Called;
 
 use crate::dispatch::reconcile::{Call, Reconcile};
 
-/// Calls nobody about what is paused.
+/// Does not call the plugin about paused objects.
 pub(crate) struct Pausable {
     inner: Box<dyn Reconcile>,
     /// The paused objects that have been reported.
@@ -29,7 +29,7 @@ impl Pausable {
         Self { inner, paused: Mutex::default() }
     }
 
-    /// Remembers whether the primary of `call` is paused now. Returns whether that is news.
+    /// Remembers whether the primary of `call` is paused now. Returns whether that has changed.
     fn is_news(&self, call: &CallContext, paused: bool) -> bool {
         let mut known = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
         if paused { known.insert(call.primary_key.clone()) } else { known.remove(&call.primary_key) }
@@ -52,7 +52,7 @@ impl Reconcile for Pausable {
     }
 }
 
-/// In the log for who reads that, and as an Event for who wonders why an object does not change.
+/// Logs the pause, and emits an Event on the object that explains why it does not change.
 fn tell(ports: &Ports, call: &CallContext) {
     tracing::info!("paused: no call is made until the annotation {} is gone", pause::ANNOTATION);
     let note = format!(

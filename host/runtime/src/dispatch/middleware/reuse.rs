@@ -1,4 +1,5 @@
-//! Instances that serve more than one call, where the operator's policy says so: each call asks what holds now.
+//! Lets an instance serve more than one call where the operator's policy says so. Each call asks for the current
+//! policy.
 
 use futures::future::BoxFuture;
 use windlass_wasm::{CallLimits, Called};
@@ -6,7 +7,7 @@ use windlass_wasm::{CallLimits, Called};
 use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::policies::InstancesOf;
 
-/// Calls in the instances that the policy wants.
+/// Makes calls in the instances that the policy asks for.
 pub(crate) struct Reusable {
     inner: Box<dyn Reconcile>,
     instances: InstancesOf,

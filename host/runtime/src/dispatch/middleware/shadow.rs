@@ -1,6 +1,6 @@
-//! Has the next version of a plugin called on the same key after this one, if there is one that is called as a shadow.
+//! Has the next version of a plugin called on the same key after this one, if there is a next version.
 //!
-//! It is the innermost but for the instance, so that it sees what the plugin itself asks for, and nothing that the host
+//! Only the instance is further inside, so that this sees what the plugin itself asks for, and nothing that the host
 //! does around a call.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::dispatch::shadow::ledger::ShadowLedger;
 use crate::dispatch::shadow::{Backlog, NextOf, NotedCall, OpenNotes};
 
-/// Notes the calls for the shadow.
+/// Records the calls for the shadow.
 pub(crate) struct Shadowed {
     inner: Box<dyn Reconcile>,
     next: NextOf,
@@ -59,14 +59,14 @@ impl Reconcile for Shadowed {
     }
 }
 
-/// The shadow's clock shows the time at which this version's call began: it may be called much later.
+/// The shadow's clock shows when this version's call began, as the shadow may be called much later.
 fn now() -> Replay {
     let mut seed = [0; 32];
     windlass_world::fill(&mut seed);
     Replay { now: windlass_world::now(), seed }
 }
 
-/// `call` as its shadow has it: nothing of the key's waits for it.
+/// `call` as its shadow uses it: the key does not wait for the shadow.
 fn unheld(call: &CallContext) -> CallContext {
     CallContext {
         hold: Hold::detached(),

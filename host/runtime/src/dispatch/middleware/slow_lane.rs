@@ -1,8 +1,7 @@
-//! Hot loops: a key whose calls write one object over and over again is called rarely, until somebody changes its
-//! primary. `core::hot_loop` decides; the writer tells of each write that it has carried out.
+//! Hot loops: a key whose calls write one object over and over again is called rarely, until another client changes its
+//! primary. `core::hot_loop` decides; the writer reports each write that it has carried out.
 //!
-//! Of two plugins that fight over one object each is found by itself, and the one is named to those who look after the
-//! other.
+//! If two plugins fight over one object, each is found separately, and its Event names the other.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,7 +24,7 @@ use crate::dispatch::guards::Guards;
 use crate::dispatch::reconcile::{Call, Reconcile};
 use crate::observe::status::ControllerStatus;
 
-/// Keys of one controller that are listed.
+/// The most slow keys that are listed for one controller.
 const LISTED_SLOW_KEYS_MAX: usize = 100;
 
 /// The slow lane of one controller.
@@ -37,7 +36,7 @@ pub(crate) struct SlowLaneKeys {
 }
 
 impl SlowLaneKeys {
-    /// An empty one. What is found is told by `events`, which are not the plugin's own: it may have used them up.
+    /// An empty slow lane. It reports to `events`, which are the host's, because the plugin may have used up its own.
     pub(crate) fn new(guards: Guards, events: Arc<dyn Events>) -> Arc<Self> {
         Arc::new(Self { keys: Mutex::default(), clock: SystemClock::new(), guards, events })
     }
@@ -78,12 +77,12 @@ impl SlowLaneKeys {
         self.events.warn(call, "HotLoop", note);
     }
 
-    /// How many keys are in it.
+    /// The number of keys in the slow lane.
     pub(crate) fn count(&self) -> usize {
         self.keys().count()
     }
 
-    /// The object that `key` writes over and over. None: it is not in the slow lane.
+    /// The object that `key` writes over and over. `None` if the key is not in the slow lane.
     pub(crate) fn object_of(&self, key: &ObjectKey) -> Option<Arc<str>> {
         self.keys().object_of(key).cloned()
     }
@@ -105,7 +104,8 @@ impl SlowLaneKeys {
     }
 }
 
-/// The part of the call's primary that is somebody's wish, as far as the call knows: its own writes are nobody's wish.
+/// The desired state of the call's primary, as far as the call knows it. The plugin's own writes do not count as a
+/// change of it.
 pub(crate) fn mark(call: &CallContext) -> Option<SlowMark> {
     let own = call.overlay.get(&call.primary_kind, &call.primary_key).and_then(|known| known.left);
     match own {
@@ -115,7 +115,7 @@ pub(crate) fn mark(call: &CallContext) -> Option<SlowMark> {
     }
 }
 
-/// Calls rarely about what loops.
+/// Calls looping keys rarely.
 pub(crate) struct Slowed {
     inner: Box<dyn Reconcile>,
     lane: Arc<SlowLaneKeys>,

@@ -1,4 +1,4 @@
-//! With caches that prove themselves when the test lets them.
+//! Keys that wait long, with caches that prove themselves when the test lets them.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl Caches for Played {
     }
 }
 
-/// A key that has written something, a watchdog that looks after it, and what that has told.
+/// A key that has written something, the watchdog that watches over it, and its reports.
 struct Stage {
     queue: Queue<ObjectKey>,
     gate: Arc<Gate>,
@@ -70,7 +70,7 @@ impl Stage {
         stage
     }
 
-    /// A watchdog takes the place of the one that there may be.
+    /// Starts a watchdog, which replaces the current one.
     fn watch(&mut self, timeout: ExpectationTimeout) {
         let watches = vec![WatchSpec::all(ObjectKind::new("v1", "ConfigMap"))];
         let overdue = Overdue { gate: self.gate.clone(), watches, caches: self.caches.clone(), timeout };
@@ -106,7 +106,7 @@ fn created() -> Effect {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_cache_is_asked_for_a_proof_and_that_lets_the_key_go() {
+async fn a_late_cache_is_asked_for_a_proof_which_releases_the_key() {
     let stage = Stage::new(ExpectationTimeout::Probe);
     stage.write(&created());
     stage.caches.proofs.add_permits(1);
@@ -135,9 +135,9 @@ async fn a_proof_that_began_before_the_answer_is_followed_by_another() {
     sleep(Duration::from_secs(1)).await;
     stage.caches.proofs.add_permits(1);
     sleep(Duration::from_secs(1)).await;
-    assert!(stage.gate.holds(&key()), "it says nothing of the second write");
+    assert!(stage.gate.holds(&key()), "the proof does not cover the second write");
     stage.caches.proofs.add_permits(1);
-    assert!(stage.released().await < Duration::from_secs(4), "nor does it wait for the next round");
+    assert!(stage.released().await < Duration::from_secs(4), "and does not wait for the next round");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! The calls that a shadow has still to make: of each key the last one, and no more than there is room for.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use windlass_core::object::ObjectKey;
@@ -74,6 +74,7 @@ impl Backlog {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use futures::FutureExt;

@@ -1,4 +1,4 @@
-//! The circuit breaker, seen from the queue: who is called when, and that nothing is lost meanwhile.
+//! The circuit breaker as seen from the queue: which keys are called when, and that none is lost.
 
 use windlass_core::queue::breaker::BreakerState;
 
@@ -9,7 +9,7 @@ fn trapped() -> CallResult {
     CallResult::Trapped { reason: "trap", message: "the plugin trapped: unreachable".into() }
 }
 
-/// A stage whose circuit has just opened, and whose keys `a0` to `a4` wait for their backoff of a minute.
+/// A stage whose circuit has just opened, and whose keys `a0` to `a4` have a backoff of a minute.
 async fn opened(workers: usize) -> Stage {
     let mut stage = Stage::new(workers);
     for number in 0..5 {
@@ -37,13 +37,13 @@ async fn after_five_keys_trap_calls_pause_ten_seconds_and_no_key_is_lost() {
     let probe = stage.call().await;
     let waited = began.elapsed();
     assert!(waited >= Duration::from_secs(9) && waited <= Duration::from_secs(10), "{waited:?}");
-    assert!(stage.is_quiet().await, "one call at a time, to see");
+    assert!(stage.is_quiet().await, "one trial call at a time");
     assert_eq!((probe.request.key, probe.request.attempt), (key("b"), 0));
     probe.answer.send(CallResult::Done).expect("the worker waits");
     let mut called = [stage.call().await, stage.call().await, stage.call().await].map(|call| call.request.key);
     called.sort();
-    assert_eq!(called, [key("c"), key("d"), key("e")], "and all that waited, once it answers");
-    assert_eq!(stage.dispatch.keys.queue.num_requeues(&key("a0")), 1, "to wait is no failure");
+    assert_eq!(called, [key("c"), key("d"), key("e")], "once the trial succeeds, all waiting keys run");
+    assert_eq!(stage.dispatch.keys.queue.num_requeues(&key("a0")), 1, "waiting is no failure");
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,7 +57,7 @@ async fn each_probe_that_traps_opens_it_for_twice_as_long() {
         waits.push(last.elapsed().as_secs_f64().round());
         last = Instant::now();
         probe.answer.send(trapped()).expect("the worker waits");
-        // The queue is never short of keys: those that trapped come back, and new ones come.
+        // The queue never runs out of keys: those that trapped come back, and new ones arrive.
         stage.dispatch.keys.queue.add(key("c"));
     }
     assert_eq!(waits, [10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]);
@@ -93,11 +93,11 @@ async fn a_failure_that_the_plugin_reports_is_an_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_probe_that_comes_to_nothing_makes_room_for_the_next() {
+async fn a_probe_without_a_result_is_followed_by_another() {
     let mut stage = opened(2).await;
     stage.dispatch.keys.queue.add(key("b"));
     stage.dispatch.keys.queue.add(key("c"));
-    // The host falls, and not the plugin: that says nothing of it.
+    // The host panics here, which says nothing about the plugin.
     drop(stage.call().await);
     let next = stage.call().await;
     assert_eq!(next.request.key, key("c"));
@@ -139,12 +139,12 @@ async fn a_resumed_plugin_makes_one_trial_call_then_retries_all_failed_keys() {
     assert_eq!(resumed, ResumedController { failed_keys: 5, had_open_circuit: true });
     let probe = stage.call().await;
     assert_eq!((probe.request.attempt, probe.triggers.as_str()), (0, "RunRequested"), "its failures are forgotten");
-    assert!(stage.is_quiet().await, "one call at a time, to see");
+    assert!(stage.is_quiet().await, "one trial call at a time");
     probe.answer.send(CallResult::Done).expect("the worker waits");
     for _ in 0..4 {
         stage.call().await.answer.send(CallResult::Done).expect("the worker waits");
     }
-    // To see that it is quiet takes a moment.
+    // The check that it is quiet takes a moment.
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     assert_eq!(stage.dispatch.resume(), ResumedController::default(), "there is nothing more");
 }

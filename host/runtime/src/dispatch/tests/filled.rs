@@ -1,4 +1,4 @@
-//! A cache of an embedded server's objects, for primaries that are there.
+//! A cache that is filled from an embedded server, for primaries that exist.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use super::key;
 use crate::dispatch::route::Stores;
 use crate::tests::stage::create;
 
-/// A cache with `ConfigMap`s of the namespace `prod` in it, on a runtime of its own, whose clock is not paused.
+/// A cache with `ConfigMap`s of the namespace `prod`. It has its own runtime, whose clock is not paused.
 pub(in crate::dispatch) struct Filled {
     subscription: Subscription,
     runtime: Option<Runtime>,
@@ -22,10 +22,10 @@ pub(in crate::dispatch) struct Filled {
 }
 
 impl Filled {
-    /// The cache has `ConfigMap`s of these names, and finds them by their label `app`.
+    /// A cache with `ConfigMap`s of these names, indexed by their label `app`.
     pub(in crate::dispatch) fn with(names: &[&str]) -> Self {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        // On another thread: this one is in a runtime already.
+        // On another thread, as this one is in a runtime already.
         let filled = std::thread::spawn(move || {
             let runtime = Runtime::new().expect("a runtime");
             let mut filled = runtime.block_on(Self::fill(&names));
@@ -40,12 +40,12 @@ impl Filled {
         IndexSource::Label("app".into())
     }
 
-    /// Its objects as primaries.
+    /// The objects of the cache as primaries.
     pub(in crate::dispatch) fn primaries(&self) -> Stores {
         Stores::new([self.subscription.store().clone()])
     }
 
-    /// Creates another one, and returns when the cache has it.
+    /// Creates another object, and returns when the cache has it.
     pub(in crate::dispatch) fn add(&mut self, name: &str) {
         create_config_map(self.server.address(), name);
         let (runtime, subscription) = (self.runtime.as_ref().expect("it runs"), &mut self.subscription);
@@ -54,7 +54,7 @@ impl Filled {
                 subscription.next().await;
             }
         };
-        // On another thread: this one is in a runtime already.
+        // On another thread, as this one is in a runtime already.
         std::thread::scope(|scope| scope.spawn(|| runtime.block_on(shown)).join()).expect("the cache shows it");
     }
 

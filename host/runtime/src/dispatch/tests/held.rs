@@ -38,7 +38,7 @@ async fn a_key_whose_writes_no_cache_shows_yet_is_not_called() {
     stage.answer("b", CallResult::Done).await;
     assert!(stage.is_quiet().await);
     assert_eq!(stage.dispatch.keys.queue.metrics().parked, 1);
-    assert!(stage.other.acquire().now_or_never().is_some(), "a held key sits on no permit");
+    assert!(stage.other.acquire().now_or_never().is_some(), "a held key holds no permit");
     cache.reach("5");
     stage.answer("a", CallResult::Done).await;
     assert!(stage.is_quiet().await);
@@ -94,7 +94,7 @@ async fn a_key_whose_cache_must_prove_itself_still_wakes_while_the_queue_drains(
 async fn a_primary_missing_from_the_new_cache_is_gone_once_caches_prove_it() {
     let (mut stage, _cache, gate, _running) = gated(1);
     stage.dispatch.keys.doubt_missing(vec![(key("a"), "u1".into())]);
-    assert!(stage.is_quiet().await, "it may only not have come yet");
+    assert!(stage.is_quiet().await, "it may not have arrived yet");
     gate.proven(0, Stamp::take());
     let PlayedCall { request, .. } = stage.call().await;
     assert_eq!((request.uid.as_deref(), request.object), (Some("u1"), None));

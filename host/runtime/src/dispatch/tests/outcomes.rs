@@ -1,8 +1,7 @@
-//! Tests the whole table of outcomes, seen from the plugin's side: each way in which a call can end, and what becomes
-//! of the key.
+//! Tests the whole table of outcomes from the plugin's side: each way in which a call can end, and what happens to the
+//! key.
 //!
-//! Each row begins with a key that has one counted failure behind it, so that what is forgotten can be told from what
-//! is not.
+//! Each row begins with a key that has one counted failure, to show which outcomes forget it.
 
 use windlass_core::call::ports::Events;
 use windlass_core::object::ObjectRef;
@@ -10,30 +9,31 @@ use windlass_core::object::ObjectRef;
 use super::filled::Filled;
 use super::*;
 
-/// The backoff of a key with one failure behind it; the stage's begins with a minute.
+/// The backoff of a key with one earlier failure; the first backoff is a minute.
 const SECOND_BACKOFF: Duration = Duration::from_mins(2);
 /// Longer than anything waits.
 const BEYOND_ALL_WAITS: Duration = Duration::from_hours(5);
 
-/// The host's treatment of the key.
+/// The effect of a failure on its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     /// Its failures are forgotten, and only a change runs it again.
     Forgotten,
-    /// The same, and people are told.
+    /// The same, and an Event is sent.
     Reported,
-    /// It runs again after its backoff, and the failure is nobody's.
+    /// It runs again after its backoff, and the failure is not counted against it.
     Uncounted,
-    /// It runs again after its backoff, and the failure is the plugin's.
+    /// It runs again after its backoff, and the failure is counted.
     Counted,
-    /// Its failures are forgotten, and it runs again by itself.
+    /// Its failures are forgotten, and it runs again after a given time.
     Again,
 }
 
-/// The next call of a key: after how long, and how many counted failures it is told. None: there is none.
+/// The delay until the key's next call, and the number of counted failures in its request. `None` if there is no next
+/// call.
 type Next = Option<(Duration, u32)>;
 
-/// The expected next step, and whether the backoff of the next failure begins anew.
+/// The expected next call, and whether the backoff starts again from its minimum.
 fn expected(fate: Fate, delay: Duration) -> (Next, bool) {
     match fate {
         Fate::Forgotten | Fate::Reported => (None, true),
@@ -43,8 +43,8 @@ fn expected(fate: Fate, delay: Duration) -> (Next, bool) {
     }
 }
 
-/// The fate of a key whose call failed with this reason alone, about another object in the primary's namespace. It is
-/// asked for each of `ApiReason::ALL`, which a reason that does not compile here is to be added to.
+/// The fate of a key whose call failed only for this reason, about another object in the primary's namespace. A
+/// new reason does not compile here: add it to `ApiReason::ALL` too, which the test goes through.
 fn fate_of(reason: ApiReason) -> Fate {
     match reason {
         ApiReason::NamespaceTerminating | ApiReason::ReadOnly | ApiReason::NotGranted => Fate::Forgotten,
@@ -74,14 +74,14 @@ fn about(reason: ApiReason, name: &str) -> Failure {
     Failure::Api(ApiError::refused(reason, "patch", "configmaps", Some(object), "no"))
 }
 
-/// The same about an object in another namespace than the primary's.
+/// The same about an object in another namespace.
 fn elsewhere(reason: ApiReason) -> Failure {
     let key = ObjectKey::namespaced("test", "other");
     let object = ObjectRef { kind: ObjectKind::new("v1", "ConfigMap"), key, uid: None };
     Failure::Api(ApiError::refused(reason, "create", "configmaps", Some(object), "no"))
 }
 
-/// The same about a resource, a subresource or a namespace, and no object.
+/// The same about a resource, a subresource or a namespace instead of an object.
 fn unnamed(reason: ApiReason) -> Failure {
     Failure::Api(ApiError::refused(reason, "patch", "configmaps/status", None, "no"))
 }
@@ -99,10 +99,10 @@ fn terminal() -> Failure {
     Failure::Terminal("for good".into())
 }
 
-/// The only primary that the caches hold.
+/// The only primary in the caches.
 const PRIMARY: &str = "a";
 
-/// Keeps the Events.
+/// Records the Events.
 struct Recorded(mpsc::UnboundedSender<Event>);
 
 impl Events for Recorded {
@@ -111,8 +111,7 @@ impl Events for Recorded {
     }
 }
 
-/// A stage whose only worker has called about the primary and had a transient failure for an answer; with what it tells
-/// people.
+/// A stage whose only worker has called about the primary, which had a transient failure, and the Events that it sent.
 struct Table {
     stage: Stage,
     events: mpsc::UnboundedReceiver<Event>,
@@ -140,8 +139,8 @@ impl Table {
         (delay, attempt)
     }
 
-    /// Brings the key to one counted failure, and then to `result`. What follows: the next call, and whether the
-    /// backoff has begun anew.
+    /// Brings the key to one counted failure, and then to `result`. Returns the next call, and whether the backoff
+    /// starts again from its minimum.
     async fn play(&mut self, result: CallResult) -> (Next, bool) {
         self.stage.dispatch.keys.queue.add(key(PRIMARY));
         self.answer_next(CallResult::Failed(vec![transient()])).await;
@@ -164,7 +163,7 @@ impl Table {
     }
 }
 
-/// Each row: how the call ends, and what becomes of the key after how long.
+/// The rows: how the call ends, what happens to the key, and after how long.
 fn rows() -> Vec<(CallResult, Fate, Duration)> {
     let failed = |failures: Vec<Failure>| CallResult::Failed(failures);
     let seconds = Duration::from_secs;
@@ -179,15 +178,15 @@ fn rows() -> Vec<(CallResult, Fate, Duration)> {
         (failed(vec![]), Fate::Counted, SECOND_BACKOFF),
         (failed(vec![transient()]), Fate::Counted, SECOND_BACKOFF),
         (failed(vec![terminal()]), Fate::Reported, Duration::ZERO),
-        // The primary itself has gone: nothing is left to do. That another object has gone is a failure.
+        // If the primary itself has gone, nothing is left to do. If another object has gone, that is a failure.
         (failed(vec![about(ApiReason::NotFound, PRIMARY)]), Fate::Forgotten, Duration::ZERO),
         (failed(vec![about(ApiReason::Conflict, PRIMARY)]), Fate::Uncounted, SECOND_BACKOFF),
-        // What does not exist is no object: the primary's kind may have no status, for one.
+        // What was not found is no object; for example, the primary's kind may have no status.
         (failed(vec![unnamed(ApiReason::NotFound)]), Fate::Counted, SECOND_BACKOFF),
-        // Another namespace may be made again; the primary's own takes the primary with it.
+        // Another namespace may be created again; when the primary's own goes, the primary goes too.
         (failed(vec![elsewhere(ApiReason::NamespaceTerminating)]), Fate::Uncounted, SECOND_BACKOFF),
         (failed(vec![unnamed(ApiReason::NamespaceTerminating)]), Fate::Uncounted, SECOND_BACKOFF),
-        // The longer of what the server asked for and the backoff, within bounds.
+        // The longer of the server's Retry-After and the backoff, within bounds.
         (failed(vec![asking_for(ApiReason::TooManyRequests, seconds(5))]), Fate::Uncounted, SECOND_BACKOFF),
         (failed(vec![asking_for(ApiReason::TooManyRequests, seconds(300))]), Fate::Uncounted, seconds(300)),
         (failed(vec![asking_for(ApiReason::ServerError, BEYOND_ALL_WAITS)]), Fate::Uncounted, Duration::from_mins(10)),
@@ -199,7 +198,7 @@ fn rows() -> Vec<(CallResult, Fate, Duration)> {
     rows
 }
 
-/// Every pair of what can stand in a list, both ways round: the one that prevails decides.
+/// Every pair of failures in a list, in both orders: the one with precedence decides.
 fn mixed() -> Vec<(CallResult, Fate, Duration)> {
     let mut each: Vec<_> = ApiReason::ALL.map(|reason| (api(reason), fate_of(reason))).into();
     each.extend([(transient(), Fate::Counted), (terminal(), Fate::Reported)]);
@@ -211,7 +210,7 @@ fn mixed() -> Vec<(CallResult, Fate, Duration)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_end_of_a_call_has_its_consequence_for_the_key() {
+async fn each_outcome_of_a_call_decides_what_happens_to_its_key() {
     let cache = Filled::with(&[PRIMARY]);
     for (result, fate, delay) in rows() {
         let mut table = Table::new(&cache);
@@ -225,7 +224,7 @@ async fn each_end_of_a_call_has_its_consequence_for_the_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_given_up_is_reported_and_tried_rarely_whatever_fails_it() {
+async fn a_given_up_key_is_reported_and_then_runs_rarely() {
     let cache = Filled::with(&[PRIMARY]);
     for failure in [transient(), api(ApiReason::Invalid)] {
         let mut table = Table::new(&cache);
@@ -240,7 +239,7 @@ async fn a_key_that_is_given_up_is_reported_and_tried_rarely_whatever_fails_it()
                 (Duration::from_secs(1000), table.stage.dispatch.max_retries)
             );
         }
-        // The fourth's answer has just been given.
+        // The fourth call was answered just now.
         assert!(table.stage.is_quiet().await);
         assert_eq!(table.told(), ["GaveUp"; 4]);
     }
@@ -258,9 +257,9 @@ async fn failures_that_are_not_the_plugins_fault_never_give_a_key_up() {
     assert!(table.told().is_empty());
 }
 
-/// A child's labels change while what the plugin depends on is down.
+/// A child's labels change while a dependency of the plugin is down.
 #[tokio::test(start_paused = true)]
-async fn events_during_a_backoff_use_up_no_retries_and_put_none_off() {
+async fn events_during_a_backoff_neither_use_up_nor_delay_retries() {
     let cache = Filled::with(&[PRIMARY]);
     let mut table = Table::new(&cache);
     let failed = || CallResult::Failed(vec![transient()]);

@@ -1,5 +1,5 @@
-//! The memory of a key between two calls: its failures, until somebody mends what they came from; and the uid of a
-//! primary that has gone.
+//! Tests of the state that is kept for a key between two calls: its failures, until their cause is fixed, and the UID
+//! of a deleted primary.
 
 use windlass_core::object::{Header, Object};
 use windlass_core::queue::outcome::{Retry, WAITED};
@@ -22,7 +22,7 @@ fn header(generation: i64, version: &str) -> Header {
     }
 }
 
-/// Whether failures that left the primary like `left` are forgotten when it is found like `found`.
+/// Whether failures at the state `left` of the primary are forgotten once it is in the state `found`.
 fn are_forgotten(left: Option<&Header>, found: Option<Header>) -> bool {
     let mut memory = KeyMemory::default();
     memory.fails(&key("a"), left.map(SlowMark::of));
@@ -33,13 +33,16 @@ fn are_forgotten(left: Option<&Header>, found: Option<Header>) -> bool {
 fn failures_are_forgotten_when_another_client_changes_the_primary() {
     let left = header(3, "10");
     assert!(!are_forgotten(Some(&left), Some(header(3, "10"))));
-    assert!(!are_forgotten(Some(&left), Some(header(3, "11"))), "a status is nobody's wish");
+    assert!(!are_forgotten(Some(&left), Some(header(3, "11"))), "a status is not a desired state");
     assert!(are_forgotten(Some(&left), Some(header(4, "11"))));
     assert!(are_forgotten(Some(&left), Some(Header { deleting: true, ..header(3, "11") })));
     assert!(are_forgotten(Some(&left), Some(Header { uid: "v".into(), ..header(3, "11") })), "another of its name");
     assert!(are_forgotten(Some(&left), None), "it is gone");
     assert!(!are_forgotten(None, None), "it has been gone");
-    assert!(are_forgotten(Some(&header(0, "10")), Some(header(0, "11"))), "of a kind without generations, any change");
+    assert!(
+        are_forgotten(Some(&header(0, "10")), Some(header(0, "11"))),
+        "for a kind without generations, any change counts"
+    );
 }
 
 #[test]
@@ -56,7 +59,7 @@ fn transient() -> CallResult {
     CallResult::Failed(vec![Failure::Transient("not yet".to_owned())])
 }
 
-/// As with another configuration, and with another version of the plugin.
+/// This happens with another configuration, and with another version of the plugin.
 #[tokio::test(start_paused = true)]
 async fn a_fresh_start_forgets_earlier_failures() {
     let mut stage = Stage::new(1);
@@ -79,7 +82,7 @@ async fn a_fresh_start_forgets_earlier_failures() {
     assert_eq!(began.elapsed(), Duration::from_mins(1), "the first backoff");
 }
 
-/// The annotation changes no generation, so the primary is as it was when the key failed.
+/// The annotation does not change the generation, so the primary looks as it did when the key failed.
 #[tokio::test(start_paused = true)]
 async fn a_requested_run_has_all_its_retries_at_once() {
     let mut stage = Stage::new(1);
@@ -96,14 +99,14 @@ async fn a_requested_run_has_all_its_retries_at_once() {
     let call = stage.call().await;
     assert_eq!((call.request.attempt, stage.dispatch.status.given_up()), (0, 0));
     assert_eq!((call.triggers.as_str(), began.elapsed()), ("RunRequested", Duration::ZERO));
-    // Nobody calls a paused object: the request is for the call after that.
+    // A paused object is not called, so the request applies to the next call.
     call.answer.send(CallResult::NotCalled { again: None }).expect("the worker waits");
     stage.dispatch.keys.queue.add(key("a"));
     let call = stage.call().await;
     assert_eq!(call.triggers, "RunRequested");
     call.answer.send(transient()).expect("the worker waits");
     let call = stage.call().await;
-    assert_eq!((call.request.attempt, call.triggers.as_str()), (1, "Retry"), "the request was for one call");
+    assert_eq!((call.request.attempt, call.triggers.as_str()), (1, "Retry"), "the request applied to one call");
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,14 +123,14 @@ async fn a_plugin_receives_a_deleted_primarys_uid_until_it_succeeds() {
 }
 
 #[test]
-fn a_primary_that_is_there_again_has_not_gone() {
+fn a_recreated_primary_does_not_count_as_deleted() {
     let mut memory = KeyMemory::default();
     memory.goes(key("a"), "u-7".into());
     memory.begins(&key("a"), Some(&Object::new(header(1, "1"), "{}")));
     assert_eq!(memory.uid_of_gone(&key("a")), None);
 }
 
-/// Traps for the key `live`, and knows that nothing is to be done about any other.
+/// Traps for the key `live`, and has nothing to do for any other key.
 struct OnlyOneLives;
 
 impl Reconcile for OnlyOneLives {
@@ -153,7 +156,7 @@ async fn a_generation_does_not_pass_its_probation_on_calls_that_were_never_made(
         stage.dispatch.keys.queue.add(key(&format!("gone-{terminating}")));
     }
     assert!(stage.is_quiet().await);
-    assert_eq!(record.judged().now_or_never(), None, "nothing is known of it yet");
+    assert_eq!(record.judged().now_or_never(), None, "no call was made yet");
     for _ in 0..probation::PROBATION_FAILURES_MIN {
         stage.dispatch.keys.queue.add(key("live"));
         assert!(stage.is_quiet().await);
@@ -162,7 +165,7 @@ async fn a_generation_does_not_pass_its_probation_on_calls_that_were_never_made(
     assert_eq!(stage.dispatch.keys.queue.add_rate_limited(key("other"), Retry::Counted, None), Duration::from_mins(1));
 }
 
-/// Reports a failure for `old` and `new`, and waits too long for `slow`.
+/// Reports a failure for `old` and `new`, and times out for `slow`.
 struct Unlucky;
 
 impl Reconcile for Unlucky {

@@ -1,4 +1,4 @@
-//! A server that is restored under dispatch: no call is made before the caches show it.
+//! A server is restored from a backup while dispatch runs: no call is made before the caches show the restored state.
 
 use http::Uri;
 use kube::api::{Api, PostParams};
@@ -20,7 +20,7 @@ async fn create(connection: &Connection, name: &str) {
     config_maps.create(&PostParams::default(), &object).await.expect("it is created");
 }
 
-/// A new lease, so that its version is where the server is.
+/// Writes a new lease, whose version is the server's current one.
 async fn acquire(connection: &Connection, lease: &str) {
     let role = Principal::of_host(Role::Lease, "one".into());
     let leases = Leases::new(connection.client.clone(), role, "default", "main").expect("a name");
@@ -63,7 +63,7 @@ async fn no_call_begins_after_a_restore_until_the_caches_show_it() {
     assert_eq!(stage.dispatch.permits.call_gate.block(), Some(CallBlock::CachesUnproven));
     assert_eq!(stage.dispatch.permits.call_gate.trust().unproven(), ["v1 ConfigMap"]);
     stage.answer("a", CallResult::Done).await;
-    assert!(subscription.store().get(&phantom).is_none(), "the call came when the cache had been listed");
+    assert!(subscription.store().get(&phantom).is_none(), "the call came after the cache was listed again");
     assert!(began.elapsed() > Duration::from_secs(1) && began.elapsed() < Duration::from_secs(20));
     assert_eq!(stage.dispatch.permits.call_gate.block(), None);
 }

@@ -1,4 +1,4 @@
-//! A generation whose queue another one gets.
+//! A generation whose queue passes to another one.
 
 use std::future::pending;
 use std::sync::Weak;
@@ -9,7 +9,7 @@ fn phases() -> Phases {
     Phases::of(CancellationToken::new())
 }
 
-/// The next generation, with the queue of `stage` and a worker.
+/// The next generation, with the queue of `stage` and one worker.
 fn successor(stage: &Stage, clock: Arc<dyn Clock>) -> (Stage, Running) {
     let mut next = Stage::with_clock(0, 1, clock);
     let dispatch = Arc::get_mut(&mut next.dispatch).expect("no worker has it yet");
@@ -65,7 +65,7 @@ async fn a_running_call_ends_in_its_generation_and_keeps_its_key_meanwhile() {
         stage.dispatch.keys.queue.add_with(key(name), windlass_core::queue::Priority::BACKGROUND);
     }
     next.answer("b", CallResult::Done).await;
-    assert!(next.is_quiet().await && !retiring.is_finished(), "the other one's call still runs");
+    assert!(next.is_quiet().await && !retiring.is_finished(), "the call of the previous generation still runs");
     let failed = CallResult::Failed(vec![Failure::Transient("not yet".into())]);
     call.answer.send(failed).expect("the worker waits");
     let again = next.call().await;
@@ -93,14 +93,14 @@ async fn a_generation_is_freed_with_its_last_call() {
     call.answer.send(CallResult::Done).expect("the worker waits");
     retiring.await.expect("no panic");
     assert!(generation.upgrade().is_none());
-    assert!(calls.recv().await.is_none(), "nor is the plugin kept");
+    assert!(calls.recv().await.is_none(), "the plugin is freed too");
     assert!(!next.dispatch.keys.queue.processing().contains(&key("a")));
 }
 
-/// A feeder ends so: what it holds by then it queues when it is first polled.
+/// This is how a feeder ends: its first poll queues the changes that it still holds.
 #[tokio::test(start_paused = true)]
 async fn changes_held_by_a_retiring_feeder_become_keys_without_a_running_call() {
-    // More than once: without an order, chance decides which of the two ends is seen first.
+    // More than once: if the order were not fixed, chance would decide which end is seen first.
     for _ in 0..50 {
         let (mut stage, mut running, _) = at_work();
         let queue = stage.dispatch.keys.queue.clone();
@@ -123,7 +123,7 @@ async fn changes_held_by_a_retiring_feeder_become_keys_without_a_running_call() 
 async fn a_retired_round_does_not_shut_down_the_queue_of_its_successor() {
     let (stage, running, clock) = at_work();
     stage.dispatch.shutdown.retired.cancel();
-    // As after a panic.
+    // This is what happens after a panic.
     drop(running);
     let (mut next, _at_work) = successor(&stage, clock);
     stage.dispatch.keys.queue.add(key("a"));

@@ -1,12 +1,12 @@
-//! Keys whose writes may still be carried out when their calls have ended.
+//! Keys whose writes may still be carried out after their calls have ended.
 
 use super::*;
 
-/// The longest time for which a write may be carried out after it was sent.
+/// The longest time after which a sent write may still be carried out.
 const MUTATION_LIFETIME: Duration = Duration::from_secs(20);
 
 impl PlayedCall {
-    /// Ends the call with a write whose outcome is not known. Returns what the write holds.
+    /// Ends the call with a write of unknown outcome. Returns what the write holds.
     fn leave_unknown(self) -> Hold {
         let unknown =
             ApiError::refused(ApiReason::UnknownOutcome, "patch", "pods", None, "etcdserver: request timed out");
@@ -50,7 +50,7 @@ async fn a_key_waiting_for_its_write_is_shown_and_reported_now_and_then() {
     let status = &stage.dispatch.status;
     let shown = status.settling.to_json();
     assert_eq!(shown[0]["key"], "prod/a");
-    assert_eq!(status.settling.to_tell(), None, "the first key was told of just now");
+    assert_eq!(status.settling.to_tell(), None, "the first key was reported just now");
     tokio::time::advance(Duration::from_secs(30)).await;
     assert_eq!(status.settling.to_tell(), Some(1));
     drop(unknown);

@@ -1,4 +1,4 @@
-//! The spans of a key's way.
+//! The spans of a key.
 
 use serde_json::Value;
 use windlass_core::object::progress::Reached;
@@ -8,8 +8,8 @@ use windlass_core::write::gate::Gate;
 use super::*;
 use crate::traces::tests::collected;
 
-/// A stage with one worker, one permit, and a tracer that samples this share of calls, whose keys are held until a
-/// cache shows their writes.
+/// A stage with one worker, one permit, keys that are held until a cache shows their writes, and a tracer that samples
+/// this share of calls.
 fn traced(sampling: f64) -> (Stage, Arc<Reached>, Running, mpsc::UnboundedReceiver<Value>) {
     let clock = Arc::new(SystemClock::new());
     let mut stage = Stage::with_clock(0, 1, clock.clone());
@@ -25,7 +25,7 @@ fn traced(sampling: f64) -> (Stage, Arc<Reached>, Running, mpsc::UnboundedReceiv
     (stage, cache, running, heard)
 }
 
-/// The spans of a request: name, whether it is the root, how long it took in whole seconds, its error.
+/// The spans of an export request: name, whether it is the root, its duration in whole seconds, its error.
 fn shown(request: &Value) -> Vec<(String, bool, u64, Option<String>)> {
     let spans = request["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().expect("spans");
     let time =
@@ -84,7 +84,7 @@ async fn a_calls_trace_shows_what_its_key_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_put_down_without_a_call_has_no_span_until_it_is_called() {
+async fn a_key_put_down_uncalled_has_no_span_until_it_is_called() {
     let (mut stage, _cache, running, mut heard) = traced(1.0);
     let permit = stage.other.acquire().await;
     stage.dispatch.keys.queue.add(key("a"));

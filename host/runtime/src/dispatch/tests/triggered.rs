@@ -1,4 +1,4 @@
-//! The reasons for a call, as far as a plugin can find them out.
+//! The reasons for a call, as a plugin can see them.
 
 use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::queue::trigger::{Trigger, TriggerReason};
@@ -12,13 +12,13 @@ fn changed(name: &str) -> Arc<Trigger> {
 }
 
 impl Stage {
-    /// As a feeder does it.
+    /// Notes and queues a key as a feeder does.
     fn change(&self, name: &str, of: &str) {
         self.dispatch.keys.memory().note(&key(name), &changed(of));
         self.dispatch.keys.queue.add(key(name));
     }
 
-    /// The triggers of the next call, which ends with this result.
+    /// The triggers of the next call, which is answered with this result.
     async fn triggers(&mut self, result: CallResult) -> String {
         let call = self.call().await;
         call.answer.send(result).expect("the worker waits");
@@ -60,7 +60,7 @@ async fn a_due_requeue_is_shown_as_the_trigger_unless_a_change_came_sooner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_keys_that_an_outage_has_put_off_run_as_retries() {
+async fn keys_delayed_by_an_outage_run_as_retries() {
     let mut stage = Stage::new(1);
     stage.change("a", "one");
     stage.triggers(unreachable_server()).await;

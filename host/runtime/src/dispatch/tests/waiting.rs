@@ -1,4 +1,4 @@
-//! Calls that only wait: their neighbours do not notice.
+//! Calls that only wait do not delay other plugins.
 
 use windlass_core::call::http::HttpRequest;
 use windlass_core::call::ports::port_fn;
@@ -6,7 +6,7 @@ use windlass_core::write::Operation;
 
 use super::*;
 
-/// Waits for the outcome of its wish until its deadline of 30 s.
+/// A plugin that waits for its request's answer until its deadline of 30 s.
 struct Waits {
     for_writes: bool,
     began: Arc<AtomicUsize>,
@@ -32,12 +32,12 @@ impl Reconcile for Waits {
     }
 }
 
-/// A stage beside so many plugins whose 64 workers each are busy with calls that only wait. And how many of those have
-/// begun.
+/// A stage beside `plugins` other plugins, each with 64 workers whose calls only wait, and the number of these calls
+/// that have begun.
 fn beside_calls_that_wait(permits: u32, plugins: usize) -> (Stage, Vec<Switch>, Arc<AtomicUsize>) {
     let mut switches = Vec::new();
     let began = Arc::new(AtomicUsize::new(0));
-    // A server that never answers, and a budget that is never full again.
+    // A server that never answers, and a budget that never refills.
     let silence = port_fn(|_, _| std::future::pending().boxed());
     let silent = Ports { outside: silence, ..Absent::ports() };
     let neighbour = Stage::with_clock(1, permits, Arc::new(SystemClock::new()));
@@ -67,7 +67,7 @@ async fn calls_waiting_for_writes_or_servers_do_not_delay_a_neighbour() {
             assert!(neighbour.is_quiet().await);
             let waiting = began.load(Ordering::Relaxed);
             assert!(waiting >= 32, "{waiting} calls wait, with {permits} permits");
-            // Long after the first deadlines too, when all that wait have been others for a while.
+            // Also long after the first deadlines, when other calls are waiting.
             for number in 0..200 {
                 let queued = Instant::now();
                 let name = format!("a{number}");

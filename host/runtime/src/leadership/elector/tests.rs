@@ -1,4 +1,4 @@
-//! Electors before an API server of one lease, which lives in the client, without sockets, so that the clock may be
+//! Electors on an API server that has one lease. It lives in the client, without sockets, so that the clock can be
 //! paused.
 
 use std::sync::{Mutex, PoisonError};
@@ -20,13 +20,13 @@ use crate::clock::SystemClock;
 
 const LEASE_DURATION: Duration = Duration::from_secs(15);
 const STABILITY: Duration = Duration::from_mins(1);
-/// The time that renewals and requests may add.
+/// Allowance for the time of renewals and requests.
 const RENEWAL_SLACK: Duration = Duration::from_secs(5);
 
-/// One lease, whoever asks for it.
+/// An API server with one lease.
 struct Api {
     state: Mutex<State>,
-    /// As a watch brings it.
+    /// The lease as a watch delivers it.
     watched: watch::Sender<FoundLease>,
 }
 
@@ -34,7 +34,7 @@ struct Api {
 struct State {
     lease: Option<Value>,
     version: u64,
-    /// How many releases are to fail.
+    /// The number of releases that will fail.
     refusals: u32,
 }
 
@@ -51,7 +51,7 @@ impl Api {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).refusals
     }
 
-    /// The spec of the lease as it is.
+    /// The current spec of the lease.
     fn spec(&self) -> Value {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.lease.as_ref().map_or(Value::Null, |lease| lease["spec"].clone())
@@ -98,13 +98,13 @@ impl Api {
     }
 }
 
-/// An elector that runs, and what it gives to those who go by its lease.
+/// A running elector, and what it publishes.
 struct Candidate {
     standing: watch::Receiver<LeaseStanding>,
     _running: AbortOnDropHandle<()>,
 }
 
-/// `me`, who has not run yet, and would have `lease`.
+/// An elector for `lease` in the name of `me`, not running yet.
 fn elector(
     api: &Arc<Api>,
     lease: &str,
@@ -138,7 +138,7 @@ fn elector(
     }
 }
 
-/// The pulse of a host that goes on.
+/// The pulse of a host whose threads are running.
 fn beating(clock: &Arc<SystemClock>) -> Arc<Pulse> {
     let (pulse, clock) = (Arc::new(Pulse::new(clock.now())), clock.clone());
     let beats = pulse.clone();
@@ -160,21 +160,20 @@ impl Candidate {
     }
 }
 
-/// Replicas that do not say what they can serve.
+/// Replicas that do not publish which plugins they can serve.
 fn silent(names: &[&str], clock: &SystemClock) -> Membership {
     let live = names.iter().map(|name| (Arc::from(*name), None)).collect();
     Membership { live, since: clock.now() }
 }
 
-/// A lease that is meant for `b` rather than for `a`.
+/// The name of a lease that ranks `b` before `a`.
 fn meant_for_b() -> String {
     let both = ["a", "b"].map(Arc::from);
     let lease = (0..1000).map(|number| format!("lease-{number}")).find(|lease| rank(lease, "b", &both) == 0);
     lease.expect("half of them")
 }
 
-/// `a` has had the lease, which is meant for `b`, for so long that it hands it over: its term, and what then happens at
-/// the API.
+/// A hand-over: `a` has a lease that is meant for `b`, and has begun to hand it over.
 struct HandingOver {
     term: PluginTerm,
     a: Candidate,
@@ -199,28 +198,28 @@ impl HandingOver {
 #[tokio::test(start_paused = true)]
 async fn work_that_does_not_end_loses_its_lease_to_the_target_at_its_expiry() {
     let mut over = HandingOver::start(&Api::new()).await;
-    over.term.fence.may_start(LEASE_DURATION).expect("what runs may end in order");
+    over.term.fence.may_start(LEASE_DURATION).expect("running work may end in order");
     timeout(HAND_OVER_TIMEOUT + RENEWAL_SLACK, over.term.lost.cancelled()).await.expect("it is given up");
     let given_up = over.began.elapsed();
     assert!(given_up >= HAND_OVER_TIMEOUT, "{given_up:?}");
     over.term.fence.may_start(LEASE_DURATION).expect_err("nothing more may start");
-    assert!(over.b.standing.borrow().term.is_none(), "what was started may be carried out");
+    assert!(over.b.standing.borrow().term.is_none(), "the server may still carry out requests");
     let lost = (LeaseStatus::Lost, Some(Arc::from("a")));
     let standing = |candidate: &Candidate| {
         let standing = candidate.standing.borrow();
         (standing.status, standing.holder.clone())
     };
-    assert_eq!(standing(&over.a), lost, "its name is in the lease, and it may not act");
+    assert_eq!(standing(&over.a), lost, "its name is still in the lease, but it may not act");
 
     let taken = timeout(LEASE_DURATION + RENEWAL_SLACK, over.b.term()).await.expect("the target takes over");
     taken.fence.may_start(LEASE_DURATION).expect("it is its own");
     let quiet = over.began.elapsed().saturating_sub(given_up);
-    assert!(quiet + Duration::from_millis(2_400) >= LEASE_DURATION, "a renewal's pause less, at the most: {quiet:?}");
+    assert!(quiet + Duration::from_millis(2_400) >= LEASE_DURATION, "at most one renewal's pause less: {quiet:?}");
     let mut a = over.a.standing.clone();
-    a.wait_for(|standing| standing.status == LeaseStatus::NotHeld).await.expect("it hears of the other");
+    a.wait_for(|standing| standing.status == LeaseStatus::NotHeld).await.expect("it learns of the new holder");
     assert_eq!(standing(&over.b).0, LeaseStatus::Held);
     drop(over.term);
-    timeout(STABILITY * 5, over.a.term()).await.expect_err("it has the other's name in it");
+    timeout(STABILITY * 5, over.a.term()).await.expect_err("the lease names the other replica");
 }
 
 #[tokio::test(start_paused = true)]
@@ -265,16 +264,20 @@ async fn a_stop_just_before_the_wait_for_a_renewal_ends_the_wait_at_once() {
     };
     let now = clock.now();
     let (wish, _) = a.wish(now, false);
-    let ElectionStep::WaitUntil(renewal) = a.election.next(now, wish) else { panic!("it has just been written") };
+    let ElectionStep::WaitUntil(renewal) = a.election.next(now, wish) else { panic!("the lease was just written") };
     a.stop.cancel();
-    assert_eq!(a.wait(renewal, false).now_or_never(), Some(()), "the lease would be held until then");
+    assert_eq!(a.wait(renewal, false).now_or_never(), Some(()), "else the lease would be held until then");
     a.wish(now, true);
-    assert_eq!(a.wait(renewal, true).now_or_never(), None, "what is known already ends no wait for what runs to end");
+    assert_eq!(
+        a.wait(renewal, true).now_or_never(),
+        None,
+        "a stop that is already known does not end the wait for running work"
+    );
     drop(term);
-    assert_eq!(a.wait(renewal, true).now_or_never(), Some(()), "that it has ended does");
+    assert_eq!(a.wait(renewal, true).now_or_never(), Some(()), "the end of the work ends the wait");
 }
 
-/// The replicas `a` and `b`, and the plugins that each can serve, all of which go by `lease`.
+/// The replicas `a` and `b`, the plugins that each can serve, all of which depend on `lease`.
 fn offering(lease: &str, a: &[&str], b: &[&str], clock: &SystemClock) -> Membership {
     let offer = |plugins: &[&str]| {
         let plugins = plugins.iter().map(|plugin| (Arc::from(*plugin), Arc::from("digest")));
@@ -313,7 +316,7 @@ async fn a_replica_that_loses_a_plugin_gives_up_the_lease_to_one_that_has_it() {
         let mut b = Candidate::start(candidate("b"));
         let term = b.term().await;
         let mut a = Candidate::start(candidate("a"));
-        timeout(STABILITY * 5, term.ends.cancelled()).await.expect_err("it is where it is meant to be");
+        timeout(STABILITY * 5, term.ends.cancelled()).await.expect_err("the lease is with its preferred replica");
         members.send_replace(offering(&lease, &["x", "y"], &["x"], &clock));
         timeout(STABILITY + RENEWAL_SLACK, term.ends.cancelled()).await.expect("the other can serve more");
         drop(term);

@@ -1,6 +1,6 @@
-//! The rights to ask the admin endpoint: those of holders of a token that the cluster knows, whose user has the verb of
-//! the request (`get`, or `post` to resume a plugin) at the path. As kube-rbac-proxy does it: a `TokenReview`, then a
-//! `SubjectAccessReview` about `nonResourceURLs`. The probes need no token, as the kubelet has none.
+//! Authorizes requests to the admin endpoint by bearer tokens of the cluster. The token's user needs the verb of the
+//! request (`get`, or `post` to resume a plugin) on the path, as with kube-rbac-proxy: a `TokenReview`, then a
+//! `SubjectAccessReview` about `nonResourceURLs`. Probes need no token, as the kubelet has none.
 
 use std::sync::Arc;
 
@@ -17,19 +17,19 @@ use windlass_kube::{ReviewError, TokenUser, may_access, whose_token};
 
 use super::review_answers::{AnswerKey, OfUser, ReviewAnswers, Unanswered};
 
-/// The paths that the kubelet asks for: without a token, as it has none.
+/// The paths of the kubelet's probes, which need no token.
 pub(super) const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 
-/// The verbs about which the cluster is asked: of a POST, and of all other requests.
+/// The verbs in access reviews: one for POST, one for all other requests.
 const POST: &str = "post";
 const GET: &str = "get";
 
 /// Answers reviews: the API server, or a test double.
 pub(crate) trait TokenReviewer: Send + Sync {
-    /// The user of `token`; None: nobody's.
+    /// The user of `token`. `None` if the token is not valid.
     fn whose(&self, token: String) -> BoxFuture<'static, Result<Option<TokenUser>, ReviewError>>;
 
-    /// Whether `user` may do `verb` at `path`.
+    /// Whether `user` may perform `verb` on `path`.
     fn may_access(
         &self,
         user: Arc<TokenUser>,
@@ -38,7 +38,7 @@ pub(crate) trait TokenReviewer: Send + Sync {
     ) -> BoxFuture<'static, Result<bool, ReviewError>>;
 }
 
-/// Reviews by the API server, in the host's own name.
+/// Reviews by the API server, made in the host's own name.
 pub(crate) struct ServerTokenReviews {
     connection: Connection,
     role: Arc<Principal>,
@@ -67,7 +67,7 @@ impl TokenReviewer for ServerTokenReviews {
     }
 }
 
-/// Why a request is not answered.
+/// Why a request is refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AccessRefusal {
     #[error("no token: send one as `Authorization: Bearer TOKEN`; `kubectl create token ACCOUNT` makes one")]
@@ -110,7 +110,7 @@ impl From<Unanswered> for AccessRefusal {
     }
 }
 
-/// Decides about requests, and remembers the cluster's answers for a while. It keeps digests of tokens, never a token.
+/// Decides about requests, and caches the cluster's answers for a while. It keeps digests of tokens, never a token.
 pub(crate) struct Authorizer {
     reviewer: Arc<dyn TokenReviewer>,
     users: Arc<ReviewAnswers<Arc<TokenUser>>>,
@@ -129,7 +129,7 @@ impl Authorizer {
         Self { reviewer: Arc::new(reviewer), users: Arc::default(), access: Arc::default() }
     }
 
-    /// Whether `request` may be answered, and whose it is; that of a probe is nobody's.
+    /// Whether `request` may be answered, and its user. Probes have no user.
     pub(super) async fn check<B>(&self, request: &Request<B>) -> Result<Option<String>, AccessRefusal> {
         let (path, verb) = (request.uri().path(), if *request.method() == Method::POST { POST } else { GET });
         if PROBES.contains(&path) {
@@ -152,10 +152,10 @@ impl Authorizer {
     }
 }
 
-/// The token of a request. A browser asks its user for a name and a password, and the password is the token.
+/// The token of a request. A browser asks its user for a name and a password; the password is the token.
 ///
-/// A token is visible ASCII without blanks (RFC 6750). The API server reviews the first word of what it is sent, so
-/// that with blanks one good token would be any number of tokens, each with an answer of its own here.
+/// A token is visible ASCII without blanks (RFC 6750). The API server reviews only the first word of what it receives,
+/// so with blanks one good token would count as any number of tokens, each cached separately here.
 fn token(headers: &HeaderMap) -> Option<String> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let (Some(only), None) = (all.next(), all.next()) else { return None };

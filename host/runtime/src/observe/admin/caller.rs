@@ -1,8 +1,9 @@
-//! Which requests the admin endpoint answers. Whoever can connect may read it; a page in a browser of somebody who can
-//! connect may not. A page shows itself by `Origin` or `Sec-Fetch-Site`. A page that had its own name lead to this
-//! address (DNS rebinding) shows neither, but asks for that name: so names that anybody can register are not answered
-//! to, unless `Sec-Fetch-Site: none` says that no page asks: no page can have a browser send that. `windlass status`
-//! says it, as the API server's proxy passes on the name by which the API server itself was asked.
+//! Refuses requests that a foreign web page makes in the browser of a user who can connect. Any other client that can
+//! connect may read. A page reveals itself by `Origin` or `Sec-Fetch-Site`. With DNS rebinding, a page makes its own
+//! name resolve to this address and sends neither header, but the request names that host. So requests for names that
+//! anybody could register are refused, unless `Sec-Fetch-Site: none` says that no page made the request: a page cannot
+//! make a browser send that. `windlass status` sends it, because the API server's proxy passes on the host name under
+//! which the API server was asked.
 
 use std::net::IpAddr;
 
@@ -10,19 +11,19 @@ use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, Request};
 
-/// Endings of names that nobody can register in the public DNS. A Service is `NAME.NAMESPACE.svc`, whatever follows.
+/// Name suffixes that cannot be registered in the public DNS. A Service is `NAME.NAMESPACE.svc`, whatever follows.
 const PRIVATE: [&str; 4] = [".svc", ".cluster.local", ".internal", ".localhost"];
 
-/// Headers that proxies add to the requests of others.
+/// Headers that proxies add to requests that they forward.
 const FORWARDED: [&str; 3] = ["forwarded", "via", "x-forwarded-for"];
 
-/// Whether a proxy says that it asks for somebody else: one in the same Pod is as near as the host itself, and whoever
-/// asks through it is not. `kubectl port-forward` adds nothing.
+/// Whether a proxy says that it forwards another client's request. A proxy in the same Pod looks local, but its clients
+/// are not. `kubectl port-forward` adds no such header.
 pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
     FORWARDED.iter().any(|name| headers.contains_key(*name))
 }
 
-/// Why a request is not answered, in a sentence for its sender; None: it is.
+/// Why a request is refused, as a sentence for its sender. `None` if it is answered.
 pub(super) fn refusal<B>(request: &Request<B>) -> Option<&'static str> {
     let headers = request.headers();
     let sites = || headers.get_all("sec-fetch-site").iter();
@@ -32,7 +33,7 @@ pub(super) fn refusal<B>(request: &Request<B>) -> Option<&'static str> {
     }
     let no_page = sites().next().is_some() && sites().all(|site| site == "none");
     let mut hosts = headers.get_all(HOST).iter().filter_map(|host| host.to_str().ok().and_then(|it| it.parse().ok()));
-    // A name in the request's line counts more than the header, and without any nobody was led here by a name.
+    // A name in the request line takes precedence over the header. Without any name, DNS rebinding is not possible.
     let named: Option<Authority> = request.uri().authority().cloned().or_else(|| hosts.next());
     let is_unreadable = named.is_none() && headers.contains_key(HOST);
     if is_unreadable || hosts.next().is_some() || named.is_some_and(|named| !no_page && !is_ours(named.host())) {
@@ -41,8 +42,8 @@ pub(super) fn refusal<B>(request: &Request<B>) -> Option<&'static str> {
     None
 }
 
-/// Whether somebody follows a link, in a window: a dashboard may have one to the status page. The page comes with
-/// nothing in it yet, and a page that has opened it cannot look into it.
+/// Whether a user has followed a link that opens in a window, such as a dashboard's link to the status page. The page
+/// contains no data yet, and the page that has opened it cannot look into it.
 fn is_visit(headers: &HeaderMap) -> bool {
     let is = |name: &str, value: &str| {
         let mut values = headers.get_all(name).iter();
@@ -51,7 +52,7 @@ fn is_visit(headers: &HeaderMap) -> bool {
     is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document")
 }
 
-/// Whether `host` can be this address's without a stranger's doing.
+/// Whether `host` is a name that no stranger could have registered for this address.
 fn is_ours(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let name = host.trim_end_matches('.').to_ascii_lowercase();
@@ -86,7 +87,7 @@ mod tests {
             assert_eq!(refusal(&request(&[("host", host)])), None, "{host}");
         }
         assert_eq!(refusal(&request(&[])), None, "HTTP/1.0 has no Host");
-        // Somebody has typed the address, or reloads.
+        // The user has typed the address, or reloads the page.
         assert_eq!(refusal(&request(&[("host", "localhost"), ("sec-fetch-site", "none")])), None);
         assert_eq!(refusal(&request(&[("host", "localhost"), ("sec-fetch-site", "same-origin")])), None);
         let by_an_api_server = [("host", "api.prod.example.com:6443"), ("sec-fetch-site", "none")];

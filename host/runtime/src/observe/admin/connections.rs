@@ -1,5 +1,5 @@
-//! The admin endpoint's places for connections. The liveness probe must get one, whoever holds the others: when all are
-//! taken, a newcomer takes that of the connection that has asked least lately, and first of one that never asked.
+//! Limits the connections of the admin endpoint. The liveness probe must always get one: when all places are taken, a
+//! new connection replaces one that has never sent a request, or else the one whose last request is the longest ago.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How long a new connection keeps its place in any case: the time in which a client that means it sends its request.
-/// So many that all come at once cannot push each other out before they are read.
+/// How long a new connection cannot be evicted: enough for a real client to send its request. Otherwise, many
+/// connections that come at once would evict each other before they are read.
 const CONNECTION_GRACE: Duration = Duration::from_millis(20);
 
-/// The places. Clones are the same.
+/// The places for connections. Clones share them.
 #[derive(Clone)]
 pub(super) struct Connections(Arc<Mutex<Places>>);
 
@@ -19,7 +19,7 @@ struct Places {
     most: usize,
     grace: Duration,
     next: u64,
-    /// Ordered by when they were opened or last asked, the one longest ago first.
+    /// In the order in which they were opened or last sent a request, oldest first.
     taken: Vec<Place>,
 }
 
@@ -30,7 +30,7 @@ struct Place {
     closed: CancellationToken,
 }
 
-/// A connection's place, which it gives back when this is dropped.
+/// A connection's place, given back when this is dropped.
 pub(super) struct Connection {
     number: u64,
     closed: CancellationToken,
@@ -42,12 +42,12 @@ impl Connections {
         Self::with_grace(most, CONNECTION_GRACE)
     }
 
-    /// The same, where a client needs `grace` to send its first request.
+    /// The same, for clients that need `grace` to send their first request.
     pub(super) fn with_grace(most: usize, grace: Duration) -> Self {
         Self(Arc::new(Mutex::new(Places { most, grace, next: 0, taken: Vec::new() })))
     }
 
-    /// A place for a new connection, at the latest when another one has had its time.
+    /// Takes a place for a new connection. Waits at most until another one may be evicted.
     pub(super) async fn place(&self) -> Connection {
         loop {
             let until = match self.places().place() {
@@ -64,7 +64,7 @@ impl Connections {
 }
 
 impl Places {
-    /// A new place, or when there may be one.
+    /// Takes a place, or returns when one can be taken.
     fn place(&mut self) -> Result<(u64, CancellationToken), Instant> {
         if self.taken.len() >= self.most {
             let victim = self.taken.iter().position(|place| !place.has_asked).unwrap_or(0);
@@ -82,7 +82,7 @@ impl Places {
 }
 
 impl Connection {
-    /// A whole request has come.
+    /// Records that a whole request has arrived.
     pub(super) fn asks(&self) {
         let taken = &mut self.places.places().taken;
         if let Some(at) = taken.iter().position(|place| place.number == self.number) {
@@ -91,7 +91,7 @@ impl Connection {
         }
     }
 
-    /// Completes when a newcomer has taken the place.
+    /// Completes when a new connection has taken the place.
     pub(super) async fn closed(&self) {
         self.closed.cancelled().await;
     }

@@ -1,5 +1,5 @@
-//! `/plugins/NAME/keys` and `/plugins/NAME/keys/NAMESPACE/NAME`: the keys of a plugin, a page at a time, and the story
-//! of one.
+//! `/plugins/NAME/keys` and `/plugins/NAME/keys/NAMESPACE/NAME`: the keys of a plugin, in pages, and the story of one
+//! key.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,32 +12,32 @@ use windlass_core::queue::key_state::KeyState;
 
 use crate::observe::status::{KeyListing, PluginStatus, Status};
 
-/// How many keys a page has, if the request does not say.
+/// The default number of keys on a page.
 const PAGE_KEYS_DEFAULT: usize = 500;
-/// How many it has at most.
+/// The most keys on a page.
 const PAGE_KEYS_MAX: usize = 5000;
-/// How many names are listed of what there is, where something is not.
+/// The most existing names that a not-found message lists.
 const LISTED_NAMES_MAX: usize = 10;
-/// Stands for the namespace of objects that have none.
+/// Stands for the namespace of cluster-scoped objects.
 const CLUSTER: &str = "-";
-/// The state that stands for all but `done`.
+/// The pseudo-state for all states except `done`.
 const NOT_DONE: &str = "not-done";
 
-/// Why there is no answer.
+/// Why there is no answer, with its status code.
 pub(super) type KeysRefusal = (StatusCode, String);
 
-/// The part of a query that chooses keys.
+/// The part of a query that selects keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct KeyQuery {
     limit: usize,
     after: Option<(ObjectKey, String)>,
-    /// Empty: all.
+    /// Empty for all.
     states: Vec<KeyState>,
-    /// A part of the key, in lower case. Empty: all.
+    /// A substring of the key, in lower case. Empty for all.
     search: String,
 }
 
-/// The answer to a request for `path`, if it is one for keys.
+/// The answer to a request for `path`, if it is about keys.
 pub(super) fn answer(status: &Status, path: &str, query: Option<&str>) -> Option<Result<Value, KeysRefusal>> {
     let mut parts = path.strip_prefix("/plugins/")?.split('/');
     let (plugin, "keys") = (parts.next()?, parts.next()?) else { return None };
@@ -58,7 +58,7 @@ fn key(namespace: &str, name: &str) -> ObjectKey {
 }
 
 pub(super) fn find(status: &Status, plugin: &str) -> Result<Arc<PluginStatus>, KeysRefusal> {
-    // A file of any name is shown, as a plugin that is not loaded.
+    // A file of any name is shown, if only as a plugin that is not loaded.
     let plugin = decoded(plugin);
     status.known(&plugin).ok_or_else(|| {
         let there = names(status.plugins().iter().map(|plugin| plugin.name.to_string()));
@@ -66,7 +66,7 @@ pub(super) fn find(status: &Status, plugin: &str) -> Result<Arc<PluginStatus>, K
     })
 }
 
-/// One key, as each controller of `plugin` has it that knows it.
+/// One key, as seen by each controller of `plugin` that knows it.
 fn one(plugin: &PluginStatus, key: &ObjectKey) -> Result<Value, KeysRefusal> {
     let found: Vec<_> = plugin.controllers().iter().filter_map(|controller| controller.key(key)).collect();
     if !found.is_empty() {
@@ -85,7 +85,7 @@ fn one(plugin: &PluginStatus, key: &ObjectKey) -> Result<Value, KeysRefusal> {
     Err((StatusCode::NOT_FOUND, why))
 }
 
-/// A page of keys, in the order of keys and controllers.
+/// A page of keys, ordered by key and controller.
 fn page(plugin: &PluginStatus, query: &KeyQuery) -> Value {
     let mut all = listed(plugin);
     let mut states: BTreeMap<&str, usize> = BTreeMap::new();
@@ -99,7 +99,7 @@ fn page(plugin: &PluginStatus, query: &KeyQuery) -> Value {
     });
     let left = all.len();
     if left > query.limit {
-        // Only those of the page need their order.
+        // Only the keys of the page need to be sorted.
         all.select_nth_unstable_by(query.limit, |one, other| order(one).cmp(&order(other)));
         all.truncate(query.limit);
     }
@@ -114,7 +114,7 @@ fn page(plugin: &PluginStatus, query: &KeyQuery) -> Value {
     })
 }
 
-/// By what keys are ordered.
+/// The sort order of keys.
 fn order(listing: &KeyListing) -> (&ObjectKey, &str) {
     (&listing.key, &listing.controller)
 }
@@ -123,7 +123,7 @@ fn listed(plugin: &PluginStatus) -> Vec<KeyListing> {
     plugin.controllers().iter().flat_map(|controller| controller.keys()).collect()
 }
 
-/// The first of `all`, in one line, and that there are more.
+/// The first names of `all` on one line, with a note if there are more.
 fn names(all: impl Iterator<Item = String>) -> String {
     let mut shown: Vec<String> = Vec::new();
     for name in all.map(|name| name.replace('\n', "\\n")) {
@@ -161,7 +161,7 @@ impl KeyQuery {
                             bad(format!("state={state}: it is one of {}, or {NOT_DONE}", all.join(", ")))
                         })?);
                     }
-                    // Every key is compared with each.
+                    // Taken out, because every key is compared with them.
                     let wanted = std::mem::take(&mut read.states);
                     read.states.extend(KeyState::ALL.into_iter().filter(|state| wanted.contains(state)));
                 }
@@ -172,7 +172,7 @@ impl KeyQuery {
         Ok(read)
     }
 
-    /// Whether `listing` is one that is asked for, on whichever page.
+    /// Whether `listing` matches the query, on whichever page.
     fn chooses(&self, listing: &KeyListing) -> bool {
         (self.states.is_empty() || self.states.contains(&listing.state))
             && (self.search.is_empty() || listing.key.to_string().to_lowercase().contains(&self.search))
@@ -183,7 +183,7 @@ fn bad(why: String) -> KeysRefusal {
     (StatusCode::BAD_REQUEST, why + "\n")
 }
 
-/// The states that are meant by the name of one, or of several.
+/// The states for the name of one state or of a group of states.
 fn states(name: &str) -> Option<Vec<KeyState>> {
     let states = KeyState::ALL.into_iter();
     let meant: Vec<_> = if name == NOT_DONE {
@@ -194,7 +194,7 @@ fn states(name: &str) -> Option<Vec<KeyState>> {
     (!meant.is_empty()).then_some(meant)
 }
 
-/// The place that `CONTROLLER/KEY` names.
+/// The position that `CONTROLLER/KEY` names.
 fn place(token: &str) -> Option<(ObjectKey, String)> {
     let (controller, key) = token.split_once('/')?;
     let key = match key.split_once('/') {
@@ -204,7 +204,7 @@ fn place(token: &str) -> Option<(ObjectKey, String)> {
     Some((key, controller.to_owned()))
 }
 
-/// `text` without the percent signs of a URL. What cannot be meant stays as it is.
+/// `text` with percent-encoding decoded. Invalid sequences stay as they are.
 fn decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
@@ -222,7 +222,7 @@ mod tests {
     use crate::observe::metrics::HostMetrics;
     use crate::observe::status::ControllerState;
 
-    /// Of a plugin with two controllers that each have these keys queued.
+    /// The status of a plugin with two controllers, each with these keys queued.
     fn status(names: &[&str]) -> Status {
         let status = Status::new(CancellationToken::new());
         for name in ["a", "b"] {
@@ -277,7 +277,7 @@ mod tests {
     #[tokio::test]
     async fn states_are_chosen_by_their_names() {
         let status = status(&["prod/a"]);
-        // The controllers have no dispatch here, so their keys are not served.
+        // The controllers have no dispatch here, so their keys are not known otherwise.
         let total = |query: &str| asked(&status, "/plugins/webapp/keys", query).expect("a page")["total"].clone();
         assert_eq!(total("state=not-served"), 2);
         assert_eq!(total("state=not-done"), 2);

@@ -1,5 +1,5 @@
-//! `/`: the status page, one document that needs nothing from elsewhere. Its script shows what strangers wrote as texts
-//! and never as HTML. Should that ever fail, the policy that it is sent with lets no other script run.
+//! `/`: the status page, a single document that loads nothing else. Its script shows strangers' text as text and never
+//! as HTML. Should that ever fail, its content security policy lets no other script run.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ use super::AdminAnswer;
 
 const DOCUMENT: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
-/// The parts of the script, in the order in which they need each other.
+/// The parts of the script, each after those that it needs.
 const SCRIPT: [&str; 8] = [
     include_str!("page/texts.js"),
     include_str!("page/live.js"),
@@ -25,10 +25,10 @@ const SCRIPT: [&str; 8] = [
     include_str!("page/key.js"),
     include_str!("page/page.js"),
 ];
-/// Another page that has opened this one, or that this one opens, cannot reach it.
+/// Isolates the page from pages that open it or that it opens.
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
-/// The page as it is sent.
+/// The page in its served form.
 struct StatusPage {
     document: Bytes,
     /// Its content security policy.
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn nothing_of_the_page_comes_from_elsewhere() {
         let document = std::str::from_utf8(&PAGE.document).expect("it is text");
-        // The names of XML namespaces are no addresses.
+        // The names of XML namespaces are not addresses.
         let rest = document.replace("http://www.w3.org/2000/svg", "");
         for foreign in ["http://", "https://", "src=", "@import", "url(", "import("] {
             assert!(!rest.contains(foreign), "{foreign}");
@@ -115,13 +115,13 @@ mod tests {
         ] {
             assert!(!script.contains(dangerous), "{dangerous}");
         }
-        // One file makes elements, and escapes what they say.
+        // One file creates elements, and escapes their text.
         assert_eq!(SCRIPT.iter().filter(|part| part.contains("createElement")).count(), 1);
     }
 
     #[test]
     fn the_page_writes_out_the_characters_that_the_commands_do() {
-        // The class of characters in the script, read as ranges.
+        // The script's character class, read as ranges.
         let class =
             SCRIPT[0].split_once("const DECEPTIVE =").and_then(|(_, rest)| rest.split_once(']')).expect("a class").0;
         let class = class.split_once('[').expect("it begins").1.replace(r"\p{Cc}", r"\u0000-\u001f\u007f-\u009f");

@@ -1,7 +1,7 @@
-//! POST `/plugins/PLUGIN/resume`: has a plugin try again what the host has stopped or put off. A suspended plugin fills
-//! its caches again, an open circuit lets a trial call through, and keys that have failed run with all their retries.
+//! POST `/plugins/PLUGIN/resume`: makes a plugin retry what the host has stopped or postponed. A suspended plugin fills
+//! its caches again, an open circuit admits a trial call, and failed keys run with all their retries.
 //!
-//! It brings no version back that was rolled back: a restart would not either, and another file does.
+//! It does not bring back a version that was rolled back. A restart would not do so either; another file does.
 
 use http::header::{HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
@@ -12,12 +12,12 @@ use windlass_core::life::plugin_state::{LeaseStatus, PluginPhase, PluginState};
 use super::{AdminAnswer, JSON, TEXT, keys, respond};
 use crate::observe::status::{PluginHealth, PluginStatus, Status};
 
-/// The plugin that a request to `path` resumes, as the path has it.
+/// The plugin that a request to `path` resumes, as named in the path.
 pub(super) fn plugin_of(path: &str) -> Option<&str> {
     path.strip_prefix("/plugins/")?.strip_suffix("/resume").filter(|plugin| !plugin.contains('/'))
 }
 
-/// Resumes `plugin` for `user`. `None`: the host does not know who asks.
+/// Resumes `plugin` for `user`. `None` if the host does not know the user.
 pub(super) fn answer(status: &Status, plugin: &str, user: Option<&str>) -> AdminAnswer {
     let plugin = match keys::find(status, plugin) {
         Ok(plugin) => plugin,
@@ -47,7 +47,7 @@ pub(super) fn answer(status: &Status, plugin: &str, user: Option<&str>) -> Admin
     respond(StatusCode::OK, JSON, format!("{shown:#}\n"))
 }
 
-/// Why this replica is the wrong one to ask.
+/// Why this request must go to another replica.
 fn obstacle(plugin: &PluginStatus) -> Option<String> {
     let lease = plugin.lease()?;
     match (lease.status(), lease.holder()) {
@@ -62,7 +62,7 @@ fn obstacle(plugin: &PluginStatus) -> Option<String> {
     }
 }
 
-/// Resumes what there is to resume. Returns that in words.
+/// Resumes everything that can be resumed. Returns a sentence about each.
 fn resume(plugin: &PluginStatus) -> Vec<String> {
     if plugin.retry_suspended() {
         return vec!["it was suspended: its caches are filled again, within the same limits".to_owned()];

@@ -1,5 +1,6 @@
-//! Answers of the cluster to questions about tokens: kept for a bounded time and in a bounded number, and asked for at
-//! a bounded rate, so that strangers who try tokens can neither fill the memory nor have the host flood the API server.
+//! Caches the cluster's answers to questions about tokens. The time and number of cached answers and the rate of
+//! questions are bounded, so that strangers who try tokens can neither fill the memory nor make the host flood the API
+//! server.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -10,37 +11,38 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
-/// How long a yes holds, and so a right at most after it was taken back. Somebody who was taken out of a group has it
-/// for twice that: the user of the token is one answer, and the access of that user another.
+/// How long a yes is cached, and so how long a revoked right can still be used. A user who was removed from a group
+/// keeps its rights for up to twice as long: the token's user is one answer, and the user's access another.
 pub(super) const YES_FOR: Duration = Duration::from_mins(1);
-/// How long a no holds.
+/// How long a no is cached.
 const NO_FOR: Duration = Duration::from_secs(10);
-/// How many answers are kept.
+/// The most answers that are cached.
 const REVIEW_ANSWERS_MAX: usize = 1024;
-/// How many yes answers about one user are kept. A user can have any number of tokens made, and must not push out
-/// others.
+/// The most yes answers about one user that are cached. A user can have any number of tokens, and must not evict other
+/// users.
 const REVIEW_ANSWERS_PER_USER_MAX: usize = 32;
-/// How many questions are on their way to the API server at once, of those that strangers ask and of the others.
+/// The most concurrent questions to the API server. Questions about unknown tokens and about known ones are limited
+/// separately.
 const CONCURRENT_REVIEWS_MAX: usize = 8;
-/// How long a question counts as on its way after its answer, unless its last answer was a yes: so new questions come
-/// to at most [`CONCURRENT_REVIEWS_MAX`] a second, however they end.
+/// How long a question occupies its place after its answer, unless its previous answer was a yes. So new questions are
+/// limited to [`CONCURRENT_REVIEWS_MAX`] a second, whatever the answers.
 const QUESTION_COSTS: Duration = Duration::from_secs(1);
-/// How long a question waits until it may be asked.
+/// How long a question waits for its turn.
 const PERMIT_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// The question, as a digest.
+/// A question, as a digest.
 pub(super) type AnswerKey = [u8; 32];
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unanswered {
-    /// Too many questions are on their way.
+    /// Too many questions are in progress.
     Busy,
     /// The API server has not answered.
     Failed(String),
 }
 
-/// A yes, which is about a user.
+/// A yes, which concerns a user.
 pub(super) trait OfUser {
     /// The user's name.
     fn user(&self) -> &str;
@@ -49,16 +51,16 @@ pub(super) trait OfUser {
 /// The answers to one kind of question.
 pub(super) struct ReviewAnswers<T> {
     kept: Mutex<HashMap<AnswerKey, KeptAnswer<T>>>,
-    /// For questions whose last answer was a yes: strangers do not hold them up.
+    /// Permits for questions whose last answer was a yes, so that strangers do not delay them.
     familiar: Arc<Semaphore>,
     strange: Arc<Semaphore>,
-    /// Notified of each answer: requests that wait to ask look again.
+    /// Notified of each answer, so that requests that wait for their turn look again.
     answered: Notify,
 }
 
 #[derive(Clone)]
 struct KeptAnswer<T> {
-    /// None: no.
+    /// `None` for a no.
     yes: Option<T>,
     until: Instant,
 }
@@ -71,10 +73,10 @@ impl<T> Default for ReviewAnswers<T> {
 }
 
 impl<T: OfUser + Clone + Send + 'static> ReviewAnswers<T> {
-    /// The answer to the question `key`, which `ask` asks if none is kept. None: no.
+    /// The answer to the question `key`. If none is cached, `ask` asks it. `None` for a no.
     ///
-    /// Once it has begun, the question is asked to its end, whether or not anybody still waits: else it would be free
-    /// of charge.
+    /// A question that has begun is completed even if its caller has gone; otherwise it would not count towards the
+    /// limit.
     pub(super) async fn answer<E: Display + Send + 'static>(
         self: &Arc<Self>,
         key: AnswerKey,
@@ -84,7 +86,8 @@ impl<T: OfUser + Clone + Send + 'static> ReviewAnswers<T> {
         let permits = if is_familiar { &self.familiar } else { &self.strange };
         let (mut permit, deadline) = (pin!(permits.clone().acquire_owned()), Instant::now() + PERMIT_WAIT_MAX);
         let permit = loop {
-            // Before the look, so that no answer comes between. Another request may have asked the same.
+            // Created before the look at the cache, so that no answer is missed. Another request may have asked the
+            // same.
             let answered = self.answered.notified();
             if let Some(kept) = self.kept(&key) {
                 return Ok(kept.yes);
@@ -112,7 +115,7 @@ impl<T: OfUser + Clone + Send + 'static> ReviewAnswers<T> {
         asking.await.unwrap_or_else(|error| Err(Unanswered::Failed(error.to_string())))
     }
 
-    /// The answer that still holds.
+    /// The cached answer, if still valid.
     fn kept(&self, key: &AnswerKey) -> Option<KeptAnswer<T>> {
         self.all().get(key).filter(|kept| Instant::now() < kept.until).cloned()
     }
@@ -142,8 +145,8 @@ impl<T: OfUser + Clone + Send + 'static> ReviewAnswers<T> {
     }
 }
 
-/// Removes the answer among those that is missed the least: a no before a yes, as those who only try must not push
-/// others out, and of either the one that ends first.
+/// Evicts the least useful answer among those selected by `among`: a no before a yes, as strangers who try tokens must
+/// not evict others, and then the one that expires first.
 fn remove_least<T>(all: &mut HashMap<AnswerKey, KeptAnswer<T>>, among: impl Fn(&KeptAnswer<T>) -> bool) {
     let candidates = all.iter().filter(|(_, kept)| among(kept));
     if let Some(least) = candidates.min_by_key(|(_, kept)| (kept.yes.is_some(), kept.until)).map(|(key, _)| *key) {
@@ -151,7 +154,7 @@ fn remove_least<T>(all: &mut HashMap<AnswerKey, KeptAnswer<T>>, among: impl Fn(&
     }
 }
 
-/// Holds `permit` as long as its question costs.
+/// Holds `permit` for as long as its question counts.
 async fn charge(permit: OwnedSemaphorePermit) {
     tokio::time::sleep(QUESTION_COSTS).await;
     drop(permit);
@@ -164,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts how often it is asked.
+    /// Counts the questions.
     #[derive(Clone, Default)]
     struct Oracle(Arc<AtomicUsize>);
 
@@ -230,7 +233,7 @@ mod tests {
         let tried = (1..=100).map(|number| answers.answer(key(number), oracle.says(None)));
         let tried = futures::future::join_all(tried);
         let known = async {
-            // In the middle of it.
+            // While the questions are in progress.
             tokio::task::yield_now().await;
             answers.answer(key(0), oracle.says(Some(7))).await
         };
@@ -253,7 +256,7 @@ mod tests {
                 tokio::task::yield_now().await;
                 answer
             };
-            // Its sender closes the connection at once.
+            // The client closes the connection at once.
             let _ = tokio::time::timeout(Duration::from_millis(1), answers.answer(key(number), slow)).await;
         }
         assert!(oracle.asked() <= 2 * 8, "{} questions", oracle.asked());

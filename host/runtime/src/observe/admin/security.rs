@@ -1,4 +1,4 @@
-//! All that stands between whoever can connect and the pages: TLS, and the question who asks.
+//! Protects the admin endpoint: TLS, and authorization.
 
 use http::{Method, Request};
 use tokio::time::Instant;
@@ -8,22 +8,22 @@ use super::review_answers::YES_FOR;
 use super::settings::{AdminAuth, AdminSettings};
 use super::tls::{AdminTls, AdminTlsError};
 
-/// The security of one admin endpoint.
+/// The security settings in effect for one admin endpoint.
 #[derive(Default)]
 pub(crate) struct AdminSecurity {
-    /// None: plain HTTP.
+    /// `None` for plain HTTP.
     pub(super) tls: Option<AdminTls>,
-    /// None: everyone is answered.
+    /// `None` if every client is answered.
     authorizer: Option<Authorizer>,
 }
 
 impl AdminSecurity {
-    /// As `settings` say; `reviewer` is asked about tokens, if there is to be any.
+    /// Applies `settings`. `reviewer` reviews tokens, if they are required.
     pub(crate) fn of(settings: &AdminSettings, reviewer: impl TokenReviewer + 'static) -> Result<Self, AdminTlsError> {
         let needs_token = settings.auth == AdminAuth::Token;
         let tls = match &settings.tls {
             Some(files) => Some(AdminTls::from_files(files.clone())?),
-            // A token that travels in the clear is everybody's.
+            // Without TLS, anybody on the network could read the tokens.
             None if needs_token => Some(AdminTls::self_signed()?),
             None => None,
         };
@@ -41,9 +41,9 @@ impl AdminSecurity {
         }
     }
 
-    /// Whether `request` may be answered, and whose it is, as far as that is known. Without tokens everybody may look,
-    /// and only who asks from the same machine or Pod (`is_local`) may change anything. That includes users of `kubectl
-    /// port-forward`, which the API server has authorized.
+    /// Whether `request` may be answered, and its user, if known. Without tokens, every client may read, but only
+    /// clients on the same machine or in the same Pod (`is_local`) may change anything. That includes users of `kubectl
+    /// port-forward`, whom the API server has authorized.
     pub(super) async fn check<B>(&self, request: &Request<B>, is_local: bool) -> Result<Option<String>, AccessRefusal> {
         match &self.authorizer {
             Some(authorizer) => authorizer.check(request).await,
@@ -52,8 +52,8 @@ impl AdminSecurity {
         }
     }
 
-    /// The end of an answer that begins now, and may be a stream until `longest`: a token that is taken back must not
-    /// be good for as long as its stream might be open.
+    /// When an answer that begins now must end; `longest` is the limit of a stream. A stream must not outlive a revoked
+    /// token for long.
     pub(super) fn until(&self, longest: Instant) -> Instant {
         if self.authorizer.is_some() { longest.min(Instant::now() + YES_FOR) } else { longest }
     }

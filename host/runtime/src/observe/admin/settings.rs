@@ -3,31 +3,31 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Whom the admin address answers.
+/// The clients that the admin endpoint answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum AdminAuth {
-    /// Everyone who can connect.
+    /// All clients that can connect.
     None,
-    /// Holders of a token that the cluster knows and whose user may get the path. Always over TLS.
+    /// Clients with a token that the cluster knows, whose user may get the path. Requires TLS.
     Token,
 }
 
-/// Where the admin endpoint's certificate and its private key are, in PEM.
+/// The files of the admin endpoint's certificate and private key, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate, and those between it and the authority.
+    /// The certificate, followed by intermediate certificates.
     pub certificate: PathBuf,
     /// The certificate's private key.
     pub key: PathBuf,
 }
 
-/// Where the admin endpoint listens, and for whom.
+/// The settings of the admin endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminSettings {
-    /// The address; port 0 is any.
+    /// The listening address; port 0 selects any free port.
     pub address: SocketAddr,
-    /// Whom it answers.
+    /// The clients that it answers.
     pub auth: AdminAuth,
-    /// Its certificate. None: with [`AdminAuth::Token`] it makes one, else it speaks plain HTTP.
+    /// Its certificate. `None` for a self-signed one with [`AdminAuth::Token`], and for plain HTTP otherwise.
     pub tls: Option<TlsFiles>,
 }

@@ -1,4 +1,5 @@
-//! A client that asks and does not read its answer must not hold it for as long as a connection may last.
+//! Fails the writes to a client that does not read its answer, so that it cannot hold the connection for its maximum
+//! age.
 
 use std::io;
 use std::pin::Pin;
@@ -8,13 +9,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// How long nothing of an answer may be taken.
+/// How long a write may make no progress.
 pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection on which a write fails that has waited for [`STALL_TIMEOUT`].
+/// A connection whose writes fail after [`STALL_TIMEOUT`] without progress.
 pub(super) struct StallGuard<S> {
     inner: S,
-    /// Ends the write that waits.
+    /// The deadline of the waiting write.
     limit: Option<Pin<Box<Sleep>>>,
 }
 
@@ -23,7 +24,7 @@ impl<S> StallGuard<S> {
         Self { inner, limit: None }
     }
 
-    /// `written`, unless it has waited for too long.
+    /// Returns `written`, or an error if the write has waited too long.
     fn within_limit<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.limit = None;

@@ -1,12 +1,10 @@
-//! `/watch`: all plugins in short as they change, as server-sent events, for the status page.
+//! `/watch`: streams the summaries of all plugins to the status page as they change, as server-sent events.
 //!
-//! The plugins are looked at once a second at most, for all pages together, and only while a page asks. A page is told
-//! what has changed since it was told last: one that reads slowly misses nothing, and all that is kept for it is the
-//! event that it reads.
+//! The plugins are read at most once a second, for all pages together, and only while a page is open. A page receives
+//! what has changed since its last event, so a slow reader misses nothing, and only its current event is kept for it.
 //!
-//! The events are `state`, which has everything, and `change`, which has the plugins that have changed. Both have `now`
-//! in seconds, and as `span` the seconds since the page was last told, or would have been had there been anything to
-//! tell.
+//! There are two events: `state` has everything, and `change` has the plugins that have changed. Both have the field
+//! `now`, in seconds, and `span`: the seconds since the page was last updated, or last needed no update.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -23,47 +21,47 @@ use tokio::time::Instant;
 
 use super::{Admin, AdminAnswer};
 
-/// Pages that are told at the same time.
+/// The most pages that are open at a time.
 pub(super) const CONCURRENT_STREAMS_MAX: usize = 16;
-/// The shortest time between two looks at the plugins.
+/// The shortest time between two reads of the plugins.
 const LOOKS_INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// The longest time without an event: by them a page sees that the host is there.
+/// The longest time without an event. Events show a page that the host is alive.
 const STREAM_SILENCE_MAX: Duration = Duration::from_secs(10);
 
-/// The streams of all pages. Clones are the same.
+/// The streams of all pages. Clones share them.
 #[derive(Clone)]
 pub(super) struct PluginStreams {
     places: Arc<Semaphore>,
     latest: Arc<Mutex<LatestLook>>,
 }
 
-/// Everything as it was when it was last looked at.
+/// Everything as of the latest read.
 struct LatestLook {
     began: Instant,
-    /// None: nobody has looked.
+    /// `None` if nothing was read yet.
     at: Option<Instant>,
     /// The number of changes so far.
     changes: u64,
     host: ShownPart,
     plugins: BTreeMap<Arc<str>, ShownPart>,
-    /// The change with which a plugin was last gone.
+    /// The number of the last change in which a plugin disappeared.
     gone: u64,
 }
 
-/// A part of what is shown, as JSON, and the change with which it became that.
+/// A part of the page as JSON, and the number of its last change.
 #[derive(Default)]
 struct ShownPart {
     json: String,
     since: u64,
 }
 
-/// The stream of one page, which gives its place back when this is dropped.
+/// The stream of one page. Dropping it makes room for another.
 struct PageStream {
     admin: Admin,
     streams: PluginStreams,
     /// When it ends.
     until: Instant,
-    /// The changes that the page knows of.
+    /// The number of the last change that the page has received.
     seen: u64,
     looked: Option<Instant>,
     told: Instant,
@@ -83,7 +81,7 @@ impl PluginStreams {
         Self { places: Arc::new(Semaphore::new(CONCURRENT_STREAMS_MAX)), latest: Arc::new(Mutex::new(latest)) }
     }
 
-    /// A stream of what `admin` shows, until then. None: as many are open as there may be.
+    /// A stream of what `admin` shows, until `until`. `None` if too many are open.
     pub(super) fn open(&self, admin: &Admin, until: Instant) -> Option<AdminAnswer> {
         let place = self.places.clone().try_acquire_owned().ok()?;
         let (admin, streams) = (admin.clone(), self.clone());
@@ -94,14 +92,14 @@ impl PluginStreams {
         });
         let mut response = AdminAnswer::new(StreamBody::new(events).boxed_unsync());
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-        // On this connection, which is as old as the stream, the next stream would end before it begins.
+        // The connection is as old as the stream, so another stream on it would end before it begins.
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         Some(response)
     }
 }
 
 impl PageStream {
-    /// The next event, as soon as there is one. None: the stream ends.
+    /// The next event, once there is one. `None` when the stream ends.
     async fn next(&mut self) -> Option<String> {
         while Instant::now() < self.until {
             if let Some(event) = self.look() {
@@ -126,7 +124,7 @@ impl PageStream {
 }
 
 impl LatestLook {
-    /// Looks again, unless somebody has a moment ago. Returns the time of the look.
+    /// Reads the plugins, unless they were read a moment ago. Returns the time of the read.
     fn fresh(&mut self, admin: &Admin) -> Instant {
         let now = Instant::now();
         match self.at {
@@ -143,7 +141,7 @@ impl LatestLook {
         }
     }
 
-    /// This is what there is now.
+    /// Takes over the current state.
     fn becomes(&mut self, host: String, plugins: BTreeMap<Arc<str>, String>) {
         let (next, before) = (self.changes + 1, self.plugins.len());
         let mut has_changed = self.host.becomes(host, next);
@@ -160,7 +158,8 @@ impl LatestLook {
         }
     }
 
-    /// The event for a page that knows of the first `seen` changes. It would not see by a change that a plugin is gone.
+    /// The event for a page that has received the first `seen` changes. If a plugin has disappeared since, the event
+    /// has everything, because a change cannot show that.
     fn event(&self, seen: u64, span: Option<Duration>) -> String {
         let is_all = seen == 0 || seen < self.gone;
         let is_new = |part: &ShownPart| is_all || part.since > seen;
@@ -178,7 +177,7 @@ impl LatestLook {
 }
 
 impl ShownPart {
-    /// Whether that is something else than before.
+    /// Takes over `json`. Returns whether it differs from before.
     fn becomes(&mut self, json: String, change: u64) -> bool {
         let is_other = self.json != json;
         if is_other {
@@ -215,7 +214,7 @@ mod tests {
             streams.open(admin, Instant::now() + STREAM_AGE).map(|answer| Self(answer.into_body()))
         }
 
-        /// The next event and what it says. None: the stream has ended.
+        /// The next event and its data. `None` if the stream has ended.
         async fn next(&mut self) -> Option<(String, Value)> {
             let frame = self.0.frame().await?.expect("it cannot fail");
             let text = String::from_utf8(frame.into_data().expect("data").to_vec()).expect("text");
@@ -226,7 +225,7 @@ mod tests {
             Some((event, serde_json::from_str(data).expect("JSON")))
         }
 
-        /// The event after the first, and how long it was in coming.
+        /// The event after the first one, and the time until it came.
         async fn next_after(&mut self) -> ((String, Value), Duration) {
             let began = Instant::now();
             let event = self.next().await.expect("an event");

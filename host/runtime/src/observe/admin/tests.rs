@@ -1,4 +1,4 @@
-//! The endpoint as its clients have it, over TCP.
+//! The endpoint as its clients see it, over TCP.
 
 use futures::FutureExt as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -76,13 +76,13 @@ async fn a_probe_is_answered_whatever_number_of_connections_is_silent() {
     let mut silent = Vec::new();
     for number in 0..3 * ADMIN_CONNECTIONS_MAX {
         let mut stream = TcpStream::connect(address).await.expect("it listens");
-        // Some begin a request that never ends, and some have had an answer and stay.
+        // Some begin a request that never ends, and some have got an answer and stay.
         let sent = ["", "GET /healthz HTTP/1.1\r\n", "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"][number % 3];
         stream.write_all(sent.as_bytes()).await.expect("sent");
         silent.push(stream);
     }
     let probe = asked(address, "GET /healthz");
-    // Less than the time after which the silent ones are closed in any case.
+    // Before the silent connections would be closed anyway.
     let answer = tokio::time::timeout(HEADER_TIMEOUT / 2, probe).await.expect("before they are all closed");
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
 }
@@ -142,7 +142,7 @@ async fn a_silent_client_is_disconnected() {
     }
 }
 
-/// A connection that has asked for the stream, and what came first: all but the end of the answer.
+/// A connection that has requested the stream, and the beginning of the answer.
 async fn watching(address: SocketAddr) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     stream.write_all(b"GET /watch HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
@@ -154,10 +154,10 @@ async fn watching(address: SocketAddr) -> (TcpStream, String) {
 }
 
 #[tokio::test]
-async fn a_stream_begins_at_once_is_one_of_a_few_and_ends_with_the_host() {
+async fn a_stream_begins_at_once_is_limited_in_number_and_ends_with_the_host() {
     let stop = CancellationToken::new();
     let address = serving(&stop).await;
-    // To ask for the headers alone takes no place.
+    // A request for the headers alone does not count.
     for _ in 0..=CONCURRENT_STREAMS_MAX {
         let head = asked(address, "HEAD /watch").await;
         assert!(head.contains("content-type: text/event-stream") && head.ends_with("\r\n\r\n"), "{head}");
@@ -193,7 +193,7 @@ async fn a_page_that_does_not_read_is_dropped_with_its_pending_events() {
     page.write_all(b"GET /watch HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
     tokio::time::sleep(2 * stall::STALL_TIMEOUT).await;
     let mut come = Vec::new();
-    // It ends by what was on its way already, or by a reset.
+    // The stream ends with what was already sent, or with a reset.
     let _ = page.read_to_end(&mut come).await;
     assert!(!come.is_empty() && come.len() < 4000 * 1000, "{} bytes", come.len());
 }
@@ -227,7 +227,7 @@ async fn a_client_with_a_trickling_or_endless_request_is_disconnected() {
         let mut slow = TcpStream::connect(address).await.expect("it listens");
         slow.write_all(begin.as_bytes()).await.expect("sent");
         let began = Instant::now();
-        // Writing fails once the other side has closed.
+        // Writing fails once the server has closed the connection.
         while slow.write_all(rest.as_bytes()).await.is_ok() {
             tokio::time::sleep(HEADER_TIMEOUT / 8).await;
             assert!(began.elapsed() < 4 * HEADER_TIMEOUT, "{begin:?} is still read");

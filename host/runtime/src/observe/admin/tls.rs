@@ -1,7 +1,7 @@
-//! TLS of the admin endpoint: its certificate comes from files that are followed, or is made at the start.
+//! TLS for the admin endpoint. The certificate comes from files, which are followed, or is created at the start.
 //!
-//! A pair that cannot be used never takes the place of one that can: a certificate and its key are two files, which may
-//! change one after the other.
+//! An unusable pair of files never replaces a usable one: a certificate and its key are two files, which may change one
+//! after the other.
 
 mod expiry;
 
@@ -24,13 +24,13 @@ use super::HEADER_TIMEOUT;
 use super::settings::TlsFiles;
 use crate::files::Files;
 
-/// Of each file. A chain has a few kilobytes.
+/// The largest size of each file, in bytes. A chain has a few kilobytes.
 const CERTIFICATE_FILE_BYTES_MAX: u64 = 1 << 20;
-/// How often the log tells of a certificate that expires soon, or has expired.
+/// How often a certificate that expires soon, or has expired, is logged.
 const EXPIRY_REMINDER_INTERVAL: Duration = Duration::from_hours(24);
-/// The first byte of a TLS connection: that of a handshake's record.
+/// The first byte of a TLS connection, which is the type of a handshake record.
 const HANDSHAKE: u8 = 0x16;
-/// The answer to a client that speaks HTTP where HTTPS is spoken.
+/// The answer to a client that speaks HTTP to an HTTPS port.
 const PLAIN_HTTP: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n\
     this address speaks HTTPS: ask by https://\n";
 
@@ -47,7 +47,7 @@ pub enum AdminTlsError {
         /// Why not.
         source: std::io::Error,
     },
-    /// A file holds something else than it should.
+    /// A file does not contain what it should.
     #[error("no {what} in {} ({flag}): it takes PEM, {}", path.display(), takes)]
     Content {
         /// The thing that is missing.
@@ -56,10 +56,10 @@ pub enum AdminTlsError {
         flag: &'static str,
         /// The file.
         path: PathBuf,
-        /// How it begins.
+        /// The expected beginning of the file.
         takes: &'static str,
     },
-    /// The two do not fit each other, or one of them is of a kind that TLS does not take.
+    /// The certificate and the key do not match, or TLS does not support one of them.
     #[error(
         "the certificate in {} (--admin-tls-cert-file) and the private key in {} (--admin-tls-private-key-file) cannot be used \
          together: {source}", certificate.display(), key.display()
@@ -72,39 +72,39 @@ pub enum AdminTlsError {
         /// Why not.
         source: rustls::Error,
     },
-    /// No certificate could be made.
+    /// No certificate could be created.
     #[error("cannot make a certificate for the admin address: {0}; name one with --admin-tls-cert-file")]
     Made(#[from] rcgen::Error),
-    /// A certificate was made that TLS does not take.
+    /// TLS does not accept the created certificate.
     #[error(
         "the certificate that was made for the admin address cannot be used: {0}; name one with --admin-tls-cert-file"
     )]
     Unusable(rustls::Error),
 }
 
-/// The certificate that new connections are shown.
+/// The certificate for new connections.
 pub(crate) struct AdminTls {
-    /// None: it was made for this process.
+    /// `None` if the certificate was created for this process.
     files: Option<TlsFiles>,
     current: Mutex<UsablePair>,
 }
 
-/// A pair that can be used.
+/// A usable pair.
 struct UsablePair {
     config: Arc<ServerConfig>,
     certificate: CertificateDer<'static>,
-    /// When the first certificate of its chain expires, since the Unix epoch. None: none of them says.
+    /// When the first certificate of its chain expires, since the Unix epoch. `None` if unknown.
     expires: Option<Duration>,
 }
 
 impl AdminTls {
-    /// The pair in `files`.
+    /// Reads the pair from `files`.
     pub(crate) fn from_files(files: TlsFiles) -> Result<Self, AdminTlsError> {
         let pair = read(&files)?;
         Ok(Self { files: Some(files), current: Mutex::new(pair) })
     }
 
-    /// A certificate that nobody can verify: it keeps those out who only listen.
+    /// Creates a certificate that clients cannot verify. It protects only against eavesdropping.
     pub(crate) fn self_signed() -> Result<Self, AdminTlsError> {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
@@ -112,12 +112,12 @@ impl AdminTls {
         Ok(Self { files: None, current: Mutex::new(pair) })
     }
 
-    /// Where the certificate is from, in a word.
+    /// The source of the certificate, as one word.
     pub(super) fn source(&self) -> &'static str {
         if self.files.is_some() { "files" } else { "self-signed" }
     }
 
-    /// Takes over what is written to the files, and tells of a certificate that nobody renews, for ever.
+    /// Takes over new files, and logs when a certificate expires without being renewed, for ever.
     pub(crate) async fn follow(&self) {
         let Some(files) = &self.files else { return };
         tokio::join!(self.follow_files(files), self.remind(files));
@@ -136,7 +136,7 @@ impl AdminTls {
         }
     }
 
-    /// At once, and then every day.
+    /// Logs at once, and then every day.
     async fn remind(&self, files: &TlsFiles) {
         let mut reminder = tokio::time::interval(EXPIRY_REMINDER_INTERVAL);
         loop {
@@ -160,7 +160,7 @@ impl AdminTls {
 
     fn take_over(&self, new: UsablePair, file: &Path) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        // The first look at the files finds what is in use.
+        // The first look at the files finds the pair that is in use.
         if current.certificate != new.certificate {
             tracing::info!(certificate = %file.display(), "the admin address has a new certificate");
             tell_expiry(new.expires, file);
@@ -172,7 +172,7 @@ impl AdminTls {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).expires
     }
 
-    /// The encrypted connection. None: the client did not get so far in time.
+    /// The encrypted connection. `None` if the client did not complete the handshake in time.
     pub(super) async fn accept(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
         let config = self.current.lock().unwrap_or_else(PoisonError::into_inner).config.clone();
         let shaking = async {
@@ -181,7 +181,7 @@ impl AdminTls {
             if stream.peek(&mut first).await? == 1 && first[0] != HANDSHAKE {
                 stream.write_all(PLAIN_HTTP.as_bytes()).await?;
                 stream.shutdown().await?;
-                // A connection that is closed with a request unread is reset, and the answer with it.
+                // Closing a connection with an unread request resets it, and would discard the answer.
                 tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
                 return Err(std::io::Error::other("it does not speak TLS"));
             }
@@ -198,7 +198,7 @@ impl AdminTls {
     }
 }
 
-/// Has the log tell of a certificate that expires at `expires`, if that is soon or was before now.
+/// Logs that a certificate expires at `expires`, if that is soon or in the past.
 fn tell_expiry(expires: Option<Duration>, file: &Path) {
     let certificate = file.display();
     match expires.and_then(|expires| expiry::problem(expires, windlass_world::now())) {

@@ -15,7 +15,7 @@ use super::conditions::conditions;
 use crate::observe::status::{ControllerStatus, PluginStatus, Status};
 use crate::supervise::Panics;
 
-/// Where it is looked up.
+/// The sources of the metrics.
 #[derive(Clone)]
 pub(crate) struct Sources {
     pub(crate) status: Status,
@@ -31,10 +31,10 @@ impl fmt::Debug for Sources {
     }
 }
 
-/// A count among a queue's figures.
+/// Reads a count from a queue's metrics.
 type QueueCount = fn(&queue::QueueMetrics) -> usize;
 
-/// One line's labels.
+/// The labels of one line.
 pub(crate) type Owned = Vec<(&'static str, String)>;
 
 impl Collector for Sources {
@@ -80,7 +80,7 @@ impl Sources {
                 (vec![("plugin", plugin.name.to_string()), ("result", result.to_owned())], times)
             })
         });
-        let help = "How often a plugin's file was looked at, by what became of it";
+        let help = "Attempts to load a plugin's file, by result";
         counters(encoder, "windlass_plugin_loads", help, loads)?;
         let unserved = plugins.iter().map(|plugin| {
             (vec![("plugin", plugin.name.to_string())], i64::from(self.status.unserved(&plugin.name).is_some()))
@@ -200,7 +200,7 @@ impl Sources {
         let help = "How long the API server has told a cache nothing, neither of a change nor by a bookmark";
         gauges(encoder, "windlass_informer_silence_seconds", help, silence)?;
         let lists = all.clone().flat_map(|at| {
-            // A reason that has never been is no line; but each cache has one, as the first is there from the
+            // A line appears once its reason has occurred. But every cache has the line for its first list from the
             // beginning.
             let is_shown = |(reason, count): &(ListReason, u64)| *count > 0 || *reason == ListReason::First;
             let counts = ListReason::ALL.into_iter().zip(caches[at].status.lists_by_reason).filter(is_shown);
@@ -218,7 +218,7 @@ impl Sources {
     }
 }
 
-/// The memory of each plugin.
+/// The memory use of each plugin.
 fn memory(encoder: &mut DescriptorEncoder<'_>, plugins: &[Arc<PluginStatus>]) -> fmt::Result {
     let labels = |plugin: &PluginStatus| vec![("plugin", plugin.name.to_string())];
     let stats = || plugins.iter().filter_map(|plugin| Some((labels(plugin), plugin.generation()?.stats())));
@@ -241,7 +241,7 @@ fn expectations(encoder: &mut DescriptorEncoder<'_>, controllers: &[Arc<Controll
         ("observed", "What a cache showed already when the write was answered", |it| it.observed),
         (
             "satisfied",
-            "What a cache has shown since; not what was given up, or what the expectation of a later write does for too",
+            "What a cache has shown since, without what was given up or is covered by the expectation of a later write",
             |it| it.satisfied,
         ),
         ("expired", "What a cache has not shown for five minutes", |it| it.expired),
@@ -265,7 +265,7 @@ pub(super) fn labels(controller: &ControllerStatus) -> Owned {
     vec![("controller", name.to_owned()), ("plugin", controller.plugin.to_string())]
 }
 
-/// client-go's `name`, and what it is made of.
+/// client-go's label `name`, and its parts.
 fn queue_labels(controller: &ControllerStatus) -> Owned {
     let mut labels = labels(controller);
     labels.push(("name", controller.name.to_string()));
@@ -406,7 +406,7 @@ mod tests {
         let alerts = include_str!("../../../../../deploy/chart/files/alerts.yaml");
         let selected = alerts.split(r#"windlass_plugin_state{state=~\""#).skip(1);
         let selected = selected.filter_map(|rest| rest.split_once('\\')).flat_map(|(states, _)| states.split('|'));
-        // WindlassPluginUnserved, WindlassBreakerOpen and WindlassLeaseUnheld have metrics of their own.
+        // WindlassPluginUnserved, WindlassBreakerOpen and WindlassLeaseUnheld are based on other metrics.
         let others = ["unserved", "breaker-open", "lease-lost"];
         let alerted: BTreeSet<_> = selected.chain(others).collect();
         let needed = PluginState::ALL.iter().filter(|state| state.needs_person()).map(|state| state.as_str());

@@ -1,4 +1,4 @@
-//! The conditions of the primaries that controllers at work have in their caches.
+//! The conditions of the primaries in the caches of working controllers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use windlass_core::object::conditions::ConditionStatus;
 use super::collect::{gauge, gauges, labels};
 use crate::observe::status::ControllerStatus;
 
-/// Types of conditions that are shown of each controller, three lines each: types are text of whoever may write a
-/// status.
+/// The most condition types that are shown for each controller, three lines each. The number must be bounded, because
+/// anybody who may write a status can invent types.
 const CONDITION_TYPES_MAX: usize = 32;
 
-/// Shows how many primaries have which conditions. A type that is shown has a line for each status, so that none comes
-/// and goes with its objects.
+/// Shows the number of primaries with each condition. A shown type has a line for each status, so that lines do not
+/// come and go with objects.
 pub(super) fn conditions(encoder: &mut DescriptorEncoder<'_>, controllers: &[Arc<ControllerStatus>]) -> fmt::Result {
     let of = |it: &Arc<ControllerStatus>| {
         let (kind, counts) = it.primary_conditions()?;
@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    /// The lines of a controller whose primaries have these conditions.
+    /// The metric lines of a controller whose primaries have these conditions.
     fn lines(counts: ConditionCounts) -> Vec<String> {
         let metrics = HostMetrics::new();
         let status = ControllerStatus::unlisted(&"shop".into(), "web", 1, metrics.controller("shop", "web"));

@@ -1,4 +1,4 @@
-//! Counters of plugins, which go when their plugin does.
+//! Counters of plugins, which are removed with their plugin.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,12 +12,12 @@ use super::MetricLabels;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counters {
     family: Family<MetricLabels, Counter>,
-    /// The labels of each plugin: the family itself cannot be asked.
+    /// The labels of each plugin, because the family itself cannot be queried.
     of_plugins: Arc<Mutex<BTreeMap<String, BTreeSet<MetricLabels>>>>,
 }
 
 impl Counters {
-    /// The counter with these labels, which is shown from now on.
+    /// The counter with these labels, shown from now on.
     pub(super) fn of(&self, labels: MetricLabels) -> Counter {
         let counter = self.family.get_or_create_owned(&labels);
         if let Some((_, plugin)) = labels.iter().find(|(name, _)| *name == "plugin") {
@@ -31,7 +31,7 @@ impl Counters {
         counter
     }
 
-    /// The sum of those of `plugin` that have this label.
+    /// The sum of the counters of `plugin` with this label.
     pub(super) fn sum(&self, plugin: &str, (name, value): (&str, &str)) -> u64 {
         let of_plugins = self.of_plugins();
         let own = of_plugins.get(plugin).into_iter().flatten();
@@ -39,14 +39,14 @@ impl Counters {
         meant.filter_map(|labels| Some(self.family.get(labels)?.get())).sum()
     }
 
-    /// The values that those of `plugin` have for the label `name`.
+    /// The values of the label `name` in the counters of `plugin`.
     pub(super) fn values(&self, plugin: &str, name: &str) -> BTreeSet<String> {
         let of_plugins = self.of_plugins();
         let labels = of_plugins.get(plugin).into_iter().flatten().flatten();
         labels.filter(|(label, _)| *label == name).map(|(_, value)| value.clone()).collect()
     }
 
-    /// Those of `plugin` that have this label are not shown any more.
+    /// Removes the counters of `plugin` with this label.
     pub(super) fn forget_those(&self, plugin: &str, (name, value): (&str, &str)) {
         let mut of_plugins = self.of_plugins();
         let Some(own) = of_plugins.get_mut(plugin) else { return };
@@ -59,14 +59,14 @@ impl Counters {
         });
     }
 
-    /// Those of `plugin` are not shown any more.
+    /// Removes all counters of `plugin`.
     pub(super) fn forget(&self, plugin: &str) {
         for labels in self.of_plugins().remove(plugin).unwrap_or_default() {
             self.family.remove(&labels);
         }
     }
 
-    /// For the registry.
+    /// The family, for registration.
     pub(super) fn family(&self) -> Family<MetricLabels, Counter> {
         self.family.clone()
     }

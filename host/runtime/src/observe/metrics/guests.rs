@@ -1,4 +1,4 @@
-//! The memory and CPU that all plugins use together, looked up at each scrape.
+//! The memory and CPU that all plugins use together, read at each scrape.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use windlass_wasm::{Sandbox, SandboxStats};
 
 use super::gauges;
 
-/// Where it is looked up.
+/// Reads the figures of this sandbox.
 #[derive(Debug)]
 pub(crate) struct Guests(pub(crate) Sandbox);
 

@@ -1,8 +1,8 @@
 //! The metrics that plugins declare: `windlass_plugin_<plugin>_<metric>`, each with the label `plugin`.
 //!
-//! A plugin is code of somebody else's, so a value is looked at before it is kept: of a declared metric, of its kind,
-//! with its labels and no others, a number that makes sense, and not one series too many. What does not fit is counted
-//! and dropped; it never fails a call.
+//! A plugin is foreign code, so each value is checked before it is kept: the metric must be declared, the type and the
+//! labels must match, the number must make sense, and the number of series is limited. Other values are counted and
+//! dropped; they never fail a call.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -15,18 +15,18 @@ use windlass_core::call::ports::{CallContext, MetricChange, Metrics};
 use windlass_core::deceptive::is_deceptive;
 use windlass_manifest::{Metric, MetricType as Declared};
 
-/// Series of one metric.
+/// The most series of one metric.
 const SERIES_PER_METRIC_MAX: usize = 200;
-/// Lines that all metrics of one plugin may fill: a histogram's series fills one for each bucket.
+/// The most lines that all metrics of one plugin may have. A series of a histogram has one for each bucket.
 const METRIC_LINES_MAX: usize = 10_000;
-/// Labels of one value. A manifest may declare as many.
+/// The most labels of one value. A manifest may declare as many.
 const METRIC_LABELS_MAX: usize = 256;
-/// The value of a label, before and after its secrets are taken out.
+/// The longest value of a label, in bytes, before and after redaction.
 const METRIC_LABEL_BYTES_MAX: usize = 128;
-/// client-go's, for histograms that declare no buckets.
+/// client-go's default buckets, for histograms that declare none.
 const DEFAULT_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// Why a value is not kept; a label of `windlass_metric_values_dropped_total`.
+/// Why a value is dropped; a label of `windlass_metric_values_dropped_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Misfit {
     Undeclared,
@@ -67,7 +67,7 @@ pub(crate) struct PluginMetrics(Arc<Mutex<BTreeMap<Arc<str>, PluginSeries>>>);
 /// The metrics of one plugin.
 #[derive(Debug, Default)]
 struct PluginSeries {
-    /// By the name in the manifest.
+    /// By their names in the manifest.
     metrics: HashMap<String, Series>,
     lines: usize,
     dropped: BTreeMap<Misfit, u64>,
@@ -76,7 +76,7 @@ struct PluginSeries {
 /// One metric with all its series.
 #[derive(Debug)]
 struct Series {
-    /// Without the `_total` of counters, which the encoder adds.
+    /// Without the suffix `_total` of counters, which the encoder adds.
     full_name: String,
     help: String,
     kind: Declared,
@@ -93,7 +93,8 @@ enum Value {
 }
 
 impl PluginMetrics {
-    /// Takes the metrics that `plugin` declares. Those that it had under the same name and shape keep their values.
+    /// Takes over the metrics that `plugin` declares. Metrics that had the same name and shape before keep their
+    /// values.
     pub(crate) fn declare(&self, plugin: &Arc<str>, declared: &[Metric]) {
         let mut plugins = self.lock();
         let mut former = plugins.remove(plugin).unwrap_or_default();
@@ -120,7 +121,7 @@ impl PluginMetrics {
         plugins.insert(plugin.clone(), series);
     }
 
-    /// `plugin` is not there any more, and nor are its metrics.
+    /// Removes the metrics of `plugin`, which has gone.
     pub(crate) fn forget(&self, plugin: &str) {
         self.lock().remove(plugin);
     }
@@ -133,20 +134,20 @@ impl PluginMetrics {
 impl Metrics for PluginMetrics {
     fn record(&self, call: &CallContext, change: MetricChange, name: &str, value: f64, labels: &[(String, String)]) {
         let plugin = &call.principal.plugin;
-        // First, as it bounds the search for secrets.
+        // Checked first, as it bounds the work of redaction.
         let fits =
             labels.len() <= METRIC_LABELS_MAX && labels.iter().all(|(_, value)| value.len() <= METRIC_LABEL_BYTES_MAX);
-        // A label is shown to whoever scrapes the host.
+        // Redacted, because anybody who scrapes the host can read the labels.
         let redacted = |(name, value): &(String, String)| (name.clone(), call.config.redact(value).into_owned());
         let labels = fits.then(|| labels.iter().map(redacted).collect::<Vec<_>>());
-        // Only now: other plugins wait for it.
+        // Locked as late as possible, because other plugins wait for it.
         let mut plugins = self.lock();
         let series = plugins.entry(plugin.clone()).or_default();
         let Err(misfit) = series.record(change, name, value, labels.as_deref()) else { return };
         let dropped = series.dropped.entry(misfit).or_default();
         *dropped += 1;
         if *dropped == 1 {
-            // Once for each reason: the name is the plugin's, and may be anything.
+            // Logged once for each reason. The name comes from the plugin, and may be anything.
             let name: String = name.chars().take(80).collect();
             tracing::warn!(
                 %plugin, controller = %call.controller, key = %call.primary_key, trace_id = %call.trace_id, metric = ?name,
@@ -157,7 +158,7 @@ impl Metrics for PluginMetrics {
 }
 
 impl PluginSeries {
-    /// `labels`, if there may be such.
+    /// Records a value under `labels`, if these are valid.
     fn record(
         &mut self,
         change: MetricChange,
@@ -206,7 +207,7 @@ impl Series {
         Self { full_name, help, kind: metric.metric_type, labels, buckets, values: BTreeMap::new() }
     }
 
-    /// All names that its lines begin with, and that of the family.
+    /// All names of its lines, and the name of the family.
     fn names(&self) -> Vec<String> {
         let suffixes: &[&str] = match self.kind {
             Declared::Counter => &["", "_total", "_created"],
@@ -220,7 +221,7 @@ impl Series {
         (self.kind, &self.labels, &self.buckets) == (other.kind, &other.labels, &other.buckets)
     }
 
-    /// How many lines one series fills.
+    /// The number of lines of one series.
     fn lines(&self) -> usize {
         match self.kind {
             Declared::Counter | Declared::Gauge => 1,
@@ -228,7 +229,7 @@ impl Series {
         }
     }
 
-    /// The values in the order of the declared labels. None: they are others, or one cannot be.
+    /// The values in the order of the declared labels. `None` if the labels differ, or a value is invalid.
     fn label_values(&self, labels: &[(String, String)]) -> Option<Vec<String>> {
         let can_be = |value: &str| value.len() <= METRIC_LABEL_BYTES_MAX && !value.contains(is_deceptive);
         if labels.len() != self.labels.len() || !labels.iter().all(|(_, value)| can_be(value)) {
@@ -242,7 +243,7 @@ impl Series {
         let bounds = &self.buckets;
         let empty = || match change {
             MetricChange::Add | MetricChange::Set => Value::Number(0.0),
-            // One more, for what is beyond the last bound.
+            // One more bucket, for values above the last bound.
             MetricChange::Observe => Value::Histogram { sum: 0.0, count: 0, buckets: vec![0; bounds.len() + 1] },
         };
         match (change, self.values.entry(labels).or_insert_with(empty)) {
@@ -284,12 +285,12 @@ impl Series {
     }
 }
 
-/// The sum, if it is still a number.
+/// The sum, if it is still finite.
 fn finite(sum: f64) -> Result<f64, Misfit> {
     if sum.is_finite() { Ok(sum) } else { Err(Misfit::Value) }
 }
 
-/// The text in one line, as `OpenMetrics` has it: the encoder takes it as it comes.
+/// The text on one line with `OpenMetrics`' escapes, which the encoder does not add.
 fn escaped(help: &str) -> String {
     let help: String = help.chars().filter(|character| *character == '\n' || !is_deceptive(*character)).collect();
     help.replace('\\', r"\\").replace('\n', r"\n").replace('"', "\\\"")

@@ -1,7 +1,6 @@
-//! The ports of a plugin, with everything counted that goes through them.
+//! Counts everything that goes through a plugin's ports.
 //!
-//! Counted here and not at the other end: what a plugin asked for and what it was told is the same wherever it is
-//! carried out, and this is the one place that sees all of it.
+//! This is the only place that sees all requests of a plugin and their results, however they are carried out.
 
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use super::{Counters, HostMetrics, MetricLabels};
 /// The outcome of a write that the API server has carried out.
 pub(super) const COMMITTED: &str = "committed";
 
-/// The counters of what one plugin asks for.
+/// The counters of one plugin's requests.
 pub(crate) struct PortCounts {
     reads: Totals,
     asks: Arc<AskTotals>,
@@ -25,7 +24,7 @@ pub(crate) struct PortCounts {
 }
 
 impl HostMetrics {
-    /// The counters of `plugin`. A host that is `read_only` has no writes carried out.
+    /// The counters of `plugin`. A `read_only` host carries out no writes.
     pub(crate) fn of_ports(&self, plugin: &str, read_only: bool) -> PortCounts {
         let written = if read_only { "withheld" } else { COMMITTED };
         let plugin: Arc<str> = plugin.into();
@@ -39,7 +38,7 @@ impl HostMetrics {
     }
 }
 
-/// `ports`, counted. The plugin's own metrics and HTTP are counted where they are kept.
+/// `ports` with counters. The plugin's own metrics and its HTTP requests are counted elsewhere.
 pub(crate) fn counted(ports: Ports, counts: &PortCounts) -> Ports {
     let (port, asks) = (ports.outside, counts.asks.clone());
     let outside = port_fn(move |call, ask| {
@@ -60,17 +59,17 @@ pub(crate) fn counted(ports: Ports, counts: &PortCounts) -> Ports {
     }
 }
 
-/// The counters of what goes through the asynchronous port.
+/// The counters for the asynchronous port.
 struct AskTotals {
     live: Totals,
     writes: Totals,
-    /// The outcome of a write that has ended well.
+    /// The outcome label of a successful write.
     written: &'static str,
     claims: Totals,
 }
 
 impl AskTotals {
-    /// Counts an answer, that of a batch by the verb of each operation.
+    /// Counts an answer; for a batch, by the verb of each operation.
     fn count(&self, verbs: &[&'static str], answer: &Answer) {
         match answer {
             Answer::Get(_) => self.live.count("get", answer.error()),
@@ -84,7 +83,7 @@ impl AskTotals {
                     self.count_write(verb, written.as_ref().err());
                 }
             }
-            // Counted where it is sent.
+            // Counted where the request is sent.
             Answer::Fetch(_) => {}
         }
     }
@@ -133,7 +132,7 @@ fn outcome(error: Option<&ApiError>, well: &'static str) -> &'static str {
 
 struct CountedReads {
     reads: Arc<dyn Reads>,
-    /// The two that matter are ready: reads are the most frequent thing that a guest does.
+    /// The counters of reads are looked up in advance, because reads are a guest's most frequent requests.
     got: Counter,
     listed: Counter,
     totals: Totals,

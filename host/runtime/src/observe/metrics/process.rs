@@ -1,5 +1,5 @@
-//! The process itself, under the names that Prometheus' client libraries give it. Looked up at each scrape, in `/proc`;
-//! where there is none, only the processor time and the limit on files are shown.
+//! Metrics of the process itself, under the names of the Prometheus client libraries. They are read from `/proc` at
+//! each scrape; without `/proc`, only the CPU time and the limit on files are shown.
 
 use std::fmt;
 use std::fs;
@@ -13,10 +13,10 @@ use rustix::time::{ClockId, clock_gettime};
 use super::collect::Owned;
 use super::gauges;
 
-/// The unit of times in `/proc/self/stat`, which is part of Linux' interface: `USER_HZ`.
+/// The unit of times in `/proc/self/stat`, which is a fixed part of Linux' interface: `USER_HZ`.
 const TICKS_A_SECOND: u32 = 100;
 
-/// Looks it up.
+/// Reads the metrics of the process.
 #[derive(Debug)]
 pub(super) struct ProcessMetrics;
 
@@ -56,14 +56,14 @@ fn bytes(status: &str, name: &str) -> Option<u64> {
 }
 
 fn open_files() -> Option<u64> {
-    // One of them is the directory that is read.
+    // One of them is the directory being read.
     Some(fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1) as u64)
 }
 
-/// The machine's start, of `/proc/stat`, and how long after it the process began, of `/proc/self/stat`.
+/// The machine's boot time, from `/proc/stat`, plus the start of the process after it, from `/proc/self/stat`.
 fn started(machine: &str, process: &str) -> Option<f64> {
     let booted: u32 = machine.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
-    // The name of the program is in parentheses, and may have blanks and parentheses in it.
+    // The name of the program is in parentheses, and may itself contain blanks and parentheses.
     let behind_name = process.rsplit_once(") ")?.1;
     let ticks: f64 = behind_name.split(' ').nth(19)?.parse().ok()?;
     Some(f64::from(booted) + ticks / f64::from(TICKS_A_SECOND))

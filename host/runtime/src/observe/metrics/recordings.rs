@@ -1,4 +1,4 @@
-//! How many calls are recorded, looked up at each scrape.
+//! Counts of recorded calls, read at each scrape.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use windlass_record::{RecordingCounts, Recordings};
 
 use super::{counters, gauges};
 
-/// Where it is looked up.
+/// Reads the counts of these recordings.
 #[derive(Debug)]
 pub(crate) struct RecordedCalls(pub(crate) Recordings);
 
@@ -24,11 +24,11 @@ impl Collector for RecordedCalls {
         let counted = of("recorded", RecordingCounts::recorded)
             .chain(of("dropped", RecordingCounts::dropped))
             .chain(of("too-large", RecordingCounts::too_large));
-        let help = "Calls that were to be recorded, by what became of that";
+        let help = "Calls selected for recording, by result";
         counters(&mut encoder, "windlass_calls_recorded", help, counted)?;
         let stopped =
             all.iter().map(|(plugin, counts)| (vec![("plugin", plugin.to_string())], i64::from(counts.is_stopped())));
-        let help = "Whether calls of the plugin are recorded no more, since that could not be written";
+        let help = "Whether the recording of the plugin's calls has stopped, because writing failed";
         gauges(&mut encoder, "windlass_recording_stopped", help, stopped)
     }
 }

@@ -29,7 +29,7 @@ impl RestClientMetrics {
         Self { requests, seconds }
     }
 
-    /// One more request to `host`.
+    /// Counts a request to `host`.
     pub(super) fn count(&self, host: &str, request: &EndedRequest<'_>) {
         let method = request.method.as_str();
         let code = request.code.map_or_else(|| "<error>".to_owned(), |code| code.as_str().to_owned());
@@ -44,7 +44,7 @@ fn histogram() -> Histogram {
     Histogram::new(SECONDS)
 }
 
-/// The host and port of a server's URL, as client-go labels it.
+/// The host and port of a server's URL, in the form of client-go's label.
 pub(super) fn host_of(server: &str) -> String {
     let authority = server.parse::<Uri>().ok().and_then(|uri| uri.authority().map(ToString::to_string));
     authority.unwrap_or_else(|| server.to_owned())

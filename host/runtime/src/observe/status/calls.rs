@@ -1,9 +1,9 @@
-//! The calls of one controller, as far as they are remembered for people: of each key that is not done its last ten,
-//! and of those that are, the last of all.
+//! The calls of one controller that are remembered for people: the last ten of each key that is not done, and the last
+//! ones of all keys that are done.
 //!
-//! The memory is bounded: [`CALLED_KEYS_MAX`] keys with [`KEY_CALLS_MAX`] calls each, which is at most about 6 KiB a
-//! key, and 3 KiB for the log lines before its last failure; and [`RECENT_DONE_CALLS_MAX`] calls of keys that are done.
-//! Keys that are done and whose calls are not among these take none.
+//! The memory is bounded: [`CALLED_KEYS_MAX`] keys with [`KEY_CALLS_MAX`] calls each, at most about 6 KiB a key, plus 3
+//! KiB for the log lines before its last failure; and [`RECENT_DONE_CALLS_MAX`] calls of keys that are done. Other keys
+//! that are done take no memory.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -19,16 +19,16 @@ use windlass_core::queue::trigger::Triggers;
 
 use super::{locked, shortened};
 
-/// The most keys that are not done whose calls are remembered. With more, those of the key that was called longest ago
-/// are forgotten.
+/// The most keys that are not done whose calls are remembered. Beyond that, the key whose last call is the oldest is
+/// forgotten.
 const CALLED_KEYS_MAX: usize = 1000;
-/// The calls of one key that are remembered.
+/// The most calls of one key that are remembered.
 const KEY_CALLS_MAX: usize = 10;
-/// The calls of keys that are done, over all of them.
+/// The most calls of done keys that are remembered, over all these keys.
 const RECENT_DONE_CALLS_MAX: usize = 16;
-/// The objects that a call has written, of which it is remembered that it did.
+/// The most objects that are remembered as written by a call.
 const WRITTEN_OBJECTS_SHOWN_MAX: usize = 3;
-/// The error of one call, in bytes; that of a key's last failure is longer.
+/// The longest error of one call, in bytes. That of a key's last failure may be longer.
 const CALL_ERROR_BYTES: usize = 256;
 
 /// The calls of one controller.
@@ -37,7 +37,7 @@ pub(crate) struct KeyCalls(Mutex<Calls>);
 
 #[derive(Debug, Default)]
 struct Calls {
-    /// As many as there are workers.
+    /// One for each busy worker.
     running: Vec<RunningCall>,
     stories: HashMap<ObjectKey, KeyStory>,
     recent: VecDeque<(ObjectKey, EndedCall)>,
@@ -64,7 +64,7 @@ struct EndedCall {
     trace_id: Arc<str>,
 }
 
-/// The calls of a key that is not done, the oldest first.
+/// The calls of a key that is not done, oldest first.
 #[derive(Clone, Debug, Default)]
 struct KeyStory {
     calls: VecDeque<EndedCall>,
@@ -76,41 +76,41 @@ struct KeyStory {
 pub(super) struct KeyFailure {
     pub(super) error: Arc<str>,
     pub(super) at: Instant,
-    /// The last lines that the plugin had logged before.
+    /// The last lines that the plugin had logged before the failure.
     lines: Arc<[CallLine]>,
 }
 
 /// The end of a call about a key.
 pub(crate) struct KeyCallEnd<'a> {
     pub(crate) end: CallEnd,
-    /// Empty: it had none.
+    /// Empty if there was no error.
     pub(crate) error: &'a str,
     pub(crate) context: &'a CallContext,
 }
 
-/// The part of a key's calls that its state follows from, and that lists show.
+/// The part of a key's calls that lists show and its state is based on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallsGlance {
-    /// Since when a call about it runs.
+    /// How long a call about it has been running.
     pub(super) running: Option<Duration>,
-    /// How its last call ended, if it is not done.
+    /// How its last call ended, if the key is not done.
     pub(super) last: Option<CallEnd>,
     pub(super) failure: Option<KeyFailure>,
 }
 
 impl KeyCalls {
-    /// A call about `key` begins.
+    /// Begins a call about `key`.
     pub(super) fn begin(&self, key: &ObjectKey) {
         let running = RunningCall { key: key.clone(), since: Instant::now(), writes: 0, written: Vec::new() };
         locked(&self.0).running.push(running);
     }
 
-    /// The call about `key` is over, if its end has not been told.
+    /// Removes the call about `key`, if its end was not reported.
     pub(super) fn over(&self, key: &ObjectKey) {
         locked(&self.0).take(key);
     }
 
-    /// The call that runs about `key` has written `object`.
+    /// Records that the running call about `key` has written `object`.
     pub(crate) fn wrote(&self, key: &ObjectKey, object: &ObjectRef) {
         let mut calls = locked(&self.0);
         let Some(running) = calls.running.iter_mut().find(|running| running.key == *key) else { return };
@@ -121,15 +121,15 @@ impl KeyCalls {
         }
     }
 
-    /// How often the call that runs about `key` has written so far, and the first objects that it has: `Service
-    /// default/shop`.
+    /// The number of writes of the running call about `key` so far, and the first objects that it wrote, such as
+    /// `Service default/shop`.
     pub(crate) fn written(&self, key: &ObjectKey) -> (u32, String) {
         let calls = locked(&self.0);
         let Some(running) = calls.running.iter().find(|running| running.key == *key) else { return <_>::default() };
         (running.writes, running.written.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
     }
 
-    /// The call about `key` has ended so.
+    /// Records how the call about `key` ended.
     pub(crate) fn ended(&self, key: &ObjectKey, KeyCallEnd { end, error, context }: KeyCallEnd<'_>) {
         let mut calls = locked(&self.0);
         let Some(RunningCall { since, writes, written, .. }) = calls.take(key) else { return };
@@ -154,7 +154,7 @@ impl KeyCalls {
         if !error.is_empty() {
             let last = story.calls.back().and_then(|call| call.error.clone());
             let short = cut(error);
-            // Mostly it is the same each time.
+            // Shares the text if it is the same as last time, which is common.
             ended.error = Some(last.filter(|last| **last == *short).unwrap_or_else(|| short.into()));
             let (error, lines) = (shortened(error.to_owned()).into(), context.lines.take().into());
             story.failure = Some(KeyFailure { error, at: Instant::now(), lines });
@@ -165,30 +165,30 @@ impl KeyCalls {
         story.calls.push_back(ended);
     }
 
-    /// Another round begins, which calls about every key.
+    /// Forgets everything, because another round begins, which calls about every key.
     pub(super) fn forget_all(&self) {
         locked(&self.0).stories.clear();
     }
 
-    /// How many keys have ended so last, of those that are remembered.
+    /// Number of remembered keys whose last call ended in a way that `is_meant` selects.
     pub(super) fn count(&self, is_meant: impl Fn(CallEnd) -> bool) -> usize {
         let calls = locked(&self.0);
         calls.stories.values().filter_map(|story| story.calls.back()).filter(|call| is_meant(call.end)).count()
     }
 
-    /// The keys that are not done or are called about, with what lists show of their calls.
+    /// All keys that are not done or have a running call, with what lists show of their calls.
     pub(super) fn glances(&self) -> HashMap<ObjectKey, CallsGlance> {
         let calls = locked(&self.0);
         let keys = calls.stories.keys().chain(calls.running.iter().map(|running| &running.key));
         keys.map(|key| (key.clone(), calls.glance(key))).collect()
     }
 
-    /// The same of one key.
+    /// The summary of one key's calls, for lists.
     pub(super) fn glance(&self, key: &ObjectKey) -> CallsGlance {
         locked(&self.0).glance(key)
     }
 
-    /// The last failures, the latest first, at most `most` of them: each of another key.
+    /// The last failures, latest first, at most `most` of them, each of another key.
     pub(super) fn last_failures(&self, most: usize) -> Vec<(ObjectKey, KeyFailure)> {
         let calls = locked(&self.0);
         let mut failed: Vec<_> =
@@ -197,7 +197,7 @@ impl KeyCalls {
         failed.into_iter().take(most).map(|(key, failure)| (key.clone(), failure.clone())).collect()
     }
 
-    /// The calls about `key`, the latest first.
+    /// The calls about `key`, latest first.
     pub(super) fn to_json(&self, key: &ObjectKey) -> Vec<Value> {
         let calls = locked(&self.0);
         let recent = calls.recent.iter().filter(|(of, _)| of == key).map(|(_, call)| call);
@@ -220,7 +220,7 @@ impl Calls {
         self.recent.push_back((key.clone(), call));
     }
 
-    /// Forgets the key that was called longest ago, if there is no room for `key`.
+    /// Forgets the key whose last call is the oldest, if there is no room for `key`.
     fn make_room(&mut self, key: &ObjectKey) {
         if self.stories.len() < CALLED_KEYS_MAX || self.stories.contains_key(key) {
             return;
@@ -244,7 +244,7 @@ impl Calls {
 }
 
 impl KeyFailure {
-    /// With the lines that the plugin had logged, the oldest first.
+    /// Includes the lines that the plugin had logged, oldest first.
     pub(super) fn to_json(&self) -> Value {
         let log = self.lines.iter().map(|line| json!({"level": line.level, "message": &*line.text}));
         json!({"error": &*self.error, "secondsAgo": rounded(self.at.elapsed()), "log": log.collect::<Vec<_>>()})
@@ -266,7 +266,7 @@ impl EndedCall {
     }
 }
 
-/// In seconds, to the millisecond.
+/// In seconds, rounded to milliseconds.
 pub(super) fn rounded(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e3).round() / 1e3
 }
@@ -355,7 +355,7 @@ mod tests {
         assert_eq!(failure.to_json()["log"], json!([{"level": "INFO", "message": "deploys"}]));
         calls.begin(&shop);
         calls.ended(&shop, KeyCallEnd { end: CallEnd::Failed, error: "no image", context: &call(None).1 });
-        assert_eq!(calls.last_failures(9)[0].1.to_json()["log"], json!([]), "those of the last failure alone");
+        assert_eq!(calls.last_failures(9)[0].1.to_json()["log"], json!([]), "only the lines of the last failure");
     }
 
     #[tokio::test(start_paused = true)]
@@ -366,7 +366,7 @@ mod tests {
             tokio::time::advance(Duration::from_millis(1)).await;
         }
         assert_eq!(calls.glances().len(), 1_000);
-        assert!(calls.to_json(&key("0")).is_empty(), "it was called longest ago");
+        assert!(calls.to_json(&key("0")).is_empty(), "its last call is the oldest");
         assert!(
             calls.glance(&key("1")).failure.expect("one").error.len()
                 <= super::super::SHOWN_ERROR_BYTES_MAX + '…'.len_utf8()

@@ -29,32 +29,32 @@ use super::{locked, shortened};
 use crate::clock::SystemClock;
 use crate::observe::metrics::ControllerMetrics;
 
-/// Lines about failed calls that a controller logs each minute. Further ones are summed up.
+/// The most log lines a minute about failed calls of a controller. Further failures are counted in the next line.
 const CALL_FAILURES_A_MINUTE: u32 = 10;
-/// Keys of one controller that are listed as given up. More are only counted.
+/// The most keys of one controller that are listed as given up. Further ones are only counted.
 pub(super) const LISTED_GIVEN_UP_KEYS_MAX: usize = 1000;
-/// Errors of different keys that are listed, the latest.
+/// The most recent errors, each of another key, that are listed.
 const LISTED_ERRORS_MAX: usize = 10;
 
-/// The guards that each call of a controller passes, as status and metrics show them.
+/// The guards of a controller's calls, as status and metrics show them.
 pub(crate) trait CallGuards: Send + Sync {
     /// The state of the circuit breaker.
     fn breaker(&self) -> breaker::BreakerState;
 
-    /// The same with its reasons, for `/plugins`.
+    /// The same with the reasons, for `/plugins`.
     fn breaker_json(&self) -> Value;
 
-    /// How many keys are in the slow lane, as they write one object over and over.
+    /// Number of keys in the slow lane, which write one object over and over.
     fn slowed(&self) -> usize;
 
     /// Those keys, for `/plugins`.
     fn slow_lane_json(&self) -> Vec<Value>;
 
-    /// The object that `key` writes over and over. None: the key is not in the slow lane.
+    /// The object that `key` writes over and over. `None` if the key is not in the slow lane.
     fn loops_over(&self, key: &ObjectKey) -> Option<Arc<str>>;
 }
 
-/// The keys of a controller at work, as dispatch knows them.
+/// The keys of a working controller, as dispatch knows them.
 pub(crate) trait KeySource: Send + Sync {
     /// Why no call can be made now.
     fn block(&self) -> Option<CallBlock>;
@@ -62,29 +62,29 @@ pub(crate) trait KeySource: Send + Sync {
     /// The watches whose caches have not been listed since the server was restored.
     fn unproven(&self) -> Vec<String>;
 
-    /// Whether the primary of `key` is there.
+    /// Whether the primary of `key` exists.
     fn has(&self, key: &ObjectKey) -> bool;
 
-    /// The keys of all primaries that are there.
+    /// The keys of all existing primaries.
     fn all(&self) -> Vec<ObjectKey>;
 
-    /// Why `key` is queued, as far as it is known.
+    /// Why `key` is queued, if known.
     fn triggers(&self, key: &ObjectKey) -> Triggers;
 
-    /// The kind of the primaries, and how many have which conditions.
+    /// The kind of the primaries, and how many of them have each condition.
     fn conditions(&self) -> (ObjectKind, ConditionCounts);
 
-    /// Runs the keys whose last calls failed, with all their retries, and ends the pause of an open circuit. This is
-    /// the only thing that the status has done to a controller: somebody has asked for it at the admin address.
+    /// Queues the keys whose last calls failed, with all their retries, and ends the pause of an open circuit. This is
+    /// the only method by which the status changes a controller, on request at the admin address.
     fn resume(&self) -> ResumedController;
 }
 
 /// The parts of a controller that were resumed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResumedController {
-    /// The number of keys that run because their last calls had failed.
+    /// Number of keys that run because their last calls had failed.
     pub(crate) failed_keys: usize,
-    /// Its circuit was open. A trial call is made now.
+    /// True if its circuit was open. Then a trial call is made now.
     pub(crate) had_open_circuit: bool,
 }
 
@@ -95,18 +95,18 @@ pub(crate) struct ControllerStatus {
     pub(crate) name: Arc<str>,
     workers: AtomicU32,
     pub(crate) metrics: ControllerMetrics,
-    /// The keys that wait until a write of theirs has settled.
+    /// The keys that wait until one of their writes has settled.
     pub(crate) settling: SettlingKeys,
     /// The writes that a read-only host has withheld.
     pub(crate) withheld: WithheldWrites,
     /// The last calls about its keys.
     pub(crate) calls: KeyCalls,
-    /// How many keys were found parked that no gate would have woken.
+    /// Number of keys that were found parked although no gate would have woken them.
     lost: AtomicU64,
     doing: Mutex<Doing>,
-    /// The number of calls, and how long they took together: a histogram of metrics cannot be asked.
+    /// The number of calls and their total duration, because a metrics histogram cannot be queried.
     called: Mutex<(u64, Duration)>,
-    /// The log lines about failed calls, whichever generation they are of.
+    /// Limits the log lines about failed calls, over all generations.
     failures: Mutex<Repeats>,
     clock: SystemClock,
 }
@@ -115,14 +115,14 @@ struct Doing {
     state: ControllerState,
     reason: Option<String>,
     queue: Option<Queue<ObjectKey>>,
-    /// The gate that holds keys, and the caches that it waits for.
+    /// The gate that holds keys, and its caches.
     gate: Option<(Weak<Gate>, Arc<dyn GateCaches>)>,
     given_up: BTreeMap<ObjectKey, String>,
-    /// How many are given up that `given_up` had no room for.
+    /// Number of keys given up that `given_up` had no room for.
     unlisted: u64,
     /// The circuit breaker and the slow lane of the round.
     guards: Option<Arc<dyn CallGuards>>,
-    /// The dispatch of the round. It holds caches, so it is not kept alive for people.
+    /// The dispatch of the round. Weak, because it holds caches, which the status must not keep alive.
     source: Option<Weak<dyn KeySource>>,
 }
 
@@ -141,7 +141,7 @@ impl Default for Doing {
     }
 }
 
-/// A call that runs; counted as long as this lives.
+/// A running call, which is counted until this is dropped.
 pub(crate) struct Active<'a> {
     status: &'a ControllerStatus,
     key: &'a ObjectKey,
@@ -155,7 +155,7 @@ impl Drop for Active<'_> {
 }
 
 impl ControllerStatus {
-    /// Of the controller `name` of `plugin`, shown nowhere.
+    /// The status of the controller `name` of `plugin`, not shown anywhere.
     pub(crate) fn unlisted(plugin: &Arc<str>, name: &str, workers: u32, metrics: ControllerMetrics) -> Arc<Self> {
         Arc::new(Self {
             plugin: plugin.clone(),
@@ -173,62 +173,61 @@ impl ControllerStatus {
         })
     }
 
-    /// How many workers it has.
     pub(crate) fn workers(&self) -> u32 {
         self.workers.load(Ordering::Relaxed)
     }
 
-    /// It has so many workers now.
+    /// Sets the number of workers.
     pub(crate) fn works_with(&self, workers: u32) {
         self.workers.store(workers, Ordering::Relaxed);
     }
 
-    /// It does `state` now, and why.
+    /// Sets its state and the reason.
     pub(crate) fn set(&self, state: ControllerState, reason: Option<String>) {
         let mut doing = locked(&self.doing);
         doing.state = state;
         doing.reason = reason.map(shortened);
     }
 
-    /// Whether it starts or fills its caches, and nothing is in its way.
+    /// Whether it starts or fills its caches, without an obstacle.
     pub(crate) fn is_filling(&self) -> bool {
         matches!(self.state(), (ControllerState::Starting, _) | (ControllerState::Syncing, None))
     }
 
-    /// Its state, and why.
+    /// Its state and the reason.
     pub(crate) fn state(&self) -> (ControllerState, Option<String>) {
         let doing = locked(&self.doing);
         (doing.state, doing.reason.clone())
     }
 
-    /// A round begins, with this queue. What the last one had given up is queued again like all else.
+    /// Begins a round with this queue. Keys that were given up in the last round are queued again like all others.
     pub(crate) fn begins(&self, queue: Queue<ObjectKey>) {
         self.calls.forget_all();
         let mut doing = locked(&self.doing);
         *doing = Doing { state: ControllerState::Syncing, queue: Some(queue), ..Doing::default() };
     }
 
-    /// The keys of the round are those of `source`.
+    /// Sets the source of the round's keys.
     pub(crate) fn dispatched_by(&self, source: Weak<dyn KeySource>) {
         locked(&self.doing).source = Some(source);
     }
 
-    /// The keys of the round are held by `gate`, which waits for these caches.
+    /// Sets the gate that holds the round's keys, and its caches.
     pub(crate) fn holds_by(&self, gate: &Arc<Gate>, caches: Arc<dyn GateCaches>) {
         locked(&self.doing).gate = Some((Arc::downgrade(gate), caches));
     }
 
-    /// The calls of the round pass these guards.
+    /// Sets the guards that the round's calls pass.
     pub(crate) fn guarded_by(&self, guards: Arc<dyn CallGuards>) {
         locked(&self.doing).guards = Some(guards);
     }
 
-    /// The circuit breaker of the current round. None: no round has begun.
+    /// The circuit breaker of the current round. `None` if no round has begun.
     pub(crate) fn breaker(&self) -> Option<breaker::BreakerState> {
         Some(locked(&self.doing).guards.as_ref()?.breaker())
     }
 
-    /// Resumes what has stopped of it. `None`: it is not at work here.
+    /// Resumes what has stopped. `None` if it is not at work here.
     pub(crate) fn resume(&self) -> Option<ResumedController> {
         let source = {
             let doing = locked(&self.doing);
@@ -237,13 +236,13 @@ impl ControllerStatus {
         Some(source.resume())
     }
 
-    /// The kind of its primaries and their conditions. None: it is not at work here.
+    /// The kind of its primaries, and their conditions. `None` if it is not at work here.
     pub(crate) fn primary_conditions(&self) -> Option<(ObjectKind, ConditionCounts)> {
         let source = locked(&self.doing).source.as_ref()?.upgrade()?;
         Some(source.conditions())
     }
 
-    /// How many keys are called about rarely because they loop.
+    /// Number of keys that are called rarely because they loop.
     pub(crate) fn slowed(&self) -> u64 {
         locked(&self.doing).guards.as_ref().map_or(0, |guards| guards.slowed() as u64)
     }
@@ -258,79 +257,78 @@ impl ControllerStatus {
         locked(&self.doing).queue.clone()
     }
 
-    /// Whether a failed call is to be logged. If it is: how many were not since the last that was.
+    /// If a failed call is to be logged, the number of failures since the last logged one.
     pub(crate) fn failure_line(&self) -> Option<u64> {
         locked(&self.failures).line(self.clock.now())
     }
 
-    /// How many keys fail now: those that are tried again, of which the queue has so many, and those that no retry
-    /// would help.
+    /// Number of failing keys: the `retried` keys of the queue, and the keys for which no retry would help.
     pub(super) fn failing(&self, retried: usize) -> usize {
         retried + self.calls.count(|end| matches!(end, CallEnd::FailedForGood | CallEnd::Denied))
     }
 
-    /// How many keys were not called about because their object is paused, of those whose calls are remembered.
+    /// Number of paused keys, among those whose calls are remembered.
     pub(crate) fn paused(&self) -> usize {
         self.calls.count(|end| end == CallEnd::NotMade)
     }
 
-    /// How many keys are given up: failed for good, and not retried.
+    /// Number of keys given up, which have used up their retries.
     pub(crate) fn given_up(&self) -> u64 {
         let doing = locked(&self.doing);
         doing.given_up.len() as u64 + doing.unlisted
     }
 
-    /// A call about `key` runs, until the result is dropped.
+    /// Marks a call about `key` as running until the result is dropped.
     pub(crate) fn call<'a>(&'a self, key: &'a ObjectKey) -> Active<'a> {
         self.metrics.active.inc();
         self.calls.begin(key);
         Active { status: self, key }
     }
 
-    /// A call with this trace id took so long.
+    /// Records that the call with this trace ID took `took`.
     pub(crate) fn called(&self, took: Duration, trace_id: &Arc<str>) {
         self.metrics.called(took, trace_id);
         let mut called = locked(&self.called);
         *called = (called.0 + 1, called.1.saturating_add(took));
     }
 
-    /// The number of calls so far, and how long they took together.
+    /// The number of calls so far, and their total duration.
     pub(super) fn call_times(&self) -> (u64, Duration) {
         *locked(&self.called)
     }
 
-    /// The plugin has used so much processor time.
+    /// Adds CPU time that the plugin has used.
     pub(crate) fn used(&self, cpu: Duration) {
         self.metrics.cpu.inc_by(cpu.as_secs_f64());
     }
 
-    /// The host has panicked in a call.
+    /// Counts a panic of the host in a call.
     pub(crate) fn panicked(&self) {
         self.metrics.panics.inc();
     }
 
-    /// A call about `key` ended well; it asks to run again, or not.
+    /// A call about `key` succeeded; `again` if it asked to run again.
     pub(crate) fn succeeded(&self, key: &ObjectKey, again: bool) {
         if again { &self.metrics.requeue_after } else { &self.metrics.success }.inc();
         self.forget(key);
     }
 
-    /// A call ended without an answer.
+    /// Counts a call that ended without an answer.
     pub(crate) fn trapped(&self, reason: &'static str) {
         self.metrics.trapped(reason);
     }
 
-    /// The circuit has opened.
+    /// Counts an opening of the circuit.
     pub(crate) fn opened(&self) {
         self.metrics.openings.inc();
     }
 
-    /// A hot loop was found.
+    /// Counts a hot loop.
     pub(crate) fn looped(&self) {
         self.metrics.hot_loops.inc();
     }
 
-    /// A call failed, and is made again after a while.
+    /// Counts a failed call that will be retried.
     pub(crate) fn failed(&self) {
         self.count_error();
     }
@@ -342,7 +340,7 @@ impl ControllerStatus {
         self.forget(key);
     }
 
-    /// A call about `key` failed, and it is tried rarely from now on.
+    /// A call about `key` failed, and the key runs rarely from now on.
     pub(crate) fn gave_up(&self, key: &ObjectKey, error: &str) {
         self.count_error();
         let mut doing = locked(&self.doing);
@@ -358,7 +356,7 @@ impl ControllerStatus {
         self.metrics.errors.inc();
     }
 
-    /// The failures of `key` say nothing any more.
+    /// Forgets the failures of `key`, which no longer matter.
     pub(crate) fn forget(&self, key: &ObjectKey) {
         locked(&self.doing).given_up.remove(key);
     }

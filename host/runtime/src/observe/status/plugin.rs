@@ -20,16 +20,16 @@ pub(crate) use self::health::PluginHealth;
 use super::{ControllerStatus, locked, shortened};
 use crate::suspension::Suspension;
 
-/// The least time between two resumptions of a plugin: nobody who resumes it over and over has it called, or its caches
-/// filled, more often than its circuit breaker would.
+/// The shortest time between two resumptions of a plugin. With it, repeated requests cannot call the plugin or fill its
+/// caches more often than its circuit breaker would.
 pub(crate) const RESUME_INTERVAL: Duration = BREAKER_PAUSE_MIN;
 
 /// A plugin file that does not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct NotTaken {
-    /// Of the file, if it could be read.
+    /// The digest of the file, if it could be read.
     pub(crate) digest: Option<Arc<str>>,
-    /// Why it was not taken.
+    /// Why it does not run.
     pub(crate) reason: String,
 }
 
@@ -38,46 +38,45 @@ pub(crate) struct NotTaken {
 pub(crate) struct LeftBehind {
     /// Such as `deployments.apps`.
     pub(crate) resource: String,
-    /// How many. The host counts up to 10,000.
+    /// The number of children. The host counts up to 10,000.
     pub(crate) count: usize,
 }
 
-/// The lease that a plugin goes by, as status shows it.
+/// A plugin's lease, as the status shows it.
 pub(crate) trait LeaseView: Send + Sync {
-    /// The name of the lease. None: the plugin goes by none.
+    /// The name of the lease. `None` without leases.
     fn name(&self) -> Option<Arc<str>>;
 
-    /// The replica that holds it, as far as is known.
+    /// The holder, if known.
     fn holder(&self) -> Option<Arc<str>>;
 
     /// Whether this replica may run the plugin now.
     fn status(&self) -> LeaseStatus;
 }
 
-/// The next version of a plugin, as status shows it.
+/// The next version of a plugin, as the status shows it.
 pub(crate) trait NextView: Send + Sync {
     /// For `/plugins`.
     fn to_json(&self) -> Value;
 }
 
-/// The plugins that replicas can serve, as status shows it.
+/// The plugins that replicas can serve, as the status shows them.
 pub(crate) trait ReplicasView: Send + Sync {
-    /// Why nobody runs `plugin`. None: a replica does, or may.
+    /// Why no replica runs `plugin`. `None` if one does, or may.
     fn unserved(&self, plugin: &str) -> Option<String>;
 
     /// The replicas that say they can serve `plugin`, each with the digest of its file.
     fn digests(&self, plugin: &str) -> BTreeMap<Arc<str>, Arc<str>>;
 }
 
-/// The status of one plugin, whichever of its generations runs.
+/// The status of one plugin, over all its generations.
 pub(crate) struct PluginStatus {
     pub(crate) name: Arc<str>,
-    /// Its denials.
     pub(crate) denials: Denials,
     current: Mutex<CurrentPluginStatus>,
     controllers: Mutex<BTreeMap<String, Arc<ControllerStatus>>>,
     left_behind: Mutex<Vec<LeftBehind>>,
-    /// By which lease it goes, and who holds that.
+    /// The plugin's lease.
     lease: Mutex<Option<Arc<dyn LeaseView>>>,
     /// The version that waits to become the current one.
     next: Mutex<Option<Arc<dyn NextView>>>,
@@ -85,7 +84,7 @@ pub(crate) struct PluginStatus {
     budget: Mutex<Weak<Budget>>,
     /// The suspension of the generation that runs.
     suspension: Mutex<Weak<Suspension>>,
-    /// When something of it was last resumed.
+    /// When it was last resumed.
     resumed: Mutex<Option<Instant>>,
 }
 
@@ -94,15 +93,15 @@ struct CurrentPluginStatus {
     phase: PluginPhase,
     reason: Option<String>,
     plugin: Option<Arc<Plugin>>,
-    /// The newest generation, where it does not run yet, and why not.
+    /// The newest generation, if it does not run yet, and the reason.
     pending: Option<NotTaken>,
-    /// The file as it is, where it is not what runs.
+    /// The current file, if it does not run.
     not_taken: Option<NotTaken>,
     /// The generation that was rolled back.
     rejected: Option<NotTaken>,
-    /// Why other replicas do not know yet what was rolled back, or is tried again.
+    /// Why other replicas have not learned yet of a rejection or a pardon.
     untold: Option<String>,
-    /// How loading its file went, by result.
+    /// Number of attempts to load its file, by result.
     loads: BTreeMap<&'static str, u64>,
 }
 
@@ -132,26 +131,26 @@ impl PluginStatus {
         }
     }
 
-    /// It runs where its lease is held.
+    /// Sets the lease on which it depends.
     pub(crate) fn goes_by(&self, lease: Arc<dyn LeaseView>) {
         *locked(&self.lease) = Some(lease);
     }
 
-    /// This is its next version; or, with None, there is none.
+    /// Sets its next version; `None` if there is none.
     pub(crate) fn has_next(&self, next: Option<Arc<dyn NextView>>) {
         *locked(&self.next) = next;
     }
 
-    /// It is in `phase` now, and why.
+    /// Sets its phase and the reason.
     pub(crate) fn set(&self, phase: PluginPhase, reason: Option<String>) {
         let mut current = locked(&self.current);
         current.phase = phase;
         current.reason = reason.map(shortened);
     }
 
-    /// Where its phase is one that follows its policy, it is the one that the policy `says` now, if that says any.
-    /// Nobody sets another meanwhile: of two who look and then set, the one that has looked first would have the last
-    /// word.
+    /// If its phase follows its policy, sets the phase that the policy `says` now, if any. The lock is held meanwhile:
+    /// otherwise, of two callers that read the policy and then set the phase, the one that has read first could set it
+    /// last.
     pub(crate) fn follows_policy(&self, says: impl FnOnce() -> Option<(PluginPhase, Option<String>)>) {
         let mut current = locked(&self.current);
         let follows =
@@ -161,7 +160,7 @@ impl PluginStatus {
         }
     }
 
-    /// It is still suspended, and this is why.
+    /// Updates the reason if it is still suspended.
     pub(crate) fn still_suspended(&self, why: String) {
         let mut current = locked(&self.current);
         if current.phase == PluginPhase::Suspended {
@@ -169,12 +168,13 @@ impl PluginStatus {
         }
     }
 
-    /// It is not suspended any more, if no controller fills its caches. False if it is or was not.
+    /// Ends its suspension, if no controller is filling its caches. `false` if the plugin is still suspended or was not
+    /// suspended.
     pub(crate) fn is_unsuspended_if_filled(&self) -> bool {
         !self.controllers().iter().any(|controller| controller.is_filling()) && self.is_unsuspended()
     }
 
-    /// It is not suspended any more. False if it was not.
+    /// Ends its suspension. `false` if it was not suspended.
     pub(crate) fn is_unsuspended(&self) -> bool {
         let mut current = locked(&self.current);
         let was_suspended = current.phase == PluginPhase::Suspended;
@@ -184,8 +184,8 @@ impl PluginStatus {
         was_suspended
     }
 
-    /// This generation runs now, in whichever's place. Controllers that it does not have are not shown any more. What
-    /// the operator has said of the plugin holds for each generation, but not that one of them is suspended.
+    /// Sets the running generation. Controllers that it does not have are no longer shown. Phases that the operator has
+    /// caused stay, but a suspension ends, as it belongs to one generation.
     pub(crate) fn is_now(&self, plugin: Arc<Plugin>) {
         let has = |name: &String| plugin.manifest().controllers.iter().any(|controller| controller.name == *name);
         locked(&self.controllers).retain(|name, _| has(name));
@@ -196,7 +196,7 @@ impl PluginStatus {
         (current.plugin, current.pending) = (Some(plugin), None);
     }
 
-    /// Nothing of it runs any more.
+    /// Records that nothing of it runs any more.
     pub(crate) fn has_ended(&self) {
         {
             let mut current = locked(&self.current);
@@ -211,48 +211,48 @@ impl PluginStatus {
         *locked(&self.lease) = None;
     }
 
-    /// The newest generation does not run yet; or, with None, there is none that waits.
+    /// Sets the newest generation if it does not run yet; `None` if no generation waits.
     pub(crate) fn pends(&self, pending: Option<NotTaken>) {
         locked(&self.current).pending = pending;
     }
 
-    /// Another generation is the newest: what one before it waited for says nothing of this one. Unless that is the one
-    /// that `returns` in the place of what runs: it has its turn before this.
+    /// Another generation is the newest, so the reason why an earlier one waits no longer matters. But if the waiting
+    /// generation is the one that `returns` after a rollback, it comes first and stays shown.
     pub(crate) fn is_newest(&self, returns: Option<&str>) {
         locked(&self.current).pending.take_if(|pending| returns.is_none() || pending.digest.as_deref() != returns);
     }
 
-    /// The file as it is now was not taken; or, with None, it is what runs.
+    /// Sets the current file if it was not taken; `None` if it runs.
     pub(crate) fn has_not_taken(&self, not_taken: Option<NotTaken>) {
         locked(&self.current).not_taken = not_taken;
     }
 
-    /// This was rolled back and is not run again; or, with None, nothing is.
+    /// Sets the generation that was rolled back and is not run again; `None` if there is none.
     pub(crate) fn has_rejected(&self, rejected: Option<NotTaken>) {
         locked(&self.current).rejected = rejected;
     }
 
-    /// Other replicas do not know yet what was rolled back or is tried again; or, with None, they do.
+    /// Sets why other replicas have not learned yet of a rejection or a pardon; `None` once they have.
     pub(crate) fn is_untold(&self, why: Option<String>) {
         locked(&self.current).untold = why.map(shortened);
     }
 
-    /// Its file was loaded, or was not, with this result.
+    /// Counts an attempt to load its file, with this result.
     pub(crate) fn count_load(&self, result: &'static str) {
         *locked(&self.current).loads.entry(result).or_default() += 1;
     }
 
-    /// How often its file was loaded with which result.
+    /// Number of attempts to load its file, by result.
     pub(crate) fn loads(&self) -> Vec<(&'static str, u64)> {
         locked(&self.current).loads.iter().map(|(result, times)| (*result, *times)).collect()
     }
 
-    /// How far the host has come with its file. What the plugin does is its [`PluginStatus::health`].
+    /// How far the host has got with its file. [`PluginStatus::health`] says what the plugin does.
     pub(crate) fn phase(&self) -> PluginPhase {
         locked(&self.current).phase
     }
 
-    /// Why it is in that phase.
+    /// The reason for its phase.
     pub(crate) fn reason(&self) -> Option<String> {
         locked(&self.current).reason.clone()
     }
@@ -262,56 +262,55 @@ impl PluginStatus {
         locked(&self.current).plugin.clone()
     }
 
-    /// The caches of what runs now are within this budget.
+    /// Sets the budget of the caches of the running generation.
     pub(crate) fn caches_within(&self, budget: &Arc<Budget>) {
         *locked(&self.budget) = Arc::downgrade(budget);
     }
 
-    /// The generation that runs now is suspended by this.
+    /// Sets the suspension of the running generation.
     pub(crate) fn suspended_by(&self, suspension: &Arc<Suspension>) {
         *locked(&self.suspension) = Arc::downgrade(suspension);
     }
 
-    /// Fills the caches of the suspended plugin again now, within the same limits, and does not wait for that. Returns
-    /// false if the plugin is not suspended on this replica.
+    /// Starts to fill the caches of the suspended plugin again, within the same limits, and does not wait for that.
+    /// `false` if the plugin is not suspended on this replica.
     pub(crate) fn retry_suspended(&self) -> bool {
         let suspension = locked(&self.suspension).upgrade();
         suspension.is_some_and(|suspension| suspension.attempt_now(Instant::now()))
     }
 
-    /// Whether it may be resumed at `now`. `Err`: after how long it may.
+    /// Whether it may be resumed at `now`. The error says how long to wait.
     pub(crate) fn may_resume(&self, now: Instant) -> Result<(), Duration> {
         let last = *locked(&self.resumed);
         let wait = last.map_or(Duration::ZERO, |last| (last + RESUME_INTERVAL).saturating_duration_since(now));
         if wait.is_zero() { Ok(()) } else { Err(wait) }
     }
 
-    /// Something of it was resumed at `now`.
+    /// Records that it was resumed at `now`.
     pub(crate) fn has_resumed(&self, now: Instant) {
         *locked(&self.resumed) = Some(now);
     }
 
-    /// The lease that it goes by.
     pub(crate) fn lease(&self) -> Option<Arc<dyn LeaseView>> {
         locked(&self.lease).clone()
     }
 
-    /// Bytes in the caches that it reads. One that others read too counts in full.
+    /// Number of bytes in the caches that it reads. Shared caches count in full.
     pub(crate) fn cache_bytes(&self) -> usize {
         locked(&self.budget).upgrade().map_or(0, |budget| budget.used())
     }
 
-    /// The controller whose status this is, by its name in the manifest, is one of its own from now on.
+    /// Adds `controller` under its name in the manifest.
     pub(crate) fn list(&self, name: &str, controller: &Arc<ControllerStatus>) {
         locked(&self.controllers).insert(name.to_owned(), controller.clone());
     }
 
-    /// Its controllers, by name.
+    /// Its controllers, ordered by name.
     pub(crate) fn controllers(&self) -> Vec<Arc<ControllerStatus>> {
         locked(&self.controllers).values().cloned().collect()
     }
 
-    /// Its earlier versions have left this behind, as was found when the host started.
+    /// Sets the leftovers of its earlier versions, found when the host started.
     pub(crate) fn has_left_behind(&self, found: Vec<LeftBehind>) {
         *locked(&self.left_behind) = found;
     }
@@ -362,7 +361,7 @@ impl PluginStatus {
     }
 }
 
-/// For `/plugins` and the status page.
+/// The lease, for `/plugins` and the status page.
 fn lease_json(lease: &dyn LeaseView) -> Value {
     let status = lease.status();
     json!({"status": status.as_str(), "heldHere": status == LeaseStatus::Held, "holder": lease.holder().as_deref()})
@@ -373,7 +372,7 @@ mod tests {
     use super::*;
 
     impl PluginStatus {
-        /// The controller `name`, which is known from now on.
+        /// The status of the controller `name`. Adds it if it is not known yet.
         pub(crate) fn controller(
             &self,
             name: &str,

@@ -1,4 +1,4 @@
-//! The keys of one controller that wait until a write of theirs has settled.
+//! The keys of one controller that wait until one of their writes has settled.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -10,14 +10,14 @@ use windlass_core::object::ObjectKey;
 
 use super::locked;
 
-/// The most keys that wait so. With more, their workers wait with them.
+/// The most keys that wait like this. For further ones, their workers wait with them.
 const SETTLING_KEYS_MAX: usize = 1000;
-/// How many are listed, those that have waited for the longest.
+/// The most keys that are listed, longest wait first.
 const LISTED_SETTLING_KEYS_MAX: usize = 10;
-/// How often the log tells of them.
+/// How often they are logged.
 const SETTLING_REPORT_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The keys whose call has ended, and whose write may still be carried out. Clones share them.
+/// The keys whose call has ended, but whose write may still be carried out. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SettlingKeys(Arc<Mutex<Keys>>);
 
@@ -27,7 +27,7 @@ struct Keys {
     told: Option<Instant>,
 }
 
-/// A key that waits. It does so until this is dropped.
+/// A key that waits until this is dropped.
 #[derive(Debug)]
 pub(crate) struct SettlingKey {
     keys: SettlingKeys,
@@ -41,7 +41,7 @@ impl Drop for SettlingKey {
 }
 
 impl SettlingKeys {
-    /// `key` waits from now on. None: too many do.
+    /// Makes `key` wait from now on. `None` if too many keys wait.
     pub(crate) fn begin(&self, key: ObjectKey) -> Option<SettlingKey> {
         let mut keys = locked(&self.0);
         if keys.since.len() >= SETTLING_KEYS_MAX {
@@ -51,7 +51,7 @@ impl SettlingKeys {
         Some(SettlingKey { keys: self.clone(), key })
     }
 
-    /// How many keys wait, if it is time to tell of it.
+    /// The number of waiting keys, if it is time to log it.
     pub(crate) fn to_tell(&self) -> Option<usize> {
         let mut keys = locked(&self.0);
         let is_time = keys.told.is_none_or(|told| told.elapsed() >= SETTLING_REPORT_INTERVAL);
@@ -61,7 +61,7 @@ impl SettlingKeys {
         })
     }
 
-    /// How long `key` has waited. None: it does not.
+    /// How long `key` has waited. `None` if it does not wait.
     pub(super) fn since(&self, key: &ObjectKey) -> Option<Duration> {
         locked(&self.0).since.get(key).map(Instant::elapsed)
     }

@@ -1,5 +1,5 @@
-//! The writes that a read-only host has withheld of one controller (`--read-only`): what each primary's last call would
-//! have done, and which of it is news.
+//! The writes of one controller that a read-only host has withheld (`--read-only`): what the last call about each
+//! primary would have done, and which of it is new.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -14,9 +14,9 @@ use windlass_core::object::{ObjectKey, ObjectRef};
 
 use super::{locked, shortened};
 
-/// The most writes that are remembered. Of more it is not known whether they are news, and they are told each time.
+/// The most writes that are remembered. Further ones are reported each time, as it is unknown whether they are new.
 const WITHHELD_WRITES_MAX: usize = 10_000;
-/// How many of the news are listed, the last ones.
+/// The most recent new writes that are listed.
 const LISTED_WITHHELD_MAX: usize = 10;
 
 /// The withheld writes of one controller. Clones share them.
@@ -26,9 +26,9 @@ pub(crate) struct WithheldWrites(Arc<Mutex<Writes>>);
 #[derive(Default)]
 struct Writes {
     by_primary: HashMap<ObjectKey, OfPrimary>,
-    /// How many `by_primary` has in all.
+    /// The total number of writes in `by_primary`.
     known: usize,
-    /// How many it has had no room for.
+    /// Number of writes that it had no room for.
     unlisted: u64,
     last: VecDeque<(Instant, Value)>,
 }
@@ -41,7 +41,7 @@ struct OfPrimary {
     by_object: HashMap<WriteOf, OfObject>,
 }
 
-/// The object and how it is written.
+/// An object and the way in which it is written.
 #[derive(PartialEq, Eq, Hash)]
 struct WriteOf {
     verb: &'static str,
@@ -53,13 +53,13 @@ struct WriteOf {
 #[derive(Default)]
 struct OfObject {
     writes: Vec<(WithheldEffect, u64)>,
-    /// How many of them the latest call has made so far.
+    /// The number of them that the latest call has repeated so far.
     so_far: usize,
 }
 
 impl WithheldWrites {
-    /// A call has made `write`, which was withheld. Answers whether that is news: the last call about its primary, in
-    /// its place, has not made the same.
+    /// Records `write`, which was withheld. Returns whether it is new: the last call about the same primary did not
+    /// make the same write in the same place.
     pub(crate) fn note(&self, call: &CallContext, write: &WithheldWrite) -> bool {
         let mut writes = locked(&self.0);
         let is_news = writes.note(&call.primary_key, &call.trace_id, write);
@@ -69,7 +69,7 @@ impl WithheldWrites {
         is_news
     }
 
-    /// A call about `primary` is done: what it has not made, and former ones have, is not to be done any more.
+    /// A call about `primary` has ended. Forgets the writes that earlier calls made and this one did not.
     pub(crate) fn done(&self, primary: &ObjectKey, trace_id: &str) {
         let mut writes = locked(&self.0);
         let Writes { by_primary, known, .. } = &mut *writes;
@@ -86,7 +86,7 @@ impl WithheldWrites {
         }
     }
 
-    /// For `/plugins`. None: nothing is withheld.
+    /// The withheld writes, for `/plugins`. `None` if there are none.
     pub(crate) fn to_json(&self) -> Option<Value> {
         let writes = locked(&self.0);
         if writes.known == 0 && writes.last.is_empty() {
@@ -136,7 +136,7 @@ impl Writes {
         before != Some(this)
     }
 
-    /// There is no room to remember a write of this primary's, so it is news each time: rather twice than never.
+    /// There is no room for another write of this primary, so it counts as new each time: rather twice than never.
     fn overflows(&mut self, primary: &ObjectKey) -> bool {
         if self.by_primary.get(primary).is_some_and(|of_primary| of_primary.by_object.is_empty()) {
             self.by_primary.remove(primary);
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Whether each of `made` is news, for a call that makes them and is done.
+    /// Whether each write in `made` is new, for a call that makes them and ends.
     fn call(writes: &WithheldWrites, trace_id: &str, made: &[WithheldWrite]) -> Vec<bool> {
         let primary = ObjectKey::namespaced("prod", "shop");
         let news = made.iter().map(|write| locked(&writes.0).note(&primary, &trace_id.into(), write)).collect();
@@ -196,16 +196,16 @@ mod tests {
     #[tokio::test]
     async fn repeated_withheld_writes_are_not_reported_again_and_others_are() {
         let writes = WithheldWrites::default();
-        // Twice the same object: the second write is about what the first has left.
+        // The same object twice: the second write applies to the result of the first.
         let made = [write("a", 1), write("a", 2), write("b", 1)];
         assert_eq!(call(&writes, "1", &made), [true, true, true]);
         assert_eq!(call(&writes, "2", &made), [false, false, false]);
         assert_eq!(call(&writes, "3", &[write("a", 1), write("a", 3)]), [false, true]);
-        assert_eq!(locked(&writes.0).known, 2, "b is as it should be");
+        assert_eq!(locked(&writes.0).known, 2, "b needs no change any more");
         assert_eq!(call(&writes, "4", &[]), [] as [bool; 0]);
         assert_eq!(locked(&writes.0).known, 0);
         assert_eq!(locked(&writes.0).by_primary.len(), 0);
-        assert_eq!(call(&writes, "5", &[write("b", 1)]), [true], "it was as it should be, and is no more");
+        assert_eq!(call(&writes, "5", &[write("b", 1)]), [true], "b needs a change again");
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
-//! Tells who follows a configuration when its file may have changed. The directory is watched once, for all plugins
-//! that have one there: a watch for each would use up what the system gives a user, take a thread each, and look at
-//! every plugin's file a thousand times whenever one of a thousand changes.
+//! Notifies followers of configurations when their files may have changed. One watch covers the whole directory for all
+//! plugins. A watch for each plugin would exhaust the user's limit, take a thread each, and look at every file a
+//! thousand times whenever one of a thousand changes.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,35 +12,34 @@ use tokio::sync::watch;
 use super::{CONFIG_BYTES_MAX, SUFFIX};
 use crate::files::Files;
 
-/// The configurations in one directory. Clones are the same.
+/// The configurations in one directory. Clones share them.
 #[derive(Clone)]
 pub(crate) struct ConfigFiles(Arc<ConfigFilesInner>);
 
 struct ConfigFilesInner {
     directory: PathBuf,
-    /// The followers, by the name of their file.
+    /// The followers by the names of their files.
     followers: Mutex<BTreeMap<OsString, watch::Sender<()>>>,
 }
 
 impl ConfigFiles {
-    /// Those in `directory`. Nobody is told of anything before [`follow`](Self::follow) runs.
+    /// The configurations in `directory`. No follower is notified before [`follow`](Self::follow) runs.
     pub(crate) fn of(directory: &Path) -> Self {
         Self(Arc::new(ConfigFilesInner { directory: directory.to_owned(), followers: Mutex::default() }))
     }
 
-    /// Where they are.
     pub(crate) fn directory(&self) -> &Path {
         &self.0.directory
     }
 
-    /// Is told whenever the file at `path`, which is in the directory, may be another than it was when this was asked
-    /// for.
+    /// A receiver that is notified whenever the file at `path`, which is in the directory, may have changed since this
+    /// call.
     pub(crate) fn changes_of(&self, path: &Path) -> watch::Receiver<()> {
         let name = path.file_name().unwrap_or_default().to_owned();
         self.followers().entry(name).or_default().subscribe()
     }
 
-    /// How many files somebody follows, or has followed until lately.
+    /// Number of files that have a follower, or had one recently.
     #[cfg(test)]
     pub(crate) fn followed(&self) -> usize {
         self.followers().len()
@@ -50,7 +49,7 @@ impl ConfigFiles {
     pub(crate) async fn follow(&self) {
         let mut files = Files::follow(&self.0.directory, CONFIG_BYTES_MAX, is_configuration);
         files.changes().await;
-        // What was read before the first look may have been others.
+        // Files may have changed between their first read and the first look.
         self.tell(|_| true);
         loop {
             let changes = files.changes().await;
@@ -58,7 +57,7 @@ impl ConfigFiles {
         }
     }
 
-    /// Tells those whose file `is_meant`, and forgets those who are gone.
+    /// Notifies the followers whose file `is_meant` selects, and forgets those that are gone.
     fn tell(&self, is_meant: impl Fn(&OsStr) -> bool) {
         self.followers().retain(|name, followers| {
             if is_meant(name) {

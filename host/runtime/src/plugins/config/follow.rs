@@ -1,7 +1,7 @@
 //! Follows the configuration of one plugin: its file, and the Secrets that it names.
 //!
-//! Secrets are read again every few minutes. To watch them would keep whole Secrets in a cache, and needs a right that
-//! a host should not have to have. What cannot be taken leaves the former configuration in force.
+//! Secrets are read again every few minutes. Watching them would keep whole Secrets in a cache, and would need a right
+//! that a host should not need. If a new configuration cannot be taken, the previous one stays in force.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use windlass_kube::{SecretError, Secrets};
 use super::{ConfigError, Schema, SecretKeyRef, put, read};
 use crate::supervise::jittered;
 
-/// How soon a change of a Secret is seen, at least.
+/// The pause between two reads of the Secrets, before jitter.
 const SECRET_READ_INTERVAL: Duration = Duration::from_mins(3);
-/// How soon a Secret is tried again that could not be read, at least.
+/// The pause before a Secret that could not be read is tried again, before jitter.
 const SECRET_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Where values of Secrets come from: the API server, or a test.
+/// The source of values of Secrets: the API server, or a test double.
 pub(crate) trait SecretSource: Send + Sync {
     /// The value that `reference` names.
     fn value<'a>(&'a self, reference: &'a SecretKeyRef) -> BoxFuture<'a, Result<Confidential, SecretError>>;
@@ -39,7 +39,7 @@ impl SecretSource for Secrets {
 pub(crate) struct ConfigFollower {
     pub(crate) plugin: Arc<str>,
     pub(crate) path: PathBuf,
-    /// Is told when the file may have changed.
+    /// Notified when the file may have changed.
     pub(crate) changes: watch::Receiver<()>,
     pub(crate) schema: Schema,
     pub(crate) source: Arc<dyn SecretSource>,
@@ -47,7 +47,7 @@ pub(crate) struct ConfigFollower {
 }
 
 impl ConfigFollower {
-    /// Follows it for ever.
+    /// Follows the configuration for ever.
     pub(crate) async fn run(&self) {
         let mut told = String::new();
         let mut changes = self.changes.clone();
@@ -67,16 +67,17 @@ impl ConfigFollower {
                     }
                 }
             }
-            // What does not fit may be the Secret's fault, too.
+            // A Secret may also be the reason why the document does not fit.
             match (secrets > 0).then(|| jittered(again)) {
-                // Either way, all is read again.
+                // In both cases, everything is read again.
                 Some(wait) => drop(tokio::time::timeout(wait, changed(&mut changes)).await),
                 None => changed(&mut changes).await,
             }
         }
     }
 
-    /// The document that the plugin is to get. Says how many `secrets` the file names, as soon as that is known.
+    /// Builds the document for the plugin. Sets `secrets` to the number of Secrets' values in the file as soon as that
+    /// is known.
     async fn read(&self, secrets: &mut usize) -> Result<Confidential, ConfigError> {
         let path = self.path.clone();
         let Some(file) = read(&path, &self.plugin).await? else {
@@ -103,7 +104,7 @@ impl ConfigFollower {
         Ok(text)
     }
 
-    /// It may have been `refused` before.
+    /// Takes over `document`; `refused` if the one before was not taken.
     fn take(&self, document: Confidential, secrets: usize, refused: bool) {
         let is_first = self.configured.borrow().is_none();
         let is_news = self.configured.send_if_modified(|configured| {
@@ -122,7 +123,7 @@ impl ConfigFollower {
         }
     }
 
-    /// Once for each reason.
+    /// Logs `error`, once for each reason.
     fn tell(&self, error: &ConfigError, told: &mut String) {
         let message = error.to_string();
         if *told == message {
@@ -141,7 +142,7 @@ impl ConfigFollower {
 /// Waits until the file may have changed.
 async fn changed(changes: &mut watch::Receiver<()>) {
     if changes.changed().await.is_err() {
-        // Nobody will tell, as when the host stops.
+        // The sender has gone, as when the host stops.
         std::future::pending::<()>().await;
     }
 }

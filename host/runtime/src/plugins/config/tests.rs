@@ -109,7 +109,7 @@ async fn a_follower_hears_of_its_own_file_and_not_of_others() {
     let (mut own, mut neighbours) = (files.changes_of(&path("webapp")), files.changes_of(&path("other")));
     let following = files.clone();
     let task = tokio::spawn(async move { following.follow().await });
-    // Of the first look, which may find other files than were read before it.
+    // Notifications of the first look, which may find other files than were read before it.
     for changes in [&mut own, &mut neighbours] {
         changes.changed().await.expect("it is followed");
     }
@@ -119,11 +119,11 @@ async fn a_follower_hears_of_its_own_file_and_not_of_others() {
     drop(own);
     std::fs::write(path("other"), "anything").expect("written");
     neighbours.changed().await.expect("it is followed");
-    assert_eq!(files.followed(), 1, "who is gone is forgotten");
+    assert_eq!(files.followed(), 1, "a follower that is gone is forgotten");
     task.abort();
 }
 
-/// Secrets by their names, which the test changes.
+/// Secrets by name, which tests change.
 #[derive(Clone, Default)]
 struct Vault(Arc<Mutex<HashMap<String, String>>>);
 
@@ -141,7 +141,7 @@ impl SecretSource for Vault {
     }
 }
 
-/// A follower of a file in a directory of its own, in paused time.
+/// A follower of a file in a temporary directory, with paused time.
 struct Stage {
     directory: tempfile::TempDir,
     vault: Vault,
@@ -167,7 +167,7 @@ impl Stage {
     }
 
     fn write(&self, text: &str) {
-        // As editors do it: the file is another one.
+        // Editors replace the file like this.
         let path = self.directory.path().join("new");
         std::fs::write(&path, file(text)).expect("written");
         std::fs::rename(path, self.directory.path().join("webapp.config.yaml")).expect("renamed");
@@ -219,7 +219,7 @@ async fn a_secret_is_waited_for_and_followed() {
     stage.vault.set("smtp", "hunter2");
     assert_eq!(stage.next().await, json!({"smtp": {"port": 25, "password": "hunter2"}}));
     stage.vault.set("smtp", "longer than ten");
-    assert!(stage.is_quiet().await, "it does not fit, and the former one stays");
+    assert!(stage.is_quiet().await, "it does not fit, and the previous one stays");
     stage.vault.set("smtp", "hunter3");
     assert_eq!(stage.next().await["smtp"]["password"], "hunter3");
 }
@@ -246,7 +246,7 @@ async fn a_huge_file_is_refused_unread_and_does_not_delay_others() {
         }
         read(&huge, "webapp").await.expect_err("huge")
     };
-    let error = tokio::time::timeout(Duration::from_secs(30), told).await.expect("nothing of it is read");
+    let error = tokio::time::timeout(Duration::from_secs(30), told).await.expect("the file is not read");
     assert!(matches!(error, ConfigError::TooLarge { .. }) && error.to_string().contains("1048576"), "{error}");
 }
 
@@ -267,7 +267,7 @@ fn a_schema_cannot_make_the_host_compile_without_end() {
     let many = json!({"anyOf": vec![json!({"patternProperties": {"a": {}, "b": {}}}); 1_000]});
     let said = Schema::of(&manifest(Some(many))).map(drop).expect_err("too many");
     assert!(said.contains("2000 patterns"), "{said}");
-    assert!(took.elapsed() < Duration::from_secs(30), "a few seconds where the host is no release and not alone");
+    assert!(took.elapsed() < Duration::from_secs(30), "a few seconds in a debug build on a busy machine");
     for usual in ["^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$", "^\\w+@\\w+$", "^.{1,253}$", "^\\d{4}-\\d{2}-\\d{2}$"] {
         assert!(Schema::of(&manifest(Some(json!({"pattern": usual})))).is_ok(), "{usual}");
     }

@@ -1,36 +1,36 @@
-//! How much work a schema makes of the smallest document, measured before anything else is done with it.
+//! Measures how much work a schema makes of even the smallest document, before the schema is used.
 //!
-//! A plugin's author wrote the schema, and its first check comes before any operator has written a configuration. A few
-//! lines in which each definition names the next one twice take 2ⁿ steps; six that all name each other were seen to
-//! take minutes. So no reference may come around to where it was without going deeper into the document, and what is
-//! checked at one place of the document is bounded. How often a schema recurs over a deep document is not known here:
-//! that document is the operator's own, and its check has a time limit.
+//! A plugin's author wrote the schema, and it is first used before an operator has written a configuration. A few lines
+//! in which each definition refers to the next one twice take 2ⁿ steps; six definitions that all refer to each other
+//! were seen to take minutes. So no reference may return to its origin without going deeper into the document, and the
+//! number of checks at one place of the document is bounded. How often a schema recurs within a deep document is not
+//! known here: that document is the operator's own, and its check has a time limit.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-/// Checks at one place of a document.
+/// The most checks at one place of a document.
 const PLACE_CHECKS_MAX: u64 = 10_000;
-/// How deep references and combinations may be nested at one place of a document.
+/// The deepest nesting of references and combinations at one place of a document.
 const SCHEMA_DEPTH_MAX: usize = 128;
-/// Schemas that are referred to. Who follows references has them all on the stack at the worst.
+/// The most schemas that are referred to. In the worst case, following references puts all of them on the stack.
 const REFERRED_SCHEMAS_MAX: usize = 500;
 
 /// The keywords that refer to another schema.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
-/// Those whose schemas are about the same place of the document.
+/// The keywords whose schemas apply to the same place of the document.
 const COMBINED: [&str; 7] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else"];
-/// Of those, the ones that have a schema for each name.
+/// The keywords among these that have a schema for each name.
 const COMBINED_BY_NAME: [&str; 2] = ["dependentSchemas", "dependencies"];
-/// Those that have a schema for each name, about another place or none.
+/// The keywords that have a schema for each name, for another place or none.
 const BY_NAME: [&str; 4] = ["properties", "patternProperties", "$defs", "definitions"];
-/// Those that have values, not schemas.
+/// The keywords whose members are values, not schemas.
 const VALUES: [&str; 4] = ["const", "default", "enum", "examples"];
-/// Those that look at the same place once more, to see what others have checked.
+/// The keywords that look at the same place once more, to see what other keywords have checked.
 const AGAIN: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
 
-/// Why a schema is not taken. None: it can be checked in time.
+/// Why a schema is refused. `None` if it can be checked in time.
 pub(super) fn problem(schema: &Value) -> Option<String> {
     let mut measured = Measured { root: schema, steps: HashMap::new(), targets: HashSet::new(), deeper: vec![schema] };
     measured.all().err()
@@ -38,11 +38,11 @@ pub(super) fn problem(schema: &Value) -> Option<String> {
 
 struct Measured<'a> {
     root: &'a Value,
-    /// By where a schema is in memory. None: it is being measured, so that who comes by here again has come around.
+    /// By the address of the schema in memory. `None` while a schema is being measured, so that a cycle is noticed.
     steps: HashMap<usize, Option<u64>>,
     /// The targets of references.
     targets: HashSet<usize>,
-    /// Schemas about other places of the document that have been seen.
+    /// The schemas found so far that apply to other places of the document.
     deeper: Vec<&'a Value>,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Measured<'a> {
         Ok(())
     }
 
-    /// How many checks `schema` makes at one place of a document.
+    /// The number of checks that `schema` makes at one place of a document.
     fn steps(&mut self, schema: &'a Value, depth: usize) -> Result<u64, String> {
         if depth > SCHEMA_DEPTH_MAX {
             return Err(format!("its references are nested more than {SCHEMA_DEPTH_MAX} levels deep"));
@@ -80,7 +80,7 @@ impl<'a> Measured<'a> {
         Ok(steps)
     }
 
-    /// The schemas that are about the same place as the one with these `fields`. The others are kept for later.
+    /// The schemas that apply to the same place as the one with these `fields`. The others are kept for later.
     fn parts(&mut self, fields: &'a Map<String, Value>) -> Result<Vec<&'a Value>, String> {
         let mut parts = self.referred(fields)?;
         for (keyword, value) in fields {
@@ -98,8 +98,8 @@ impl<'a> Measured<'a> {
         Ok(parts)
     }
 
-    /// Finds the target of `fields` within the schema. Only plain pointers count: other names could not be followed
-    /// here as the validator does.
+    /// Finds the target of the reference in `fields` within the schema. Only plain pointers are allowed, because other
+    /// names could not be resolved here as the validator does.
     fn referred(&mut self, fields: &Map<String, Value>) -> Result<Vec<&'a Value>, String> {
         let is_root = self.root.as_object().is_some_and(|root| std::ptr::eq(root, fields));
         if !is_root && ["$id", "id"].iter().any(|name| fields.get(*name).is_some_and(Value::is_string)) {
@@ -122,7 +122,7 @@ impl<'a> Measured<'a> {
     }
 }
 
-/// A keyword's schema, or its list of them.
+/// The schema of a keyword, or its list of schemas.
 fn schemas(value: &Value) -> impl Iterator<Item = &Value> {
     let (one, all) = match value {
         Value::Array(items) => (None, items.as_slice()),
@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// Each of `depth` definitions refers to the next one `times`.
+    /// Definitions `depth` deep, each of which refers to the next one `times` times.
     fn chained(depth: u32, times: usize) -> Value {
         let name = |at: u32| format!("#/$defs/d{at}");
         let of = |at: u32| json!({"allOf": vec![json!({"$ref": name(at)}); times]});
@@ -151,7 +151,7 @@ mod tests {
         assert!(problem(&chained(40, 2)).expect("2⁴⁰ steps").contains("unfolds"));
         assert!(problem(&chained(10_000, 1)).expect("a long chain").contains("deep"));
         let beside = json!({"properties": {"a": chained(40, 2)["$ref"]}, "$defs": chained(40, 2)["$defs"]});
-        assert!(problem(&beside).is_some(), "also where nothing refers to it yet");
+        assert!(problem(&beside).is_some(), "even if nothing refers to it yet");
         assert_eq!(problem(&chained(40, 1)), None, "a chain that people might write");
         assert_eq!(problem(&chained(4, 3)), None);
     }

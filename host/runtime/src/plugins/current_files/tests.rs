@@ -1,4 +1,4 @@
-//! Files of plugins whose policies have them wait, beside a host that has such policies.
+//! Files of plugins whose new versions wait, with a host whose policies say so.
 
 use std::sync::Mutex;
 
@@ -10,12 +10,12 @@ use crate::tests::stage::Stage;
 
 const POLICY: &str = "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: shop\n";
 
-/// A directory of plugins, and what others hear of it.
+/// A directory of plugins, and the reported changes.
 struct Scene {
     stage: Stage,
     files: Files,
     current: CurrentFiles,
-    /// The digest of what runs of `shop`.
+    /// The digest of the running version of `shop`.
     runs: Arc<Mutex<Option<Digest>>>,
 }
 
@@ -34,7 +34,7 @@ impl Scene {
         Self { stage, files, current, runs }
     }
 
-    /// With a version that runs and was kept, and that others have heard of.
+    /// A scene in which a version runs that was kept and reported.
     async fn of_current(text: &str) -> Self {
         let mut scene = Self::new().await;
         scene.says("rollout: shadow");
@@ -46,18 +46,18 @@ impl Scene {
         scene
     }
 
-    /// This of `shop.wasm` was loaded.
+    /// Loads `shop.wasm` with this content.
     async fn loads(&self, text: &str) -> Result<(), NotKept> {
         let file = self.stage.plugins.join("shop.wasm");
         keep_first(&self.stage.host, &"shop".into(), &file, &digest(text)).await
     }
 
-    /// This runs of `shop`.
+    /// Makes this version of `shop` the running one.
     fn runs(&self, text: &str) {
         *self.runs.lock().expect("nobody panics") = Some(digest(text));
     }
 
-    /// There is no policy any more.
+    /// Removes the policy.
     fn says_nothing(&self) {
         let path = self.stage.plugins.join("shop.policy.yaml");
         std::fs::remove_file(&path).expect("it is there");
@@ -78,7 +78,7 @@ impl Scene {
         std::fs::read_to_string(self.stage.plugins.join(name)).ok()
     }
 
-    /// The names of the files that others hear of next, and what of them.
+    /// The next reported files, and their states.
     async fn heard(&mut self) -> Vec<String> {
         let changes = tokio::time::timeout(Duration::from_mins(1), self.current.changes(&mut self.files)).await;
         let told = changes.expect("others hear of it").into_iter().map(|Change { path, content }| {
@@ -104,13 +104,13 @@ async fn the_first_version_that_loads_is_kept_and_later_ones_are_reported() {
     assert_eq!(scene.heard().await, ["shop.wasm is there"]);
     scene.put("shop.wasm", "old");
     assert_eq!(scene.heard().await, ["shop.wasm is there"]);
-    assert_eq!(scene.has("shop.current.wasm"), None, "nobody knows yet whether it loads");
+    assert_eq!(scene.has("shop.current.wasm"), None, "it is not known yet whether it loads");
     scene.loads("old").await.expect("it can be kept");
     assert_eq!(scene.heard().await, ["shop.current.wasm is there"]);
     scene.put("shop.wasm", "new");
     assert_eq!(scene.heard().await, ["shop.wasm is there"]);
     assert_eq!(scene.has("shop.current.wasm").as_deref(), Some("old"));
-    assert!(matches!(scene.loads("new").await, Err(NotKept::Others)), "it was looked at before the other was kept");
+    assert!(matches!(scene.loads("new").await, Err(NotKept::Others)), "it was seen before the other was kept");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -131,7 +131,7 @@ async fn a_kept_version_deleted_unseen_is_kept_again() {
     assert_eq!(scene.heard().await, ["shop.wasm is there"]);
     scene.runs("old");
     scene.says("rollout: shadow");
-    assert_eq!(scene.current.settle_all().await, [], "others hear of what was seen");
+    assert_eq!(scene.current.settle_all().await, [], "only seen files are reported");
     std::fs::remove_file(scene.stage.plugins.join("shop.current.wasm")).expect("it was kept");
     scene.says("rollout: {strategy: shadow}");
     assert_eq!(scene.heard().await, ["shop.current.wasm is there"]);
@@ -146,7 +146,7 @@ async fn another_version_that_comes_with_the_policy_does_not_run() {
     scene.runs("old");
     scene.put("shop.wasm", "new");
     scene.says("rollout: shadow");
-    // The copy that is made of what ran fails, as it has gone; then the new file is seen.
+    // Copying the running version fails, because its file has gone. Then the new file is seen.
     assert_eq!(scene.heard().await, ["shop.wasm is there", "shop.current.wasm was another version"]);
     assert_eq!(scene.has("shop.current.wasm"), None);
 }
@@ -165,10 +165,10 @@ async fn a_deleted_current_version_is_restored_only_from_the_same_bytes() {
     assert_eq!(scene.heard().await, ["shop.current.wasm was another version"]);
     assert_eq!(scene.has("shop.current.wasm"), None);
     scene.says("paused: true");
-    assert_eq!(scene.heard().await, ["shop.current.wasm is gone"], "the policy does not want it any more");
+    assert_eq!(scene.heard().await, ["shop.current.wasm is gone"], "the policy no longer asks for it");
     scene.runs("new");
     scene.says("rollout: shadow");
-    assert_eq!(scene.heard().await, ["shop.current.wasm is there"], "it has come to run meanwhile");
+    assert_eq!(scene.heard().await, ["shop.current.wasm is there"], "it runs by now");
     assert_eq!(scene.has("shop.current.wasm").as_deref(), Some("new"));
 }
 
@@ -194,7 +194,7 @@ async fn a_version_that_cannot_be_kept_waits_for_a_policy_change_to_retry() {
     scene.put("shop.wasm", "old");
     assert_eq!(scene.heard().await, ["shop.wasm is there"]);
     scene.runs("old");
-    // Nothing can take the place of a directory.
+    // A directory in its place cannot be replaced.
     let current = scene.stage.plugins.join("shop.current.wasm");
     std::fs::create_dir(&current).expect("it can be made");
     scene.says("rollout: shadow");

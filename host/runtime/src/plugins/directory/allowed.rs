@@ -1,4 +1,4 @@
-//! The digests that an operator allows (`--allowed-digests`): no other file is loaded.
+//! The digests that an operator allows (`--allowed-digests`). Files with other digests are not loaded.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,9 @@ pub enum AllowedError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why not.
         source: std::io::Error,
     },
-    /// There is nothing in it at all, as when somebody is just writing it.
+    /// The file is empty, for example because it is being written.
     #[error(
         "the list of allowed digests {} is empty: if no plugin is to run, say so in a comment (# …)", path.display()
     )]
@@ -25,16 +24,16 @@ pub enum AllowedError {
         /// The file.
         path: PathBuf,
     },
-    /// A line is none.
+    /// A line has no digest.
     #[error(
         "{}:{line}: {text:?} does not begin with a SHA-256 of 64 hexadecimal digits, as sha256sum prints it", path.display()
     )]
     Line {
         /// The file.
         path: PathBuf,
-        /// Which, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// The text that is there.
+        /// The text of the line.
         text: String,
     },
 }
@@ -47,7 +46,7 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
-    /// Of a list: a million digests would fit.
+    /// The largest size of a list, in bytes, which is enough for a million digests.
     pub(crate) const DIGESTS_BYTES_MAX: u64 = 64 << 20;
 
     /// Reads the list in the file `path`.
@@ -57,7 +56,7 @@ impl Allowed {
         Self::parse(path, &String::from_utf8_lossy(&text))
     }
 
-    /// One digest a line, what follows it is a remark; `#` begins a comment.
+    /// Parses one digest a line; the rest of the line is ignored. `#` begins a comment.
     fn parse(path: &Path, text: &str) -> Result<Self, AllowedError> {
         if text.trim().is_empty() {
             return Err(AllowedError::Empty { path: path.to_owned() });
@@ -81,7 +80,7 @@ impl Allowed {
         self.digests.contains(digest)
     }
 
-    /// How many may.
+    /// The number of allowed digests.
     pub(crate) fn len(&self) -> usize {
         self.digests.len()
     }

@@ -1,4 +1,4 @@
-//! One plugin of the catalog: its file, what came of loading it, and what of it runs.
+//! One plugin of the catalog: its file, the result of loading it, and its running generation.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ pub(super) struct CatalogEntry<G> {
     pub(super) attempt: LoadAttempt<G>,
     pub(super) runs: Option<RunningFile<G>>,
     pub(super) rejected: Option<Rejection>,
-    /// The generation to start in the place of a file that is not wanted, once that one has ended.
+    /// The generation to start in place of an unwanted file, once the current one has ended.
     pub(super) instead: Option<LoadedFile<G>>,
-    /// The running generation is no more, by the host's own fault: nothing is started yet.
+    /// A failure of the host has ended the running generation, and none was started since.
     pub(super) fell: bool,
-    /// The refusal that was told last, and of which bytes.
+    /// The last refusal that was reported, and the digest that it was about.
     pub(super) told: Option<(Option<Digest>, FileRefusal)>,
 }
 
@@ -26,37 +26,37 @@ pub(super) struct CatalogEntry<G> {
 #[derive(Debug)]
 pub(super) enum LoadAttempt<G> {
     None,
-    /// It goes on.
+    /// In progress.
     Loading(Digest),
     Failed {
         digest: Digest,
         refusal: FileRefusal,
-        /// The file has had the time to change if somebody was still writing it.
+        /// The file had enough time to change, in case it was still being written.
         settled: bool,
     },
     Loaded(LoadedFile<G>),
 }
 
-/// A generation that was started.
+/// A started generation.
 #[derive(Debug)]
 pub(super) struct RunningFile<G> {
-    /// Of the newest generation that it was given, which may still wait to take over.
+    /// The digest of the newest generation that it was given, which may still wait to take over.
     pub(super) digest: Digest,
     pub(super) definitions: Vec<String>,
     pub(super) at_work: LoadedFile<G>,
-    /// The generation that comes back in the place of the one at work, which was rolled back here.
+    /// The generation that takes over again from the running one, which was rolled back here.
     pub(super) returns: Option<LoadedFile<G>>,
-    /// The generation that is at work instead of one that was withdrawn, or that is to be again if the withdrawn one
-    /// took over in the same instant.
+    /// The generation that runs instead of a withdrawn one. It must be started again if the withdrawn one took over at
+    /// the same moment.
     pub(super) instead: Option<LoadedFile<G>>,
     /// It was told to end.
     pub(super) ends: bool,
-    /// It has ended by itself: it can never run under this host's settings.
+    /// It ended by itself, because it cannot run under this host's settings.
     pub(super) spent: bool,
 }
 
 impl<G: Clone> CatalogEntry<G> {
-    /// Of a file that nothing has come of.
+    /// A new entry, for a file that was not loaded yet.
     pub(super) fn new(path: PathBuf) -> Self {
         let (file, attempt) = (Content::Gone, LoadAttempt::None);
         Self { path, file, attempt, runs: None, rejected: None, instead: None, fell: false, told: None }
@@ -69,7 +69,7 @@ impl<G: Clone> CatalogEntry<G> {
         }
     }
 
-    /// The generation at work is stopped if it may not run any more; one that was to replace it is withdrawn.
+    /// Stops the running generation if it is no longer allowed, or withdraws the one that was to replace it.
     pub(super) fn no_longer_allowed(
         &mut self,
         plugin: &Arc<str>,
@@ -88,8 +88,8 @@ impl<G: Clone> CatalogEntry<G> {
         )
     }
 
-    /// The same if another replica has rolled it back: this one knows no generation before what is at work. Where one
-    /// comes back, it was rolled back here, and goes as soon as that can take over.
+    /// The same, if another replica has rolled it back. This replica does not know the generation before the running
+    /// one. A generation that was rolled back here runs until the previous one can take over.
     pub(super) fn rejected_elsewhere(&mut self, plugin: &Arc<str>) -> Option<DirectoryStep<G>> {
         let (runs, rejected) = (self.runs.as_mut()?, self.rejected.as_ref()?);
         if runs.spent || runs.returns.is_some() {
@@ -103,7 +103,7 @@ impl<G: Clone> CatalogEntry<G> {
         )
     }
 
-    /// Why nothing is known of what the file holds.
+    /// Why the content of the file is unknown.
     pub(super) fn unread(&self) -> Option<FileRefusal> {
         let path = self.path.clone();
         match &self.file {
@@ -114,10 +114,10 @@ impl<G: Clone> CatalogEntry<G> {
         }
     }
 
-    /// Why a file of this digest is not even loaded.
+    /// Why a file with this digest is not even loaded.
     pub(super) fn unwanted(&self, digest: &Digest, allowed: Option<&Allowed>) -> Option<FileRefusal> {
         let (path, digest) = (self.path.clone(), digest.clone());
-        // Whether it is allowed or not: what ran before it can be started.
+        // Checked first, whether the digest is allowed or not, because the previous version can be started.
         if let Some(Rejection { because, former, .. }) = self.rejected.clone() {
             return Some(FileRefusal::Rejected { path, digest, because, former });
         }
@@ -125,7 +125,7 @@ impl<G: Clone> CatalogEntry<G> {
         Some(FileRefusal::NotAllowed { path, digest, list: allowed.path().to_owned() })
     }
 
-    /// Once for each reason.
+    /// Reports a refusal, once for each reason.
     pub(super) fn refuse(
         &mut self,
         plugin: Arc<str>,
@@ -148,7 +148,7 @@ impl<G: Clone> RunningFile<G> {
         Self { digest, definitions, at_work: loaded, returns: None, instead: None, ends: false, spent: false }
     }
 
-    /// `now` is at work.
+    /// Records that `now` has taken over.
     pub(super) fn took_over(&mut self, now: &LoadedFile<G>) {
         (self.at_work, self.returns) = (now.clone(), None);
         if !self.ends && self.instead.as_ref().is_some_and(|instead| instead.digest == now.digest) {
@@ -156,16 +156,16 @@ impl<G: Clone> RunningFile<G> {
         }
     }
 
-    /// `rejected` was rolled back, and `to` is to be at work again. Until it is, the other still is.
+    /// `rejected` was rolled back, and `to` will take over again. Until then, the other still runs.
     pub(super) fn rolled_back(&mut self, rejected: &Digest, to: &LoadedFile<G>) {
         self.returns = Some(to.clone());
-        // Another may have been given to it since.
+        // A newer generation may have been delivered since.
         if self.digest == *rejected {
             self.want_what_stays();
         }
     }
 
-    /// The generation that is at work if nothing newer comes.
+    /// The generation that will run if no newer one is delivered.
     fn stays(&self) -> &LoadedFile<G> {
         self.returns.as_ref().unwrap_or(&self.at_work)
     }
@@ -175,7 +175,7 @@ impl<G: Clone> RunningFile<G> {
         (self.digest, self.definitions) = (digest, definitions);
     }
 
-    /// The step by which nothing runs, nor comes to, that `must_go`.
+    /// The step that ends or withdraws whatever `must_go`.
     fn drop_what(
         &mut self,
         plugin: &Arc<str>,
@@ -186,7 +186,7 @@ impl<G: Clone> RunningFile<G> {
             return None;
         }
         let plugin = plugin.clone();
-        // What comes back can be kept from that by a stop alone.
+        // A returning generation can be prevented only by a stop.
         let both = [Some(&self.at_work), self.returns.as_ref()].into_iter().flatten();
         let forbidden = both.map(|it| it.digest.clone()).find(&must_go);
         if let Some(digest) = forbidden {

@@ -1,5 +1,5 @@
-//! The files of one plugin: `NAME.wasm`; `NAME.next.wasm`, a version beside it; and `NAME.current.wasm`, the version
-//! that runs where `NAME.wasm` is to wait (ADR 28). Decides from them which runs, and which is the next.
+//! The files of one plugin: `NAME.wasm`; `NAME.next.wasm`, a version beside it; and `NAME.current.wasm`, the running
+//! version while `NAME.wasm` waits (ADR 28). Decides which one runs, and which one is the next version.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use windlass_manifest::is_dns_label;
 
 use crate::files::Content;
 
-/// The part that a file plays for its plugin, by how it is named.
+/// The role of a plugin's file, as its name shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileRole {
     /// `NAME.wasm`.
     Own,
-    /// `NAME.current.wasm`: it runs, and another `NAME.wasm` waits.
+    /// `NAME.current.wasm`: it runs, and a different `NAME.wasm` waits.
     Current,
     /// `NAME.next.wasm`.
     Next,
 }
 
-/// The name of the plugin of which `NAME.current.wasm` or `NAME.next.wasm` is a version. None: it is another file.
+/// The plugin for which `file` is a `NAME.current.wasm` or `NAME.next.wasm`. `None` for other files.
 #[must_use]
 pub fn plugin_of(file: &Path) -> Option<Arc<str>> {
     let (plugin, role) = FileRole::of(file);
@@ -27,7 +27,7 @@ pub fn plugin_of(file: &Path) -> Option<Arc<str>> {
 }
 
 impl FileRole {
-    /// How the name of such a file ends, after the plugin's name.
+    /// The suffix of such a file's name, after the plugin's name.
     const fn suffix(self) -> &'static str {
         match self {
             Self::Own => ".wasm",
@@ -36,13 +36,13 @@ impl FileRole {
         }
     }
 
-    /// Where `plugin` has this file in `directory`.
+    /// The path of this file of `plugin` in `directory`.
     pub(crate) fn path(self, directory: &Path, plugin: &str) -> PathBuf {
         directory.join(format!("{plugin}{}", self.suffix()))
     }
 
-    /// The plugin of the file `path`, and what it is to it. What is none of a plugin's is taken for its own, and
-    /// refused for its name when it is loaded.
+    /// The plugin of the file `path`, and the file's role. A file without a valid plugin's name counts as a plugin's
+    /// own, and is refused because of its name when it is loaded.
     pub(crate) fn of(path: &Path) -> (Arc<str>, Self) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let named = [Self::Current, Self::Next].into_iter().find_map(|role| {
@@ -53,7 +53,7 @@ impl FileRole {
     }
 }
 
-/// The state of each file of one plugin.
+/// The states of the files of one plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PluginFiles {
     own: Content,
@@ -62,12 +62,12 @@ pub(crate) struct PluginFiles {
 }
 
 impl PluginFiles {
-    /// None of them is there.
+    /// The state without any file.
     pub(crate) fn none() -> Self {
         Self { own: Content::Gone, current: Content::Gone, next: Content::Gone }
     }
 
-    /// A file is so now.
+    /// Sets the state of one file.
     pub(crate) fn set(&mut self, role: FileRole, content: Content) {
         match role {
             FileRole::Own => self.own = content,
@@ -76,7 +76,7 @@ impl PluginFiles {
         }
     }
 
-    /// The file that is to run. Without `NAME.wasm` none is: to delete that file ends the plugin.
+    /// The file that should run. Without `NAME.wasm` none does, so deleting that file ends the plugin.
     pub(crate) fn running(&self) -> (FileRole, Content) {
         if self.has_current() { (FileRole::Current, self.current.clone()) } else { (FileRole::Own, self.own.clone()) }
     }
@@ -90,12 +90,12 @@ impl PluginFiles {
         (FileRole::Own, if is_same { Content::Gone } else { self.own.clone() })
     }
 
-    /// A next version that nobody looks at: `NAME.wasm` is the next one already.
+    /// Whether there is a next version that is ignored, because `NAME.wasm` is the next version already.
     pub(crate) fn has_idle_next(&self) -> bool {
         self.has_current() && self.next != Content::Gone
     }
 
-    /// A current version that does not run, as `NAME.wasm` is gone.
+    /// Whether there is a current version that does not run, because `NAME.wasm` is gone.
     pub(crate) fn is_current_alone(&self) -> bool {
         self.own == Content::Gone && self.current != Content::Gone
     }
@@ -122,7 +122,11 @@ mod tests {
         assert_eq!(of("shop.wasm"), ("shop".to_owned(), FileRole::Own));
         assert_eq!(of("shop.next.wasm"), ("shop".to_owned(), FileRole::Next));
         assert_eq!(of("shop.current.wasm"), ("shop".to_owned(), FileRole::Current));
-        assert_eq!(of("my.shop.next.wasm"), ("my.shop.next".to_owned(), FileRole::Own), "it is refused for its name");
+        assert_eq!(
+            of("my.shop.next.wasm"),
+            ("my.shop.next".to_owned(), FileRole::Own),
+            "it is refused because of its name"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Why a file is not run, and why what ran is stopped: what operators read.
+//! Why a file does not run, and why a running plugin is stopped, as operators read it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use windlass_wasm::LoadProblem;
 
 use crate::rejections::Digest;
 
-/// Why a file is not run.
+/// Why a file does not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FileRefusal {
     /// It cannot be read.
@@ -15,41 +15,39 @@ pub(crate) enum FileRefusal {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why not.
         problem: String,
     },
-    /// Nothing of it may run as the plugin's other files are.
+    /// It may not run, given the plugin's other files.
     #[error("{}: {problem}", .path.display())]
     Withheld {
         /// The file.
         path: PathBuf,
-        /// Why.
         problem: String,
     },
-    /// It has more bytes than a plugin may have, and was not read.
+    /// It is larger than a plugin may be, and was not read.
     #[error("{}: {}", .path.display(), LoadProblem::TooLarge { limit: *.most })]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// How many it may have.
+        /// The limit, in bytes.
         most: u64,
     },
-    /// It is no plugin, or a broken one.
+    /// It is not a plugin, or a broken one.
     #[error("{message}")]
     NotLoaded {
-        /// A fixed label.
+        /// A fixed label for metrics.
         reason: &'static str,
-        /// Which file, and what is wrong with it.
+        /// The file, and what is wrong with it.
         message: String,
     },
-    /// The operator has not allowed it.
+    /// The operator does not allow its digest.
     #[error("its digest {digest} is not allowed: add it to {}, if you trust {}", list.display(), path.display())]
     NotAllowed {
         /// The plugin's file.
         path: PathBuf,
         /// The digest that is missing.
         digest: Digest,
-        /// Where.
+        /// The list that does not have it.
         list: PathBuf,
     },
     /// It ran, and was rolled back.
@@ -67,18 +65,18 @@ pub(crate) enum FileRefusal {
         /// The digest that ran before it.
         former: Option<String>,
     },
-    /// Two versions of a definition would replace each other for ever.
+    /// Two versions of one definition would replace each other for ever.
     #[error("it brings the definition {definition}, which the plugin {first} brings already; remove one of the two")]
     Rival {
         /// The definition.
         definition: String,
-        /// The plugin that runs.
+        /// The running plugin that brings it.
         first: Arc<str>,
     },
 }
 
 impl FileRefusal {
-    /// The label of metrics.
+    /// The label for metrics.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Self::Unreadable { .. } => "read",
@@ -92,10 +90,10 @@ impl FileRefusal {
     }
 }
 
-/// Why what ran before a file that was rejected is not started in the place of that.
+/// Why the version before a rejected file is not started in its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotRevived {
-    /// It need not, or not yet.
+    /// It is not needed, or not yet.
     #[error("the file is another one by now, or what ran has not ended yet")]
     Superfluous,
     /// The operator does not allow it.
@@ -103,10 +101,10 @@ pub(crate) enum NotRevived {
     NotAllowed {
         /// The digest that is missing.
         digest: Digest,
-        /// Where.
+        /// The list that does not have it.
         list: PathBuf,
     },
-    /// Another has come to run meanwhile.
+    /// Another plugin has started meanwhile that brings the same definition.
     #[error(transparent)]
     Rival(FileRefusal),
 }
@@ -120,7 +118,7 @@ pub(crate) enum StopReason {
     NotAllowed {
         /// The running digest.
         digest: Digest,
-        /// Where it was.
+        /// The list.
         list: PathBuf,
     },
     /// Another replica has rolled it back.

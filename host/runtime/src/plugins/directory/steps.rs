@@ -1,4 +1,4 @@
-//! Decides what is to be done, by what there is and what runs: one step after the other, each once.
+//! Decides what to do, given the files and what runs. Each step is returned once.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use super::{DirectoryStep, FileRefusal, StopReason};
 use crate::files::Content;
 
 impl<G: Clone> Catalog<G> {
-    /// The steps to take now. Each step is taken as done by the time that this is asked again.
+    /// The steps to take now. The caller must take them all before it asks again.
     pub(crate) fn next(&mut self) -> Vec<DirectoryStep<G>> {
         let mut steps = Vec::new();
         let names: Vec<_> = self.plugins.keys().cloned().collect();
         for plugin in names {
-            // One step may follow from another, as a start from a stop; not for ever.
+            // A step may follow from another one, as a start from a stop, but the number of steps is bounded.
             while let Some(step) = self.step(&plugin) {
                 let is_last = matches!(step, DirectoryStep::Forget { .. });
                 steps.push(step);
@@ -38,7 +38,7 @@ impl<G: Clone> Catalog<G> {
         {
             return Some(DirectoryStep::Pardon { plugin, digest: rejected.digest });
         }
-        // Whatever has become of the file: what runs has to be allowed.
+        // Checked whatever the state of the file: what runs must be allowed.
         let no_longer = entry.no_longer_allowed(&plugin, self.allowed.as_ref());
         if let Some(step) = no_longer.or_else(|| entry.rejected_elsewhere(&plugin)) {
             return Some(step);
@@ -84,7 +84,7 @@ impl<G: Clone> Catalog<G> {
         }
     }
 
-    /// The next step of a plugin whose file is gone.
+    /// The next step for a plugin whose file is gone.
     fn gone(&mut self, plugin: Arc<str>) -> Option<DirectoryStep<G>> {
         let entry = self.plugins.get_mut(&plugin)?;
         match &mut entry.runs {
@@ -103,13 +103,13 @@ impl<G: Clone> Catalog<G> {
         }
     }
 
-    /// The next step of a plugin whose file is loaded and does not run.
+    /// The next step for a plugin whose file is loaded but does not run.
     fn ready(&mut self, plugin: Arc<str>) -> Option<DirectoryStep<G>> {
         let LoadAttempt::Loaded(loaded) = &self.plugins.get(&plugin)?.attempt else { return None };
         let loaded = loaded.clone();
         let rival = self.rival(&plugin, &loaded.definitions);
         if rival.is_none() && !loaded.definitions.is_empty() && self.first.iter().any(|other| *other < plugin) {
-            // Of two that are there when the host starts, the first by name runs, on every replica.
+            // If two bring the same definition when the host starts, the first by name runs, on every replica.
             return None;
         }
         self.first.remove(&plugin);
@@ -119,7 +119,7 @@ impl<G: Clone> Catalog<G> {
         }
         let (digest, definitions) = (loaded.digest.clone(), loaded.definitions.clone());
         match &mut entry.runs {
-            // It starts when that has ended.
+            // It starts when the running one has ended.
             Some(runs) if runs.ends => return None,
             Some(runs) if !runs.spent => {
                 (runs.digest, runs.definitions, runs.instead) = (digest, definitions, None);
@@ -132,7 +132,8 @@ impl<G: Clone> Catalog<G> {
         Some(DirectoryStep::Start { plugin, loaded })
     }
 
-    /// The generation that was to go on, as an unwanted one took over all the same and had to be stopped.
+    /// Starts the generation that should have gone on, after an unwanted one took over nevertheless and had to be
+    /// stopped.
     fn instead(&mut self, plugin: &Arc<str>) -> Option<DirectoryStep<G>> {
         let entry = self.plugins.get_mut(plugin)?;
         let loaded = entry.instead.take_if(|_| entry.runs.is_none() && !entry.fell)?;
@@ -143,7 +144,7 @@ impl<G: Clone> Catalog<G> {
         }
         let entry = self.plugins.get_mut(plugin)?;
         entry.runs = Some(RunningFile::started(loaded.clone()));
-        // That the file is not taken is to be said again, of what runs now.
+        // The refusal of the file is reported again, because another version runs now.
         entry.told = None;
         Some(DirectoryStep::Start { plugin: plugin.clone(), loaded })
     }

@@ -1,10 +1,10 @@
-//! Things that happen to files, and what follows.
+//! Changes of files, and the resulting steps.
 
 use super::*;
 use crate::files::{Change, Content};
 use crate::rejections::Rejection;
 
-/// Plays a directory whose files' contents are single letters.
+/// A fake directory in which each file's content is a single letter.
 struct Scene {
     catalog: Catalog<()>,
 }
@@ -17,7 +17,7 @@ fn digest(letter: char) -> Digest {
     hexadecimal(&[u8::try_from(letter).expect("a letter"); 32])
 }
 
-/// No definitions.
+/// A loaded file without definitions.
 fn brings(letter: char) -> LoadedFile<()> {
     LoadedFile { digest: digest(letter), definitions: vec![], generation: () }
 }
@@ -43,7 +43,7 @@ impl Scene {
         Self { catalog: Catalog::new(2, None) }
     }
 
-    /// `plugin=letter` for what its file is now, `plugin=` for none.
+    /// Sets files: `plugin=letter` for the new content, `plugin=` to delete one.
     fn files(&mut self, files: &[&str]) -> Vec<String> {
         let change = |file: &&str| {
             let (plugin, letter) = file.split_once('=').expect("an equals sign");
@@ -106,12 +106,12 @@ impl Scene {
         self.next()
     }
 
-    /// One in which `plugin=letter` run.
+    /// A scene in which these files (`plugin=letter`) run.
     fn running(files: &[&str]) -> Self {
         Self::new().with(files)
     }
 
-    /// One in which `a=x` runs, and only what is `listed` may.
+    /// A scene in which `a=x` runs, and only the digests in `listed` are allowed.
     fn running_within(listed: &str) -> Self {
         Self { catalog: Catalog::new(2, Some(allowed(listed))) }.with(&["a=x"])
     }
@@ -146,7 +146,7 @@ fn the_bytes_that_run_are_not_loaded_again() {
     let mut scene = Scene::running(&["a=x"]);
     assert_eq!(scene.files(&["a=x"]), NOTHING);
     scene.files(&["a=y"]);
-    assert_eq!(scene.files(&["a=x"]), NOTHING, "it was on its way to another and came back");
+    assert_eq!(scene.files(&["a=x"]), NOTHING, "the file changed and changed back");
     assert_eq!(scene.loaded("a", 'y', &[]), NOTHING);
 }
 
@@ -158,7 +158,7 @@ fn a_broken_file_is_reported_once_when_settled_and_replaces_nothing() {
     assert_eq!(scene.settled("a", 'y'), ["refuse a: compile, the former runs"]);
     assert_eq!(scene.next(), NOTHING);
     assert_eq!(scene.files(&["a=x"]), ["agree a"]);
-    // Written in two parts.
+    // The file was written in two parts.
     scene.files(&["a=h"]);
     scene.fails("a", 'h');
     assert_eq!(scene.files(&["a=z"]), ["load a z"]);
@@ -173,7 +173,7 @@ fn a_file_that_changes_while_it_is_loaded_is_loaded_again() {
     assert_eq!(scene.files(&["a=y"]), NOTHING);
     assert_eq!(scene.loaded("a", 'x', &[]), ["load a y"]);
     scene.catalog.loaded("a", &digest('y'), None);
-    assert_eq!(scene.next(), ["load a y"], "what was read was something else again");
+    assert_eq!(scene.next(), ["load a y"], "the content that was read was different once more");
     assert_eq!(scene.loaded("a", 'y', &[]), ["start a y"]);
 }
 
@@ -184,7 +184,7 @@ fn concurrent_loads_are_bounded_by_the_slots() {
     assert_eq!(scene.loaded("b", 'x', &[]), ["start b x", "load c x"]);
     assert_eq!(scene.files(&["a="]), ["forget a"]);
     assert!(!scene.catalog.is_settled());
-    assert_eq!(scene.loaded("a", 'x', &[]), ["load d x"], "its slot is free, and nothing else comes of it");
+    assert_eq!(scene.loaded("a", 'x', &[]), ["load d x"], "its slot is free");
     scene.loaded("c", 'x', &[]);
     assert_eq!(scene.fails("d", 'x'), NOTHING);
     assert_eq!(scene.settled("d", 'x'), ["refuse d: compile"]);
@@ -219,7 +219,7 @@ fn of_two_plugins_with_one_definition_only_the_first_by_name_runs() {
     assert_eq!(scene.loaded("a", 'x', &["ws.e.com"]), ["start a x", "refuse b: rival"]);
     assert_eq!(scene.files(&["a="]), ["stop a: deleted"]);
     assert_eq!(scene.ended("a"), ["forget a", "start b y"]);
-    // Whoever runs has precedence over whoever comes.
+    // A running plugin has precedence over a new one.
     scene.files(&["a=x"]);
     assert_eq!(scene.loaded("a", 'x', &["ws.e.com"]), ["refuse a: rival"]);
     scene.files(&["b=z"]);
@@ -255,7 +255,7 @@ fn a_rolled_back_file_is_not_run_again_before_it_changes() {
     assert_eq!(scene.files(&["a=x"]), ["pardon a y", "agree a"]);
     assert_eq!(scene.files(&["a=y"]), ["load a y"], "somebody wants it again");
 
-    // Another replica that has started it.
+    // On another replica, which has started it.
     let mut scene = Scene::running(&["a=y"]);
     assert!(scene.catalog.reject("a", &rejection));
     assert_eq!(scene.next(), ["stop a: y was rejected", "refuse a: rejected"]);
@@ -273,7 +273,7 @@ fn a_rolled_back_file_is_not_run_again_before_it_changes() {
     assert!(scene.catalog.reject("a", &rejection));
     assert_eq!(scene.next(), ["refuse a: rejected"]);
     assert!(!scene.catalog.reject("a", &Rejection::new(digest('z'), "it trapped too".to_owned(), None)));
-    assert_eq!(scene.files(&["a=z"]), ["pardon a y", "load a z"], "what is not the file's is not taken");
+    assert_eq!(scene.files(&["a=z"]), ["pardon a y", "load a z"], "a result for another digest is ignored");
     assert_eq!(scene.files(&["a="]), ["forget a"]);
 }
 
@@ -299,17 +299,17 @@ fn the_allow_list_applies_to_the_running_version_and_its_replacement() {
     assert_eq!(scene.loaded("a", 'y', &[]), ["replace a y"]);
     assert_eq!(scene.took_over("a", 'y'), NOTHING);
     scene.catalog.allow(allowed("y"));
-    assert_eq!(scene.next(), NOTHING, "what ran before does not run any more");
+    assert_eq!(scene.next(), NOTHING, "the previous version has ended");
     scene.catalog.allow(allowed("x"));
     assert_eq!(scene.next(), ["stop a: y is not allowed", "refuse a: not-allowed"]);
 
-    // And so is what another replica has rolled back.
+    // The same applies to a version that another replica has rolled back.
     let mut scene = pending("xy");
     assert!(scene.catalog.reject("a", &rejection('y', Some('x'))));
     assert_eq!(scene.next(), ["withdraw a y", "refuse a: rejected, the former runs"]);
 }
 
-/// A generation that was rolled back works until the one before it can take over.
+/// A generation that was rolled back runs until the previous one can take over.
 #[test]
 fn a_rolled_back_version_obeys_the_allow_list_while_it_still_runs() {
     let rolled_back = || {
@@ -318,19 +318,23 @@ fn a_rolled_back_version_obeys_the_allow_list_while_it_still_runs() {
         scene.loaded("a", 'y', &[]);
         scene.took_over("a", 'y');
         scene.catalog.rolled_back("a", rejection('y', Some('x')), &brings('x'));
-        assert_eq!(scene.next(), ["refuse a: rejected, the former runs"], "it is not stopped: the other comes back");
+        assert_eq!(
+            scene.next(),
+            ["refuse a: rejected, the former runs"],
+            "it is not stopped until the other takes over again"
+        );
         scene
     };
     let mut scene = rolled_back();
     scene.catalog.allow(allowed("x"));
     assert_eq!(scene.next(), ["stop a: y is not allowed"]);
     assert_eq!(scene.ended("a"), ["start a x", "refuse a: rejected, the former runs"]);
-    // What may not come back must not, whatever becomes of the other.
+    // A version that may not come back is prevented, whatever happens to the other one.
     let mut scene = rolled_back();
     scene.catalog.allow(allowed("y"));
     assert_eq!(scene.next(), ["stop a: x is not allowed"]);
     assert_eq!(scene.ended("a"), ["refuse a: rejected"]);
-    // What is withdrawn meanwhile leaves the place to the one that comes back.
+    // If a newer version is withdrawn meanwhile, the returning one takes over.
     let mut scene = rolled_back();
     assert_eq!(scene.files(&["a=z"]), ["pardon a y", "load a z"]);
     assert_eq!(scene.loaded("a", 'z', &[]), ["replace a z"]);
@@ -338,7 +342,7 @@ fn a_rolled_back_version_obeys_the_allow_list_while_it_still_runs() {
     assert_eq!(scene.next(), ["withdraw a z", "refuse a: not-allowed, the former runs"]);
     assert_eq!(scene.took_over("a", 'x'), NOTHING);
     scene.catalog.allow(allowed("x"));
-    assert_eq!(scene.next(), ["refuse a: not-allowed, the former runs"], "the one that failed does not work any more");
+    assert_eq!(scene.next(), ["refuse a: not-allowed, the former runs"], "the failed generation has ended");
 }
 
 #[test]
@@ -367,7 +371,7 @@ fn a_plugin_that_fell_by_the_hosts_fault_restarts_after_its_delay() {
     assert_eq!(scene.files(&["a="]), ["forget a"]);
     scene.catalog.again("a");
     assert_eq!(scene.next(), NOTHING);
-    // In the place of a file that was rolled back.
+    // Starts again in place of a file that was rolled back.
     let mut scene = Scene::new();
     scene.catalog.take(&[Change { path: "a.wasm".into(), content: content('y') }]);
     scene.catalog.reject("a", &rejection('y', Some('x')));
@@ -377,7 +381,7 @@ fn a_plugin_that_fell_by_the_hosts_fault_restarts_after_its_delay() {
     assert_eq!(scene.next(), NOTHING);
     scene.catalog.again("a");
     assert_eq!(scene.next(), ["start a x", "refuse a: rejected, the former runs"]);
-    // And before the one that comes back could.
+    // Starts again before the returning generation could take over.
     let mut scene = Scene::running(&["a=x"]);
     scene.files(&["a=y"]);
     scene.loaded("a", 'y', &[]);
@@ -397,8 +401,8 @@ fn a_fallen_plugin_restarts_in_time_beside_a_file_that_is_not_allowed() {
     scene.catalog.fell("a");
     assert_eq!(scene.next(), NOTHING, "not yet");
     scene.catalog.again("a");
-    assert_eq!(scene.next(), ["start a x", "refuse a: not-allowed, the former runs"], "it is told again what runs");
-    // What was rolled back elsewhere while nothing is to be started.
+    assert_eq!(scene.next(), ["start a x", "refuse a: not-allowed, the former runs"], "it is reported again what runs");
+    // Another replica rolls it back while nothing may be started.
     let mut scene = Scene::running(&["a=y"]);
     scene.catalog.fell("a");
     scene.catalog.reject("a", &rejection('y', Some('x')));
@@ -421,9 +425,9 @@ fn a_version_taking_over_while_withdrawn_is_stopped_for_its_predecessor() {
         scene
     };
     let mut scene = took_over();
-    assert_eq!(scene.took_over("a", 'x'), NOTHING, "it ends, whatever of it runs by now");
+    assert_eq!(scene.took_over("a", 'x'), NOTHING, "it ends, whichever generation runs by now");
     assert_eq!(scene.ended("a"), ["start a x", "refuse a: not-allowed, the former runs"]);
-    // Unless that may not run any more either, or something else is wanted.
+    // Unless that one is no longer allowed either, or another one is wanted.
     let mut scene = took_over();
     scene.catalog.allow(allowed("z"));
     assert_eq!(scene.ended("a"), ["refuse a: not-allowed"]);
@@ -448,7 +452,7 @@ fn a_rollback_over_two_generations_returns_to_the_one_it_names() {
     assert_eq!(scene.loaded("a", 'y', &[]), ["replace a y"]);
     scene.took_over("a", 'y');
     assert_eq!(scene.files(&["a=x"]), ["load a x"]);
-    // While the next is on its way already, the rollback does not stop that.
+    // A rollback does not stop a newer version that is already getting ready.
     let mut scene = Scene::running(&["a=x"]);
     scene.files(&["a=y"]);
     scene.loaded("a", 'y', &[]);
@@ -479,7 +483,7 @@ fn the_former_version_starts_even_if_the_rejected_file_is_not_allowed() {
     let problem = scene.catalog.revive("a", &brings('x')).expect_err("it is not allowed any more");
     assert!(problem.to_string().contains(&*digest('x')), "{problem}");
     scene.catalog.allow(allowed("xz"));
-    assert_eq!(scene.next(), ["refuse a: rejected"], "by which it is looked for again");
+    assert_eq!(scene.next(), ["refuse a: rejected"], "so it is looked for again");
     assert_eq!(scene.catalog.revive("a", &brings('x')), Ok(()));
     assert_eq!(scene.next(), NOTHING);
 }

@@ -1,4 +1,4 @@
-//! Definitions that go while their plugin runs, on the embedded API server.
+//! Definitions that are deleted while their plugin runs, on the embedded API server.
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -24,7 +24,7 @@ fn definition() -> Value {
     })
 }
 
-/// The installer of a plugin that brings the definition.
+/// An installer for a plugin that brings the definition.
 fn installer(stage: &Stage) -> Installer {
     let document = definition();
     let definitions = vec![Definition::read(document.as_object().expect("an object")).expect("a definition")];
@@ -44,7 +44,7 @@ fn installer(stage: &Stage) -> Installer {
     }
 }
 
-/// Has the host follow definitions, as a manager does.
+/// Makes the host follow definitions, as the manager does.
 async fn follow(host: Arc<Host>) {
     host.kinds.wanted().await;
     let mut subscription = host.informers.subscribe(kinds::definitions());
@@ -72,7 +72,7 @@ async fn a_deleted_definition_is_installed_again_until_the_plugin_is_removed() {
     until(|| seen(&stage).is_some_and(|now| Some(now) != first)).await;
 
     removed.cancel();
-    assert_eq!(installing.await.expect("no panic"), None, "nothing is left that would install it");
+    assert_eq!(installing.await.expect("no panic"), None, "the installation has ended");
     following.abort();
 }
 

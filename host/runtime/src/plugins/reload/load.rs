@@ -1,4 +1,4 @@
-//! Loads files, and what ran before one that was rejected, beside everything else.
+//! Loads files, and the versions before rejected ones, in the background.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::plugins::{prepare, tell};
 use crate::rejections::{Digest, Rejection};
 use crate::supervise::caught;
 
-/// How long a file that does not load must have stayed as it is before that is told: somebody may still be writing it.
+/// How long a file that fails to load must be unchanged before that is reported, because it may still be being written.
 const FILE_SETTLED_AFTER: Duration = Duration::from_secs(1);
-/// How soon a file is loaded again that was not what it had been when it was looked at.
+/// The pause before a file is loaded again that changed between the look and the read.
 pub(super) const FILE_READ_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 impl Reload {
@@ -57,7 +57,7 @@ impl Reload {
             let (failed, is_short) =
                 (matches!(result, Some(Err(_))), matches!(result, Some(Err(FileRefusal::Withheld { .. }))));
             let settles = if failed { settles_in(&path).await } else { Duration::ZERO };
-            // Whoever listens ends with the host.
+            // The receiver ends with the host.
             let _ = tell.send(DirectoryNews::Loaded { plugin: plugin.clone(), digest: digest.clone(), result });
             if failed {
                 tokio::time::sleep(settles).await;
@@ -85,13 +85,13 @@ impl Reload {
         self.catalog.loaded(plugin, digest, result);
     }
 
-    /// Looks in the cache of compiled plugins for what ran before the file that was rejected.
+    /// Looks in the cache of compiled plugins for the version before the rejected file.
     pub(super) fn revive(&self, plugin: Arc<str>, path: PathBuf, former: String, rejection: Rejection) {
         let (sandbox, tell, panics) = (self.sandbox.clone(), self.tell.clone(), self.host.panics.clone());
         tokio::spawn(self.phases.stop.clone().run_until_cancelled_owned(async move {
             match caught("load", &panics, sandbox.load_digest(&plugin, &path, &former)).await {
                 Some(Ok(Some(former))) => {
-                    // Whoever listens ends with the host.
+                    // The receiver ends with the host.
                     let _ = tell.send(DirectoryNews::Revived { rejection, former });
                 }
                 Some(Ok(None)) => tracing::warn!(
@@ -118,7 +118,7 @@ impl Reload {
     }
 }
 
-/// How long it takes until nobody can still be writing the file `path`.
+/// The time until the file `path` is certain not to be still being written.
 pub(super) async fn settles_in(path: &Path) -> Duration {
     let written = tokio::fs::metadata(path).await.and_then(|it| it.modified());
     let age = written.ok().and_then(|written| written.elapsed().ok()).unwrap_or_default();

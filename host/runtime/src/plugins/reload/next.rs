@@ -1,6 +1,6 @@
 //! The next versions of plugins: `NAME.next.wasm` beside `NAME.wasm`, or `NAME.wasm` beside `NAME.current.wasm`. Each
-//! is loaded, and called as a shadow of the current version if both watch the same (ADR 28). When the current one
-//! changes, what was compared begins anew.
+//! is loaded, and called as a shadow of the current version if both watch the same (ADR 28). When the current version
+//! changes, the comparison starts again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use crate::plugins::{prepare, rollout};
 use crate::rejections::Digest;
 use crate::supervise::caught;
 
-/// The pause before it is tried again to promote a version that is due.
+/// The pause after a failed attempt to promote a version that is due.
 const PROMOTE_RETRY_DELAY: Duration = Duration::from_mins(1);
 
 /// The next version of one plugin.
@@ -34,7 +34,7 @@ pub(super) struct NextFile {
     path: PathBuf,
     content: Content,
     attempt: NextAttempt,
-    /// How it was told to stand last. None: nothing was told yet.
+    /// The standing that was last reported. `None` if none was.
     standing: Option<NextStanding>,
 }
 
@@ -46,19 +46,19 @@ enum NextAttempt {
     Failed(Digest, String),
 }
 
-/// How it stands to the current version.
+/// How it stands relative to the current version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum NextStanding {
-    /// It is the shadow of the version with the other digest.
+    /// It is the shadow of the version with the second digest.
     Shadows(Digest, Digest),
-    /// It waits, and why.
+    /// It waits, for this reason.
     Waits(String),
 }
 
 /// Next versions by plugin.
 pub(super) type NextFiles = BTreeMap<Arc<str>, NextFile>;
 
-/// A next version, as status shows it.
+/// A next version as the status shows it.
 struct ShownNext {
     digest: Option<Digest>,
     version: Option<String>,
@@ -82,7 +82,7 @@ impl NextView for ShownNext {
 }
 
 impl Reload {
-    /// Takes the changes of all files of plugins, and returns the changes of those that are to run.
+    /// Takes over changes of files, and returns the changes of those that should run.
     pub(super) fn take_files(&mut self, changes: Vec<Change>) -> Vec<Change> {
         let mut of_running = BTreeMap::new();
         for Change { path, content } in changes {
@@ -118,7 +118,7 @@ impl Reload {
         of_running.into_values().collect()
     }
 
-    /// Takes the result of loading the next version of `plugin`. None: the file was another one by then.
+    /// Takes the result of loading the next version of `plugin`. `None` if the file had changed by then.
     pub(super) fn next_loaded(&mut self, plugin: &str, digest: Digest, result: Option<Result<Arc<Plugin>, String>>) {
         let Some(file) = self.next.get_mut(plugin) else { return };
         if matches!(&file.attempt, NextAttempt::Loading(loading) if *loading == digest) {
@@ -130,7 +130,7 @@ impl Reload {
         }
     }
 
-    /// Does what is to be done about the next versions, as everything is now.
+    /// Acts on the next versions, given the current state of everything.
     pub(super) fn act_on_next(&mut self) {
         let plugins: Vec<_> = self.next.keys().cloned().collect();
         for plugin in plugins {
@@ -157,7 +157,7 @@ impl Reload {
         tracing::info!(%plugin, "there is no next version any more");
     }
 
-    /// How it stands now. None: it is being loaded.
+    /// Its current standing. `None` while it is being loaded.
     fn standing_of(&self, plugin: &Arc<str>, file: &mut NextFile) -> Option<NextStanding> {
         let waits = |why: String| Some(NextStanding::Waits(why));
         let digest = match &file.content {
@@ -182,7 +182,7 @@ impl Reload {
         };
         let Some(handle) = self.handles.get(plugin) else {
             if !self.is_settled {
-                // It may be about to start.
+                // The plugin may be about to start.
                 return None;
             }
             return waits("no version of the plugin runs: there is nothing to compare it with".to_owned());
@@ -212,12 +212,12 @@ impl Reload {
                 }
                 None => Some(Err(format!("{}: the host's loader panicked", path.display()))),
             };
-            // Whoever listens ends with the host.
+            // The receiver ends with the host.
             let _ = tell.send(DirectoryNews::NextLoaded { plugin, digest, result });
         }));
     }
 
-    /// Has it stand as it does now, and tells that.
+    /// Applies a changed standing, and reports it.
     fn stand(&self, plugin: &Arc<str>, file: &NextFile, standing: &NextStanding) {
         let loaded = match &file.attempt {
             NextAttempt::Loaded(next) => Some(next),
@@ -232,7 +232,7 @@ impl Reload {
         );
         let begun = match (standing, loaded) {
             (NextStanding::Shadows(..), Some(next)) => self.begin_shadow(file, next).ok_or_else(|| {
-                // As for a current version: it was told when it was loaded.
+                // As with a current version, this was logged when it was loaded.
                 "its configuration cannot be described".to_owned()
             }),
             (NextStanding::Shadows(..), None) => return,
@@ -307,12 +307,12 @@ fn cannot_be_shadowed(current: &Plugin, next: &Plugin) -> Option<String> {
     lacks.map(|controller| format!("cannot be shadowed: it has no controller {}", controller.name))
 }
 
-/// Promotes `next`, which is in the file `path`, when its policy says so.
+/// Promotes `next`, whose file is `path`, when its policy says so.
 async fn promote_when_due(host: Arc<Host>, next: Arc<Plugin>, path: PathBuf, ledger: Arc<ShadowLedger>) {
     let plugin = next.name().clone();
     let mut changes = host.policies.changes();
     loop {
-        // A host that only reads changes no file either.
+        // A read-only host changes no files either.
         let after = host.policies.promote_after(&plugin).filter(|_| !host.read_only);
         ledger.is_promoted_after(after.map(|after| (after.calls, after.time)));
         let due = async {

@@ -1,5 +1,4 @@
-//! Acts on plugins that were started: gives them newer generations, tells them to end, and remembers and reports what
-//! became of that.
+//! Acts on started plugins: gives them newer generations, tells them to end, and records and reports the results.
 
 use std::sync::Arc;
 
@@ -21,19 +20,19 @@ use crate::supervise::caught;
 
 /// A plugin that was started.
 pub(super) struct PluginHandle {
-    /// The generation that runs.
+    /// The running generation.
     runs: Arc<Plugin>,
-    /// The generation that comes back in its place after a rollback.
+    /// The generation that takes over again after a rollback.
     returns: Option<Arc<Plugin>>,
-    /// The newest generation, which does not run yet.
+    /// The newest generation, if it does not run yet.
     delivered: Option<Arc<Plugin>>,
-    /// Where it is delivered.
+    /// Delivers generations to the plugin.
     newest: watch::Sender<Arc<Plugin>>,
     /// Ends it.
     stop: CancellationToken,
     /// It has ended.
     over: CancellationToken,
-    /// Why it ends.
+    /// Why it is to end, if so.
     why: Option<StopReason>,
     /// The lease that it goes by.
     lease: PluginLease,
@@ -56,23 +55,23 @@ impl Reload {
         let phases = self.phases.of_plugin(stop.clone());
         let (serving, newest) = Serving::new(host, &self.supplies, plugin, self.reports.clone(), phases);
         let (panics, lease, serving) = (host.panics.clone(), serving.lease.clone(), serving.run());
-        // Shown as running first, for what its policy says is shown over that; and its denials are those that are
-        // registered.
+        // It is first shown as running, because what its policy says overrides that. Its denials must be the registered
+        // ones.
         runs(host, plugin);
         while self.tellers.try_join_next().is_some() {}
         self.tellers.spawn(prepare::tell_denials(host.clone(), name.clone(), over.clone()));
         self.servings.spawn(async move { (name, caught("serving", &panics, serving).await) });
-        // Whoever listens ends with the host.
+        // The receiver ends with the host.
         let _ = self.leftovers.send(plugin.clone());
         let handle =
             PluginHandle { runs: plugin.clone(), returns: None, delivered: None, newest, stop, over, why: None, lease };
         self.handles.insert(plugin.name().clone(), handle);
     }
 
-    /// Gives a plugin that runs its newer generation.
+    /// Gives a running plugin its newer generation.
     pub(super) fn deliver(&mut self, plugin: &Arc<Plugin>) {
         let Some(handle) = self.handles.get_mut(plugin.name()) else { return };
-        // First what is done, and then what is told: should that panic, the step is not lost.
+        // Acts first and reports then: if reporting panics, the step is not lost.
         handle.delivered = Some(plugin.clone());
         handle.newest.send_replace(plugin.clone());
         let status = self.host.status.plugin(plugin.name());
@@ -81,13 +80,13 @@ impl Reload {
         status.is_newest(handle.returns.as_ref().map(|returns| &**returns.digest()));
     }
 
-    /// The generation of `plugin` that runs, or that runs again in the place of one that was rolled back.
+    /// The running generation of `plugin`, or the one that takes over again after a rollback.
     pub(super) fn running(&self, plugin: &Arc<str>) -> Option<&Plugin> {
         let handle = self.handles.get(plugin)?;
         Some(handle.returns.as_ref().unwrap_or(&handle.runs))
     }
 
-    /// The running generation is not to be replaced by `digest`.
+    /// Withdraws `digest`, which was to replace the running generation.
     pub(super) fn withdraw(&mut self, plugin: &Arc<str>, digest: &str) {
         if let Some(handle) = self.handles.get_mut(plugin) {
             handle.delivered = None;
@@ -108,9 +107,9 @@ impl Reload {
     pub(super) fn ended(&mut self, plugin: &Arc<str>, end: Option<ControllerEnd>) {
         let Some(handle) = self.handles.remove(plugin) else { return };
         handle.over.cancel();
-        // What was told to end, and has panicked over that, has ended.
+        // If it was told to end and panicked over that, it has ended as expected.
         let fell = end.is_none() && handle.why.is_none();
-        // First what is done, as in `deliver`: a lease that is not let go of is kept by a replica that runs nothing.
+        // Acts first, as in `deliver`: otherwise a replica that runs nothing could keep the lease.
         let ran_here = handle.lease.is_held();
         self.host.leadership.leave(plugin);
         if fell || self.catalog.ended(plugin) {
@@ -121,16 +120,16 @@ impl Reload {
         }
     }
 
-    /// Takes the news of what became of the newest generation.
+    /// Handles a report about the newest generation.
     pub(super) fn swapped(&mut self, plugin: &Arc<str>, swapped: Swapped) {
         let Some(handle) = self.handles.get_mut(plugin) else { return };
         match swapped {
             Swapped::Runs(now) => {
-                // Another may have been delivered since.
+                // A newer one may have been delivered since.
                 let _ = handle.delivered.take_if(|delivered| delivered.digest() == now.digest());
                 handle.returns = None;
                 self.catalog.took_over(plugin, &as_loaded(&now));
-                // That it waits may have been heard of only after it was shown to run.
+                // A late report that it waits may have arrived after it was shown as running.
                 self.host.status.plugin(plugin).pends(None);
                 if Arc::ptr_eq(&now, &handle.runs) {
                     return;
@@ -140,7 +139,7 @@ impl Reload {
                 let _ = self.leftovers.send(now);
             }
             Swapped::Pending { digest, reason } => {
-                // Another may have been delivered since, or this one withdrawn.
+                // A newer one may have been delivered since, or this one withdrawn.
                 let PluginHandle { runs, returns, delivered, .. } = &*handle;
                 let mut awaited = [delivered, returns].into_iter().flatten().chain([runs]);
                 if awaited.any(|awaited| *awaited.digest() == digest) {
@@ -148,9 +147,9 @@ impl Reload {
                 }
             }
             Swapped::RolledBack { rejected, to, because } => {
-                // Another may have been delivered since.
+                // A newer one may have been delivered since.
                 let _ = handle.delivered.take_if(|delivered| *delivered.digest() == rejected);
-                // It is shown when it is at work again, which is told of as of every other.
+                // It is shown once it runs again, which is reported like any other start.
                 handle.returns = Some(to.clone());
                 let rejection = Rejection::new(rejected, because, Some(to.digest()));
                 tell::rolled_back(&self.host, plugin, to.digest(), &rejection);
@@ -170,14 +169,14 @@ impl Reload {
         self.tell_replicas(plugin, RejectionVerdict::Pardoned { digest: digest.clone(), at });
     }
 
-    /// In the background: nothing waits for it.
+    /// Publishes the verdict in the background.
     fn tell_replicas(&self, plugin: Arc<str>, verdict: RejectionVerdict) {
-        // Whoever listens ends with the host.
+        // The receiver ends with the host.
         let _ = self.replicas.send((plugin, verdict));
     }
 }
 
-/// `plugin` runs from now on, and is bound as what it is.
+/// Records that `plugin` runs from now on: in its status, its policies and its lease.
 pub(crate) fn runs(host: &Host, plugin: &Arc<Plugin>) {
     host.metrics.plugins().declare(plugin.name(), &plugin.manifest().metrics);
     host.policies.register(plugin, &host.status.plugin(plugin.name()));

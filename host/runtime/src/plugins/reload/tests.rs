@@ -24,7 +24,7 @@ use crate::plugins::supplies::Supplies;
 use crate::policies::GrantMode;
 use crate::tests::stage::{Stage, until};
 
-/// The same, while `reload` runs.
+/// Polls `reload` until `condition` holds.
 async fn meanwhile(reload: &mut Reload, condition: impl Fn() -> bool) {
     tokio::select! {
         () = reload.run() => panic!("the host does not stop"),
@@ -32,10 +32,10 @@ async fn meanwhile(reload: &mut Reload, condition: impl Fn() -> bool) {
     }
 }
 
-/// The digests of the generations that have begun, or were about to.
+/// The digests of the generations that have begun, or were about to begin.
 static BEGUN: Mutex<Vec<Arc<str>>> = Mutex::new(Vec::new());
 
-/// Panics whenever a generation begins for the first time.
+/// Panics when a generation begins for the first time.
 #[allow(clippy::unnecessary_wraps, reason = "the other that there is may have nothing to install")]
 fn panics_at_first(
     _: &Arc<Host>,
@@ -70,7 +70,7 @@ async fn a_plugin_that_panics_resumes_its_version_and_then_the_pending_one() {
     until(|| runs() && stage.works() && stage.panics() == 2).await;
     let begun: Vec<_> = BEGUN.lock().expect("nobody panics with it").clone();
     let [one, other] = [&one, &other].map(|plugin| plugin.digest().clone());
-    assert_eq!(begun, [one.clone(), one.clone(), other.clone(), one, other], "none is promoted by a panic");
+    assert_eq!(begun, [one.clone(), one.clone(), other.clone(), one, other], "a panic promotes no generation");
     stop.cancel();
     assert_eq!(served.await.expect("no panic"), ControllerEnd::Clean);
 }
@@ -84,7 +84,7 @@ async fn a_plugin_without_a_running_task_says_so_and_is_started_again() {
     reload.take(DirectoryNews::Files(first));
     let status = stage.host.status.plugin(&name);
     meanwhile(&mut reload, || stage.works()).await;
-    // As if it had panicked where nothing of its own starts it again.
+    // As if it had panicked in a place that does not restart it.
     reload.servings.abort_all();
     while reload.servings.join_next().await.is_some() {}
     reload.ended(&name, None);
@@ -110,7 +110,7 @@ async fn a_plugin_whose_start_panics_the_starting_task_is_started_again() {
     reload.act();
     let loaded = reload.news.recv().await.expect("it sends to itself");
     reload.take(loaded);
-    // Such a panic loses the step at which it happens.
+    // Such a panic loses the step in which it happens.
     assert!(matches!(&*reload.catalog.next(), [DirectoryStep::Start { .. }]));
     let status = stage.host.status.plugin(&name);
     meanwhile(&mut reload, || status.phase() == PluginPhase::NotLoaded).await;
@@ -135,7 +135,7 @@ async fn another_replica_can_take_the_lease_of_a_plugin_that_stopped_running() {
     while reload.servings.join_next().await.is_some() {}
     reload.ended(&name, None);
     let term = tokio::time::timeout(Duration::from_mins(1), lease.term());
-    assert!(term.await.is_ok(), "it is let go of while this replica waits to start the plugin again");
+    assert!(term.await.is_ok(), "it is released while this replica waits to start the plugin again");
     stage.phases.stop.cancel();
 }
 
@@ -144,7 +144,7 @@ async fn a_late_pending_report_is_not_shown_once_the_version_has_taken_over() {
     let stage = Stage::new().await;
     let (one, other) = (stage.load(1).await, stage.load(2).await);
     let (mut reload, status) = (stage.reload(), stage.host.status.plugin("chameleon"));
-    // Nothing is waited for from here on, so that no other task has a turn.
+    // Nothing is awaited from here on, so that no other task can run.
     reload.start(&one);
     reload.deliver(&other);
     status.is_now(other.clone());
@@ -156,7 +156,7 @@ async fn a_late_pending_report_is_not_shown_once_the_version_has_taken_over() {
     stage.phases.stop.cancel();
 }
 
-/// The field `running` of each event.
+/// The field `running` of each log event.
 #[derive(Clone, Default)]
 struct LoggedRunning(Arc<Mutex<Vec<String>>>);
 
@@ -196,7 +196,7 @@ async fn refusing_a_rolled_back_file_logs_the_version_that_returns() {
     stage.phases.stop.cancel();
 }
 
-/// Panics over whatever is told.
+/// A log subscriber that panics at each event.
 struct Unwilling;
 
 impl Subscriber for Unwilling {
@@ -237,8 +237,8 @@ async fn an_ended_plugins_lease_is_released_even_if_reporting_the_end_panics() {
     reload.act();
     let (_, end) = reload.servings.join_next().await.expect("it runs").expect("it is not aborted");
     let ended = AssertUnwindSafe(|| with_default(Unwilling, || reload.ended(&name, end)));
-    assert!(catch_unwind(ended).is_err(), "it tells of the end");
+    assert!(catch_unwind(ended).is_err(), "it reports the end");
     let term = tokio::time::timeout(Duration::from_mins(1), lease.term());
-    assert!(term.await.is_ok(), "this replica runs nothing that the lease is of");
+    assert!(term.await.is_ok(), "this replica no longer runs the lease's plugin");
     stage.phases.stop.cancel();
 }

@@ -1,4 +1,4 @@
-//! The remains of a version when the next one is made, on the embedded API server.
+//! Tests of the metrics of a former generation, on the embedded API server.
 
 use tokio::sync::mpsc;
 
@@ -20,7 +20,7 @@ async fn metrics_of_a_removed_controller_disappear_once_it_is_unused() {
     let shows = |name: &str| metrics.text().contains(&format!("controller=\"{name}\""));
     let generation = serving.generation(plugin.clone(), &mut past).expect("it can be configured");
     let own = generation.controllers[0].name().to_owned();
-    assert!(shows("former") && shows(&own), "its calls may still run");
+    assert!(shows("former") && shows(&own), "calls of the previous generation may still run");
     drop((at_work, generation));
     let _next = serving.generation(plugin.clone(), &mut past).expect("it can be configured");
     assert!(!shows("former") && shows(&own), "{}", metrics.text());

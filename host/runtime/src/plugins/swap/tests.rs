@@ -1,4 +1,4 @@
-//! One probation that ends, and one change in whose midst the host stops, on the embedded API server.
+//! A probation that ends, and a swap during which the host stops, on the embedded API server.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -42,7 +42,7 @@ async fn a_file_delivered_before_its_failure_is_not_retried_a_later_one_is() {
     stop.cancel();
 }
 
-/// It may still wait for its definitions: they would come, and it would not hear of that.
+/// It may still wait for its definitions, which would then be installed without it noticing.
 #[tokio::test]
 async fn a_running_version_that_is_wanted_again_keeps_installing_definitions() {
     let stage = Stage::new().await;
@@ -64,14 +64,14 @@ async fn a_running_version_that_is_wanted_again_keeps_installing_definitions() {
     assert!(!current.begun.installing.is_cancelled(), "another's were installed meanwhile");
 }
 
-/// Nobody is at work, and so it takes over before they are there.
+/// No other generation is at work, so it takes over before its definitions are installed.
 #[tokio::test]
 async fn a_version_restored_by_hand_learns_of_definitions_ready_after_takeover() {
     let stage = Stage::new().await;
     let (one, other) = (stage.load(1).await, stage.load(2).await);
     let stop = stage.phases.stop.child_token();
     let (mut serving, _newest) = stage.serving(&one, mpsc::unbounded_channel().0, stop.clone());
-    // They are there as soon as others run.
+    // They are installed as soon as other tasks run.
     serving.install = |_, _, _, _, stop| {
         let (sender, ready) = tokio::sync::watch::channel(false);
         let (there, stop) = (async move { sender.send_replace(true) }, stop.clone());
@@ -97,8 +97,8 @@ async fn a_version_restored_by_hand_learns_of_definitions_ready_after_takeover()
     stop.cancel();
 }
 
-/// The next generation hears that it may begin and of the stop at once. On one thread: nothing else runs between the
-/// two.
+/// The next generation is told at the same time that it may begin and that the host stops. On one thread, so that
+/// nothing runs between the two.
 #[tokio::test]
 async fn a_stop_during_a_swap_leaves_no_generation_waiting_for_the_other() {
     let stage = Stage::new().await;

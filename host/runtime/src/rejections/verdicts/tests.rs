@@ -1,4 +1,4 @@
-//! Verdicts by themselves, and replicas that tell each other late and hear late.
+//! Tests of verdicts, and of replicas that publish and read them late.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn a_pardon_is_of_one_digest_and_takes_nothing_else_away() {
     let again = told(&[pardoned("d1", 2), rejected("d1", 3)]);
     let new = Some(rejection("d1", 3));
     assert_eq!((again.over(d1()), again.over(d2())), (new.clone(), new));
-    // None of which could be told in time.
+    // None of these could be published in time.
     let both = told(&[pardoned("d1", 2), rejected("d2", 3), pardoned("d2", 4)]);
     assert_eq!((both.over(d1()), both.over(d2()), both.over(None)), (None, None, None));
     assert_eq!(told(&[rejected("d2", 2), pardoned("d1", 3)]).over(d1()), Some(rejection("d2", 2)));
@@ -62,9 +62,9 @@ fn a_late_verdict_does_not_replace_a_later_judgement() {
 enum Step {
     Reject(usize, usize),
     Pardon(usize, usize),
-    /// Tells what it has to.
+    /// Publishes its pending verdicts.
     Tell(usize),
-    /// Hears of the next state of what all know.
+    /// Reads the next state that the replicas share.
     Hear(usize),
 }
 
@@ -86,20 +86,20 @@ fn step() -> impl Strategy<Value = Step> {
 struct Replica {
     rejections: Rejections,
     untold: RejectionVerdicts,
-    /// How many of the states it has heard of.
+    /// The number of shared states that it has read.
     heard: usize,
     /// How far its clock is ahead.
     ahead: u64,
-    /// The rejections that it knew of when it pardoned their digests.
+    /// The rejections that it knew when it pardoned their digests.
     over: BTreeSet<String>,
 }
 
-/// Replicas, and what all know. Each rejection has a number of its own as its reason.
+/// Replicas and their shared state. The reason of each rejection is its number.
 struct Model {
     replicas: [Replica; REPLICAS],
     states: Vec<Option<Rejection>>,
     time: u64,
-    /// All clocks are right.
+    /// True if all clocks are right.
     are_right: bool,
 }
 
@@ -149,13 +149,13 @@ impl Model {
         }
         for it in &self.replicas {
             let back = it.rejections.known().into_iter().find(|(_, known)| it.over.contains(&known.because));
-            assert_eq!(back, None, "it was pardoned after it was known");
+            assert_eq!(back, None, "the pardon is newer than the rejection");
         }
     }
 }
 
 proptest! {
-    /// Wherever the clocks are.
+    /// This holds for any clocks.
     #[test]
     fn a_replica_is_never_bound_again_by_a_rejection_that_it_pardoned(
         ahead in [0..50_u64, 0..50_u64, 0..50_u64], steps in proptest::collection::vec(step(), 1..100),

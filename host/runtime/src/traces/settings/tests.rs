@@ -59,7 +59,7 @@ fn a_wrong_value_is_refused_with_its_place_and_the_remedy() {
 
 #[test]
 fn no_refusal_shows_a_possible_credential() {
-    // As people write them who take the variable for a header, or forget to encode a comma.
+    // Frequent mistakes: the value looks like a header, or a comma is not encoded.
     for headers in ["=secret", "secret", "authorization: Bearer secret", "a: secret==", "a=b,secret", "a=secret%0A"] {
         let error = read(Some("http://c"), &[("OTEL_EXPORTER_OTLP_HEADERS", headers)]).expect_err("it is wrong");
         assert!(error.to_string().contains("part ") && error.to_string().contains("OTEL_EXPORTER_OTLP_HEADERS"));

@@ -1,4 +1,4 @@
-//! The files of findings that `windlass check` writes, from which their runs can be had again.
+//! The files of findings that `windlass check` writes. `--again` repeats their runs.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -8,19 +8,18 @@ use anyhow::Context as _;
 use windlass_check::scenario::Scenario;
 use windlass_check::{Finding, Report};
 
-/// The most bytes of a scenario's name in the name of a file, which the rule and a number follow. File systems take
-/// 255.
+/// The most bytes of a scenario's name in a file name. The rule and a number follow it, and file systems allow 255.
 const SCENARIO_NAME_BYTES_MAX: usize = 150;
 
 /// The files of the findings of all scenarios of a check.
 pub(super) struct FindingFiles {
     folder: PathBuf,
-    /// How the names of files begin that are taken, each by a scenario.
+    /// The file name prefixes that are taken, each by a scenario.
     taken: BTreeSet<String>,
 }
 
 impl FindingFiles {
-    /// In this folder, which is made if it is needed.
+    /// Writes to this folder, which is created when it is needed.
     pub(super) fn of(folder: PathBuf) -> Self {
         Self { folder, taken: BTreeSet::new() }
     }
@@ -39,8 +38,8 @@ impl FindingFiles {
         report.findings.iter().enumerate().map(write).collect()
     }
 
-    /// How the names of a scenario's files begin: as the scenario is called, unless no file can be called so, or those
-    /// of another scenario are. Then a part of it, and a hash of the whole.
+    /// The file name prefix of a scenario: its name, unless that is not a valid file name or is taken by another
+    /// scenario. Then it is a part of the name, and a hash of all of it.
     fn stem(&mut self, scenario: &str) -> String {
         let is_plain = |it: char| it.is_alphanumeric() || "._-".contains(it);
         let plain: String = scenario.chars().map(|it| if is_plain(it) { it } else { '-' }).collect();
@@ -82,6 +81,6 @@ mod tests {
         for stem in &stems {
             assert!(stem.len() < 200 && !stem.starts_with('.') && !stem.contains('/'), "{stem}");
         }
-        assert_eq!(FindingFiles::of(PathBuf::new()).stem(&long), stems[0], "a check that is made again finds it");
+        assert_eq!(FindingFiles::of(PathBuf::new()).stem(&long), stems[0], "a repeated check finds it");
     }
 }

@@ -1,4 +1,4 @@
-//! How `inspect` shows a file's origin and contents, even if this host cannot load it as a plugin.
+//! Shows a file's origin and contents for `inspect`, even if this host cannot load it as a plugin.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,11 +13,11 @@ const INTERFACES: &str = "windlass:plugin/";
 
 /// The lines for language and tools.
 pub(super) fn origin(contents: &FileContents) -> String {
-    let language = contents.language().unwrap_or_else(|| "unknown: nothing in the file tells it".to_owned());
+    let language = contents.language().unwrap_or_else(|| "unknown: the file does not say".to_owned());
     format!("  language {language}\n  tools    {}\n", listed(&tools(contents)))
 }
 
-/// The lines for what of WASI it imports, a package each, and what it meets there. None: it imports no WASI.
+/// One line for each WASI package that it imports, with the host's support for it. Empty if it imports no WASI.
 pub(super) fn wasi(imports: &[String]) -> String {
     let mut text = String::new();
     let mut told = Vec::new();
@@ -33,13 +33,13 @@ pub(super) fn wasi(imports: &[String]) -> String {
     text
 }
 
-/// Words for a component that can send requests by `wasi:http` and does not ask for a host. `asks`: it does.
+/// A note about a component that can send requests by `wasi:http` but does not ask for any host (`asks` is false).
 pub(super) fn without_http_hosts(imports: &[String], asks: bool) -> Option<&'static str> {
     let speaks = imports.iter().any(|import| import.starts_with("wasi:http/outgoing-handler@"));
     (speaks && !asks).then_some("no HTTP host, so a request that it sends by `wasi:http` is denied")
 }
 
-/// The lines of [`wasi`], an import each.
+/// The content of [`wasi`] as JSON, by import.
 pub(super) fn wasi_json(imports: &[String]) -> Value {
     let met = imports.iter().filter_map(|name| Some(json!({"import": name, "meets": wasi_met_at(name)?})));
     met.collect::<Vec<_>>().into()
@@ -113,7 +113,7 @@ fn tools(contents: &FileContents) -> Vec<String> {
 /// The versions of the plugin interfaces that the file imports or exports.
 fn versions(contents: &FileContents) -> Vec<&str> {
     let names = contents.imports.iter().chain(&contents.exports).filter(|name| name.starts_with(INTERFACES));
-    // In a core module's names the function follows the version.
+    // In the names of a core module, the function follows the version.
     let mut versions: Vec<&str> = names.filter_map(|name| name.rsplit_once('@')?.1.split('#').next()).collect();
     versions.sort_unstable();
     versions.dedup();
@@ -158,7 +158,7 @@ mod tests {
         let handler = imports("wasi:http/outgoing-handler@0.2.3");
         assert!(without_http_hosts(&handler, false).is_some_and(|text| text.contains("denied")));
         assert_eq!(without_http_hosts(&handler, true), None);
-        // A toolchain's types alone send nothing.
+        // The types that a toolchain imports send nothing by themselves.
         assert_eq!(without_http_hosts(&imports("wasi:http/types@0.2.3"), false), None);
     }
 

@@ -1,4 +1,4 @@
-//! Reads a configuration file: strictly, each problem with its place, and each value as its flag would take it.
+//! Reads a configuration file strictly: each problem with its place, and each value as its flag would accept it.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -19,22 +19,22 @@ use super::keys::{ConfigKey, HOST, KeyForm, KeyKind, of_host};
 
 /// The `kind` of the document.
 pub(super) const KIND: &str = "HostConfiguration";
-/// Beyond what anyone writes.
+/// The largest file, in bytes; larger than anyone writes.
 pub(super) const HOST_CONFIG_BYTES_MAX: u64 = 1 << 20;
 
-/// A configuration file that is right by itself.
+/// A valid configuration file.
 #[derive(Clone, Debug)]
 pub(super) struct HostConfigFile {
     pub(super) path: PathBuf,
-    /// By the ids of the flags.
+    /// By the IDs of the flags.
     entries: BTreeMap<String, Vec<FileValue>>,
 }
 
-/// One value of a flag, and where it stands.
+/// A value for a flag, and its place in the file.
 #[derive(Clone, Debug)]
 pub(super) struct FileValue {
     pub(super) line: u64,
-    /// As it would be given to the flag.
+    /// The value in the form for the flag.
     pub(super) value: String,
 }
 
@@ -44,7 +44,7 @@ impl HostConfigFile {
         self.entries.get(key.id()).map_or(&[], Vec::as_slice)
     }
 
-    /// Reads the file at `path`. `command` is the whole program's, and `keys` are its keys.
+    /// Reads the file at `path`. `command` is the whole program's command, and `keys` are its keys.
     pub(super) fn read(path: &Path, command: &Command, keys: &[ConfigKey]) -> Result<Self, PolicyError> {
         let mut problems = DocumentProblems::default();
         let text = read_whole(path, HOST_CONFIG_BYTES_MAX);
@@ -54,11 +54,11 @@ impl HostConfigFile {
     }
 }
 
-/// Turns what is written into values of flags.
+/// Turns the document into values of flags.
 struct ConfigReader<'a> {
     path: &'a Path,
     keys: &'a [ConfigKey],
-    /// The command of a host without its environment, to try values with.
+    /// The host's command without its environment, for trying values.
     host: Command,
     problems: &'a mut DocumentProblems,
 }
@@ -105,7 +105,7 @@ impl<'a> ConfigReader<'a> {
         Some(HostConfigFile { path: self.path.to_owned(), entries })
     }
 
-    /// The values of `key`, without those that are wrong.
+    /// The valid values of `key`.
     fn values(&mut self, key: &ConfigKey, name: &Spanned<String>, written: &Spanned<ConfigNode>) -> Vec<FileValue> {
         let line = name.referenced.line();
         match (key.form, &written.value) {
@@ -186,7 +186,7 @@ impl<'a> ConfigReader<'a> {
         self.tried(key, field, at, value)
     }
 
-    /// A relative path begins where the file is, not where the host was started.
+    /// Resolves a relative path against the file's directory, not the host's working directory.
     fn placed(&self, key: &ConfigKey, text: String) -> Result<String, String> {
         if key.kind != KeyKind::Path || text.is_empty() || (key.id() == AUDIT_LOG && text == NO_FILE) {
             return Ok(text);
@@ -196,18 +196,18 @@ impl<'a> ConfigReader<'a> {
         }
         if text.starts_with(['~', '$']) {
             return Err(format!(
-                "nobody replaces `{text}`, as a shell would: write the whole path, or begin it with `./`"
+                "`{text}` is not expanded, as a shell would do: write the whole path, or begin it with `./`"
             ));
         }
         let path = self.path.parent().unwrap_or(Path::new("")).join(text);
         path.into_os_string().into_string().map_err(|_| "the path of this file is not in UTF-8".to_owned())
     }
 
-    /// The value, if its flag takes it.
+    /// The value, if its flag accepts it.
     fn tried(&mut self, key: &ConfigKey, field: &str, at: &Spanned<ConfigNode>, value: FileValue) -> Option<FileValue> {
         let words = std::iter::once(HOST.to_owned()).chain(key.word(&value.value));
         let Err(error) = self.host.clone().try_get_matches_from(words) else { return Some(value) };
-        // What else is missing on such a short line is no matter of this value's.
+        // Other errors of this short command line, such as missing flags, do not concern this value.
         let is_about_it =
             matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(it)) if *it == key.usage());
         if !is_about_it {
@@ -217,12 +217,12 @@ impl<'a> ConfigReader<'a> {
     }
 }
 
-/// The flag that takes a word instead of a path, and the word.
+/// The flag that accepts a word instead of a path, and the word.
 const AUDIT_LOG: &str = "audit_log";
 const NO_FILE: &str = "none";
 const NO_VALUE: &str = "it has no value: give it one, or delete the line";
 
-/// The text of a scalar that has the type.
+/// The text of a scalar, if it has the right type.
 fn typed(kind: KeyKind, scalar: &Scalar) -> Result<String, String> {
     let expected = match (kind, scalar) {
         (_, Scalar::Nothing) => NO_VALUE,
@@ -240,7 +240,7 @@ fn typed(kind: KeyKind, scalar: &Scalar) -> Result<String, String> {
     Err(expected.to_owned())
 }
 
-/// The reason for which clap refuses a value.
+/// The reason why clap refuses a value.
 fn refusal(error: &clap::Error, value: &str) -> String {
     if let Some(source) = error.source() {
         return source.to_string();
@@ -255,7 +255,7 @@ fn refusal(error: &clap::Error, value: &str) -> String {
     }
 }
 
-/// A node as it is written.
+/// A node of the document.
 #[derive(Debug)]
 enum ConfigNode {
     One(Scalar),

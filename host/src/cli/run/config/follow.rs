@@ -1,5 +1,5 @@
-//! Follows the configuration file while the host runs. The level of the log follows it; the rest needs a restart, and
-//! the log says so.
+//! Follows the configuration file while the host runs. The log level is applied at once; other changes need a restart,
+//! which is logged.
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 use tracing::Level;
@@ -12,14 +12,14 @@ use super::keys::{ConfigKey, KeyForm, LOG_LEVEL};
 use crate::cli::flags::log::LogControl;
 use crate::cli::{Cli, Command};
 
-/// The difference that a new file makes to a host that runs.
+/// The effect of a changed file on a running host.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ConfigNews {
-    /// The level of the log is another than a moment ago.
+    /// True if the log level has just changed.
     has_other_level: bool,
-    /// The keys that have other values than a moment ago, and that flags or the environment override.
+    /// The keys that have just changed, but that flags or the environment override.
     overridden: Vec<String>,
-    /// The keys that have other values than the host was started with.
+    /// The keys whose values differ from those at the start of the host.
     restart: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ impl HostConfig {
                         let keys = news.overridden.join(", ");
                         tracing::warn!(
                             %file, keys,
-                            "keys of the configuration file have changed: they count for nothing, as a flag or the environment overrides them"
+                            "keys of the configuration file have changed: they have no effect, as a flag or the environment overrides them"
                         );
                     }
                     if news.restart != restart {
@@ -62,11 +62,11 @@ impl HostConfig {
         }
     }
 
-    /// The file as it is now. Err: a host would not start with it, for this reason.
+    /// Reads the current file. The error says why a host would not start with it.
     fn read_again(&self) -> Result<HostConfigFile, String> {
         let command = Cli::command();
         let next = Self::of(&command, &self.words).map_err(|error| error.to_string())?;
-        let next = next.ok_or_else(|| "nothing names it any more".to_owned())?;
+        let next = next.ok_or_else(|| "the command line no longer names it".to_owned())?;
         let matches = command.try_get_matches_from(next.completed()).map_err(|error| summary(&error))?;
         let cli = Cli::from_arg_matches(&matches).map_err(|error| summary(&error))?;
         if let Command::Run(args) = cli.command {
@@ -75,8 +75,7 @@ impl HostConfig {
         Ok(next.file)
     }
 
-    /// The difference that `next` makes, after the file was as it is `now`. What flags and the environment set does not
-    /// change.
+    /// The effect of `next` after the file was `now`. Flags and the environment do not change.
     fn news(&self, now: &HostConfigFile, next: &HostConfigFile) -> ConfigNews {
         let values = |key: &ConfigKey, file| {
             let left = self.overriding.left(key, file).into_iter();
@@ -104,7 +103,7 @@ impl HostConfig {
         news
     }
 
-    /// The level of the log in `file`. None: it says nothing of it.
+    /// The log level in `file`. `None` if it has none.
     fn level<'a>(&self, file: &'a HostConfigFile) -> Option<&'a str> {
         let key = self.keys.iter().find(|key| key.id() == LOG_LEVEL)?;
         file.values(key).first().map(|level| level.value.as_str())
@@ -120,7 +119,7 @@ fn summary(error: &clap::Error) -> String {
 
 fn set(log: &LogControl, level: Option<&str>) {
     const CHANGED: &str = "the configuration file has changed the level of the log";
-    // The new level may hide the line, as the old one may have.
+    // Checked first: either the old or the new level may hide the line.
     let is_told = tracing::enabled!(Level::INFO);
     if is_told {
         tracing::info!(filter = log.filter(level), "{CHANGED}");

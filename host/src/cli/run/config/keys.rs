@@ -1,5 +1,5 @@
-//! The keys of a configuration file, one for each flag of `windlass run`. There is no other list of them: name, type,
-//! help and default are those of the flag.
+//! The keys of a configuration file, one for each flag of `windlass run`. There is no other list of them: the name,
+//! type, help and default come from the flag.
 
 use std::any::TypeId;
 use std::path::PathBuf;
@@ -17,17 +17,17 @@ use crate::cli::flags::size::ByteSize;
 pub(super) const HOST: &str = "run";
 /// The flag that names the file.
 pub(super) const FILE: &str = "config";
-/// The key that a running host takes over.
+/// The key that a running host applies.
 pub(super) const LOG_LEVEL: &str = "log_level";
-/// Flags that are about one command line.
+/// Flags that make sense only on a command line.
 const OF_THE_LINE: [&str; 3] = [FILE, "help", "version"];
 
-/// A key of the file, and the flag that it stands for.
+/// A key of the file, and its flag.
 #[derive(Clone, Debug)]
 pub(super) struct ConfigKey {
-    /// As it is written: `pluginCacheLimit`.
+    /// The name in the file, such as `pluginCacheLimit`.
     pub(super) name: String,
-    /// How many values it has.
+    /// Whether it has one value, a list or a map.
     pub(super) form: KeyForm,
     /// The type of each value.
     pub(super) kind: KeyKind,
@@ -41,7 +41,7 @@ pub(super) enum KeyForm {
     One,
     /// A list: the flag is repeatable.
     List,
-    /// A map: each value of the flag is a NAME=VALUE.
+    /// A map: each value of the flag is NAME=VALUE.
     Map,
 }
 
@@ -55,12 +55,12 @@ pub(super) enum KeyKind {
     Size,
     /// A duration, such as `15s`.
     Time,
-    /// Of a file or directory; a relative one begins at the file that it stands in.
+    /// The path of a file or directory. A relative one is resolved against the directory of the configuration file.
     Path,
     Text,
 }
 
-/// The keys, by name. `command` is the whole program's.
+/// All keys, by name. `command` is the whole program's command.
 pub(super) fn all(command: &Command) -> Vec<ConfigKey> {
     let mut host = of_host(command);
     host.build();
@@ -71,7 +71,7 @@ pub(super) fn all(command: &Command) -> Vec<ConfigKey> {
     keys
 }
 
-/// The command of a host by itself, with the flags that all commands have.
+/// The host's command alone, with the global flags.
 pub(super) fn of_host(command: &Command) -> Command {
     let common = command.get_arguments().filter(|flag| flag.is_global_set()).cloned();
     command.find_subcommand(HOST).cloned().unwrap_or_default().args(common)
@@ -104,7 +104,7 @@ impl ConfigKey {
         self.arg.to_string()
     }
 
-    /// The word of a command line that gives the flag this value. None: it has it without.
+    /// The word of a command line that gives the flag this value. `None` if the flag has that value by default.
     pub(super) fn word(&self, value: &str) -> Option<String> {
         match self.arg.get_action() {
             ArgAction::SetTrue => (value == "true").then(|| self.flag()),
@@ -112,7 +112,7 @@ impl ConfigKey {
         }
     }
 
-    /// The environment variable that sets it too.
+    /// The environment variable that also sets it.
     pub(super) fn environment(&self) -> Option<String> {
         self.arg.get_env().map(|name| name.to_string_lossy().into_owned())
     }
@@ -128,7 +128,7 @@ impl ConfigKey {
         self.arg.get_default_values().first().map(|value| value.to_string_lossy().into_owned())
     }
 
-    /// The default in the help's words, where it is no value: `twice the processors`.
+    /// The default in words, where it is not a value, such as `twice the processors`.
     pub(super) fn default_in_words(&self) -> Option<String> {
         let help = self.help();
         let (_, rest) = help.split_once("Default: ")?;
@@ -136,7 +136,7 @@ impl ConfigKey {
         Some(rest[..end].to_owned())
     }
 
-    /// The values that it can have, if they are few.
+    /// The possible values, if they are few.
     pub(super) fn choices(&self) -> Vec<String> {
         if self.kind != KeyKind::Text {
             return Vec::new();
@@ -144,7 +144,7 @@ impl ConfigKey {
         self.arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect()
     }
 
-    /// The names that a map can have.
+    /// The names that a map may have.
     pub(super) fn names(&self) -> Vec<&'static str> {
         match self.id() {
             "limits" => Setting::ALL.iter().map(|setting| setting.name).collect(),

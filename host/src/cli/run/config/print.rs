@@ -17,7 +17,7 @@ use crate::cli::Cli;
 use crate::cli::run::RunArgs;
 use crate::cli::view::{self, ViewFormat};
 
-/// The exit code where a host would not start.
+/// The exit code if a host would refuse the settings.
 const WRONG: u8 = 2;
 
 /// Arguments of `windlass config print`.
@@ -30,14 +30,14 @@ pub(super) struct ConfigPrintArgs {
     output: ViewFormat,
 }
 
-/// The flags of a host, read and as they were given.
+/// The flags of a host, parsed and raw.
 #[derive(Debug)]
 struct HostFlags {
     read: RunArgs,
     given: Vec<GivenFlag>,
 }
 
-/// A flag that has a value, be it the default.
+/// A flag that has a value, possibly the default.
 #[derive(Debug)]
 struct GivenFlag {
     id: String,
@@ -49,9 +49,9 @@ struct GivenFlag {
 #[derive(Debug)]
 struct SettingRow<'a> {
     key: &'a ConfigKey,
-    /// The key, and the name in a map.
+    /// The key, with the name if it is a map.
     name: String,
-    /// Null: it is not set.
+    /// Null if it is not set.
     value: Value,
     origin: SettingOrigin,
 }
@@ -59,7 +59,7 @@ struct SettingRow<'a> {
 impl Args for HostFlags {
     fn augment_args(command: Command) -> Command {
         let command = RunArgs::augment_args(command);
-        // What is set can be shown before all is; and the limits are listed elsewhere.
+        // Settings can be shown before they are complete. The limits are listed elsewhere.
         let command = command.mut_arg("plugins", |plugins| plugins.required(false));
         command.mut_arg("limits", |limits| limits.long_help(None::<&'static str>))
     }
@@ -105,7 +105,7 @@ impl ConfigPrintArgs {
 }
 
 impl SettingRow<'_> {
-    /// For programs. `file` is the path of the configuration file.
+    /// As JSON, for programs. `file` is the path of the configuration file.
     fn document(&self, file: Option<&str>) -> Value {
         let (source, from) = match &self.origin {
             SettingOrigin::Default => ("default", self.key.default_in_words()),
@@ -116,7 +116,7 @@ impl SettingRow<'_> {
         json!({"key": self.name, "value": self.value, "source": source, "from": from})
     }
 
-    /// For people.
+    /// As cells of a table, for people.
     fn cells(&self, file: Option<&str>, is_wide: bool) -> Vec<String> {
         let value = match &self.value {
             Value::Null => self.key.default_in_words().map_or_else(|| "-".to_owned(), |words| format!("({words})")),
@@ -166,7 +166,7 @@ fn rows<'a>(key: &'a ConfigKey, given: &[GivenFlag], config: Option<&HostConfig>
             for value in values {
                 for (name, entry) in entries(value) {
                     let name = format!("{}.{name}", key.name);
-                    // The last one counts.
+                    // The last one wins.
                     rows.retain(|row| row.name != name);
                     rows.push(row(name, entry.into(), origin(value)));
                 }

@@ -1,4 +1,4 @@
-//! The schema of a configuration file, from the flags. `docs/schema/host-configuration.schema.json` is its output.
+//! The schema of a configuration file, made from the flags. `docs/schema/host-configuration.schema.json` is its output.
 
 use serde_json::{Map, Value, json};
 use windlass_manifest::API_VERSION;

@@ -1,5 +1,5 @@
-//! Configuration files: what is read, what is refused and where, what a file adds to a command line, and its published
-//! schema.
+//! Configuration files: what is accepted, what is refused and where, what a file adds to a command line, and the
+//! published schema.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::*;
 
 const HEAD: &str = "apiVersion: windlass.dev/v1alpha1\nkind: HostConfiguration\n";
 
-/// A directory with a file `windlass.yaml` of this text after the head.
+/// A directory with a file `windlass.yaml` that has the head and this text.
 pub(super) fn written(text: &str) -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("windlass.yaml");
@@ -20,12 +20,12 @@ pub(super) fn written(text: &str) -> (TempDir, PathBuf) {
     (directory, path)
 }
 
-/// The file at `path` has this text after the head from now on.
+/// Replaces the file at `path` by one that has the head and this text.
 pub(super) fn write(path: &Path, text: &str) {
     std::fs::write(path, format!("{HEAD}{text}")).expect("it can be written");
 }
 
-/// The file at `path`, as `windlass run MORE --config PATH` takes it.
+/// Reads the file at `path` as `windlass run MORE --config PATH` does.
 pub(super) fn read(path: &Path, more: &[&str]) -> HostConfig {
     let path = path.to_str().expect("UTF-8");
     let words = words(&[more, &["--config", path]].concat());
@@ -36,7 +36,7 @@ fn words(more: &[&str]) -> Vec<OsString> {
     ["windlass", "run"].iter().chain(more).map(OsString::from).collect()
 }
 
-/// The same of a file of this text.
+/// Reads a file with this text.
 fn config(text: &str, more: &[&str]) -> HostConfig {
     let (_directory, path) = written(text);
     read(&path, more)
@@ -47,7 +47,7 @@ fn flags(config: &HostConfig) -> Vec<&str> {
     config.added.iter().filter_map(|flag| flag.word.as_deref()).collect()
 }
 
-/// The message about a file of this text, without its path.
+/// The error for a file with this text, without its path.
 fn wrong(text: &str) -> String {
     let (_directory, path) = written(text);
     refused(&path).replace(&format!("{}:", path.display()), "")
@@ -115,7 +115,7 @@ fn flags_and_the_environment_override_the_file() {
     let more = ["-n", "team-2", "--read-only=false", "--record-redact", "/c", "--log-level=warn"];
     assert_eq!(flags(&config(text, &more)), ["--context=staging", "--record=/r"]);
 
-    // A variable that is there wherever tests run.
+    // A variable that is set wherever tests run.
     let command = Cli::command();
     let command = command.mut_subcommand("run", |run| run.mut_arg("context", |context| context.env("PATH")));
     let (_directory, path) = written(text);
@@ -128,14 +128,14 @@ fn flags_and_the_environment_override_the_file() {
 #[test]
 fn a_map_is_overridden_name_by_name() {
     let text = "limits: {memory: 256Mi, cpu: 2s}\nfeatureGates: {WatchList: true, FairDispatch: false}\n";
-    // Blanks are nothing to the flag.
+    // The flag ignores blanks.
     for gates in ["AllAlpha=true,FairDispatch=true", "AllAlpha=true, FairDispatch =true,", " FairDispatch= true"] {
         let more = ["--limit", "memory=128Mi", "--feature-gates", gates];
         assert_eq!(flags(&config(text, &more)), ["--feature-gates=WatchList=true", "--limit=cpu=2s"], "{gates}");
     }
 }
 
-/// With the flag that the file adds, clap does not look at the variable any more.
+/// Because of the flag that the file adds, clap ignores the variable.
 #[test]
 fn a_map_in_the_environment_is_overridden_name_by_name_too() {
     let command = Cli::command();
@@ -206,7 +206,7 @@ fn a_mistake_is_reported_with_line_column_and_remedy() {
         ("featureGates: {\"WatchList=true,AllAlpha\": true}\n", "it is one name, without `=` and `,`"),
         ("limits:\n", "`limits`: it has no value"),
         ("logLevel: \"\"\n", "it is empty: name a level"),
-        ("kubeconfig: ~/.kube/config\n", "3:13: `kubeconfig`: nobody replaces `~/.kube/config`, as a shell would"),
+        ("kubeconfig: ~/.kube/config\n", "3:13: `kubeconfig`: `~/.kube/config` is not expanded, as a shell would do"),
         ("record: \"a\\0b\"\n", "no path has a NUL in it"),
         ("featureGates: {WatchList: maybe}\n", "WatchList=maybe is neither true nor false"),
         ("plugins: a\nplugins: b\n", "4:1: duplicate mapping key: plugins"),
@@ -293,7 +293,7 @@ fn every_flag_of_a_host_has_a_key_with_a_description() {
         let key = keys.iter().find(|key| key.id() == id).expect(long);
         let description = properties[&key.name]["description"].as_str().expect("a text");
         assert!(description.contains(&format!("Flag `--{long}`")) && description.len() > 30, "{description}");
-        // Users know the flags.
+        // Users know the names of the flags.
         let dashed: String = key
             .name
             .chars()
@@ -303,7 +303,7 @@ fn every_flag_of_a_host_has_a_key_with_a_description() {
     }
 }
 
-/// A value that fits the schema, where the type alone does not tell one.
+/// A valid value for the schema where the type alone does not give one.
 fn example(key: &ConfigKey) -> Value {
     let value = match key.id() {
         "admin_address" => return json!("127.0.0.1:8080"),
@@ -340,7 +340,7 @@ fn every_key_of_the_schema_is_read_and_what_is_read_fits_it() {
             assert!(!validator.is_valid(&document), "{document}");
         }
     }
-    // JSON is YAML.
+    // JSON is also YAML.
     let lines: Vec<_> = all.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     let config = config(&lines.join("\n"), &[]);
     for key in &keys {

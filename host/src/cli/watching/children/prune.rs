@@ -1,4 +1,4 @@
-//! `windlass children prune`: deletes the children that were shown, by the host's own writer.
+//! `windlass children prune`: deletes the children that were shown, with the host's own writer.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `windlass finalizers release`: removes a plugin's finalizer from the objects shown, by the host's own writer.
+//! `windlass finalizers release`: removes a plugin's finalizer from the objects shown, with the host's own writer.
 
 use std::fmt::Write as _;
 
@@ -63,7 +63,7 @@ impl ReleaseArgs {
     }
 }
 
-/// The patch that removes the finalizer. None: the object no longer has it.
+/// The patch that removes the finalizer. `None` if the object no longer has it.
 fn removal(carrier: &Carrier, finalizer: &str) -> Option<Operation> {
     let patch = finalizer::removal(&carrier.finalizers, finalizer)?;
     let options = WriteOptions { resource_version: Some(carrier.version.as_str().into()), ..WriteOptions::default() };

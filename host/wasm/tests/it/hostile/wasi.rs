@@ -1,9 +1,9 @@
-//! Attacks by way of WASI: waits, output, randomness and handles without end.
+//! Attacks through WASI: endless waits, output, randomness and handles.
 
 use super::{ENDLESS_CALL_DEADLINE, Ends, NEIGHBOUR_CALL_TIMEOUT, Scene};
 use crate::support::guests::{Core, wasi};
 
-/// The functions of WASI that the attackers call, all of them in each.
+/// The functions of WASI that the attackers call; each attacker imports all of them.
 const IMPORTS: &str = r#"
     (import "wasi:cli/exit@0.2.12" "exit" (func $exit (param i32)))
     (import "wasi:cli/stdin@0.2.12" "get-stdin" (func $stdin (result i32)))
@@ -33,13 +33,13 @@ const IMPORTS: &str = r#"
     (import "wasi:random/random@0.2.12" "get-random-u64" (func $random-u64 (result i64)))
     (import "wasi:random/insecure-seed@0.2.12" "insecure-seed" (func $seed (param i32)))"#;
 
-/// A guest that does `reconcile`. `$a` and `$b` are for handles.
+/// A guest that runs `reconcile`. `$a` and `$b` are for handles.
 fn attacker(reconcile: &str) -> Core {
     Core {
         imports: IMPORTS.to_owned(),
         items: "(global $a (mut i32) (i32.const 0)) (global $b (mut i32) (i32.const 0))".to_owned(),
         reconcile: reconcile.to_owned(),
-        // Room for the lists of handles, and for more than a guest may hand over at once.
+        // Memory for the lists of handles, and for more than a guest may pass at once.
         pages: 160,
         ..Core::default()
     }
@@ -49,7 +49,7 @@ fn without_end(body: &str) -> String {
     format!("(loop $more {body} (br $more))")
 }
 
-/// Writes `count` times the handle `$a` to memory, from `at` on.
+/// Writes the handle `$a` `count` times to memory, starting at `at`.
 fn listed(at: u32, count: u32) -> String {
     format!(
         "(local.set 0 (i32.const 0)) (loop $fill
@@ -58,7 +58,7 @@ fn listed(at: u32, count: u32) -> String {
     )
 }
 
-/// Polls a list with `count` times the same pollable, which is ready, over and over.
+/// Polls a list with `count` times the same pollable, which is ready, again and again.
 fn polled(count: u32) -> String {
     let at = if count < 8_000 { 32_768 } else { 5 << 20 };
     format!(
@@ -218,7 +218,7 @@ async fn a_describe_that_attacks_by_wasi_is_not_loaded() {
         let core = Core { describe: describe.to_owned(), ..attacker("") };
         core.with_wasi(&wasi("0.2.12"))
     };
-    // Time stands still there, so no sleep takes any.
+    // The clock stands still during `describe`, so a sleep takes no time.
     let sleeps = without_end(
         "(global.set $a (call $after (i64.const -1))) (call $block (global.get $a))
          (call $drop-pollable (global.get $a))",

@@ -1,4 +1,4 @@
-//! Attacks by way of `wasi:http`: the same as on `http`, and such on its handles.
+//! Attacks through `wasi:http`: the same as through `http`, and attacks on its handles.
 
 use super::{ENDLESS_CALL_DEADLINE, Ends, NEIGHBOUR_CALL_TIMEOUT, Scene};
 use crate::support::guests::{Core, wasi_http};
@@ -11,11 +11,11 @@ fn without_end(body: &str) -> String {
     format!("(loop $more {body} (br $more))")
 }
 
-/// A request to a server that does not answer.
+/// A request to a server that does not respond.
 const WAITS: &str = "(local.set 0 (call $to (i32.const 0)))
     (drop (call $set-authority (local.get 0) (i32.const 1) (i32.const 8300) (i32.const 5)))
     (global.set $a (call $send (local.get 0)))";
-/// A request whose answer is an error.
+/// A request that returns an error.
 const FAILS: &str = "(global.set $a (call $send (call $to (i32.const 0))))";
 
 async fn withstands(scene: &Scene, attacks: Vec<(&str, String, Ends)>) {
@@ -24,7 +24,7 @@ async fn withstands(scene: &Scene, attacks: Vec<(&str, String, Ends)>) {
 }
 
 #[tokio::test]
-async fn who_waits_or_looks_without_end_is_stopped_alone() {
+async fn a_guest_that_waits_or_polls_without_end_is_stopped_alone() {
     let pollable = "(global.set $b (call $subscribe (global.get $a)))";
     let attacks = vec![
         ("a wait for ever", format!("{WAITS} (call $wait (global.get $a))"), Ends::Stopped("waited")),

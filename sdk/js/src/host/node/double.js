@@ -1,8 +1,8 @@
-// On Node.js there is no host: what a plugin asks goes to the double of the running test, see ../../testing.js.
+// On Node.js there is no host: a plugin's calls go to the double of the running test, see ../../testing.js.
 
 let double;
 
-/** Has `host` answer from now on, and returns the one that did before. */
+/** Makes `host` answer from now on, and returns its predecessor. */
 export function use(host) {
   const before = double;
   double = host;

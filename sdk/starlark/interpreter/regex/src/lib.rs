@@ -1,8 +1,9 @@
-//! Regular expressions that match nothing, in the place of the crate `regex`.
+//! Regular expressions that match nothing, as a replacement for the crate `regex`.
 //!
-//! The crate `starlark` reads the documentation of each of its functions with regular expressions whenever an instance
-//! begins, for tools that show it. No plugin shows it. With `regex` itself, a component would be a fifth larger, and a
-//! fresh call would spend most of its time there. What runs while the interpreter is built gets real ones.
+//! The crate `starlark` parses the documentation of its functions with regular expressions whenever an instance starts,
+//! for tools that show it. Plugins never show it. With the real `regex`, a component would be a fifth larger, and a
+//! call in a new instance would spend most of its time there. Code that runs while the interpreter is built uses the
+//! real crate.
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use regex_lite::*;

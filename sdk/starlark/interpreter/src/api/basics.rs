@@ -1,4 +1,4 @@
-//! Answers, and JSON as text.
+//! Responses, and JSON as text.
 
 use starlark::environment::GlobalsBuilder;
 use starlark::starlark_module;
@@ -7,7 +7,7 @@ use starlark::values::{Heap, Value};
 use crate::arguments::json as json_of;
 use crate::values::from_json;
 
-// No documentation comments: they would be in each component.
+// No documentation comments: they would become part of each component.
 #[starlark_module]
 pub(crate) fn functions(builder: &mut GlobalsBuilder) {
     fn has_fields<'v>(

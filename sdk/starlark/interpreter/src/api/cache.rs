@@ -13,7 +13,7 @@ use super::{in_call, object, optional_object};
 use crate::arguments::{Options, elements, kind as kind_of, misfit, reference, text};
 use crate::failures::{self, throw};
 
-/// How many objects a page has if the script does not say.
+/// The page size if the script does not set one.
 pub(super) const PAGE_OBJECTS: u32 = 500;
 
 #[starlark_module]
@@ -86,7 +86,7 @@ fn index(value: Value<'_>) -> starlark::Result<IndexMatch> {
     }
 }
 
-/// The objects of all pages. `page` is given the token of the next one.
+/// The objects of all pages. `page` gets the token of the next page.
 pub(super) fn all_pages(
     heap: Heap<'_>,
     mut page: impl FnMut(Option<String>) -> starlark::Result<Page>,
@@ -104,7 +104,7 @@ pub(super) fn all_pages(
     }
 }
 
-/// For each of several requests a struct of its `value` and its `errors`.
+/// For each of several requests, a struct of its `value` and its `errors`.
 pub(super) fn settled(heap: Heap<'_>, answers: Vec<Result<Option<String>, ApiError>>) -> starlark::Result<Value<'_>> {
     let mut settled = Vec::with_capacity(answers.len());
     for answer in answers {

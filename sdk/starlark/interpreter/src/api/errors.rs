@@ -1,4 +1,4 @@
-//! Errors as values, and how a script throws and catches them. Starlark has no exceptions of its own.
+//! Errors as values, and how a script raises and catches them. Starlark has no exceptions.
 
 use starlark::ErrorKind;
 use starlark::collections::SmallMap;
@@ -28,7 +28,7 @@ fn is_errors(value: Value<'_>) -> bool {
 
 #[starlark_module]
 pub(crate) fn functions(builder: &mut GlobalsBuilder) {
-    // In the place of Starlark's own, which takes texts only.
+    // Replaces Starlark's own function, which only takes texts.
     fn fail<'v>(#[starlark(args)] args: UnpackTuple<Value<'v>>) -> starlark::Result<NoneType> {
         let is_error = |value: &&Value<'v>| is_errors(**value);
         let texts: Vec<_> = args.items.iter().filter(|value| !is_error(value)).map(|value| shown(*value)).collect();
@@ -111,13 +111,13 @@ pub(crate) fn values(builder: &mut GlobalsBuilder) {
     }
 }
 
-/// A status of HTTP.
+/// An HTTP status.
 fn code(given: Option<u32>) -> starlark::Result<u16> {
     let Some(given) = given else { return Err(wrong("errors.api has no `code`: the status of HTTP, such as 409")) };
     u16::try_from(given).map_err(|_| wrong(format!("`code` of errors.api is {given}, which is no status of HTTP")))
 }
 
-/// All reasons by their names; the first stands for none.
+/// All reasons by name; the first one means no reason.
 fn reasons() -> Vec<(&'static str, ApiReason)> {
     let others = ApiReason::ALL.into_iter().filter(|reason| *reason != ApiReason::Other);
     std::iter::once(ApiReason::Other).chain(others).map(|reason| (reason.as_str(), reason)).collect()

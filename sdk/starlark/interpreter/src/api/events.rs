@@ -1,4 +1,4 @@
-//! Events: `event(…)` makes one, `events.emit` sends it, and a composition has a list of them.
+//! Events: `event(…)` creates one, `events.emit` sends it, and a composition has a list of them.
 
 use starlark::collections::SmallMap;
 use starlark::environment::GlobalsBuilder;
@@ -32,7 +32,7 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
         .into_iter()
         .collect();
         let event = heap.alloc(AllocStruct(fields));
-        // A mistake is told where the event is made.
+        // A mistake is reported where the event is created.
         event_of(event, "event")?;
         Ok(event)
     }
@@ -48,7 +48,7 @@ pub(crate) fn emitting(builder: &mut GlobalsBuilder) {
     }
 }
 
-/// An event that a script has made.
+/// An event that a script has created.
 pub(crate) fn event_of(value: Value<'_>, what: &str) -> starlark::Result<Event> {
     let wanted = "what event(…) returns";
     let fields = StructRef::from_value(value).ok_or_else(|| misfit(what, value, wanted))?;

@@ -30,7 +30,7 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
             timeout_ms: options.milliseconds("timeout_ms")?,
         };
         options.end()?;
-        // What a query holds may be secret.
+        // A query may contain secrets.
         let target = format!("{} {}", request.method, url.split(['?', '#']).next().unwrap_or_default());
         let response = http::fetch(&request).map_err(|error| failed(&target, error.reason, &error.message))?;
         let headers = response.headers.into_iter().map(|(name, value)| heap.alloc((name, value)));

@@ -1,4 +1,4 @@
-//! `live`: reads from the API server itself, each of which costs a request.
+//! `live`: reads from the API server itself. Each read sends a request.
 
 use starlark::collections::SmallMap;
 use starlark::environment::GlobalsBuilder;
@@ -59,7 +59,7 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
         let mut options = Options::new("live.log", options);
         let target = reference(pod, "the Pod of live.log")?;
         let query = LogQuery {
-            // The log of whatever has the name now.
+            // The log of the Pod that has the name now.
             target: windlass_sdk::ObjectRef { uid: None, ..target },
             container: options.text("container")?,
             previous: options.flag("previous")?,

@@ -78,7 +78,7 @@ fn line(level: Level, message: Value<'_>, fields: SmallMap<String, Value<'_>>) -
     NoneType
 }
 
-/// Nothing while the script is read and while the manifest is asked for: there is no log then.
+/// There is no log while the script is read and while the host asks for the manifest.
 pub(crate) fn write(level: Level, message: &str, fields: &[(String, String)]) {
     if script::is_in_call() {
         log::log(level, message, fields);

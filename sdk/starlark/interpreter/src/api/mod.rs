@@ -1,6 +1,6 @@
-//! The functions that a script may call: the interfaces of the host by their names, and some functions of no interface.
+//! The functions that a script may call: the host's interfaces by name, and some functions outside of these.
 //!
-//! A composer has only what its world imports, so the others are not compiled for it.
+//! A composer only has the imports of its world, so the other functions are not compiled into it.
 
 mod basics;
 #[cfg(feature = "reconciler")]
@@ -30,7 +30,7 @@ use starlark::values::{Heap, Value};
 use crate::arguments::wrong;
 use crate::script;
 
-/// All that a script finds.
+/// All names that a script finds.
 pub(crate) fn globals() -> Globals {
     let standard = [LibraryExtension::StructType, LibraryExtension::Filter, LibraryExtension::Print];
     let globals = GlobalsBuilder::extended_by(&standard)
@@ -67,7 +67,7 @@ fn of_the_world(globals: GlobalsBuilder) -> GlobalsBuilder {
     globals.with(basics::compositions)
 }
 
-/// Refuses a function of the host's while the script is read and while the manifest is asked for.
+/// Refuses a host function while the script is read and while the host asks for the manifest.
 fn in_call(function: &str) -> starlark::Result<()> {
     if script::is_in_call() {
         return Ok(());
@@ -76,7 +76,7 @@ fn in_call(function: &str) -> starlark::Result<()> {
     Err(wrong(format!("{function} answers within a call only, and {at}: call it in a function that the call runs")))
 }
 
-/// An object that may not be there.
+/// An object that may be missing.
 #[cfg(feature = "reconciler")]
 fn optional_object(heap: Heap<'_>, text: Option<String>) -> starlark::Result<Value<'_>> {
     match text {
@@ -85,7 +85,7 @@ fn optional_object(heap: Heap<'_>, text: Option<String>) -> starlark::Result<Val
     }
 }
 
-/// An object of the host's.
+/// An object from the host.
 #[cfg(feature = "reconciler")]
 fn object<'v>(heap: Heap<'v>, text: &str) -> starlark::Result<Value<'v>> {
     Ok(crate::values::from_json(heap, text, "what the host answered")?)

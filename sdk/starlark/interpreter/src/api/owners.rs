@@ -1,4 +1,4 @@
-//! `owners`: control of objects that were there before.
+//! `owners`: claims existing objects.
 
 use starlark::environment::GlobalsBuilder;
 use starlark::starlark_module;

@@ -54,7 +54,7 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
         written(heap, writes::apply(&object, &options))
     }
 
-    // Rust's, with its rules (sdk/rust/src/writes/ensure.rs).
+    // Follows the Rust SDK's rules (sdk/rust/src/writes/ensure.rs).
     fn ensure<'v>(#[starlark(require = pos)] object: Value<'v>, heap: Heap<'v>) -> starlark::Result<Value<'v>> {
         in_call("writes.ensure")?;
         let desired = object_of(object, "the object of writes.ensure")?;
@@ -152,7 +152,7 @@ pub(crate) fn functions(builder: &mut GlobalsBuilder) {
         options.end()?;
         let pod = reference(pod, "the Pod of writes.evict")?;
         match evicted(&pod, dry_run) {
-            // Where evictions are not served, the error names no Pod.
+            // If the server does not serve evictions, the error names no Pod.
             Err(error) if error.reason != ApiReason::NotFound || error.object.is_none() => Err(throw(error)),
             _ => Ok(Value::new_none()),
         }
@@ -211,7 +211,7 @@ fn written(heap: Heap<'_>, answer: Result<String, ApiError>) -> starlark::Result
     object(heap, &answer.map_err(throw)?)
 }
 
-/// How to write if nothing is said.
+/// The default options of a write.
 fn plain() -> WriteOptions {
     WriteOptions {
         subresource: None,
@@ -291,7 +291,7 @@ fn delete_write(target: Value<'_>, mut options: Options<'_>) -> starlark::Result
     Ok(write)
 }
 
-/// An object of the reference's name with one more field.
+/// An object with the reference's name and one more field.
 fn named(target: &ObjectRef, field: &str) -> String {
     let quoted = |text: &str| serde_json::to_string(text).unwrap_or_default();
     let namespace = target.namespace.as_deref().map(|namespace| format!(",\"namespace\":{}", quoted(namespace)));
@@ -317,7 +317,7 @@ fn evicted(pod: &ObjectRef, dry_run: bool) -> Result<String, ApiError> {
     writes::create(&body, &WriteOptions { subresource, dry_run, ..plain() })
 }
 
-/// An operation for `writes.batch`, as a script has it.
+/// An operation for `writes.batch`, as a script represents it.
 fn operation_value<'v>(heap: Heap<'v>, op: &str, fields: &[(&str, Value<'v>)], options: Given<'v>) -> Value<'v> {
     let mut all = vec![("op", heap.alloc(op))];
     all.extend_from_slice(fields);

@@ -1,4 +1,4 @@
-//! Deployments: a replica set for each pod template, of which the new one grows while the old ones shrink. Follows
+//! Deployments: a replica set for each pod template; the new one grows while the old ones shrink. Follows
 //! `pkg/controller/deployment`, one step a look: each write leads to the next look.
 
 mod progress;
@@ -50,11 +50,11 @@ pub(super) fn look(deployment: &Value, sets: &[Arc<Value>], now: Moment) -> Outc
         object::set_path(&mut object, "metadata.annotations", revisions::annotations(deployment, &revision));
     }
     writes.push(Write::Status(resource(), object));
-    // Times in objects have whole seconds.
+    // Times in objects are whole seconds.
     Outcome { writes, again: deadline.map(|seconds| Duration::from_secs(seconds + 1)) }
 }
 
-/// The conditions, which say whether the deployment is paused or has just been.
+/// The conditions, including whether the deployment is paused or has just been paused.
 fn with_pause(deployment: &Value, now: &str) -> Vec<Value> {
     let mut conditions = items(deployment, "/status/conditions").to_vec();
     let reason = condition(&conditions, "Progressing").map(|progressing| text(progressing, "/reason").to_owned());
@@ -75,7 +75,7 @@ fn with_pause(deployment: &Value, now: &str) -> Vec<Value> {
     conditions
 }
 
-/// The old sets go before the new one comes.
+/// Deletes the old sets' pods before the new set gets any.
 fn recreate(rollout: &Rollout) -> (Vec<Write>, Progress) {
     let shrunk: Vec<Write> =
         rollout.old.iter().filter(|set| rollout::size(set) > 0).map(|set| rollout.scaled(set, 0)).collect();
@@ -98,7 +98,7 @@ fn rolling_update(rollout: &Rollout) -> (Vec<Write>, Progress) {
     if shrunk.is_empty() { finish(rollout) } else { (shrunk, Progress::Estimate) }
 }
 
-/// Brings the new set's annotations and its size up to date; none if they are.
+/// Updates the new set's annotations and size. `None` if they are up to date.
 fn settle_new(rollout: &Rollout, new: &Value) -> Option<(Vec<Write>, Progress)> {
     if let Some(renewed) = revisions::renewed(rollout, new) {
         let write = Write::Replace(replica_sets::resource(), renewed);
@@ -108,7 +108,7 @@ fn settle_new(rollout: &Rollout, new: &Value) -> Option<(Vec<Write>, Progress)> 
     (size != rollout::size(new)).then(|| (vec![rollout.scaled(new, size)], Progress::Estimate))
 }
 
-/// Old sets beyond the history limit go once the rollout is complete.
+/// Deletes old sets beyond the history limit once the rollout is complete.
 fn finish(rollout: &Rollout) -> (Vec<Write>, Progress) {
     let is_complete = progress::is_complete(rollout.deployment, &rollout.deployment["status"]);
     (if is_complete { revisions::cleanup(rollout) } else { Vec::new() }, Progress::Estimate)

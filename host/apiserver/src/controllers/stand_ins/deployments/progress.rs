@@ -1,4 +1,4 @@
-//! The status of a deployment: counts of its replica sets, and whether the rollout gets on.
+//! The status of a deployment: counts of its replica sets, and whether the rollout progresses.
 
 use serde_json::{Value, json};
 
@@ -7,28 +7,28 @@ use crate::clock::Moment;
 use crate::controllers::stand_ins::values::{condition, integer, set_condition};
 use crate::object::{self, text};
 
-/// A deadline that stands for none.
+/// The deadline that means no deadline.
 const NO_DEADLINE: u64 = 2_147_483_647;
 
-/// The news of the rollout that a look has.
+/// The state of the rollout, as one look has found it.
 pub(super) enum Progress {
     /// It was only scaled, or is paused.
     Ignore,
-    /// A new set of this name was made.
+    /// A new set with this name was created.
     Created(String),
-    /// The set of this name, which was there, is the new one.
+    /// The existing set with this name is the new one.
     Found(String),
-    /// The counts tell.
+    /// The counts show the progress.
     Estimate,
 }
 
-/// The seconds in which a rollout has to get on.
+/// The time in seconds within which a rollout must progress.
 pub(super) fn progress_deadline(deployment: &Value) -> Option<u64> {
     let seconds = deployment.pointer("/spec/progressDeadlineSeconds").and_then(Value::as_u64);
     seconds.filter(|seconds| *seconds < NO_DEADLINE)
 }
 
-/// Whether all pods are of the new template and available.
+/// Whether all pods have the new template and are available.
 pub(super) fn is_complete(deployment: &Value, status: &Value) -> bool {
     let wanted = integer(deployment, "/spec/replicas");
     ["updatedReplicas", "replicas", "availableReplicas"]
@@ -109,7 +109,7 @@ fn estimate(rollout: &Rollout, status: &Value, conditions: &mut Vec<Value>, now:
         if let Some(current) = current.filter(|current| current["status"] == "True") {
             progressing["lastTransitionTime"] = current["lastTransitionTime"].clone();
         }
-        // Each step on renews the time from which the deadline counts.
+        // Each step restarts the deadline.
         conditions.retain(|condition| condition["type"] != "Progressing");
         conditions.push(progressing);
     } else if current.is_some_and(|current| is_late(deployment, &current, now)) {

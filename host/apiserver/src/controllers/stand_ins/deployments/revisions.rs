@@ -15,7 +15,7 @@ pub(super) const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 /// The same with surge.
 pub(super) const MOST: &str = "deployment.kubernetes.io/max-replicas";
 
-/// Annotations of a deployment that its sets do not get.
+/// Annotations of a deployment that are not copied to its sets.
 const OWN: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
@@ -29,13 +29,13 @@ fn revision(set: &Value) -> i64 {
     annotation(set, REVISION).and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-/// The revision that the new set has, or gets.
+/// The revision that the new set has, or will get.
 fn next(rollout: &Rollout) -> i64 {
     let old = rollout.old.iter().map(|set| revision(set)).max().unwrap_or_default();
     old.saturating_add(1)
 }
 
-/// The revision that the deployment is to say it is at; none as long as it has no set of its template.
+/// The revision that the deployment should report. `None` while there is no set with its template.
 pub(super) fn current(rollout: &Rollout, created: bool) -> Option<String> {
     let revision = match rollout.new {
         Some(new) => next(rollout).max(revision(new)),
@@ -58,7 +58,7 @@ fn inherited(deployment: &Value) -> Map<String, Value> {
     inherited.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// The annotations of a set that is about to be made.
+/// The annotations of a set that is about to be created.
 pub(super) fn annotations_of_new(rollout: &Rollout) -> Value {
     let mut annotations = inherited(rollout.deployment);
     let own = [(REVISION, next(rollout)), (DESIRED, rollout.wanted()), (MOST, rollout.most())];
@@ -66,7 +66,7 @@ pub(super) fn annotations_of_new(rollout: &Rollout) -> Value {
     Value::Object(annotations)
 }
 
-/// The new set as the latest revision, if it is not that yet: after a rollback it was an older one.
+/// The new set as the latest revision. `None` if it is that already. After a rollback it was an older one.
 pub(super) fn renewed(rollout: &Rollout, new: &Value) -> Option<Value> {
     let mut set = new.clone();
     let annotations = object::map_mut(object::map_mut_value(&mut set, "metadata"), "annotations");

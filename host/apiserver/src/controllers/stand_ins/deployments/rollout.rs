@@ -1,4 +1,4 @@
-//! The sizes of a deployment's replica sets: how far the new one may grow, and how far the old ones may shrink.
+//! The sizes of a deployment's replica sets: how far the new one may grow, and the old ones may shrink.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) struct Rollout<'a> {
     pub(super) old: Vec<&'a Value>,
 }
 
-/// The replicas that a set is to have.
+/// The desired replicas of a set.
 pub(super) fn size(set: &Value) -> i64 {
     integer(set, "/spec/replicas")
 }
@@ -48,37 +48,37 @@ impl<'a> Rollout<'a> {
         size(self.deployment)
     }
 
-    /// How many pods there may be at most.
+    /// The most pods that are allowed.
     pub(super) fn most(&self) -> i64 {
         let surge = self.rolling("maxSurge", true);
         self.wanted() + surge.unwrap_or_default()
     }
 
-    /// How many pods have to be available at least.
+    /// The fewest pods that must be available.
     pub(super) fn least(&self) -> i64 {
         let unavailable = match (self.rolling("maxSurge", true), self.rolling("maxUnavailable", false)) {
-            // Otherwise nothing could move.
+            // Otherwise nothing could change.
             (Some(0), Some(0)) => 1,
             (_, unavailable) => unavailable.unwrap_or_default(),
         };
         (self.wanted() - unavailable).max(0)
     }
 
-    /// A parameter of a rolling update; none with another strategy.
+    /// A parameter of a rolling update. `None` with another strategy.
     fn rolling(&self, name: &str, round_up: bool) -> Option<i64> {
         let value = self.deployment.pointer("/spec/strategy/rollingUpdate")?.get(name)?;
         Some(scaled(value, self.wanted(), round_up))
     }
 
-    /// Whether the deployment was scaled since its sets were.
+    /// Whether the deployment was scaled after its sets.
     pub(super) fn is_scaled(&self) -> bool {
         let wanted = self.wanted();
         let desired = |set: &Value| annotation(set, DESIRED).and_then(|desired| desired.parse::<i64>().ok());
         self.active().into_iter().any(|set| desired(set).is_some_and(|desired| desired != wanted))
     }
 
-    /// The writes that bring the deployment's size to its sets, without rolling on. In the middle of a rollout the
-    /// largest set takes the whole difference.
+    /// The writes that adjust the sets to the deployment's size without advancing the rollout. In the middle of a
+    /// rollout, the largest set takes the whole difference.
     pub(super) fn scale(&self) -> Vec<Write> {
         let active = self.active();
         let single = match active.as_slice() {
@@ -122,7 +122,7 @@ impl<'a> Rollout<'a> {
         if now >= self.wanted() { self.wanted() } else { (now + room.max(0)).min(self.wanted()) }
     }
 
-    /// The writes that take from the old sets what the deployment can do without: what is not available first.
+    /// The writes that shrink the old sets as far as the deployment allows, beginning with unavailable pods.
     pub(super) fn shrink_old(&self, new: &Value) -> Vec<Write> {
         let available = |set: &Value| integer(set, "/status/availableReplicas");
         let missing = size(new) - available(new);
@@ -142,7 +142,7 @@ impl<'a> Rollout<'a> {
         writes
     }
 
-    /// The set with another size, and with the deployment's own.
+    /// The set with another size, annotated with the deployment's size.
     pub(super) fn scaled(&self, set: &Value, size: i64) -> Write {
         let mut set = set.clone();
         object::set_path(&mut set, "spec.replicas", json!(size));

@@ -30,7 +30,7 @@ fn deployment(replicas: i64, image: &str) -> Value {
     })
 }
 
-/// A set of so many pods, of which so many are available, at a revision.
+/// A set with a size, available pods and a revision.
 fn set(image: &str, size: i64, available: i64, revision: i64) -> Arc<Value> {
     let mut template = template(image);
     template["metadata"]["labels"][HASH_LABEL] = json!(format!("hash{revision}"));
@@ -46,7 +46,7 @@ fn set(image: &str, size: i64, available: i64, revision: i64) -> Arc<Value> {
     }))
 }
 
-/// The sizes to which a look brings the sets, by name.
+/// The new sizes of the sets after a look, by name.
 fn sizes(outcome: &Outcome) -> Vec<(&str, i64)> {
     let written = outcome.writes.iter().filter_map(|write| match write {
         Write::Create(_, set) | Write::Replace(_, set) => Some(set),
@@ -86,9 +86,9 @@ fn a_new_deployment_gets_a_set_of_its_template() {
 fn a_rollout_goes_step_by_step_within_surge_and_unavailability() {
     let deployment = deployment(4, "nginx:2");
     let steps = [
-        // The new set may be one more than the four.
+        // The new set may add one to the four.
         ((4, 4), None, vec![1]),
-        // All five are there, the new one is not ready: one of the old ones may go.
+        // All five exist, but the new one is not ready: one old one may go.
         ((4, 4), Some((1, 0)), vec![3]),
         ((3, 3), Some((1, 0)), vec![2]),
         ((3, 3), Some((2, 2)), vec![1]),

@@ -1,4 +1,5 @@
-//! How the versions of a definition are converted: perhaps by a webhook, which is called as those of admission are.
+//! Validates how the versions of a definition are converted, possibly by a webhook, which is called like those of
+//! admission.
 
 use serde_json::Value;
 
@@ -20,7 +21,7 @@ pub(super) fn validate(conversion: &Value, report: &mut Report) {
             } else {
                 report.required_because(CLIENT, "required when strategy is set to Webhook");
             }
-            // A real server does not say which there are.
+            // A real server does not list the valid versions.
             review_versions(VERSIONS, versions, "", report);
             return;
         }

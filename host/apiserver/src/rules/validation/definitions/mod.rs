@@ -1,4 +1,4 @@
-//! Validation of custom resource definitions: their names and flags here, and what a version declares in `versions`.
+//! Validates custom resource definitions: names and flags here, the content of versions in `versions`.
 
 mod conversion;
 mod versions;
@@ -38,7 +38,7 @@ pub(crate) fn validate(definition: &Value, previous: Option<&Value>) -> Vec<Caus
     causes
 }
 
-/// A definition is called as its resource is.
+/// The name of a definition is that of its resource.
 fn validate_name(definition: &Value, causes: &mut Vec<Cause>) {
     let (id, name) = (defined_resource(definition), object::name(definition));
     if name != format!("{}.{}", id.plural, id.group) {
@@ -88,7 +88,7 @@ fn validate_names(names: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Flags that no definition may have any more, and warnings without what they warn of.
+/// Flags that definitions may no longer have, and warnings without a deprecation.
 fn validate_flags(definition: &Value, causes: &mut Vec<Cause>) {
     if definition["spec"]["preserveUnknownFields"] == json!(true) {
         let why =
@@ -104,7 +104,7 @@ fn validate_flags(definition: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A definition in a group of the Kubernetes project says who approved it. One that was accepted so may stay so.
+/// A definition in a protected group must have an approval. One that was accepted without may stay so.
 fn validate_approval(definition: &Value, previous: Option<&Value>, causes: &mut Vec<Cause>) {
     let Some(approval) = ApiApproval::of(definition) else { return };
     if previous.and_then(ApiApproval::of) == Some(approval) {
@@ -118,7 +118,7 @@ fn validate_approval(definition: &Value, previous: Option<&Value>, causes: &mut 
     }
 }
 
-/// Once there may be objects, the fields that decide how they are stored stay.
+/// Once there may be objects, the fields that determine how they are stored must not change.
 fn validate_kept(definition: &Value, previous: &Value, causes: &mut Vec<Cause>) {
     let kept: &[&str] = if is_established(previous) { &["spec.scope", "spec.names.kind"] } else { &[] };
     for path in kept.iter().copied().chain(["spec.group", "spec.names.plural"]) {

@@ -1,4 +1,4 @@
-//! The versions of a definition: their names, which of them is stored, and what each declares.
+//! Validates the versions of a definition: their names, which one is stored, and what each declares.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ pub(super) fn validate(definition: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A status of its own is judged by its own schema, so the root may not say more of it:
+/// The status subresource is validated by its own schema, so the root schema may not restrict it:
 /// `validateCustomResourceDefinitionValidation`.
 fn validate_root_beside_status(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
     const REFUSED: [&str; 13] = [
@@ -71,8 +71,8 @@ fn validate_root_beside_status(schema: &Value, at: &str, causes: &mut Vec<Cause>
     }
 }
 
-/// A part of the versions, and where its errors are reported. What all versions have alike is reported once, where it
-/// stood before there were versions.
+/// A part of each version, and the field for its errors. If all versions are alike, the part is reported once, at the
+/// field from before versions existed.
 fn parts<'a>(versions: &'a [Value], part: &str, shared: &str) -> Vec<(String, &'a Value)> {
     match versions {
         [first, others @ ..] if others.iter().all(|other| other[part] == first[part]) => {
@@ -102,7 +102,7 @@ fn validate_names(versions: &[Value], causes: &mut Vec<Cause>) {
     if stored_names(versions).count() != 1 {
         causes.push(refuse("must have exactly one version marked as storage version"));
     }
-    // A real server keeps the first version's name also where it stood before there were several.
+    // A real server also keeps the first version's name in the old field.
     if let Some(first) = versions.first()
         && let Err(why) = names::check_dns_1035_label(text(first, "/name"))
     {
@@ -114,7 +114,7 @@ fn stored_names(versions: &[Value]) -> impl Iterator<Item = &str> {
     versions.iter().filter(|version| version["storage"] == json!(true)).map(|version| text(version, "/name"))
 }
 
-/// The versions as Go prints its structs, without what stands above them there.
+/// The versions as Go prints the structs.
 fn in_go(versions: &[Value]) -> String {
     let flag = |version: &Value, name: &str| version[name] == json!(true);
     let one = |version: &Value| {
@@ -131,7 +131,7 @@ fn in_go(versions: &[Value]) -> String {
     format!("[{}]", versions.iter().map(one).collect::<Vec<_>>().join(","))
 }
 
-/// A version whose objects may be stored stays in the definition.
+/// A version in which objects may be stored must stay in the definition.
 pub(super) fn validate_stored(definition: &Value, causes: &mut Vec<Cause>) {
     const FIELD: &str = "status.storedVersions";
     let versions = versions(definition);
@@ -182,7 +182,7 @@ fn validate_column(column: &Value, field: &str, causes: &mut Vec<Cause>) {
     causes.extend(path_error(&column["jsonPath"], format!("{field}.JSONPath"), true));
 }
 
-/// A path that is absent or does not begin like one.
+/// The error for a path that is missing or does not begin like one.
 fn path_error(path: &Value, field: String, is_required: bool) -> Option<Cause> {
     match path.as_str().unwrap_or_default() {
         "" => is_required.then(|| Cause::required(field, "")),
@@ -246,7 +246,7 @@ fn validate_selectable(fields: &[Value], schema: &Value, place: &str, causes: &m
     }
 }
 
-/// The schema of the field that a path of names leads to.
+/// The schema of the field at a path of names.
 fn resolve<'a>(schema: &'a Value, path: &str) -> Result<&'a Value, String> {
     let Some(steps) = path.strip_prefix('.') else {
         let first = path.split(['.', '[']).next().unwrap_or_default();

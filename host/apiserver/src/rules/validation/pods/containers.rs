@@ -64,7 +64,7 @@ const ENVIRONMENT_FROM: &[FieldRule] = &[
     ("secretRef.name", Named(names::check_subdomain)),
 ];
 
-/// A container of any list.
+/// A container in any of the lists.
 pub(super) fn common(container: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
     table::check(RULES, container, place, report);
     ports(container, place, report);
@@ -77,10 +77,10 @@ pub(super) fn common(container: &Value, place: &str, pod: &Pod<'_>, report: &mut
     security::container(&container["securityContext"], &format!("{place}.securityContext"), pod, report);
 }
 
-/// Ephemeral containers lack some fields of others: `validateEphemeralContainers`.
+/// Ephemeral containers lack some fields: `validateEphemeralContainers`.
 pub(super) fn ephemeral(container: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
     let why = "cannot be set for an Ephemeral Container";
-    // Resources are always there.
+    // `resources` is always present.
     let is_given = |name: &str| !container[name].is_null() && (name != "resources" || !is_empty(&container[name]));
     for name in NOT_EPHEMERAL.iter().filter(|name| is_given(name)) {
         report.forbidden(format!("{place}.{name}"), why);
@@ -96,7 +96,7 @@ pub(super) fn ephemeral(container: &Value, place: &str, pod: &Pod<'_>, report: &
     }
 }
 
-/// Probes and hooks. Init containers have them only if they go on running.
+/// Probes and hooks. Init containers may have them only if they keep running.
 pub(super) fn lifecycle(container: &Value, place: &str, is_init: bool, pod: &Pod<'_>, report: &mut Report) {
     if is_init && text(container, "/restartPolicy") != "Always" {
         let why = "may not be set for init containers without restartPolicy=Always";
@@ -130,7 +130,7 @@ pub(super) fn lifecycle(container: &Value, place: &str, is_init: bool, pod: &Pod
     }
 }
 
-/// Host ports of one list of containers do not repeat.
+/// Host ports must be unique within a list of containers.
 pub(super) fn host_ports<'a>(containers: impl Iterator<Item = (usize, &'a Value)>, field: &str, report: &mut Report) {
     let mut seen = BTreeSet::new();
     for (at, container) in containers {
@@ -224,7 +224,7 @@ fn environment_from(container: &Value, place: &str, report: &mut Report) {
     }
 }
 
-/// A text of each item of a list.
+/// The set of one text field over a list.
 fn texts<'a>(container: &'a Value, list: &str, name: &str) -> BTreeSet<&'a str> {
     object::items(container, list).iter().map(|item| text(item, name)).collect()
 }
@@ -253,7 +253,7 @@ fn mounts(container: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
             let why = "must not already exist as a path in volumeDevices";
             report.invalid(format!("{place}.mountPath"), &json!(path), why);
         }
-        // As there: some errors name the list and not the mount.
+        // As in a real server, some errors name the list instead of the mount.
         report.descending_path(&format!("{list}.subPath"), &mount["subPath"]);
         if !text(mount, "/subPathExpr").is_empty() && !text(mount, "/subPath").is_empty() {
             let why = "subPathExpr and subPath are mutually exclusive";
@@ -336,7 +336,7 @@ fn resize_policies(container: &Value, place: &str, pod: &Pod<'_>, report: &mut R
     }
 }
 
-/// `validateContainerRestartPolicy`, and of init containers `validateInitContainerRestartPolicy`.
+/// `validateContainerRestartPolicy`, and for init containers `validateInitContainerRestartPolicy`.
 pub(super) fn restart_policy(container: &Value, place: &str, is_init: bool, report: &mut Report) {
     let is_given = !container["restartPolicy"].is_null();
     if !is_given && !is_empty(&container["restartPolicyRules"]) {

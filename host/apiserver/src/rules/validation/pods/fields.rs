@@ -7,7 +7,7 @@ use super::super::report::Report;
 use crate::object::text;
 use crate::schema::typed::quantity;
 
-/// The fields of a pod that a variable may show.
+/// The pod fields that a variable may refer to.
 pub(super) const OF_VARIABLES: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
@@ -20,7 +20,7 @@ pub(super) const OF_VARIABLES: &[&str] = &[
     "status.podIPs",
 ];
 
-/// The fields of a pod that a volume may show.
+/// The pod fields that a volume may refer to.
 pub(super) const OF_VOLUMES: &[&str] =
     &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 
@@ -33,7 +33,7 @@ const RESOURCES: &[&str] = &[
     "requests.memory",
 ];
 
-/// A field of the pod itself.
+/// A reference to a field of the pod.
 pub(super) fn object_field(reference: &Value, field: &str, allowed: &[&str], report: &mut Report) {
     let (version, path) = (text(reference, "/apiVersion"), text(reference, "/fieldPath"));
     if version.is_empty() {
@@ -55,7 +55,7 @@ pub(super) fn object_field(reference: &Value, field: &str, allowed: &[&str], rep
     }
 }
 
-/// `ConvertDownwardAPIFieldLabel`: whether there is such a field at all.
+/// `ConvertDownwardAPIFieldLabel`: whether the field exists.
 fn convert(version: &str, path: &str, subscripted: Option<&str>) -> Result<(), String> {
     if version != "v1" {
         return Err(format!("unsupported pod version: {version}"));
@@ -71,7 +71,7 @@ fn convert(version: &str, path: &str, subscripted: Option<&str>) -> Result<(), S
     is_known.then_some(()).ok_or_else(|| format!("field label not supported: {path}"))
 }
 
-/// A resource of a container.
+/// A reference to a container's resource.
 pub(super) fn resource_field(reference: &Value, field: &str, needs_container: bool, report: &mut Report) {
     let resource = text(reference, "/resource");
     let is_huge = resource.starts_with("requests.hugepages-") || resource.starts_with("limits.hugepages-");

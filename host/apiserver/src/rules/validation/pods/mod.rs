@@ -1,5 +1,5 @@
-//! Validation of pod specs, wherever they are: `ValidatePodSpec` in `pkg/apis/core/validation/validation.go` of
-//! Kubernetes 1.36.3. Each file names the functions there whose rules it has.
+//! Validation of pod specs, in pods and in templates: `ValidatePodSpec` in `pkg/apis/core/validation/validation.go` of
+//! Kubernetes 1.36.3. Each file names the functions whose rules it implements.
 
 mod containers;
 mod fields;
@@ -43,7 +43,7 @@ const RULES: &[FieldRule] = &[
 const NAMESERVERS_MAX: usize = 3;
 const HOSTNAME_BYTES_MAX: usize = 64;
 
-/// A pod spec, with what the rules about its parts ask for.
+/// A pod spec, with what rules about its parts need.
 struct Pod<'a> {
     spec: &'a Value,
     /// The valid volumes by their names.
@@ -57,13 +57,13 @@ struct Pod<'a> {
 }
 
 impl Pod<'_> {
-    /// The seconds that it has to end.
+    /// Its termination grace period in seconds.
     fn grace(&self) -> i64 {
         self.spec["terminationGracePeriodSeconds"].as_i64().unwrap_or(30)
     }
 }
 
-/// A pod itself. Ephemeral containers come through their subresource, and may be there afterwards.
+/// A pod. Ephemeral containers are added through their subresource, and may exist afterwards.
 pub(super) fn pod(subresource: &str, object: &Value, previous: Option<&Value>, report: &mut Report) {
     let pod = &object["spec"];
     spec(pod, "spec", report);
@@ -90,7 +90,7 @@ pub(super) fn pod(subresource: &str, object: &Value, previous: Option<&Value>, r
     }
 }
 
-/// A token is one of an account that the pod names.
+/// A projected token belongs to an account, which the pod must name.
 fn tokens(pod: &Value, report: &mut Report) {
     for (index, volume) in object::items(pod, "/volumes").iter().enumerate() {
         for (position, source) in object::items(volume, "/projected/sources").iter().enumerate() {
@@ -102,7 +102,7 @@ fn tokens(pod: &Value, report: &mut Report) {
     }
 }
 
-/// `validateImageVolumeSource`: only a template may leave out the reference.
+/// `validateImageVolumeSource`: only templates may omit the reference.
 fn images(pod: &Value, report: &mut Report) {
     for (index, volume) in object::items(pod, "/volumes").iter().enumerate() {
         let is_source = members(volume, &[]) == ["image"];
@@ -190,7 +190,7 @@ fn all_containers(pod: &Pod<'_>, field: &str, report: &mut Report) {
     containers::host_ports(all.iter().enumerate(), &format!("{field}.containers"), report);
 }
 
-/// `validatePodResourceClaim`, as far as it concerns more than one field.
+/// The parts of `validatePodResourceClaim` that concern several fields.
 fn resource_claims(spec: &Value, field: &str, report: &mut Report) {
     let mut seen = BTreeSet::new();
     for (index, claim) in object::items(spec, "/resourceClaims").iter().enumerate() {
@@ -280,13 +280,13 @@ fn check_search(path: &str) -> Result<(), String> {
         return Ok(());
     }
     let path = path.strip_suffix('.').unwrap_or(path);
-    // Inside a label an underscore is as good as a hyphen, and a label may begin with one.
+    // Within a label, an underscore is as good as a hyphen, and a label may begin with one.
     let label = |label: &str| label.strip_prefix('_').unwrap_or(label).replace('_', "-");
     let plain: Vec<String> = path.split('.').map(label).collect();
     names::check_subdomain(&plain.join(".")).map_err(|why| if path.len() > 253 { why } else { WHY.to_owned() })
 }
 
-/// `validatePodHostNetworkDeps`: in a template a port of the host may be left out.
+/// `validatePodHostNetworkDeps`: a template may omit host ports.
 fn host_network(spec: &Value, field: &str, is_pod: bool, report: &mut Report) {
     if spec["hostNetwork"] != json!(true) {
         return;

@@ -40,7 +40,7 @@ pub(super) fn check(resources: &Value, place: &str, pod: &Pod<'_>, report: &mut 
     claims(resources, place, pod, report);
 }
 
-/// Those of a whole pod.
+/// The resources of a whole pod.
 pub(super) fn of_pod(resources: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
     if resources["claims"].is_array() {
         report.forbidden(format!("{place}.claims"), "claims may not be set for Resources at pod-level");
@@ -119,7 +119,7 @@ fn is_extended(name: &str) -> bool {
     is_own && names::label_key_errors(&format!("requests.{name}")).is_empty()
 }
 
-/// `validateResourceName`. False if it is wrong.
+/// `validateResourceName`. False if it is invalid.
 pub(in super::super) fn resource_name(name: &str, field: &str, report: &mut Report) -> bool {
     let before = report.0.len();
     report.qualified(field, name);
@@ -161,7 +161,7 @@ pub(super) fn overhead(overhead: &Value, field: &str, report: &mut Report) {
 
 /// `validateResourceClaimNames`.
 fn claims(resources: &Value, place: &str, pod: &Pod<'_>, report: &mut Report) {
-    // Claims of which all requests are referenced, references to one request, and how many there are of each claim.
+    // The claims that are referenced as a whole, and the references to single requests, with the number per claim.
     let (mut whole, mut requests) = (HashSet::new(), HashSet::new());
     let mut counts: HashMap<&str, usize> = HashMap::new();
     let listed: Vec<&str> = pod.claims.iter().copied().collect();

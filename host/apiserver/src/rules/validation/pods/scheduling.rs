@@ -55,12 +55,12 @@ fn affinity(affinity: &Value, field: &str, report: &mut Report) {
 }
 
 fn weight(term: &Value, place: &str, report: &mut Report) {
-    // No weight is 0.
+    // A missing weight is 0.
     let given = json!({ "weight": term["weight"].as_i64().unwrap_or(0) });
     table::check(&[("weight", WEIGHT)], &given, place, report);
 }
 
-/// `ValidateNodeSelector`, also of persistent volumes.
+/// `ValidateNodeSelector`, which persistent volumes use too.
 pub(in super::super) fn node_selector(selector: &Value, field: &str, report: &mut Report) {
     let terms = object::items(selector, "/nodeSelectorTerms");
     let place = format!("{field}.nodeSelectorTerms");
@@ -153,7 +153,7 @@ fn label_keys(term: &Value, name: &str, field: &str, report: &mut Report) {
     }
 }
 
-/// `ValidateTolerations`, also of runtime classes.
+/// `ValidateTolerations`, which runtime classes use too.
 pub(in super::super) fn tolerations(tolerations: &Value, field: &str, report: &mut Report) {
     for (index, toleration) in object::items(tolerations, "").iter().enumerate() {
         let place = format!("{field}[{index}]");
@@ -180,7 +180,7 @@ pub(in super::super) fn tolerations(tolerations: &Value, field: &str, report: &m
                 report.invalid(&at_operator, &json!(value), "value must be empty when `operator` is 'Exists'");
             }
             "Exists" => {}
-            // Behind a gate that is off.
+            // These need a feature gate that is off.
             "Lt" | "Gt" => report.not_supported(&at_operator, &json!(operator), &["Equal", "Exists", "Lt", "Gt"]),
             _ => report.not_supported(&at_operator, &json!(operator), &["Equal", "Exists"]),
         }
@@ -193,7 +193,7 @@ pub(in super::super) fn tolerations(tolerations: &Value, field: &str, report: &m
 fn spread(pod: &Value, field: &str, report: &mut Report) {
     let all = object::items(pod, "/topologySpreadConstraints");
     let pair_of = |constraint| (text(constraint, "/topologyKey"), text(constraint, "/whenUnsatisfiable"));
-    // Each but the last of a pair is reported.
+    // Each of a pair is reported, except the last one.
     let mut last = HashMap::new();
     for (index, constraint) in all.iter().enumerate() {
         last.insert(pair_of(constraint), index);

@@ -78,7 +78,7 @@ pub(super) fn container(context: &Value, field: &str, pod: &Pod<'_>, report: &mu
     profiles(context, field, report);
 }
 
-/// Fields that the operating system of the pod does not have.
+/// Fields that do not exist in the pod's operating system.
 pub(super) fn of_system(pod: &Value, field: &str, report: &mut Report) {
     let system = &pod["os"]["name"];
     if pod["os"].is_null() {

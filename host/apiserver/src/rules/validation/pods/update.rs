@@ -1,4 +1,4 @@
-//! Changes of a pod that exists, of which few are allowed: `ValidatePodUpdate` in
+//! Changes of an existing pod, few of which are allowed: `ValidatePodUpdate` in
 //! `pkg/apis/core/validation/validation.go` of Kubernetes 1.36.3.
 
 use std::collections::{HashMap, HashSet};
@@ -17,7 +17,7 @@ const NODE_TERMS: &str = "/affinity/nodeAffinity/requiredDuringSchedulingIgnored
 const AT_NODE_TERMS: &str =
     "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
 
-/// A pod, and what it was before. Its ephemeral containers change through their subresource only.
+/// A pod and its previous state. Ephemeral containers change only through their subresource.
 pub(in super::super) fn check(subresource: &str, pod: &Value, previous: &Value, report: &mut Report) {
     let (spec, before) = (&pod["spec"], &previous["spec"]);
     if subresource == "ephemeralcontainers" {
@@ -46,7 +46,7 @@ pub(in super::super) fn check(subresource: &str, pod: &Value, previous: &Value, 
     if !is_empty(&before["schedulingGates"]) {
         gated(spec, before, &mut kept, report);
     }
-    // A binding sets the node, and passes through here.
+    // A binding sets the node, and is validated here too.
     if text(before, "/nodeName").is_empty() {
         object::copy_field(&mut kept, before, "nodeName");
     }
@@ -55,8 +55,8 @@ pub(in super::super) fn check(subresource: &str, pod: &Value, previous: &Value, 
     }
 }
 
-/// Ephemeral containers come and stay as they are: `ValidatePodEphemeralContainersUpdate`. A real server adds to the
-/// last message how Go's structs differ.
+/// Ephemeral containers may only be added: `ValidatePodEphemeralContainersUpdate`. A real server appends a diff of Go's
+/// structs to the last message.
 fn ephemeral_containers(spec: &Value, previous: &Value, report: &mut Report) {
     if !previous["metadata"]["annotations"]["kubernetes.io/config.mirror"].is_null() {
         report.0.clear();
@@ -76,7 +76,7 @@ fn ephemeral_containers(spec: &Value, previous: &Value, report: &mut Report) {
     }
 }
 
-/// True if nothing else is checked.
+/// True if further checks are to be skipped.
 fn deadline(now: &Value, before: &Value, report: &mut Report) -> bool {
     let field = "spec.activeDeadlineSeconds";
     match (now.as_i64(), before.as_i64()) {
@@ -110,7 +110,7 @@ fn tolerations(spec: &Value, before: &Value, report: &mut Report) {
     }
 }
 
-/// Gates only go.
+/// Scheduling gates may only be removed.
 fn gates(spec: &Value, before: &Value, report: &mut Report) {
     let known: HashSet<&Value> = object::items(before, "/schedulingGates").iter().collect();
     for (index, gate) in object::items(spec, "/schedulingGates").iter().enumerate() {
@@ -133,7 +133,7 @@ fn without_images(spec: &Value, before: &Value) -> Value {
     kept
 }
 
-/// A pod that waits for its gates may still be told more about its node.
+/// A gated pod may still narrow its node selection.
 fn gated(spec: &Value, before: &Value, kept: &mut Value, report: &mut Report) {
     let (selector, old) = (&spec["nodeSelector"], &before["nodeSelector"]);
     if old.as_object().into_iter().flatten().any(|(key, value)| selector.get(key) != Some(value)) {
@@ -174,7 +174,7 @@ fn only_adds(now: &Value, old: &Value) -> bool {
     (!was_empty || is_empty) && parts.iter().all(|(now, old)| now.starts_with(old))
 }
 
-/// As the server's own type prints it.
+/// As the server's internal type prints it.
 fn shown_term(term: &Value) -> String {
     let list = |part: &str| {
         let Some(items) = term[part].as_array() else { return "null".to_owned() };

@@ -23,7 +23,7 @@ const HOST_PORTS: &str = "must be a host:port pair or multiple pairs separated b
 pub(in super::super) struct Source {
     /// The field in the API.
     name: &'static str,
-    /// Its name in errors about its fields, and about a second source.
+    /// The names in errors about its fields, and about a second source.
     shown: (&'static str, &'static str),
     rules: &'static [FieldRule],
 }
@@ -39,7 +39,7 @@ const fn source(name: &'static str, rules: &'static [FieldRule]) -> Source {
     Source { name, shown: (name, name), rules }
 }
 
-/// In the order in which a real server looks at them: the first that is given counts.
+/// In a real server's order, as the first one given counts.
 const SOURCES: &[Source] = &[
     source("emptyDir", &[]),
     source("hostPath", &[("path", Required), ("path", NoBacksteps)]),
@@ -93,7 +93,7 @@ const SOURCES: &[Source] = &[
     source("image", &[("pullPolicy", OneOf(&["Always", "IfNotPresent", "Never"]))]),
 ];
 
-/// Those of persistent volumes, whose secrets have namespaces.
+/// The sources of persistent volumes, whose secrets have namespaces.
 pub(in super::super) const PERSISTENT: &[Source] = &[
     source("hostPath", &[("path", Required), ("path", NoBacksteps)]),
     Source { shown: ("persistentDisk", "gcePersistentDisk"), ..source("gcePersistentDisk", GCE) },
@@ -180,7 +180,7 @@ const PROJECTED: &[FieldRule] = &[
     ("items[].mode", MODE),
 ];
 
-/// The volumes of a pod by their names; those that are invalid are not there for mounts either.
+/// The volumes of a pod, by name. Mounts cannot refer to invalid ones.
 pub(super) fn check<'a>(pod: &'a Value, field: &str, report: &mut Report) -> BTreeMap<&'a str, &'a Value> {
     let mut found = BTreeMap::new();
     for (index, volume) in object::items(pod, "/volumes").iter().enumerate() {
@@ -202,7 +202,7 @@ pub(super) fn check<'a>(pod: &'a Value, field: &str, report: &mut Report) -> BTr
     found
 }
 
-/// Checks the first source that is given, and forbids the others. Answers which one is the first.
+/// Checks the first source that is given, and forbids others. Returns the first one.
 pub(in super::super) fn sources(
     sources: &'static [Source],
     volume: &Value,
@@ -224,10 +224,10 @@ pub(in super::super) fn sources(
     first
 }
 
-/// The rules about more than one field of a source.
+/// The rules about several fields of a source.
 fn special(name: &str, spec: &Value, field: &str, report: &mut Report) {
     match name {
-        // Without a path nothing else is looked at.
+        // Without a path, nothing else is checked.
         "hostPath" if !is_empty(&spec["path"]) => table::check(&[("type", HOST_PATH_TYPES)], spec, field, report),
         "nfs" if !text(spec, "/path").starts_with('/') => {
             report.invalid(format!("{field}.path"), &json!(text(spec, "/path")), "must be an absolute path");
@@ -271,7 +271,7 @@ fn special(name: &str, spec: &Value, field: &str, report: &mut Report) {
                 ),
                 _ => ("https://", "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"),
             };
-            // A persistent volume is checked before its defaults.
+            // A persistent volume is validated before it is defaulted.
             if !uri.starts_with(prefix) {
                 report.not_supported(format!("{field}.diskURI"), &json!(uri), &[form]);
             }
@@ -323,7 +323,7 @@ fn source_of_pod(name: &str, volume: &Value, place: &str, report: &mut Report) {
     }
 }
 
-/// `validateDownwardAPIVolumeFile`: its errors name the volume and not the file.
+/// `validateDownwardAPIVolumeFile`. Its errors name the volume instead of the file.
 fn downward_file(file: &Value, field: &str, report: &mut Report) {
     table::check(&[("path", Required), ("path", PathBelow), ("mode", MODE)], file, field, report);
     let (object, resource) = (&file["fieldRef"], &file["resourceFieldRef"]);
@@ -362,7 +362,7 @@ fn projected(spec: &Value, field: &str, report: &mut Report) {
         let token = &source["serviceAccountToken"];
         table::check(TOKEN, source, &place, report);
         if token.is_object() {
-            // As there: the path is named as one of the volume.
+            // As in a real server, the path is named as the volume's.
             table::check(&[("path", Required), ("path", PathBelow)], token, field, report);
         }
         let kinds =

@@ -1,4 +1,4 @@
-//! Carrying out with a server that the test plays.
+//! Carries out steps with a fake server.
 
 use std::num::NonZeroU32;
 
@@ -11,11 +11,11 @@ use windlass_core::rights::principal::Principal;
 
 use super::*;
 
-/// Answers each write by its script, and remembers it.
+/// Answers each write by its script, and records it.
 struct Server<F> {
     answer: F,
     written: Mutex<Vec<String>>,
-    /// How many writes are under way, and how many were at most.
+    /// The number of writes in progress, and its maximum so far.
     under_way: Mutex<(usize, usize)>,
 }
 
@@ -42,7 +42,7 @@ fn server<F: Fn(&str) -> Written + Send + Sync + 'static>(answer: F) -> (Arc<Ser
     (server, Ports { outside, ..Absent::ports() })
 }
 
-/// `dry apply a`, `force apply status`, `delete a`, ….
+/// A short text such as `dry apply a`, `force apply status` or `delete a`.
 fn tell(operation: &Operation) -> String {
     let name = |object: &str| {
         let object: Value = serde_json::from_str(object).expect("JSON");
@@ -56,7 +56,10 @@ fn tell(operation: &Operation) -> String {
         Operation::Create { object, options } => format!("{}create {}", how(options), name(object)),
         Operation::Apply { object, options } => format!("{}apply {}", how(options), name(object)),
         Operation::Delete { target, options } => {
-            assert!(target.uid.is_some() && options.resource_version.is_some(), "only in the state that was seen");
+            assert!(
+                target.uid.is_some() && options.resource_version.is_some(),
+                "only the observed version may be deleted"
+            );
             format!("delete {}", target.key.name)
         }
         Operation::Update { .. } | Operation::Patch { .. } => unreachable!("children are applied"),
@@ -121,7 +124,7 @@ fn observed() -> ObservedChildren {
 
 const NAMES: [&str; 12] = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11"];
 
-/// The time of a call, where a test does not care.
+/// The time of a call, for tests that do not depend on it.
 const CALL_TIME: Duration = Duration::from_mins(1);
 
 async fn create(ports: &Ports, left: Duration, shows_all: bool) -> Vec<Applied> {
@@ -135,7 +138,7 @@ async fn applying_children_starts_with_one_and_doubles_up_to_eight_at_once() {
     let (server, ports) = server(|_| Ok(None));
     let began = Instant::now();
     assert_eq!(create(&ports, CALL_TIME, true).await, vec![Applied::Done; NAMES.len()]);
-    assert_eq!(server.under_way.lock().expect("not poisoned").1, 5, "1, 2, 4, and what is left");
+    assert_eq!(server.under_way.lock().expect("not poisoned").1, 5, "1, 2, 4, and the rest");
     assert_eq!(began.elapsed(), Duration::from_millis(40));
 }
 
@@ -172,7 +175,7 @@ async fn time_for_which_neighbours_keep_its_turn_does_not_count() {
     let call = Arc::new(CallContext { cpu_permit: permit.cpu_permit(), ..CallContext::clone(&call()) });
     let wanted = children(&NAMES);
     let steps: Vec<_> = wanted.children.iter().map(|child| (child, ChildStep::Create)).collect();
-    // Its four rounds of writes take 40 ms.
+    // Its four rounds of writes take 40 ms in total.
     let hand = ChildWriter::new(&ports, call, Duration::from_millis(50));
     let busy = async {
         loop {
@@ -202,7 +205,7 @@ async fn a_child_missing_from_a_narrow_cache_is_not_assumed_new() {
     assert!(written.contains(&"apply c0".to_owned()) && !written.contains(&"apply c1".to_owned()), "{written:?}");
 }
 
-/// How a replacement by the script ends, and what was written for it.
+/// How a replacement ends with these answers, and what was written.
 async fn replace<F: Fn(&str) -> Written + Send + Sync + 'static>(answer: F) -> (Applied, Vec<String>) {
     let (server, ports) = server(answer);
     let (wanted, observed) = (children(&["c0"]), observed());
@@ -242,7 +245,7 @@ async fn a_child_is_replaced_only_for_its_content_and_if_recreating_would_work()
 
     let (applied, written) = replace(|_| Err(error(ApiReason::Invalid))).await;
     assert!(matches!(applied, Applied::Failed(_)), "{applied:?}");
-    assert_eq!(written, probes, "what the server would not take anew is not deleted");
+    assert_eq!(written, probes, "a child that the server would not accept again is not deleted");
 }
 
 #[tokio::test(start_paused = true)]
@@ -250,7 +253,7 @@ async fn deleted_children_are_pruned_and_failed_deletions_are_reported() {
     let answer = |told: &str| match told {
         "delete c0" => Err(error_about(ApiReason::NotFound)),
         "delete c1" => Err(error(ApiReason::Conflict)),
-        // Its kind is not served, which says nothing about the object.
+        // The kind is not served, which says nothing about the object.
         "delete c2" => Err(error(ApiReason::NotFound)),
         _ => Ok(None),
     };
@@ -269,7 +272,7 @@ async fn deleted_children_are_pruned_and_failed_deletions_are_reported() {
     assert_eq!(
         server.written.lock().expect("not poisoned").len(),
         CONCURRENT_CHILDREN_MAX,
-        "after a failure no more go"
+        "after a failure no more are deleted"
     );
 }
 

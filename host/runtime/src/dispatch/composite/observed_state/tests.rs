@@ -1,4 +1,4 @@
-//! The objects around a parent, in a cache of the embedded API server.
+//! The objects around a parent, in a cache that is filled from the embedded API server.
 
 use serde_json::json;
 use windlass_apiserver::{ApiServer, Config};
@@ -12,7 +12,7 @@ use super::*;
 
 const OBSERVED_OBJECTS: usize = 40;
 
-/// Objects that name a primary in a field, each with so much beside it that parsing them all takes a while.
+/// Objects that name a primary in a field, large enough that parsing them all takes a while.
 async fn serving() -> ApiServer {
     let server = ApiServer::start(Config::default()).await.expect("loopback");
     let client = connected(&server).await;
@@ -110,5 +110,5 @@ async fn scanning_all_objects_for_a_parent_yields_the_thread_in_between() {
         } => unreachable!(),
     };
     assert_eq!(found.len(), OBSERVED_OBJECTS);
-    assert!(turns > 0, "nobody else had the thread");
+    assert!(turns > 0, "no other task got the thread");
 }

@@ -46,7 +46,7 @@ async fn an_opened_circuit_is_reported_once_with_the_last_trap_and_reason() {
     }
 }
 
-/// A guarded plugin that answers `result`, and its circuit.
+/// A guarded plugin that answers `result`.
 fn guarded(circuit: &Circuit, result: CallResult) -> BreakerRecord {
     let metrics = HostMetrics::new().controller("a", "a");
     let status = Status::new(CancellationToken::new()).plugin("a").controller("a", 1, metrics);

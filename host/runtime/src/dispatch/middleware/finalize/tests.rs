@@ -1,4 +1,4 @@
-//! A finalizer around the calls of a plugin that the test plays.
+//! A finalizer around the calls of a fake plugin.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -62,7 +62,7 @@ async fn the_finalizer_is_on_before_the_first_call_which_sees_it() {
     let seen: Value = serde_json::from_str(&seen).expect("JSON");
     assert_eq!(seen["metadata"]["resourceVersion"], "2");
     assert_eq!(seen["metadata"]["finalizers"][1], "windlass.dev/a");
-    assert_eq!(seen["data"], json!({"a": "1"}), "no more of it than the watch keeps");
+    assert_eq!(seen["data"], json!({"a": "1"}), "only the part that the watch keeps");
 }
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn a_plugin_is_not_called_if_its_finalizer_could_not_be_added() {
 }
 
 #[tokio::test]
-async fn no_finalizer_is_added_that_the_operator_does_not_grant_or_no_longer() {
+async fn a_finalizer_is_added_only_if_the_policy_in_force_grants_it() {
     let (plugin, writer) = (Plugin::answering(CallResult::Done), Writer::answering(Ok(&text("2", OURS))));
     let (_, context) = call(None);
     let asked = Allowance { finalizers: vec!["windlass.dev/a".into()], ..Allowance::default() };
@@ -146,7 +146,7 @@ async fn a_host_that_may_only_read_calls_without_a_finalizer() {
 }
 
 #[tokio::test]
-async fn only_a_clean_up_that_is_done_takes_the_finalizer_off() {
+async fn only_a_finished_clean_up_removes_the_finalizer() {
     let deleting = object("7", OURS, true);
     for unfinished in [
         CallResult::RequeueAfter(Duration::from_secs(1)),

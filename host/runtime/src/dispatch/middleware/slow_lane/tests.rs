@@ -15,12 +15,12 @@ use windlass_wasm::CallLimits;
 
 const RETRIES_MAX: u64 = 4;
 
-/// Writes one object in each call, as the writer would tell of it.
+/// Writes one object in each call, and reports it as the writer would.
 struct Writing {
     committed: Committed,
     object: ObjectRef,
     calls: AtomicU64,
-    /// The version of the primary that its writes leave. None: it writes another object.
+    /// The version of the primary after its writes. `None` if it writes another object.
     leaves: Option<Object>,
 }
 
@@ -67,7 +67,7 @@ fn stage(leaves: Option<Object>) -> Stage {
 }
 
 impl Stage {
-    /// Calls about `primary`; how that ended, and how many calls there were.
+    /// Calls about `primary`. Returns the result and the number of calls.
     async fn call(&self, primary: Option<Object>) -> (CallResult, u64) {
         let (request, context) = call(primary);
         let called = self
@@ -95,7 +95,7 @@ async fn a_looping_key_is_called_again_on_a_change_or_after_a_minute() {
     let stage = stage(None);
     let primary = object("1", "{}", false);
     stage.loops(&primary).await;
-    let same = object("2", "{}", false); // Its status was written, say: nobody wants anything else of it.
+    let same = object("2", "{}", false); // For example, only its status was written, so its desired state is the same.
     assert_eq!(
         stage.call(Some(same.clone())).await,
         (CallResult::NotCalled { again: Some(Duration::from_mins(1)) }, RETRIES_MAX)

@@ -1,12 +1,12 @@
-//! The answers, by what the cluster says of tokens.
+//! The answers to requests, given what the cluster says about tokens.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
 use super::*;
 
-/// A cluster in which `reader` may get metrics, `operator` may resume a plugin, `nobody` may do nothing, and the other
-/// tokens are nobody's.
+/// A cluster in which `reader` may get metrics, `operator` may resume a plugin, `nobody` may do nothing, and other
+/// tokens are invalid.
 #[derive(Clone, Default)]
 pub(crate) struct ToldReviews(Arc<Mutex<ToldState>>);
 
@@ -68,7 +68,7 @@ fn request(path: &str, authorization: &[&str]) -> Request<()> {
     request.body(()).expect("a request")
 }
 
-/// The status and the text of the answer to a request that is refused. None: it is not.
+/// The status and the text of the answer if a request is refused, or `None`.
 async fn refused(authorizer: &Authorizer, path: &str, token: &str) -> Option<(u16, String)> {
     let refusal = authorizer.check(&request(path, &[&format!("Bearer {token}")])).await.err()?;
     Some((refusal.code().as_u16(), refusal.to_string()))
@@ -156,7 +156,7 @@ fn a_token_is_a_bearers_or_a_browsers_password() {
         assert_eq!(of(none), None, "{none:?}");
     }
     assert_eq!(of(&["Bearer a", "Bearer b"]), None, "which of the two?");
-    // `x:abc 1`, in which a TokenReview would read `abc`, and one with a line's end.
+    // `x:abc 1`, in which a TokenReview would read `abc`; and one with a line break.
     for several in ["Bearer abc 1", "Bearer abc\t1", "Basic eDphYmMgMQ==", "Basic eDphYmMKMQ=="] {
         assert_eq!(of(&[several]), None, "{several}");
     }

@@ -18,7 +18,7 @@ use crate::observe::metrics::HostMetrics;
 use crate::observe::status::{ControllerStatus, KeySource, LeaseView, ResumedController};
 use crate::suspension::Suspension;
 
-/// A controller at work of which so much can be resumed, once.
+/// A working controller that returns this when it is resumed for the first time.
 #[derive(Default)]
 struct Stopped(Mutex<ResumedController>);
 
@@ -68,14 +68,14 @@ impl Scene {
         Self { status, plugin, controller }
     }
 
-    /// The controller works, and so much of it can be resumed. The result is to be kept.
+    /// Makes the controller work, with this much to resume. Keep the result alive.
     fn stopped(&self, stopped: ResumedController) -> Arc<dyn KeySource> {
         let source: Arc<dyn KeySource> = Arc::new(Stopped(Mutex::new(stopped)));
         self.controller.dispatched_by(Arc::downgrade(&source));
         source
     }
 
-    /// The status of the answer, and what it says.
+    /// The status code and the text of the answer.
     async fn resume(&self) -> (u16, String) {
         let answer = answer(&self.status, "shop", Some("operator"));
         let code = answer.status().as_u16();
@@ -83,7 +83,7 @@ impl Scene {
         (code, String::from_utf8(body.into()).expect("text"))
     }
 
-    /// The words for everything that was resumed, or the reason why nothing was.
+    /// The sentences about everything that was resumed, or the reason why nothing was.
     async fn resumed(&self) -> (Vec<String>, Option<String>) {
         let (code, text) = self.resume().await;
         let shown: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{code}: {text}"));
@@ -140,7 +140,7 @@ async fn a_resume_without_effect_says_why() {
     assert!(scene.resumed().await.1.is_some_and(|why| why.contains("paused: true")));
 }
 
-/// This replica stands so with the lease.
+/// This replica's state of the lease, and the holder.
 struct Lease(LeaseStatus, Option<Arc<str>>);
 
 impl LeaseView for Lease {

@@ -23,7 +23,7 @@ struct Secured {
     stop: CancellationToken,
 }
 
-/// Serves until it is dropped, with a certificate that its connector trusts.
+/// An endpoint that runs until it is dropped, with a certificate that its connector trusts.
 async fn secured() -> Secured {
     let directory = tempfile::tempdir().expect("a directory");
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
@@ -80,7 +80,7 @@ async fn a_secured_endpoint_answers_over_tls_whom_the_cluster_lets() {
     assert!(known.starts_with("HTTP/1.1 200") && known.ends_with("# EOF\n"), "{known}");
     let narrow = secured.asked("/plugins", "Authorization: Bearer reader\r\n").await;
     assert!(narrow.starts_with("HTTP/1.1 403") && narrow.contains("reader may not get /plugins"), "{narrow}");
-    // A page in a browser gets no answer, and no reason to ask its user for a password.
+    // A foreign web page gets no answer, and its browser is not made to ask for a password.
     let page = secured.asked("/plugins", "Origin: https://example.com\r\n").await;
     assert!(page.starts_with("HTTP/1.1 403") && !page.contains("www-authenticate"), "{page}");
 }

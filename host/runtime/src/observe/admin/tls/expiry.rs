@@ -1,5 +1,4 @@
-//! The end of a certificate's time. Whoever renews certificates may have stopped, and the log is to say so before
-//! clients do.
+//! The expiry of a certificate. If its renewal has stopped, the log should say so before clients fail.
 
 use std::time::Duration;
 
@@ -8,21 +7,22 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, Error, RootCertStore};
 
-/// A certificate that is renewed in time has longer than this: cert-manager renews it after two thirds of its life.
+/// A certificate that is renewed in time never gets this close to its expiry: cert-manager renews after two thirds of
+/// its life.
 const EXPIRES_SOON_WITHIN: Duration = Duration::from_hours(7 * 24);
 const DAY: Duration = Duration::from_hours(24);
 const HOUR: Duration = Duration::from_hours(1);
 
-/// The trouble with a certificate's end.
+/// A problem with a certificate's expiry.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ExpiryProblem {
-    /// It is near; the time left, in words.
+    /// It expires soon; the time left, in words.
     Soon(String),
-    /// It has been; how long ago, in words.
+    /// It has expired; how long ago, in words.
     Expired(String),
 }
 
-/// The problem with a certificate that expires at `expires`, at the time `now`, both since the Unix epoch.
+/// The problem with a certificate that expires at `expires`, seen at the time `now`, both since the Unix epoch.
 pub(super) fn problem(expires: Duration, now: Duration) -> Option<ExpiryProblem> {
     match expires.checked_sub(now) {
         None => Some(ExpiryProblem::Expired(in_words(now.saturating_sub(expires)))),
@@ -31,12 +31,13 @@ pub(super) fn problem(expires: Duration, now: Duration) -> Option<ExpiryProblem>
     }
 }
 
-/// When the first certificate of `chain` expires, since the Unix epoch. None: none of them says.
+/// When the first certificate of `chain` expires, since the Unix epoch. `None` if unknown.
 pub(super) fn of_chain(chain: &[CertificateDer<'_>]) -> Option<Duration> {
     chain.iter().filter_map(of_certificate).min()
 }
 
-/// rustls keeps a certificate's dates to itself, but tells when one had expired: at the end of all time each has.
+/// rustls does not reveal a certificate's dates, but its error says when a certificate has expired. So this verifies it
+/// at the end of time.
 fn of_certificate(certificate: &CertificateDer<'_>) -> Option<Duration> {
     let (parsed, roots) = (ParsedCertificate::try_from(certificate).ok()?, RootCertStore::empty());
     let end_of_time = UnixTime::since_unix_epoch(Duration::from_secs(u64::MAX));
@@ -48,7 +49,7 @@ fn of_certificate(certificate: &CertificateDer<'_>) -> Option<Duration> {
     }
 }
 
-/// In days, or in hours where it is less than two.
+/// In days, or in hours if there are fewer than two days.
 fn in_words(time: Duration) -> String {
     let whole = |unit: Duration| time.as_secs() / unit.as_secs();
     if time < 2 * DAY { format!("{} h", whole(HOUR)) } else { format!("{} days", whole(DAY)) }
@@ -58,7 +59,7 @@ fn in_words(time: Duration) -> String {
 mod tests {
     use super::*;
 
-    /// A certificate that expires at the beginning of that year.
+    /// A certificate that expires at the beginning of `year`.
     fn until(year: i32) -> CertificateDer<'static> {
         let mut parameters = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
         parameters.not_before = rcgen::date_time_ymd(1999, 1, 1);
@@ -72,7 +73,7 @@ mod tests {
         let seconds = |chain: &[_]| of_chain(chain).map(|it| it.as_secs());
         assert_eq!(seconds(&[until(2001)]), Some(978_307_200));
         assert_eq!(seconds(&[until(2060), until(2001), until(2040)]), Some(978_307_200));
-        assert_eq!(seconds(&[until(2060)]), Some(2_840_140_800), "years after 2049 are written otherwise");
+        assert_eq!(seconds(&[until(2060)]), Some(2_840_140_800), "years after 2049 have another format");
         assert_eq!(seconds(&[CertificateDer::from(vec![1, 2, 3])]), None);
     }
 

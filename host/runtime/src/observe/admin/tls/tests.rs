@@ -1,4 +1,4 @@
-//! Certificates from files: which can be used, and what becomes of one that cannot.
+//! Certificates from files: which ones are usable, and what happens with the others.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 use super::*;
 
-/// A directory with a certificate and its key, as a Secret's volume has them.
+/// A directory with a certificate and its key, as in a Secret's volume.
 fn pair() -> (TempDir, TlsFiles) {
     let directory = tempfile::tempdir().expect("a directory");
     let files = TlsFiles { certificate: directory.path().join("tls.crt"), key: directory.path().join("tls.key") };
@@ -22,7 +22,7 @@ fn write_pair(files: &TlsFiles) {
     write_pair_until(files, 3000);
 }
 
-/// Writes a pair that expires at the beginning of that year.
+/// Writes a pair that expires at the beginning of `year`.
 fn write_pair_until(files: &TlsFiles, year: i32) {
     let mut parameters = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
     parameters.not_after = rcgen::date_time_ymd(year, 1, 1);
@@ -32,7 +32,7 @@ fn write_pair_until(files: &TlsFiles, year: i32) {
     std::fs::write(&files.key, key.serialize_pem()).expect("written");
 }
 
-/// Hears what is logged.
+/// Collects what is logged.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<String>>>);
 
@@ -51,7 +51,7 @@ impl Visit for Heard {
 }
 
 impl Heard {
-    /// How often the log has said that.
+    /// How often the log contains `said`.
     fn times(&self, said: &str) -> usize {
         self.0.lock().expect("no panic").iter().filter(|line| line.contains(said)).count()
     }
@@ -65,7 +65,7 @@ fn current(tls: &AdminTls) -> CertificateDer<'static> {
     tls.current.lock().expect("no panic").certificate.clone()
 }
 
-/// Waits until the certificate is another one than `old`.
+/// Waits until the certificate differs from `old`.
 async fn other_than(tls: &AdminTls, old: &CertificateDer<'static>) {
     let changed = async {
         while current(tls) == *old {
@@ -103,7 +103,7 @@ async fn a_new_certificate_is_taken_over_and_a_broken_one_is_not() {
     let first = current(&tls);
     std::fs::write(&files.certificate, "no certificate").expect("written");
     tls.reload(&files).await;
-    assert_eq!(current(&tls), first, "the broken pair is left out");
+    assert_eq!(current(&tls), first, "the broken pair is ignored");
 
     let following = tokio::spawn({
         let tls = tls.clone();
@@ -114,7 +114,7 @@ async fn a_new_certificate_is_taken_over_and_a_broken_one_is_not() {
     following.abort();
 }
 
-/// As the kubelet replaces the files of a Secret.
+/// The kubelet replaces the files of a Secret like this.
 #[tokio::test]
 async fn a_pair_behind_links_is_followed_through_them() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -85,10 +85,10 @@ fn a_misfitting_metric_change_is_dropped_with_a_reason() {
     assert_eq!(add("n", 1.0, &[("other", "x")]), Err(Misfit::Labels));
     assert_eq!(add("n", 1.0, &[("kind", "x"), ("plugin", "b")]), Err(Misfit::Labels));
     assert_eq!(add("n", 1.0, &[("kind", "x\ny")]), Err(Misfit::Labels));
-    assert_eq!(add("n", 1.0, &[("kind", "x\u{202e}y")]), Err(Misfit::Labels), "it would read as another");
+    assert_eq!(add("n", 1.0, &[("kind", "x\u{202e}y")]), Err(Misfit::Labels), "it would look like another value");
     assert_eq!(add("n", 1.0, &[("kind", &"x".repeat(129))]), Err(Misfit::Labels));
     assert_eq!(add("n", f64::MAX, &[("kind", "x")]), Ok(()));
-    assert_eq!(add("n", f64::MAX, &[("kind", "x")]), Err(Misfit::Value), "the sum is no number any more");
+    assert_eq!(add("n", f64::MAX, &[("kind", "x")]), Err(Misfit::Value), "the sum is no longer finite");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_plugins_histograms_fill_a_bounded_number_of_lines() {
 #[test]
 fn a_metric_cannot_take_the_name_of_another_one() {
     let all = declared("a-b", &[metric("c_total", Declared::Counter, &[])]);
-    // The same name by another way of writing it, and one that a counter's lines have.
+    // The same full name, spelled differently, and a name that a counter's lines have.
     all.declare(&"a".into(), &[metric("b_c", Declared::Counter, &[]), metric("d", Declared::Gauge, &[])]);
     all.declare(&"e".into(), &[metric("f", Declared::Histogram, &[]), metric("f_count", Declared::Gauge, &[])]);
     assert_eq!(record(&all, "a", MetricChange::Add, "b_c", 1.0, &[]), Err(Misfit::Undeclared));
@@ -151,7 +151,7 @@ fn a_label_has_no_secret_of_the_configuration() {
     let (_, context) = crate::tests::played::call(None);
     let call = CallContext { config, ..(*context).clone() };
     all.record(&call, MetricChange::Add, "logins_total", 1.0, &[("with".to_owned(), "hunter22!".to_owned())]);
-    // Though it would be short without its secret: it is not looked through.
+    // Too long before redaction, although short after it: such a value is dropped without being searched.
     all.record(&call, MetricChange::Add, "logins_total", 1.0, &[("with".to_owned(), too_long)]);
     let text = text(&all);
     assert!(text.contains(r#"windlass_metric_values_dropped_total{plugin="a",reason="labels"} 1"#), "{text}");

@@ -1,4 +1,4 @@
-//! The keys of one controller that its gate holds, what they wait for, and the keys that were found lost.
+//! The keys of one controller that its gate holds, what they wait for, and parked keys that were found lost.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use windlass_core::clock::Moment;
 use super::super::{locked, shortened};
 use super::ControllerStatus;
 
-/// Keys of one controller that are listed as held, those that have waited for the longest. More are only counted.
+/// The most held keys of one controller that are listed, longest wait first. Further ones are only counted.
 const LISTED_HELD_KEYS_MAX: usize = 10;
 
-/// The caches that a gate waits for, by their places in it.
+/// The caches of a gate, by their index in it.
 pub(crate) trait GateCaches: Send + Sync {
     /// The watch that fills the cache.
     fn watch(&self, cache: usize) -> Option<String>;
 
-    /// How long the API server has sent nothing on that watch. `None` while it lists.
+    /// How long ago the API server last sent anything on that watch. `None` while it lists.
     fn silence(&self, cache: usize) -> Option<Duration>;
 }
 
 impl ControllerStatus {
-    /// The keys that are held, and why.
+    /// The held keys with their reasons.
     pub(super) fn held(&self) -> Vec<Value> {
         let Some((gate, caches)) = locked(&self.doing).gate.clone() else { return vec![] };
         let Some(gate) = gate.upgrade() else { return vec![] };
@@ -42,12 +42,12 @@ impl ControllerStatus {
         held.collect()
     }
 
-    /// Counts keys that were found parked, and that no gate would have woken.
+    /// Counts keys that were found parked although no gate would have woken them.
     pub(crate) fn lost_keys(&self, found: usize) {
         self.lost.fetch_add(found as u64, Ordering::Relaxed);
     }
 
-    /// How many such keys were found so far. More than zero is a bug of the host's.
+    /// Number of such keys so far. More than zero is a bug in the host.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }

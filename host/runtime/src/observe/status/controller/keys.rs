@@ -1,5 +1,5 @@
-//! The keys of one controller: the state of each, and why. [`KeyState`] decides; this gathers the facts, from the parts
-//! that have them.
+//! The state of each key of one controller, and the reason. This gathers the facts from the parts that have them;
+//! [`KeyState`] decides.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use super::{CallGuards, ControllerState, ControllerStatus, GateCaches, KeySource
 #[derive(Clone, Debug)]
 pub(crate) struct KeyListing {
     pub(crate) key: ObjectKey,
-    /// As in the manifest.
+    /// The name in the manifest.
     pub(crate) controller: Arc<str>,
     pub(crate) state: KeyState,
-    /// How long it has been called about, settled, been ready or been held.
+    /// How long it has been in a call, settling, ready or held.
     since: Option<Duration>,
     queued: Option<QueuedKey>,
     glance: CallsGlance,
 }
 
-/// The parts that know something of keys, at one moment.
+/// The parts that know keys, at one moment.
 struct KeyParts {
     block: Option<CallBlock>,
     /// Why the controller is not at work.
@@ -45,7 +45,7 @@ impl ControllerStatus {
         self.name.split_once('/').map_or(&*self.name, |(_, name)| name)
     }
 
-    /// All that is known of `key`: its state and why, and its last calls. None: nothing is.
+    /// Everything that is known of `key`: its state, the reason, and its last calls. `None` if nothing is known.
     pub(crate) fn key(&self, key: &ObjectKey) -> Option<Value> {
         let parts = self.parts();
         let queued = parts.queue.as_ref().and_then(|queue| queue.look(key));
@@ -79,7 +79,7 @@ impl ControllerStatus {
         }))
     }
 
-    /// All keys of which anything is known, in no order. It looks at each of them: some milliseconds for a hundred
+    /// All known keys, in no particular order. It looks at each of them, which takes some milliseconds for a hundred
     /// thousand.
     pub(crate) fn keys(&self) -> Vec<KeyListing> {
         let parts = self.parts();
@@ -131,7 +131,7 @@ impl ControllerStatus {
 }
 
 impl KeyParts {
-    /// The state that `key` is to see before it runs.
+    /// The state that `key` must see before it runs.
     fn held(&self, key: &ObjectKey) -> Option<Value> {
         let (gate, caches) = self.gate.as_ref()?;
         let (held, now) = gate.waits_for(key)?;
@@ -146,7 +146,7 @@ impl KeyParts {
 }
 
 impl KeyListing {
-    /// For a list.
+    /// In the form for a list.
     pub(crate) fn to_json(&self) -> Value {
         let due_in = self.queued.and_then(|queued| queued.due_in);
         json!({
@@ -178,7 +178,7 @@ fn state(
     })
 }
 
-/// How long a key has been called about, settled, been ready or been held. `None` for a key that does none of these.
+/// How long a key has been in a call, settling, ready or held. `None` if it is in none of these states.
 fn since(
     state: KeyState,
     queued: Option<QueuedKey>,
@@ -217,7 +217,7 @@ mod tests {
     use crate::observe::metrics::HostMetrics;
     use crate::tests::played::call;
 
-    /// Has one primary, `prod/shop`, which a change has queued.
+    /// A source with one primary, `prod/shop`, which a change has queued.
     #[derive(Default)]
     struct OnePrimary(Option<CallBlock>);
 
@@ -257,7 +257,7 @@ mod tests {
         ObjectKey::namespaced("prod", "shop")
     }
 
-    /// A controller at work, its queue, and what it works on, which is to be kept.
+    /// A working controller, its queue, and its source of keys. Keep the source alive.
     fn at_work(source: OnePrimary) -> (Arc<ControllerStatus>, Queue<ObjectKey>, Arc<dyn KeySource>) {
         let metrics = HostMetrics::new().controller("webapp", "web");
         let status = ControllerStatus::unlisted(&"webapp".into(), "web", 1, metrics);

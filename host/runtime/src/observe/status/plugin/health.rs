@@ -1,4 +1,4 @@
-//! A plugin's health: its state and why, in a sentence. Everything that shows what a plugin does shows this.
+//! A plugin's health: its state, and the reason in a sentence. Everything that shows what a plugin does uses this.
 
 use serde_json::{Value, json};
 use windlass_core::life::plugin_state::{ControllerFacts, ControllerState, LeaseStatus, PluginFacts, PluginState};
@@ -12,7 +12,7 @@ use super::{CurrentPluginStatus, PluginStatus};
 pub(crate) struct PluginHealth {
     pub(crate) state: PluginState,
     pub(crate) why: Option<String>,
-    /// No person has to look after it.
+    /// True if nobody needs to act.
     pub(crate) is_well: bool,
 }
 
@@ -22,7 +22,7 @@ impl PluginHealth {
         json!({"state": self.state.as_str(), "why": self.why, "well": self.is_well})
     }
 
-    /// A line about the plugin `name`, if a person has to look after it.
+    /// A line about the plugin `name`, if an operator needs to act.
     pub(crate) fn warning(&self, name: &str) -> Option<String> {
         let why = self.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         (!self.is_well).then(|| format!("{name} is {}{why}", self.state.as_str()))
@@ -30,12 +30,12 @@ impl PluginHealth {
 }
 
 impl PluginStatus {
-    /// `unserved`: why no replica runs it.
+    /// `unserved` says why no replica runs it.
     pub(in super::super) fn health(&self, unserved: Option<&str>) -> PluginHealth {
         let current = locked(&self.current).clone();
         let controllers = self.controllers();
         let facts: Vec<_> = controllers.iter().map(|it| facts_of(it)).collect();
-        // A plugin whose status knows no lease runs nothing, or needs none.
+        // If the status of a plugin has no lease, the plugin runs nothing or needs none.
         let lease = locked(&self.lease).as_ref().map_or(LeaseStatus::Held, |lease| lease.status());
         let (state, decides) = PluginState::of(&PluginFacts {
             phase: current.phase,
@@ -57,14 +57,14 @@ fn facts_of(controller: &ControllerStatus) -> ControllerFacts {
     let (state, reason) = controller.state();
     ControllerFacts {
         state,
-        // Nobody gives another reason while the caches are filled.
+        // While caches are filled, only a refused list gives a reason.
         is_refused: state == ControllerState::Syncing && reason.is_some(),
         block: controller.block(),
         is_circuit_open: matches!(controller.breaker(), Some(BreakerState::Open | BreakerState::HalfOpen)),
     }
 }
 
-/// Why the plugin is in a state other than running. `controller`: the one that the state follows from.
+/// Why the plugin is in a state other than running. `controller` is the one that determines the state.
 fn why(
     state: PluginState,
     current: &CurrentPluginStatus,
@@ -100,7 +100,7 @@ fn why(
     controller.state().1.map(|reason| format!("controller {name}: {reason}"))
 }
 
-/// Why a controller makes no calls whose caches may not be believed.
+/// Why a controller makes no calls because its caches cannot be trusted.
 fn unproven(controller: &ControllerStatus) -> String {
     let caches = controller.unproven();
     if caches.is_empty() {
@@ -113,7 +113,7 @@ fn unproven(controller: &ControllerStatus) -> String {
     )
 }
 
-/// The first thing that is wrong with a plugin that runs.
+/// The first problem of a running plugin.
 fn flaw(current: CurrentPluginStatus, controllers: &[std::sync::Arc<ControllerStatus>]) -> Option<String> {
     let rolled_back = current.rejected.map(|it| format!("a version was rolled back: {}", it.reason));
     let of_file = current.not_taken.map(|it| format!("its file was not taken: {}", it.reason));
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(health(&plugin), waits);
         let other = plugin.controller("api", 1, HostMetrics::new().controller("webapp", "api"));
         other.set(ControllerState::Syncing, None);
-        assert_eq!(health(&plugin), waits, "one that begins is well");
+        assert_eq!(health(&plugin), waits, "a starting plugin is well");
         other.set(ControllerState::Syncing, Some("it may not list Jobs".to_owned()));
         controller.set(ControllerState::Syncing, None);
         let refused = (PluginState::ListRefused, Some("controller api: it may not list Jobs".to_owned()), false);

@@ -1,5 +1,5 @@
-//! A plugin in short: the part of its status that a line of the status page shows, and the counts that its curves are
-//! drawn from. `/plugins` has all.
+//! A summary of a plugin for the status page: what its line shows, and the counts for its graphs. `/plugins` has
+//! everything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use super::super::calls::{cut, rounded};
 use super::super::{ControllerStatus, locked};
 use super::{PluginHealth, PluginStatus, lease_json};
 
-/// The failures of one controller that are told, the latest.
+/// The most recent failures of one controller that are included.
 const SUMMED_FAILURES_MAX: usize = 3;
-/// The digits of a digest that tell files apart.
+/// The number of digits of a digest that distinguish files.
 const DIGEST_DIGITS: usize = 12;
 
 /// The sums over the controllers of a plugin.
@@ -30,7 +30,7 @@ struct ControllerSums {
     running: i64,
     calls: u64,
     call_time: Duration,
-    /// Keys that workers have taken out of the queue, and how long they had waited in it.
+    /// The number of keys that workers have taken out of the queue, and their total wait in it.
     waits: u64,
     wait_time: Duration,
 }
@@ -58,7 +58,7 @@ impl ControllerSums {
 }
 
 impl PluginStatus {
-    /// For the status page. Failures are at seconds since `began`.
+    /// The summary for the status page. Times of failures are seconds since `began`.
     pub(in super::super) fn summary_json(&self, health: &PluginHealth, began: Instant) -> Value {
         let (plugin, lease) = (locked(&self.current).plugin.clone(), locked(&self.lease).clone());
         let stats = plugin.as_ref().map_or_else(PluginStats::default, |plugin| plugin.stats());
@@ -93,7 +93,7 @@ impl PluginStatus {
     }
 }
 
-/// The circuit that is furthest from closed.
+/// The circuit that is the furthest from closed.
 fn breaker(controllers: &[Arc<ControllerStatus>]) -> Option<&'static str> {
     let states =
         [(BreakerState::Open, "open"), (BreakerState::HalfOpen, "half-open"), (BreakerState::Closed, "closed")];

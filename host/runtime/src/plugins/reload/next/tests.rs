@@ -12,15 +12,15 @@ use crate::policies::GrantMode;
 use crate::tests::stage::{Stage, until};
 
 const NEXT: &str = "chameleon.next.wasm";
-/// It writes, in an annotation of each object, how often it was called about it.
+/// A version that writes into an annotation of each object how often it was called about it.
 const COUNTS: (&str, &str) = ("MODE=good............", "MODE=requeue.........");
-/// The same in another annotation.
+/// A version that uses another annotation.
 const ELSEWHERE: (&str, &str) = ("chameleon.windlass.dev/runs", "chameleon.windlass.dev/runz");
 const TRAPS: (&str, &str) = ("MODE=good.............", "MODE=reconcile-traps..");
-/// It watches all `ConfigMaps`.
+/// A version that watches all `ConfigMaps`.
 const WIDE: (&str, &str) = ("MODE=good............", "MODE=wide............");
 
-/// A host that follows its directory, until it is dropped.
+/// A host that follows its directory until it is dropped.
 struct Followed {
     stage: Stage,
     _running: tokio_util::task::AbortOnDropHandle<()>,
@@ -34,7 +34,7 @@ impl Followed {
         host
     }
 
-    /// The same, whatever becomes of its plugin.
+    /// The same, without waiting for its plugin.
     fn begin(stage: Stage) -> Self {
         let mut reload = stage.reload();
         let (tell, plugins, mut current) =
@@ -48,7 +48,7 @@ impl Followed {
         Self { stage, _running: running, _following: following }
     }
 
-    /// The next version, as `/plugins` shows it.
+    /// The next version as `/plugins` shows it.
     fn next(&self) -> Value {
         self.stage.host.status.to_json()["plugins"][0]["next"].clone()
     }
@@ -70,7 +70,7 @@ async fn a_differing_shadow_writes_nothing_and_its_differences_are_shown() {
     stage.put_as(NEXT, 2, &[COUNTS, ELSEWHERE]);
     let host = Followed::new(stage).await;
     until(|| host.next()["state"] == "shadowing").await;
-    // It may have been called about the first one before there was a shadow.
+    // The first object may have been called about before there was a shadow.
     host.stage.create_config_map("b").await;
     until(|| host.next()["keys"]["differing"].as_u64() >= Some(1)).await;
     let told = host.next()["differing"].to_string();
@@ -82,13 +82,13 @@ async fn a_differing_shadow_writes_nothing_and_its_differences_are_shown() {
         }
     };
     tokio::time::timeout(Duration::from_mins(1), all_runs).await.expect("the current version is at work");
-    assert!(!seen().await.contains("/runz"), "nothing of the shadow's was written");
+    assert!(!seen().await.contains("/runz"), "no write of the shadow was sent");
     rollout::abort(&host.stage.plugins, "chameleon").expect("it is there");
     until(|| host.next().is_null()).await;
     host.stage.phases.stop.cancel();
 }
 
-/// Gives the plugin what it needs, and says how its versions are rolled out.
+/// Grants the plugin what it needs, with this rollout strategy.
 fn grant(stage: &Stage, rollout: &str) {
     let policy = format!(
         "apiVersion: windlass.dev/v1alpha1\nkind: PluginPolicy\nplugin: chameleon\nrollout: {rollout}\n\
@@ -134,7 +134,7 @@ async fn a_new_file_shadows_until_it_is_promoted_if_the_policy_says_so() {
     host.stage.put_as("chameleon.wasm", 3, &[COUNTS]);
     until(|| host.next()["state"] == "shadowing").await;
     let next = host.next()["digest"].clone();
-    assert_eq!(host.runs(), before, "what was given up is gone, and this one waits");
+    assert_eq!(host.runs(), before, "the aborted version is gone, and this one waits");
     rollout::promote(&host.stage.plugins, "chameleon", next.as_str()).expect("one waits");
     until(|| host.runs().as_deref() == next.as_str() && host.next().is_null()).await;
     host.stage.phases.stop.cancel();
@@ -144,7 +144,7 @@ async fn a_new_file_shadows_until_it_is_promoted_if_the_policy_says_so() {
 async fn a_waiting_file_is_promoted_on_agreement_even_across_a_restart() {
     let stage = Stage::with(LeaseMode::None, GrantMode::Policy).await;
     grant(&stage, "shadow");
-    // As a host that ran before has left it.
+    // In the state that an earlier host has left.
     let current = stage.put_as("chameleon.current.wasm", 1, &[COUNTS]);
     stage.put_as("chameleon.wasm", 2, &[COUNTS]);
     let host = Followed::new(stage).await;
@@ -176,7 +176,7 @@ async fn a_shadow_that_traps_does_no_harm() {
     assert!(told.contains("the call") && told.contains("done → traps"), "{told}");
     assert_eq!((host.runs(), host.stage.host.panics.snapshot()), (before, panics));
     let shown = host.stage.host.status.to_json();
-    assert_eq!(shown["plugins"][0]["rejected"], Value::Null, "it proves nothing of what runs");
+    assert_eq!(shown["plugins"][0]["rejected"], Value::Null, "the rejected version says nothing about the running one");
     host.stage.phases.stop.cancel();
 }
 
@@ -203,7 +203,7 @@ async fn a_first_file_that_does_not_load_is_not_kept_and_the_next_one_runs() {
     let host = Followed::begin(stage);
     until(|| host.stage.host.status.plugin("chameleon").phase() == PluginPhase::NotLoaded).await;
     let current = host.stage.plugins.join("chameleon.current.wasm");
-    assert!(!current.exists(), "nothing of it could run");
+    assert!(!current.exists(), "it could not run");
     let own = host.stage.put(1);
     until(|| host.stage.works()).await;
     assert!(std::fs::read(&own).expect("it is there") == std::fs::read(&current).expect("it was kept before it ran"));
@@ -214,7 +214,7 @@ async fn a_first_file_that_does_not_load_is_not_kept_and_the_next_one_runs() {
 async fn a_first_file_that_cannot_be_kept_runs_once_it_can() {
     let stage = Stage::with(LeaseMode::None, GrantMode::Policy).await;
     grant(&stage, "shadow");
-    // Nothing can take the place of a directory.
+    // A directory in its place cannot be replaced.
     let current = stage.plugins.join("chameleon.current.wasm");
     std::fs::create_dir(&current).expect("it can be made");
     stage.put(1);
