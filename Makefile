@@ -40,6 +40,7 @@ guests: setup ## build the tests' own components to target/guests
 	tools/build-component buggy $(CARGO_TARGET_DIR)/guests
 	tools/build-component composer $(CARGO_TARGET_DIR)/guests
 	tools/build-component hostile $(CARGO_TARGET_DIR)/guests
+	tools/build-component operators $(CARGO_TARGET_DIR)/guests
 
 conformance: build ## build the conformance suite's probes, and the WebApp plugins of all languages; NAMES="go webapp-ts": only these
 	@tools/build-conformance $(NAMES)

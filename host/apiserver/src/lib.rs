@@ -55,7 +55,9 @@ mod webhooks;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use jiff::SignedDuration;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -317,6 +319,11 @@ impl ApiServer {
     /// Takes UIDs and generated names from another seed from now on.
     pub fn reseed(&self, seed: u64) {
         self.context.shared.lock().chance = Chance::new(Some(seed));
+    }
+
+    /// Sets the clock forward.
+    pub fn advance_clock(&self, by: Duration) {
+        self.context.shared.lock().time.leap(SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX));
     }
 
     /// The listening address.

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::report::{Finding, Report};
+use crate::rule::RunRule;
 use crate::scenario::{ScenarioError, document};
-use crate::verdict::RunRule;
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "CheckBaseline";
@@ -84,6 +84,8 @@ impl Baseline {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::imports::ImportUse;
     use crate::report::Tried;
@@ -109,6 +111,8 @@ mod tests {
             calls: 1,
             writes: 1,
             tried: Tried::default(),
+            rules_off: BTreeMap::new(),
+            faults_off: BTreeMap::new(),
             imports: ImportUse::default(),
             accepted: 0,
             findings: findings.iter().map(finding).collect(),

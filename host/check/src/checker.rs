@@ -1,5 +1,7 @@
 //! A check: first the reference run, then run after run with a fault each.
 
+use std::collections::BTreeMap;
+
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::effort::Effort;
@@ -10,7 +12,8 @@ use crate::logs::Notes;
 use crate::plan;
 use crate::report::{Finding, Report, Tried};
 use crate::reproduction::Reproduction;
-use crate::scenario::Scenario;
+use crate::rule::RunRule;
+use crate::scenario::{Scenario, SwitchedOff};
 use crate::shrink;
 use crate::trace::{Happening, Record};
 use crate::verdict;
@@ -27,7 +30,7 @@ pub async fn check(subject: CheckSubject, scenario: Scenario, mut effort: Effort
     let plugin = subject.plugin.clone();
     let world = World::new(subject, scenario, record.clone()).await?;
     let reference = world.run(&[], effort.seed).await;
-    let mut checker = Checker { world: &world, reference: &reference, found: Findings::default(), runs: 1 };
+    let mut checker = Checker::of(&world, &reference);
     checker.without_faults(effort.seed, &|runs| effort.lasts(runs, false)).await;
     let tried = checker.with_faults(&mut effort).await;
     let Checker { mut found, runs, .. } = checker;
@@ -43,10 +46,17 @@ pub async fn check(subject: CheckSubject, scenario: Scenario, mut effort: Effort
         calls: count(&|it| matches!(it, Happening::Call { .. })),
         writes: count(&|it| matches!(it, Happening::Request(note) if note.line.alters())),
         tried,
+        rules_off: reasons(world.scenario().rules.iter().map(|(rule, off)| (rule.name(), off))),
+        faults_off: reasons(world.scenario().faults.iter().map(|(class, off)| (class.as_str(), off))),
         imports: ImportUse::of(plugin.functions(), &record.imports()),
         accepted: 0,
         findings: found.ordered(),
     })
+}
+
+/// The reason of each rule or class of faults that is switched off.
+fn reasons<'a>(off: impl Iterator<Item = (&'a str, &'a SwitchedOff)>) -> BTreeMap<String, String> {
+    off.map(|(name, SwitchedOff { off })| (name.to_owned(), off.clone())).collect()
 }
 
 /// A repeated run.
@@ -68,7 +78,7 @@ pub async fn again(subject: CheckSubject, file: Reproduction) -> Result<RunAgain
     let _logs = hear(&record);
     let world = World::new(subject, file.scenario, record).await?;
     let reference = world.run(&[], file.seed).await;
-    let mut checker = Checker { world: &world, reference: &reference, found: Findings::default(), runs: 1 };
+    let mut checker = Checker::of(&world, &reference);
     let mut missed = Vec::new();
     if file.faults.is_empty() {
         checker.without_faults(file.seed, &|_| true).await;
@@ -93,7 +103,12 @@ struct Checker<'a> {
     runs: usize,
 }
 
-impl Checker<'_> {
+impl<'a> Checker<'a> {
+    fn of(world: &'a World, reference: &'a Run) -> Checker<'a> {
+        let off = world.scenario().rules.keys().copied().collect();
+        Checker { world, reference, found: Findings::without(off), runs: 1 }
+    }
+
     /// Judges the reference by itself, then against another seed, and against objects that had their final form from
     /// the beginning.
     async fn without_faults(&mut self, seed: u64, goes_on: &dyn Fn(usize) -> bool) {
@@ -101,10 +116,13 @@ impl Checker<'_> {
         if !self.can_be_compared() {
             return;
         }
-        let other = self.world.run(&[], seed.wrapping_add(1)).await;
-        self.runs += 1;
-        self.found.add(verdict::by_chance(&other, self.reference).into_iter().collect(), &[], &other);
-        for change in self.world.changes() {
+        let is_on = |rule| !self.world.scenario().rules.contains_key(&rule);
+        if is_on(RunRule::Chance) {
+            let other = self.world.run(&[], seed.wrapping_add(1)).await;
+            self.runs += 1;
+            self.found.add(verdict::by_chance(&other, self.reference).into_iter().collect(), &[], &other);
+        }
+        for change in self.world.changes().into_iter().filter(|_| is_on(RunRule::History)) {
             if !goes_on(self.runs) {
                 return;
             }
@@ -123,7 +141,9 @@ impl Checker<'_> {
     /// Tries each fault, and then pairs. Returns how much was tried.
     async fn with_faults(&mut self, effort: &mut Effort<'_>) -> Tried {
         let mut singles = plan::singles(&self.reference.entries, &self.reference.owned);
-        singles.retain(|fault| effort.classes.is_empty() || effort.classes.contains(&fault.class));
+        let is_off = |class: &str| self.world.scenario().faults.contains_key(class);
+        let is_asked = |class: &String| effort.classes.is_empty() || effort.classes.contains(class);
+        singles.retain(|fault| is_asked(&fault.class) && !is_off(&fault.class));
         plan::turn(&mut singles, effort.seed);
         let mut tried = Tried::default();
         for fault in &singles {

@@ -49,6 +49,10 @@ pub struct Fault {
     /// the collector deletes them, and no controller could do better.
     #[serde(default)]
     pub hides_ends: bool,
+    /// Whether the objects may be others afterwards, because the fault takes an object away that the plugin has not
+    /// created. How the plugin copes is judged by the rules that compare nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ends_differ: bool,
 }
 
 /// An action of another client, when the world is quiet after a step.

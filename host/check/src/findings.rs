@@ -1,33 +1,48 @@
 //! The distinct findings of a check.
 
+use std::collections::BTreeSet;
+
 use crate::fault::Fault;
 use crate::report::Finding;
+use crate::rule::RunRule;
 use crate::trace::{Entry, Happening};
-use crate::verdict::{RunRule, Verdict};
+use crate::verdict::Verdict;
 use crate::world::Run;
 
 /// All distinct findings.
 #[derive(Default)]
-pub(crate) struct Findings(Vec<Finding>);
+pub(crate) struct Findings {
+    found: Vec<Finding>,
+    /// The rules that are switched off.
+    off: BTreeSet<RunRule>,
+}
 
 impl Findings {
+    /// No findings, and none by these rules later.
+    pub(crate) fn without(off: BTreeSet<RunRule>) -> Findings {
+        Findings { off, ..Findings::default() }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.found.is_empty()
     }
 
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, Finding> {
-        self.0.iter()
+        self.found.iter()
     }
 
     pub(crate) fn iter_mut(&mut self) -> std::slice::IterMut<'_, Finding> {
-        self.0.iter_mut()
+        self.found.iter_mut()
     }
 
     pub(crate) fn add(&mut self, verdicts: Vec<Verdict>, faults: &[Fault], run: &Run) {
         for Verdict { rule, step, details } in verdicts {
-            match self.0.iter_mut().find(|finding| finding.is_of(rule, &details)) {
+            if self.off.contains(&rule) {
+                continue;
+            }
+            match self.found.iter_mut().find(|finding| finding.is_of(rule, &details)) {
                 Some(finding) => finding.again += 1,
-                None => self.0.push(Finding {
+                None => self.found.push(Finding {
                     rule,
                     step,
                     details,
@@ -43,8 +58,8 @@ impl Findings {
 
     /// Sorted: findings without a fault first, then those that most faults show.
     pub(crate) fn ordered(mut self) -> Vec<Finding> {
-        self.0.sort_by_key(|finding| (finding.faults.len(), finding.rule, std::cmp::Reverse(finding.again)));
-        self.0
+        self.found.sort_by_key(|finding| (finding.faults.len(), finding.rule, std::cmp::Reverse(finding.again)));
+        self.found
     }
 }
 

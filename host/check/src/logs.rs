@@ -1,7 +1,9 @@
 //! Captures the plugin's log lines, the results of its calls and the host's warnings from `tracing`.
 
 use std::fmt;
+use std::time::Duration;
 
+use jiff::SignedDuration;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
@@ -101,5 +103,27 @@ fn called(fields: LogFields) -> Happening {
     // applies to calls of a process that has crashed.
     let trapped = fields.result.starts_with("Trapped") && !fields.result.contains(WAITED);
     let failed = trapped || fields.result.starts_with("Failed");
-    Happening::Call { key: fields.key, result: fields.result, trapped, failed }
+    let again = requeue(&fields.result);
+    Happening::Call { key: fields.key, result: fields.result, trapped, failed, again }
+}
+
+/// The time after which the plugin asked to run again: the result is that of `CallResult::RequeueAfter`.
+fn requeue(result: &str) -> Option<Duration> {
+    let after: SignedDuration = result.strip_prefix("RequeueAfter(")?.strip_suffix(')')?.parse().ok()?;
+    after.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::queue::outcome::CallResult;
+
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_requeue_is_read_from_the_result() {
+        for after in [Duration::from_millis(1), Duration::from_millis(1_500), Duration::from_hours(30)] {
+            assert_eq!(requeue(&format!("{:?}", CallResult::RequeueAfter(after))), Some(after));
+        }
+        assert_eq!(requeue(&format!("{:?}", CallResult::Done)), None);
+    }
 }

@@ -1,11 +1,15 @@
 //! The objects at the end of a run, without the values that differ between any two runs, so that two runs can be
 //! compared.
 
+mod children;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use windlass_apiserver::Snapshot;
 
+use crate::normalizer::Normalizer;
 use crate::scenario::ObjectName;
 use crate::trace::Entry;
 
@@ -29,14 +33,23 @@ pub(crate) struct EndState {
     pub(crate) stuck: Vec<String>,
     /// Objects whose owner does not exist.
     pub(crate) orphans: Vec<String>,
-    /// Objects with an owner, by their unmodified names.
-    pub(crate) owned: Vec<ObjectName>,
-    /// Objects that the user has applied.
-    pub(crate) by_user: Vec<String>,
-    /// The same objects as the user would apply them now.
+    /// Objects with an owner.
+    pub(crate) owned: Vec<OwnedObject>,
+    /// Objects without an owner that the plugin has created, and the user has not changed.
+    pub(crate) of_plugin: BTreeSet<String>,
+    /// The objects that the user has applied, as the user would apply them now.
     pub(crate) asked: Vec<Value>,
     /// Objects whose status names a generation that they never had.
     pub(crate) ahead: Vec<String>,
+}
+
+/// An object with an owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnedObject {
+    /// Its name as it is.
+    pub(crate) name: ObjectName,
+    /// Whether somebody is expected to create it again if it is deleted.
+    pub(crate) is_made_again: bool,
 }
 
 /// The actions of the host after it was stopped gracefully and started again.
@@ -68,67 +81,83 @@ impl Beginning {
         let objects = begins.objects();
         Beginning(objects.iter().map(|(_, object)| version(object).to_owned()).collect())
     }
+
+    /// The objects of a later moment that were created or changed since.
+    fn changed<'a>(&self, all: &'a [(String, Arc<Value>)]) -> impl Iterator<Item = (&'a str, &'a Value)> {
+        let changed = all
+            .iter()
+            .filter(|(resource, object)| !LEFT_OUT.contains(&resource.as_str()) && !self.0.contains(version(object)));
+        changed.map(|(resource, object)| (resource.as_str(), &**object))
+    }
 }
 
 fn version(object: &Value) -> &str {
     object["metadata"]["resourceVersion"].as_str().unwrap_or_default()
 }
 
+fn uid(object: &Value) -> &str {
+    object["metadata"]["uid"].as_str().unwrap_or_default()
+}
+
 impl EndState {
-    /// The end state of the objects that were created or changed since the beginning.
-    pub(crate) fn of(end: &Snapshot, Beginning(before): &Beginning) -> EndState {
+    /// The end state of the objects that were created or changed since the beginning. `made` has the UIDs of those that
+    /// the plugin has created. The normalizer learns from them.
+    pub(crate) fn of(
+        end: &Snapshot,
+        beginning: &Beginning,
+        made: &BTreeSet<String>,
+        normalizer: &mut Normalizer,
+    ) -> EndState {
         let all = end.objects();
-        let uids: Vec<&str> = all.iter().filter_map(|(_, object)| object["metadata"]["uid"].as_str()).collect();
+        let by_uid: BTreeMap<&str, &Value> = all.iter().map(|(_, object)| (uid(object), &**object)).collect();
+        normalizer.learn(beginning.changed(&all));
         let mut state = EndState::default();
-        let mut generated: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-        for (resource, object) in &all {
-            if LEFT_OUT.contains(&resource.as_str()) || before.contains(version(object)) {
-                continue;
-            }
+        let mut alike: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for (resource, object) in beginning.changed(&all) {
             let metadata = &object["metadata"];
-            let text = |field: &str| metadata[field].as_str().unwrap_or_default();
-            let place = format!("{resource} {}/{}", text("namespace"), text("name"));
-            if metadata["deletionTimestamp"].is_string() {
+            let place = normalizer.place(resource, object);
+            if metadata["deletionTimestamp"].is_string() && !is_kept_by_user(metadata) {
                 state.stuck.push(place.clone());
             }
-            let mut owners = metadata["ownerReferences"].as_array().into_iter().flatten().peekable();
-            if owners.peek().is_some() {
-                state.owned.push(ObjectName::of(object));
-            }
             let mut managers = metadata["managedFields"].as_array().into_iter().flatten();
-            if managers.any(|fields| fields["manager"] == USER) {
-                state.by_user.push(place.clone());
+            let (is_of_user, is_made) = (managers.any(|it| it["manager"] == USER), made.contains(uid(object)));
+            if is_of_user {
                 state.asked.push(asked(object));
             }
-            if owners.filter_map(|owner| owner["uid"].as_str()).any(|uid| !uids.contains(&uid)) {
+            let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+            let owners: Vec<Option<&Value>> =
+                owners.map(|owner| by_uid.get(owner["uid"].as_str().unwrap_or_default()).copied()).collect();
+            if owners.is_empty() {
+                // An object with an owner would be deleted with it.
+                state.of_plugin.extend((is_made && !is_of_user).then(|| place.clone()));
+            } else {
+                let is_made_again = (is_made || !is_of_user) && children::is_made_again(object, &owners);
+                state.owned.push(OwnedObject { name: ObjectName::of(object), is_made_again });
+            }
+            if owners.contains(&None) && (is_made || !is_of_user) {
                 state.orphans.push(place.clone());
             }
             let observed = object.pointer("/status/observedGeneration").and_then(Value::as_i64);
             if observed > metadata["generation"].as_i64() && observed.is_some() {
                 state.ahead.push(place.clone());
             }
-            let comparable = comparable(object);
-            match metadata["generateName"].as_str().filter(|prefix| text("name").starts_with(prefix)) {
-                Some(prefix) => {
-                    generated.entry(format!("{resource} {}/{prefix}", text("namespace"))).or_default().push(comparable);
-                }
-                None => {
-                    state.objects.insert(place, comparable);
-                }
+            if children::is_old_revision(object, &owners) {
+                // How many there are says how often the workload was changed.
+                continue;
+            }
+            let comparable = comparable(object, normalizer);
+            if normalizer.is_named_anew(object) {
+                alike.entry(place).or_default().push(comparable);
+            } else {
+                state.objects.insert(place, comparable);
             }
         }
-        for (place, mut objects) in generated {
+        for (place, mut objects) in alike {
             objects.sort_by_cached_key(ToString::to_string);
             let numbered = objects.into_iter().enumerate();
-            state.objects.extend(numbered.map(|(index, object)| (format!("{place}*{}", index + 1), object)));
+            state.objects.extend(numbered.map(|(index, object)| (format!("{place} #{}", index + 1), object)));
         }
         state
-    }
-
-    /// Objects without an owner; an object with an owner would be deleted with it.
-    pub(crate) fn alone(&self) -> impl Iterator<Item = &String> {
-        let has_owner = |object: &Value| !object["metadata"]["ownerReferences"][0].is_null();
-        self.objects.iter().filter(move |(_, object)| !has_owner(object)).map(|(place, _)| place)
     }
 
     /// The values that differ from the `expected` state.
@@ -178,6 +207,14 @@ fn shown(value: &Value) -> String {
     }
 }
 
+/// Whether an object has no finalizers but those that the user has given it.
+fn is_kept_by_user(metadata: &Value) -> bool {
+    let lists = metadata["managedFields"].as_array().into_iter().flatten().filter(|it| it["manager"] == USER);
+    let of_user: Vec<&Value> = lists.map(|it| &it["fieldsV1"]["f:metadata"]["f:finalizers"]).collect();
+    let is_of_user = |finalizer: &Value| of_user.iter().any(|it| !it[format!("v:{finalizer}")].is_null());
+    metadata["finalizers"].as_array().is_some_and(|all| !all.is_empty() && all.iter().all(is_of_user))
+}
+
 /// The part of an object that expresses what a user wants.
 fn asked(object: &Value) -> Value {
     let mut asked = object.clone();
@@ -194,17 +231,16 @@ fn asked(object: &Value) -> Value {
 const OF_A_RUN: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "deletionTimestamp"];
 
+/// The beginning of the annotations with the numbers of a Deployment's changes.
+const REVISION: &str = "deployment.kubernetes.io/revision";
+
 /// The object without values that differ between any two runs.
-fn comparable(object: &Value) -> Value {
+fn comparable(object: &Value, normalizer: &Normalizer) -> Value {
     let mut object = object.clone();
-    let generated = object["metadata"]["generateName"].is_string();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|name, _| !OF_A_RUN.contains(&name.as_str()));
-        if generated {
-            metadata.remove("name");
-        }
         if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-            annotations.remove(MARK);
+            annotations.retain(|name, _| name != MARK && !name.starts_with(REVISION));
             if annotations.is_empty() {
                 metadata.remove("annotations");
             }
@@ -220,7 +256,11 @@ fn comparable(object: &Value) -> Value {
         (Some("v1"), Some("Pod")) => without_addresses(&mut object["status"]),
         _ => {}
     }
-    without_times(&mut object);
+    if let Some(conditions) = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
+        // They are a map by their types, in the order in which they were first written.
+        conditions.sort_by(|one, other| one["type"].as_str().cmp(&other["type"].as_str()));
+    }
+    normalizer.normalize(&mut object);
     object
 }
 
@@ -248,25 +288,14 @@ fn without_addresses(status: &mut Value) {
     }
 }
 
-/// Removes times and observed generations, which are specific to a run.
-fn without_times(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.remove("observedGeneration");
-            map.values_mut().for_each(without_times);
-        }
-        Value::Array(items) => items.iter_mut().for_each(without_times),
-        Value::String(text) if text.parse::<jiff::Timestamp>().is_ok() => "(a time)".clone_into(text),
-        _ => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn state(objects: &[(&str, Value)]) -> EndState {
-        let objects = objects.iter().map(|(place, object)| ((*place).to_owned(), comparable(object))).collect();
+        let normalizer = Normalizer::default();
+        let objects =
+            objects.iter().map(|(place, object)| ((*place).to_owned(), comparable(object, &normalizer))).collect();
         EndState { objects, ..EndState::default() }
     }
 
@@ -281,6 +310,30 @@ mod tests {
         };
         let one = state(&[("a", object("1", "2026-01-01T00:00:00Z"))]);
         assert_eq!(one.differences(&state(&[("a", object("22", "2026-01-02T00:00:00Z"))])), []);
+    }
+
+    #[test]
+    fn an_object_that_only_the_users_finalizer_keeps_is_not_stuck() {
+        let metadata = |finalizers: &Value, fields: &Value| {
+            let fields = json!({"f:metadata": {"f:finalizers": fields}});
+            json!({"finalizers": finalizers, "managedFields": [{"manager": USER, "fieldsV1": fields}]})
+        };
+        let fields = json!({".": {}, "v:\"a/b\"": {}});
+        assert!(is_kept_by_user(&metadata(&json!(["a/b"]), &fields)));
+        assert!(!is_kept_by_user(&metadata(&json!(["a/b", "plugin"]), &fields)));
+        assert!(!is_kept_by_user(&metadata(&Value::Null, &fields)));
+    }
+
+    #[test]
+    fn the_order_of_conditions_and_the_number_of_changes_make_no_difference() {
+        let deployment = |revision: &str, types: [&str; 2]| {
+            let conditions = types.map(|it| json!({"type": it, "status": "True"}));
+            let annotations = json!({"deployment.kubernetes.io/revision": revision});
+            state(&[("a", json!({"metadata": {"annotations": annotations}, "status": {"conditions": conditions}}))])
+        };
+        let one = deployment("1", ["Available", "Progressing"]);
+        assert_eq!(one.differences(&deployment("2", ["Progressing", "Available"])), []);
+        assert_ne!(one.differences(&deployment("1", ["Available", "Ready"])), []);
     }
 
     #[test]

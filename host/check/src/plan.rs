@@ -4,7 +4,7 @@ mod clock;
 mod outage;
 mod replicas;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rand::{RngExt as _, SeedableRng as _};
@@ -14,37 +14,9 @@ use windlass_apiserver::{
 };
 
 use crate::fault::{AtRest, Deed, Fault, WritePoint};
-use crate::outcome::{FOREIGN, foreign_mark};
+use crate::outcome::{FOREIGN, OwnedObject, foreign_mark};
 use crate::request_line::RequestLine;
-use crate::scenario::ObjectName;
-use crate::trace::{Entry, Happening};
-
-/// The classes of faults, by which coverage is reported.
-pub const FAULT_CLASSES: [&str; 23] = [
-    "crash",
-    "lost",
-    "late-restart",
-    "failover",
-    "swap",
-    "foreign-delete",
-    "foreign-edit",
-    "late",
-    "hidden-events",
-    "watch-ends",
-    "twice",
-    "error-403",
-    "error-409",
-    "error-422",
-    "error-429",
-    "error-500",
-    "error-503",
-    "error-504",
-    "deleted-child",
-    "annotated-child",
-    "delay",
-    "clock",
-    "outage",
-];
+use crate::trace::{Entry, Happening, RequestNote};
 
 /// The user agents of the host's requests. Requests of the user do not fail.
 const HOST: &str = "windlass/*";
@@ -74,10 +46,12 @@ struct RequestPlace {
     code: Option<u16>,
     /// For a watch: the number of events that it delivered.
     events: usize,
+    /// Whether the host has created the object before. Otherwise it is somebody else's.
+    is_own: bool,
 }
 
 /// Single faults, in an order that tries every class early.
-pub(crate) fn singles(reference: &[Entry], owned: &[(usize, ObjectName)]) -> Vec<Fault> {
+pub(crate) fn singles(reference: &[Entry], owned: &[(usize, OwnedObject)]) -> Vec<Fault> {
     let places = places(reference);
     let mut classes: Vec<Vec<Fault>> = vec![crashes(&places), lost(&places), late_restarts(&places)];
     classes.extend([replicas::failovers(&places), replicas::swaps(&places)]);
@@ -86,7 +60,9 @@ pub(crate) fn singles(reference: &[Entry], owned: &[(usize, ObjectName)]) -> Vec
     let of_class = |class: &str| of_watches.iter().filter(|fault| fault.class == class).cloned().collect();
     classes.extend(["late", "hidden-events", "watch-ends", "twice"].map(of_class));
     classes.extend(ERRORS.map(|error| errors(&places, error)));
-    classes.extend([Deed::Delete, Deed::Annotate].map(|deed| owned.iter().map(|it| at_rest(it, deed)).collect()));
+    let made_again = owned.iter().filter(|(_, object)| object.is_made_again);
+    classes.push(made_again.map(|it| at_rest(it, Deed::Delete)).collect());
+    classes.push(owned.iter().map(|it| at_rest(it, Deed::Annotate)).collect());
     classes.extend([delays(&places), clock::faults(reference), outage::faults(&places)]);
     let longest = classes.iter().map(Vec::len).max().unwrap_or_default();
     let mut turns: Vec<_> = classes.into_iter().map(Vec::into_iter).collect();
@@ -116,6 +92,7 @@ pub(crate) fn pairs(singles: &[Fault], seed: u64) -> impl Iterator<Item = [Fault
 
 fn places(reference: &[Entry]) -> Vec<RequestPlace> {
     let mut seen: BTreeMap<RequestLine, u64> = BTreeMap::new();
+    let mut created: BTreeSet<(&str, &str, &str)> = BTreeSet::new();
     let mut writes = 0;
     // Faults end when the host is restarted.
     let first = reference.iter().take_while(|entry| entry.happened != Happening::Restart);
@@ -129,7 +106,11 @@ fn places(reference: &[Entry]) -> Vec<RequestPlace> {
             let nth = seen.entry(line.clone()).and_modify(|nth| *nth += 1).or_insert(1);
             let is_write = line.alters();
             writes += usize::from(is_write);
-            RequestPlace { nth: *nth, write: is_write.then_some(writes), code: note.code, events: note.events, line }
+            let RequestNote { line: RequestLine { resource, namespace, name, .. }, code, events, .. } = note;
+            let is_own = created.contains(&(resource, namespace, name));
+            created.extend(note.created.as_ref().map(|it| (&**resource, &**namespace, &*it.name)));
+            let write = is_write.then_some(writes);
+            RequestPlace { nth: *nth, write, code: *code, events: *events, is_own, line }
         })
         .collect()
 }
@@ -210,7 +191,8 @@ fn delays(places: &[RequestPlace]) -> Vec<Fault> {
     writes(places).map(|place| place.fault("delay", "is answered 20 s late", pause.clone())).collect()
 }
 
-/// Another client deletes an object that the host is about to change.
+/// Another client deletes an object that the host is about to change. If the plugin has created the object, it must do
+/// so again; otherwise nobody does.
 fn foreign_deletes(places: &[RequestPlace]) -> Vec<Fault> {
     let change = |change| ForeignEdit { resource: None, namespace: None, name: None, manager: None, change };
     let changes = writes(places).filter(|place| place.code == Some(200) && place.line.verb != "delete");
@@ -218,13 +200,14 @@ fn foreign_deletes(places: &[RequestPlace]) -> Vec<Fault> {
     let edit = Reaction::Edit(change(EditKind::Delete(Nothing {})));
     let at = |place: &RequestPlace| Fault {
         allows: 1,
+        ends_differ: !place.is_own,
         ..place.fault("foreign-delete", "meets an object that another client has just deleted", edit.clone())
     };
     whole.map(at).collect()
 }
 
 /// Another client acts on one of the plugin's objects while nothing else happens.
-fn at_rest((after_step, object): &(usize, ObjectName), deed: Deed) -> Fault {
+fn at_rest((after_step, OwnedObject { name: object, .. }): &(usize, OwnedObject), deed: Deed) -> Fault {
     let (class, does, allows) = match deed {
         Deed::Delete => ("deleted-child", "deletes", 1),
         Deed::Annotate => ("annotated-child", "annotates", 0),
@@ -314,15 +297,15 @@ fn late_restarts(places: &[RequestPlace]) -> Vec<Fault> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
-    use crate::trace::RequestNote;
+    use crate::fault_class::FAULT_CLASSES;
+    use crate::scenario::ObjectName;
+    use crate::trace::CreatedObject;
 
     fn request(verb: &'static str, resource: &str, name: &str, code: u16) -> Entry {
         let line = RequestLine { verb, resource: resource.into(), namespace: "default".into(), name: name.into() };
         let events = if verb == "watch" { 3 } else { 0 };
-        let happened = Happening::Request(RequestNote { line, code: Some(code), events });
+        let happened = Happening::Request(RequestNote { line, code: Some(code), events, created: None });
         Entry { at: Duration::ZERO, happened }
     }
 
@@ -349,6 +332,29 @@ mod tests {
         assert_eq!(names("error-409", &reference).len(), 3, "a read may fail, too, and an Event may not");
         let crashes: Vec<_> = singles(&reference, &[]).into_iter().filter_map(|fault| fault.crash).collect();
         assert_eq!(crashes.iter().map(|crash| crash.write).max(), Some(2));
+    }
+
+    #[test]
+    fn only_what_the_plugin_has_created_is_expected_again_after_a_deletion() {
+        let mut created = request("create", "configmaps", "", 201);
+        let Happening::Request(note) = &mut created.happened else { panic!("a request") };
+        note.created = Some(CreatedObject { name: "own".to_owned(), uid: "1".to_owned() });
+        let patches = ["own", "other"].map(|name| request("patch", "configmaps", name, 200));
+        let [own, other] = &patches;
+        let singles = singles(&[other.clone(), created, own.clone(), other.clone()], &[]);
+        let deletions: Vec<_> = singles.iter().filter(|it| it.class == "foreign-delete").collect();
+        assert_eq!(deletions.iter().map(|it| it.ends_differ).collect::<Vec<_>>(), [true, false, true]);
+    }
+
+    #[test]
+    fn a_child_that_nobody_creates_again_is_annotated_but_not_deleted() {
+        let name: ObjectName = serde_json::from_str(r#"{"apiVersion":"v1","kind":"Pod","name":"a"}"#).expect("a name");
+        let classes = |is_made_again| {
+            let singles = singles(&[], &[(0, OwnedObject { name: name.clone(), is_made_again })]);
+            singles.into_iter().map(|fault| fault.class).collect::<Vec<_>>()
+        };
+        assert_eq!(classes(true), ["deleted-child", "annotated-child"]);
+        assert_eq!(classes(false), ["annotated-child"]);
     }
 
     #[test]
@@ -380,7 +386,7 @@ mod tests {
         ];
         let object: ObjectName =
             serde_json::from_str(r#"{"apiVersion":"v1","kind":"Pod","name":"a"}"#).expect("a name");
-        let singles = singles(&reference, &[(0, object)]);
+        let singles = singles(&reference, &[(0, OwnedObject { name: object, is_made_again: true })]);
         let classes: BTreeSet<&str> = singles.iter().map(|fault| &*fault.class).collect();
         assert!(classes.contains("clock") && classes.contains("outage"), "{classes:?}");
         for fault in &singles {

@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use crate::fault::Fault;
 use crate::imports::ImportUse;
+use crate::rule::RunRule;
 use crate::scenario::Step;
 use crate::trace::Entry;
-use crate::verdict::RunRule;
 
 /// The result of checking one scenario.
 #[derive(Debug, Serialize)]
@@ -28,6 +28,10 @@ pub struct Report {
     /// The number of writes in the reference.
     pub writes: usize,
     pub tried: Tried,
+    /// The rules that the scenario switches off, with the reasons.
+    pub rules_off: BTreeMap<String, String>,
+    /// The classes of faults that the scenario switches off, with the reasons.
+    pub faults_off: BTreeMap<String, String>,
     /// The imports of the plugin that were called, and those that no run reached.
     pub imports: ImportUse,
     /// The number of findings that are not listed because a baseline accepts them.

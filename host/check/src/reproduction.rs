@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
 use crate::report::{Finding, Report};
+use crate::rule::RunRule;
 use crate::scenario::Scenario;
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
@@ -72,12 +73,24 @@ impl Finding {
     /// The file with which `windlass check --again` repeats the run.
     #[must_use]
     pub fn reproduction(&self, report: &Report, scenario: &Scenario) -> Reproduction {
+        self.repeated(&report.digest, report.seed, scenario)
+    }
+
+    fn repeated(&self, digest: &str, seed: u64, scenario: &Scenario) -> Reproduction {
+        let mut scenario = scenario.clone();
+        if let Some(steps) = &self.steps {
+            scenario.steps.clone_from(steps);
+            // They are about all steps of the scenario.
+            if self.rule != RunRule::Expectation {
+                scenario.expect.clear();
+            }
+        }
         Reproduction {
             api_version: API_VERSION.to_owned(),
             kind: KIND.to_owned(),
-            digest: report.digest.clone(),
-            seed: report.seed,
-            scenario: Scenario { steps: self.steps.as_ref().unwrap_or(&scenario.steps).clone(), ..scenario.clone() },
+            digest: digest.to_owned(),
+            seed,
+            scenario,
             faults: self.faults.clone(),
         }
     }
@@ -114,7 +127,7 @@ mod tests {
             "crash": {"write": 1, "side": "afterCommit"}, "swap": {"write": 2, "side": "beforeCommit"},
             "failover": {"at": {"write": 3, "side": "afterCommit"}, "late": "pods", "returns": true},
             "atRest": {"afterStep": 0, "object": object, "deed": "delete"},
-            "clock": {"afterStep": 0, "by": "-6h"}, "hidesEnds": true,
+            "clock": {"afterStep": 0, "by": "-6h"}, "hidesEnds": true, "endsDiffer": true,
         });
         let holds = json!({"holds": {"object": object, "cel": "self.data.b == 'c'"}});
         let steps = [
@@ -130,6 +143,8 @@ mod tests {
             "apiVersion": API_VERSION, "kind": KIND, "digest": "0", "seed": 1, "faults": [fault],
             "scenario": {
                 "name": "s", "load": [manifest], "standIns": "default", "steps": steps,
+                "startTime": "2026-01-05T18:00:00Z", "rules": {"history": {"off": "a reason"}},
+                "faults": {"clock": {"off": "a reason"}},
                 "expect": [has, count, {"absent": object}],
             },
         })
@@ -152,6 +167,25 @@ mod tests {
         let mut file = file();
         *file.pointer_mut(pointer).expect(pointer) = value;
         file.to_string()
+    }
+
+    #[test]
+    fn the_expectations_of_the_whole_scenario_are_not_asked_of_fewer_steps() {
+        let Reproduction { scenario, .. } = Reproduction::parse(&file().to_string()).expect("it is right");
+        let finding = |rule, steps| Finding {
+            rule,
+            step: None,
+            details: vec![],
+            faults: vec![],
+            run: 1,
+            again: 0,
+            steps,
+            story: vec![],
+        };
+        let expected = |rule, steps| finding(rule, steps).repeated("0", 1, &scenario).scenario.expect.len();
+        assert_eq!(expected(RunRule::Traps, None), 3);
+        assert_eq!(expected(RunRule::Traps, Some(vec![])), 0);
+        assert_eq!(expected(RunRule::Expectation, Some(vec![])), 3);
     }
 
     #[test]
@@ -188,6 +222,9 @@ mod tests {
             ("/faults/0/clock/by", json!("9999999999h"), "faults[0].clock.by: at most 366 days"),
             ("/faults/0/atRest/object/apiVersion", json!("v1/pods?watch=1"), "faults[0].atRest.object: "),
             ("/scenario/standIns", json!("everything"), "scenario.standIns: "),
+            ("/scenario/startTime", json!("1999-12-31T23:59:59Z"), "scenario.startTime: "),
+            ("/scenario/rules/history/off", json!(" "), "give the reason"),
+            ("/scenario/faults", json!({"flood": {"off": "no"}}), "scenario.faults.flood: there are only crash"),
             ("/scenario/load/0", json!(7), "scenario.load[0]: it is no object"),
             ("/scenario/steps/0/apply", json!([]), "scenario.steps[0]: it is no object"),
             ("/scenario/steps/0/apply/metadata/name", json!("../a"), "scenario.steps[0]: \"../a\" is not a name"),

@@ -5,15 +5,15 @@ use crate::fault::Fault;
 use crate::findings::Findings;
 use crate::plan;
 use crate::report::Finding;
+use crate::rule::RunRule;
 use crate::scenario::Step;
-use crate::verdict::{self, RunRule};
+use crate::verdict;
 use crate::world::World;
 
 /// Shortens the scenario of each finding while there is time. Returns the number of runs that this took.
 pub(crate) async fn shorten(world: &World, found: &mut Findings, mut runs: usize, effort: &Effort<'_>) -> usize {
     for finding in found.iter_mut() {
-        // These rules compare runs of their own.
-        if matches!(finding.rule, RunRule::Chance | RunRule::History) {
+        if !can_be_shortened(finding) {
             continue;
         }
         let all = &world.scenario().steps;
@@ -40,6 +40,17 @@ pub(crate) async fn shorten(world: &World, found: &mut Findings, mut runs: usize
     runs
 }
 
+/// Whether fewer steps can show the same.
+fn can_be_shortened(finding: &Finding) -> bool {
+    match finding.rule {
+        // These rules compare runs of their own.
+        RunRule::Chance | RunRule::History => false,
+        // Nobody knows which steps an expectation needs. Only the run without the fault tells: there it must hold.
+        RunRule::Expectation => !finding.faults.is_empty(),
+        _ => true,
+    }
+}
+
 /// The finding in a run of these steps. `None` if it does not show.
 async fn shows(world: &World, finding: &Finding, steps: &[Step], seed: u64) -> Option<Finding> {
     let reference = world.run_steps(steps, &[], seed).await;
@@ -58,4 +69,27 @@ async fn shows(world: &World, finding: &Finding, steps: &[Step], seed: u64) -> O
     (shown.run, shown.again) = (finding.run, finding.again);
     shown.steps = Some(steps.to_vec());
     Some(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_expectation_that_holds_nowhere_needs_all_steps() {
+        let finding = |rule, faults: usize| Finding {
+            rule,
+            step: None,
+            details: vec![],
+            faults: vec![Fault::default(); faults],
+            run: 1,
+            again: 0,
+            steps: None,
+            story: vec![],
+        };
+        assert!(!can_be_shortened(&finding(RunRule::Expectation, 0)));
+        assert!(can_be_shortened(&finding(RunRule::Expectation, 1)));
+        assert!(can_be_shortened(&finding(RunRule::Traps, 0)));
+        assert!(!can_be_shortened(&finding(RunRule::History, 0)));
+    }
 }

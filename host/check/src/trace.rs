@@ -55,6 +55,8 @@ pub enum Happening {
         trapped: bool,
         /// Whether it failed, with or without an answer.
         failed: bool,
+        /// The time after which the plugin asked to run again.
+        again: Option<Duration>,
     },
     Warning(String),
 }
@@ -69,6 +71,17 @@ pub struct RequestNote {
     pub code: Option<u16>,
     /// For a watch: the number of events that it delivered.
     pub events: usize,
+    /// The object that the request has created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<CreatedObject>,
+}
+
+/// An object that the host has created.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreatedObject {
+    pub name: String,
+    pub uid: String,
 }
 
 impl RequestNote {
@@ -161,14 +174,17 @@ impl Record {
 
     /// Objects whose last call has failed, each with its result.
     pub(crate) fn failing(&self) -> Vec<String> {
-        let mut last: BTreeMap<&str, Option<&str>> = BTreeMap::new();
+        failing(&self.noted().entries)
+    }
+
+    /// The UIDs of the objects that the host has created.
+    pub(crate) fn created(&self) -> BTreeSet<String> {
         let noted = self.noted();
-        for entry in &noted.entries {
-            if let Happening::Call { key, result, failed, .. } = &entry.happened {
-                last.insert(key, failed.then_some(result));
-            }
-        }
-        last.into_iter().filter_map(|(key, result)| Some(format!("{key}: {}", result?))).collect()
+        let created = noted.entries.iter().filter_map(|entry| match &entry.happened {
+            Happening::Request(note) => Some(note.created.as_ref()?.uid.clone()),
+            _ => None,
+        });
+        created.collect()
     }
 
     pub(crate) fn entries(&self) -> Vec<Entry> {
@@ -184,5 +200,40 @@ impl Record {
 
     fn noted(&self) -> MutexGuard<'_, Noted> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Objects whose last call has failed, each with its result. A new process calls for all objects that there are, so
+/// what failed before it counts no longer: the object may have gone.
+fn failing(entries: &[Entry]) -> Vec<String> {
+    let mut last: BTreeMap<&str, Option<&str>> = BTreeMap::new();
+    for entry in entries {
+        match &entry.happened {
+            Happening::Call { key, result, failed, .. } => {
+                last.insert(key, failed.then_some(result));
+            }
+            Happening::Crash | Happening::TookOver | Happening::Restart => last.clear(),
+            _ => {}
+        }
+    }
+    last.into_iter().filter_map(|(key, result)| Some(format!("{key}: {}", result?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_call_of_an_earlier_process_does_not_count() {
+        let entry = |happened| Entry { at: Duration::ZERO, happened };
+        let call = |key: &str, failed| {
+            let result = if failed { "Failed" } else { "Done" }.to_owned();
+            entry(Happening::Call { key: key.to_owned(), result, trapped: false, failed, again: None })
+        };
+        assert_eq!(failing(&[call("a", true), call("b", true), call("b", false)]), ["a: Failed"]);
+        for end in [Happening::Crash, Happening::TookOver, Happening::Restart] {
+            let entries = [call("a", true), call("b", true), entry(end), call("b", true)];
+            assert_eq!(failing(&entries), ["b: Failed"]);
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use windlass_check::scenario::{Step, read};
+use windlass_check::{FAULT_CLASSES, RunRule};
 
 /// Reads a scenario with this text, beside a file `objects.yaml`.
 fn written(text: &str) -> Result<windlass_check::scenario::Scenario, String> {
@@ -21,6 +22,9 @@ kind: Scenario
 name: all
 load: [objects.yaml, {apiVersion: v1, kind: Namespace, metadata: {name: c}}]
 standIns: deployments,replicasets,pods
+startTime: 2026-01-05T18:00:00Z
+rules: {history: {off: the first message counts}, not-needed: {off: it may}}
+faults: {clock: {off: it acts by the time of day}}
 steps:
 - apply: objects.yaml
 - apply: {apiVersion: v1, kind: Secret, metadata: {name: d}}
@@ -44,7 +48,15 @@ fn every_part_of_a_scenario_is_read_and_fits_the_schema() {
     let validator = jsonschema::validator_for(&schema).expect("a schema");
     let document: Value = serde_saphyr::from_str(ALL).expect("YAML");
     assert!(validator.is_valid(&document), "{:?}", validator.iter_errors(&document).next().map(|it| it.to_string()));
-    for wrong in ["name: all", "- advance: 1h30m", "is: 3", "/data: null", "cel: self"] {
+    let off =
+        (scenario.rules.keys().map(|rule| rule.name()).collect::<Vec<_>>(), scenario.faults["clock"].off.as_str());
+    assert_eq!(off, (vec!["not-needed", "history"], "it acts by the time of day"));
+    let all: Vec<&str> = RunRule::ALL.iter().map(|rule| rule.name()).collect();
+    assert_eq!(schema["properties"]["rules"]["propertyNames"]["enum"], serde_json::json!(all));
+    assert_eq!(schema["properties"]["faults"]["propertyNames"]["enum"], serde_json::json!(FAULT_CLASSES));
+    for wrong in
+        ["name: all", "history: {", "off: it may", "clock: {", "- advance: 1h30m", "is: 3", "/data: null", "cel: self"]
+    {
         let document: Value =
             serde_saphyr::from_str(&ALL.replace(wrong, &wrong.replace(':', "s: a, x:"))).unwrap_or(Value::Null);
         assert!(!validator.is_valid(&document), "{wrong}");
@@ -60,7 +72,13 @@ fn mistakes_in_a_scenario_are_reported_with_their_place() {
         ("/data: null", "data: null", "\"data\" is not a JSON pointer"),
         ("- apply: objects.yaml", "- apply: nothing.yaml", "nothing.yaml"),
         ("standIns: deployments", "standIns: deploymnets", "standIns: "),
-        ("- absent: {apiVersion: v1", "- absent: {apiVersoin: v1", "line 16"),
+        ("2026-01-05T18:00:00Z", "18:00", "startTime: \"18:00\" is not a time"),
+        ("{history: {", "{histroy: {", "expected one of steps, expectation, converges"),
+        ("{off: the first message counts}", "off", "give the reason to switch it off, as in {off: "),
+        ("{off: it may}", "{}", "give the reason"),
+        ("off: it may", "off: ''", "give the reason"),
+        ("{clock: {", "{clok: {", "faults.clok: there are only crash, lost"),
+        ("- absent: {apiVersion: v1", "- absent: {apiVersoin: v1", "line 19"),
         ("self.metadata.name ==", "self.metadata.name =", "ERROR: <input>:1:20"),
     ];
     for (right, wrong, said) in cases {

@@ -5,20 +5,32 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::ensure;
-use windlass_tests::paths;
+use windlass_tests::{marker, paths};
 
 use super::told::{self, Trial, told};
 
 /// The number of runs of each seed, beside those without a fault.
 const FAULTS: usize = 4;
 
-/// Checks the plugin of `file` with this many seeds.
-fn checked(name: &str, file: &Path, scenario: &str, seeds: u64) -> anyhow::Result<()> {
+/// The most seeds for the operators, whose runs take longer.
+const OPERATOR_SEEDS_MAX: u64 = 200;
+
+/// The operators of tests/guests/operators, and the runs that each seed has without a fault: with another seed, and two
+/// for each patch of the scenario.
+const OPERATORS: [(&str, usize); 6] =
+    [("reloader", 8), ("replicator", 6), ("janitor", 6), ("cron", 2), ("jobs", 4), ("downscaler", 4)];
+
+/// The number of seeds to try.
+fn seeds() -> anyhow::Result<u64> {
+    Ok(std::env::var("WINDLASS_CHECK_SEEDS").map_or(Ok(2), |seeds| seeds.parse())?)
+}
+
+/// Checks the plugin of `file` with this many seeds, each with this many runs without a fault.
+fn checked(name: &str, file: &Path, scenario: &str, seeds: u64, without_faults: usize) -> anyhow::Result<()> {
     told::with(file, async |plugin| {
         let (began, mut runs) = (Instant::now(), 0);
         for seed in 1..=seeds {
-            // A new seed, and two runs for each change in the scenario.
-            let report = plugin.check(&Trial { scenario, classes: &[], runs: 6 + FAULTS, seed }).await?;
+            let report = plugin.check(&Trial { scenario, classes: &[], runs: without_faults + FAULTS, seed }).await?;
             ensure!(report.findings.is_empty(), "{name}, seed {seed}: {:#?}", told(&report));
             runs += report.runs;
         }
@@ -30,7 +42,7 @@ fn checked(name: &str, file: &Path, scenario: &str, seeds: u64) -> anyhow::Resul
 
 #[test]
 fn the_right_plugins_give_no_finding_whatever_the_seed() -> anyhow::Result<()> {
-    let seeds = std::env::var("WINDLASS_CHECK_SEEDS").map_or(Ok(2), |seeds| seeds.parse())?;
+    let seeds = seeds()?;
     let plugins = paths::plugins()?;
     let all = [
         ("webapp", "webapp.wasm", "webapp"),
@@ -40,8 +52,23 @@ fn the_right_plugins_give_no_finding_whatever_the_seed() -> anyhow::Result<()> {
     let checks: Vec<_> = all
         .map(|(name, file, scenario)| {
             let file = plugins.join(file);
-            std::thread::spawn(move || checked(name, &file, scenario, seeds))
+            std::thread::spawn(move || checked(name, &file, scenario, seeds, 6))
         })
         .into();
+    checks.into_iter().try_for_each(|check| check.join().expect("no panic"))
+}
+
+/// They change objects of others, or live by time, and do it well.
+#[test]
+fn operators_in_the_shapes_of_the_field_give_no_finding_whatever_the_seed() -> anyhow::Result<()> {
+    let seeds = seeds()?.min(OPERATOR_SEEDS_MAX);
+    let folder = tempfile::tempdir()?;
+    let mut checks = Vec::new();
+    for (name, without_faults) in OPERATORS {
+        let file = folder.path().join(format!("{name}.wasm"));
+        marker::write("operators", (b"OPERATOR=", 15), name, &file)?;
+        let scenario = format!("operators/{name}");
+        checks.push(std::thread::spawn(move || checked(name, &file, &scenario, seeds, without_faults)));
+    }
     checks.into_iter().try_for_each(|check| check.join().expect("no panic"))
 }

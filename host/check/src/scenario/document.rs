@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Expectation;
+use crate::rule::RunRule;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -17,6 +18,12 @@ pub(super) struct ScenarioDocument {
     pub(super) load: Vec<ObjectSource>,
     #[serde(default = "default_stand_ins")]
     pub(super) stand_ins: String,
+    #[serde(default)]
+    pub(super) start_time: Option<String>,
+    #[serde(default)]
+    pub(super) rules: BTreeMap<RunRule, SwitchedOff>,
+    #[serde(default)]
+    pub(super) faults: BTreeMap<String, SwitchedOff>,
     pub(super) steps: Vec<StepDocument>,
     #[serde(default)]
     pub(super) expect: Vec<Expectation>,
@@ -24,6 +31,25 @@ pub(super) struct ScenarioDocument {
 
 fn default_stand_ins() -> String {
     "default".to_owned()
+}
+
+/// Switches off a rule, or a class of faults.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Value")]
+pub struct SwitchedOff {
+    /// The reason, for people.
+    pub off: String,
+}
+
+impl TryFrom<Value> for SwitchedOff {
+    type Error = &'static str;
+
+    fn try_from(value: Value) -> Result<SwitchedOff, &'static str> {
+        let members = value.as_object().filter(|members| members.len() == 1);
+        let reason = members.and_then(|members| members.get("off")?.as_str()).filter(|it| !it.trim().is_empty());
+        let off = reason.ok_or("give the reason to switch it off, as in {off: Jobs run at their time}")?;
+        Ok(SwitchedOff { off: off.to_owned() })
+    }
 }
 
 /// Objects: the path of a manifest file relative to the scenario, or one inline object.

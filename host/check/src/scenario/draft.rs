@@ -44,7 +44,7 @@ pub fn draft(
     steps.extend(field_changes(&sample, &load));
     steps.extend([Step::Delete(ObjectName::of(&sample)), Step::Apply(sample)]);
     load.extend(others);
-    Ok(Scenario { name: name.to_owned(), load, stand_ins: "default".to_owned(), steps, expect: vec![] })
+    Ok(Scenario::new(name.to_owned(), load, steps))
 }
 
 /// Steps that change each field of `sample`'s spec and change it back, according to the schema in `load`.

@@ -8,17 +8,20 @@ mod draft;
 mod read;
 mod recorded;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use windlass_apiserver::StandIns;
 
-pub use self::document::{ObjectCondition, ObjectCount, ObjectName, ObjectPatch, ObjectValues};
+pub use self::document::{ObjectCondition, ObjectCount, ObjectName, ObjectPatch, ObjectValues, SwitchedOff};
 pub use self::draft::{DraftError, draft};
 pub(crate) use self::read::{Misplaced, document};
 pub use self::read::{ScenarioError, manifests, read};
 pub use self::recorded::{RecordedError, RecordedHistories, RecordedScenario, RecordedScenarios, from_recorded};
+use crate::rule::RunRule;
 
 /// A scenario with all its objects.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +33,15 @@ pub struct Scenario {
     pub load: Vec<Value>,
     /// The controllers that the API server simulates, in the format of `windlass apiserver --stand-ins`.
     pub stand_ins: String,
+    /// The time at which each run starts, in RFC 3339. `None`: the seed chooses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<String>,
+    /// The rules that do not hold for this plugin or scenario.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rules: BTreeMap<RunRule, SwitchedOff>,
+    /// The classes of faults that are not tried.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub faults: BTreeMap<String, SwitchedOff>,
     /// The steps in order; each begins when the world is quiet.
     pub steps: Vec<Step>,
     /// Expectations that must hold at the end.
@@ -65,6 +77,19 @@ pub enum Expectation {
 }
 
 impl Scenario {
+    /// A scenario with the usual stand-ins, and nothing that is optional.
+    pub(crate) fn new(name: String, load: Vec<Value>, steps: Vec<Step>) -> Scenario {
+        let stand_ins = "default".to_owned();
+        let (rules, faults) = (BTreeMap::new(), BTreeMap::new());
+        Scenario { name, load, stand_ins, start_time: None, rules, faults, steps, expect: vec![] }
+    }
+
+    /// The start time, since 1970. `None` if there is none, or it is no time.
+    pub(crate) fn parsed_start_time(&self) -> Option<Duration> {
+        let time: Timestamp = self.start_time.as_ref()?.parse().ok()?;
+        u64::try_from(time.as_second()).ok().map(Duration::from_secs)
+    }
+
     /// The stand-ins, parsed from their names.
     pub(crate) fn parsed_stand_ins(&self) -> Result<StandIns, windlass_apiserver::UnknownStandIn> {
         self.stand_ins.parse()

@@ -1,7 +1,9 @@
 //! Reads the file of a scenario, and the manifest files that it names.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -9,11 +11,15 @@ use windlass_apiserver::Condition;
 
 use super::document::{ObjectSource, ScenarioDocument, StepDocument, checked_kind, durations};
 use super::{Expectation, ObjectCondition, ObjectName, Scenario, Step};
+use crate::fault_class::FAULT_CLASSES;
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "Scenario";
 /// The maximum size of a scenario, a baseline, or a manifest file.
 const SCENARIO_BYTES_MAX: u64 = 64 << 20;
+
+/// From 2000 to 2100.
+const START_TIMES: Range<Duration> = Duration::from_hours(262_968)..Duration::from_hours(1_139_568);
 
 /// The reason why a scenario, or another document of a check, cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -66,8 +72,8 @@ pub fn read(path: &Path) -> Result<Scenario, ScenarioError> {
             }
         }
     }
-    let ScenarioDocument { name, stand_ins, expect, .. } = document;
-    let scenario = Scenario { name, load, stand_ins, steps, expect };
+    let ScenarioDocument { name, stand_ins, start_time, rules, faults, expect, .. } = document;
+    let scenario = Scenario { name, load, stand_ins, start_time, rules, faults, steps, expect };
     scenario.check().map_err(|(place, problem)| malformed(format!("{place}: {problem}")))?;
     Ok(scenario)
 }
@@ -82,6 +88,8 @@ impl Scenario {
     /// The place of the first mistake, and its description.
     pub(crate) fn check(&self) -> Result<(), Misplaced> {
         self.parsed_stand_ins().map_err(|error| ("standIns".to_owned(), error.to_string()))?;
+        self.check_start_time().map_err(|problem| ("startTime".to_owned(), problem))?;
+        self.check_faults()?;
         let at = |list: &str, index: usize| format!("{list}[{index}]");
         for (index, object) in self.load.iter().enumerate() {
             check_manifest(object).map_err(|problem| (at("load", index), problem))?;
@@ -100,6 +108,25 @@ impl Scenario {
             check(expectation).map_err(|problem| (at("expect", index), problem))?;
         }
         Ok(())
+    }
+}
+
+impl Scenario {
+    fn check_start_time(&self) -> Result<(), String> {
+        let Some(text) = &self.start_time else { return Ok(()) };
+        match self.parsed_start_time() {
+            Some(time) if START_TIMES.contains(&time) => Ok(()),
+            Some(_) => Err(format!("{text:?} is not between 2000 and 2100")),
+            None => Err(format!("{text:?} is not a time: use one like 2026-01-05T18:00:00Z")),
+        }
+    }
+
+    /// Checks that each class of faults that is off exists.
+    fn check_faults(&self) -> Result<(), Misplaced> {
+        match self.faults.keys().find(|class| !FAULT_CLASSES.contains(&class.as_str())) {
+            Some(class) => Err((format!("faults.{class}"), format!("there are only {}", FAULT_CLASSES.join(", ")))),
+            None => Ok(()),
+        }
     }
 }
 

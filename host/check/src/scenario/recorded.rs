@@ -312,10 +312,7 @@ impl ObjectHistory {
         let ObjectName { kind, namespace, name, .. } = name;
         let name = format!("{}-{namespace}-{name}", kind.to_lowercase());
         let load = objects.into_values().collect();
-        RecordedScenario {
-            scenario: Scenario { name, load, stand_ins: "default".to_owned(), steps, expect: vec![] },
-            redacted,
-        }
+        RecordedScenario { scenario: Scenario::new(name, load, steps), redacted }
     }
 
     /// The steps from one state to the next.

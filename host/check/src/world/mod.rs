@@ -4,7 +4,10 @@
 mod clock;
 mod engine;
 mod failover;
+mod histories;
 mod process;
+mod purposes;
+mod quiet;
 mod run;
 mod slow;
 mod strikes;
@@ -28,32 +31,28 @@ pub(crate) use self::user::UserError;
 
 use self::clock::HostClock;
 use self::engine::{Engine, HostFaults};
+use self::purposes::Purposes;
 use self::slow::SlowFaults;
 use self::strikes::FaultRules;
 use self::user::User;
 use self::wire::ServerHandle;
 use crate::fault::{AtRest, Deed, Fault};
-use crate::outcome::{Beginning, EndState, FOREIGN, SecondRun, USER, foreign_mark};
+use crate::normalizer::Normalizer;
+use crate::outcome::{Beginning, EndState, FOREIGN, OwnedObject, SecondRun, USER, foreign_mark};
+use crate::rule::RunRule;
 use crate::scenario::{Expectation, ObjectName, ObjectPatch, Scenario, Step};
 use crate::trace::{Happening, Record};
 
-/// The start time of each world, since 1970. It is in 2020.
+/// The start time of a world whose scenario has none, since 1970. It is in 2020.
 const WORLD_START: Duration = Duration::from_hours(438_288);
-/// The world is quiet after this time without a change.
-const QUIET_TIME: Duration = Duration::from_mins(1);
 /// The time that the world may take to become quiet after a step.
 const STEP_QUIET_TIMEOUT: Duration = Duration::from_mins(10);
 /// The time that it may take at the end: longer than the longest backoff, which is 1,000 s.
 const END_QUIET_TIMEOUT: Duration = Duration::from_mins(40);
-/// If there are more changes after a step, the plugin is considered not to stop writing.
-const STEP_CHANGES_MAX: u64 = 200;
 /// The interval between checks of an awaited condition.
 const WAIT_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest time that a step waits.
 const STEP_WAIT_MAX: Duration = Duration::from_hours(1);
-
-/// The maximum number of changes of a spec that are compared with a spec that had its final form from the beginning.
-const COMPARED_HISTORIES_MAX: usize = 8;
 
 /// The reason why a scenario cannot be run at all.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +80,8 @@ pub struct CheckSubject {
 pub(crate) struct World {
     subject: CheckSubject,
     scenario: Scenario,
+    /// The time at which the server starts, since 1970.
+    start: Duration,
     config: Config,
     /// The state with the loaded objects.
     begins: Snapshot,
@@ -95,7 +96,8 @@ impl World {
     /// Loads the objects that the scenario begins with.
     pub(crate) async fn new(subject: CheckSubject, scenario: Scenario, record: Record) -> Result<World, WorldError> {
         let stand_ins = scenario.parsed_stand_ins().unwrap_or_default();
-        let clock = Clock::Told(SystemTime::UNIX_EPOCH + WORLD_START);
+        let start = scenario.parsed_start_time().unwrap_or(WORLD_START);
+        let clock = Clock::Told(SystemTime::UNIX_EPOCH + start);
         let config = Config { clock, seed: Some(0), stand_ins, ..Config::default() };
         let server = ApiServer::in_process(&config);
         let user = User(server.service(), USER);
@@ -111,7 +113,7 @@ impl World {
         let begins = server.snapshot();
         server.shutdown().await;
         let beginning = Beginning::of(&begins);
-        Ok(World { subject, scenario, config, begins, beginning, record, runs: Cell::new(0) })
+        Ok(World { subject, scenario, start, config, begins, beginning, record, runs: Cell::new(0) })
     }
 
     /// Runs the whole scenario with `faults`. The same seed and faults lead to the same run.
@@ -121,16 +123,27 @@ impl World {
 
     /// As [`Self::run`], with other steps.
     pub(crate) async fn run_steps(&self, steps: &[Step], faults: &[Fault], seed: u64) -> Run {
-        // Another seed also means another time of day.
-        let clock = HostClock::start(WORLD_START + WAIT_LOOK_INTERVAL + Duration::from_secs(seed % 1_000 * 3_607));
+        self.run_from(None, steps, faults, seed).await
+    }
+
+    /// As [`Self::run_steps`]. The user applies the object `given` before the host starts.
+    async fn run_from(&self, given: Option<&Value>, steps: &[Step], faults: &[Fault], seed: u64) -> Run {
+        // Another seed also means another time of day, unless the scenario has its own.
+        let shift = Duration::from_secs(if self.scenario.start_time.is_some() { 0 } else { seed % 1_000 * 3_607 });
+        let clock = HostClock::start(self.start + WAIT_LOOK_INTERVAL + shift);
         let shown = clock.clone();
         let _told = windlass_world::tell(seed, move || shown.now());
         let server = ApiServer::from_snapshot(&self.config, &self.begins);
         server.reseed(seed);
+        server.advance_clock(shift);
         let rules = FaultRules::of(faults);
         // `Fault::check` has checked the faults of a file.
         server.reactors().set(rules.document(seed)).expect("rules of faults are right");
         self.record.begin();
+        let refused = match given {
+            Some(object) => User(server.service(), USER).apply(object).await.err(),
+            None => None,
+        };
         let host_faults = HostFaults::of(faults);
         let engine = Engine::start(ServerHandle::of(&server), self.subject.clone(), self.record.clone(), host_faults);
         let slow = SlowFaults::of(faults, &rules, clock);
@@ -140,7 +153,7 @@ impl World {
         round.settle(END_QUIET_TIMEOUT).await;
         round.outlast().await;
         let struck = round.struck(faults);
-        let end = EndState::of(&round.server.snapshot(), &self.beginning);
+        let end = round.state();
         let broken = round.broken(&self.scenario).await;
         let second = round.second_run().await;
         let Round { server, engine, owned, left, rests, noisy, failing, .. } = round;
@@ -149,28 +162,9 @@ impl World {
         let number = self.runs.get() + 1;
         self.runs.set(number);
         let entries = self.record.end();
+        let undone = refused.map(|error| (0, error)).or(undone);
         let given = self.scenario.load.iter().map(ObjectName::of).collect();
         Run { number, entries, struck, given, owned, rests, left, undone, failing, noisy, end, broken, second }
-    }
-
-    /// The steps that change an object, up to a limit.
-    pub(crate) fn changes(&self) -> Vec<usize> {
-        let steps = self.scenario.steps.iter().enumerate();
-        let changes = steps.filter(|(_, step)| matches!(step, Step::Patch(patch) if patch.subresource.is_none()));
-        changes.map(|(index, _)| index).take(COMPARED_HISTORIES_MAX).collect()
-    }
-
-    /// Two runs: one with all steps up to a change of an object, and one in which the object has its final form from
-    /// the beginning. `None` if the object cannot be created in that form, or was not created by the scenario alone.
-    pub(crate) async fn histories(&self, change: usize, seed: u64) -> Option<(Run, Run)> {
-        let Step::Patch(patch) = self.scenario.steps.get(change)? else { return None };
-        let of_others = |step: &&Step| matches!(step, Step::Apply(object) if ObjectName::of(object) != patch.object);
-        let mut from_start: Vec<Step> = self.scenario.steps[..change].iter().filter(of_others).cloned().collect();
-        let changed = self.run_steps(&self.scenario.steps[..=change], &[], seed).await;
-        let object = changed.end.asked.iter().find(|object| ObjectName::of(object) == patch.object)?;
-        from_start.push(Step::Apply(object.clone()));
-        let from_start = self.run_steps(&from_start, &[], seed).await;
-        (changed.undone.is_none() && from_start.undone.is_none()).then_some((changed, from_start))
     }
 
     pub(crate) fn scenario(&self) -> &Scenario {
@@ -197,11 +191,15 @@ struct Round<'a> {
     beginning: &'a Beginning,
     slow: SlowFaults,
     rules: FaultRules,
-    owned: Vec<(usize, ObjectName)>,
+    normalizer: Normalizer,
+    owned: Vec<(usize, OwnedObject)>,
+    purposes: Purposes,
     left: Vec<String>,
     rests: Vec<EndState>,
     /// How the plugin keeps on writing, if it does.
     noisy: Option<String>,
+    /// Whether the scenario allows it.
+    may_write_on: bool,
     failing: Option<(usize, Vec<String>)>,
 }
 
@@ -215,10 +213,13 @@ impl<'a> Round<'a> {
             beginning,
             slow,
             rules,
+            normalizer: Normalizer::new(world.start),
             owned: vec![],
+            purposes: Purposes::default(),
             left: vec![],
             rests: vec![],
             noisy: None,
+            may_write_on: world.scenario.rules.contains_key(&RunRule::Quiet),
             failing: None,
         }
     }
@@ -272,14 +273,20 @@ impl<'a> Round<'a> {
         }
     }
 
+    /// The objects as they are now.
+    fn state(&mut self) -> EndState {
+        EndState::of(&self.server.snapshot(), self.beginning, &self.record.created(), &mut self.normalizer)
+    }
+
     /// Records the state after a step.
     fn look(&mut self, index: usize, step: &Step) {
-        let there = EndState::of(&self.server.snapshot(), self.beginning);
-        for name in &there.owned {
-            if !self.owned.iter().any(|(_, known)| known == name) {
-                self.owned.push((index, name.clone()));
+        let there = self.state();
+        for object in &there.owned {
+            if !self.owned.iter().any(|(_, known)| known.name == object.name) {
+                self.owned.push((index, object.clone()));
             }
         }
+        self.purposes.note(step, &there.of_plugin);
         let applied = |name: &ObjectName| {
             let before = self.rests.last().into_iter().flat_map(|rest| &rest.asked);
             before.map(ObjectName::of).any(|it| it == *name)
@@ -288,8 +295,8 @@ impl<'a> Round<'a> {
             // A child that the user deletes by hand is not an owner.
             && applied(name)
         {
-            let of_plugin = there.alone().filter(|place| !there.by_user.contains(*place));
-            self.left.extend(of_plugin.map(|place| format!("{place} is left after {name} was deleted")));
+            let left = self.purposes.of(name).map(|place| format!("{place} is left after {name} was deleted"));
+            self.left.extend(left);
         }
         if self.failing.is_none() {
             let failing = self.record.failing();
@@ -310,35 +317,6 @@ impl<'a> Round<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Waits at most `most` until nothing changes any more and no call's last result is a failure. Records if changes
-    /// do not end.
-    async fn settle(&mut self, most: Duration) {
-        let (begun, first) = (Instant::now(), self.changes());
-        let (mut seen, mut since) = (first, Instant::now());
-        loop {
-            sleep(WAIT_LOOK_INTERVAL).await;
-            let now = self.changes();
-            // A dead process is not recorded, and the next one still has everything to do.
-            if now != seen || self.record.is_muted() {
-                (seen, since) = (now, Instant::now());
-            }
-            let quiet = since.elapsed() >= QUIET_TIME;
-            if quiet && (begun.elapsed() >= most || self.record.failing().is_empty()) {
-                return;
-            }
-            if now - first > STEP_CHANGES_MAX || (begun.elapsed() >= most && !quiet) {
-                let said = format!("{} changes in {:?}, and no end", now - first, begun.elapsed());
-                self.noisy.get_or_insert(said);
-                return;
-            }
-        }
-    }
-
-    /// The number of changes, without Kubernetes Events and the host's leases.
-    fn changes(&self) -> u64 {
-        self.server.resource_version().saturating_sub(self.record.beside())
     }
 
     async fn broken(&self, scenario: &Scenario) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! The result of one run, as a value.
 
 use super::user::UserError;
-use crate::outcome::{EndState, SecondRun};
+use crate::outcome::{EndState, OwnedObject, SecondRun};
 use crate::scenario::ObjectName;
 use crate::trace::Entry;
 
@@ -16,7 +16,7 @@ pub(crate) struct Run {
     /// The objects that existed from the beginning.
     pub(crate) given: Vec<ObjectName>,
     /// Objects that have an owner, and the step after which they first existed.
-    pub(crate) owned: Vec<(usize, ObjectName)>,
+    pub(crate) owned: Vec<(usize, OwnedObject)>,
     /// The objects after each step.
     pub(crate) rests: Vec<EndState>,
     /// Objects of the plugin that remained after the user had deleted their owner.

@@ -9,11 +9,12 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use http::header::{CONTENT_TYPE, USER_AGENT};
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyDataStream, BodyExt as _, Full, StreamBody};
 use hyper::body::{Body as HttpBody, Bytes, Frame};
 use kube::client::Body;
+use serde_json::Value;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, Service};
@@ -23,7 +24,7 @@ use super::succession::Succession;
 use super::swap::HotSwap;
 use crate::fault::WritePoint;
 use crate::request_line::RequestLine;
-use crate::trace::{Happening, Record, RequestNote};
+use crate::trace::{CreatedObject, Happening, Record, RequestNote};
 
 /// The parts of the server that the connection needs.
 #[derive(Clone)]
@@ -182,7 +183,8 @@ impl Wire {
         let Some(answer) = dead.run_until_cancelled(call).await else { return self.unheard().await };
         self.note_strikes();
         let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
-        let entry = self.note(&line, code, of_lease);
+        let (answer, created) = read_created(answer.map_err(BoxError::from)).await;
+        let entry = self.note(&line, code, of_lease, created);
         if let Some(write) = write
             && self.strike(write, CommitSide::AfterCommit).await
         {
@@ -190,13 +192,7 @@ impl Wire {
         }
         self.is_heard().await;
         let answer = answer?;
-        Ok(answer.map(|body| {
-            if line.verb == "watch" {
-                self.watched(line.resource, entry, body)
-            } else {
-                body.map_err(BoxError::from).boxed_unsync()
-            }
-        }))
+        Ok(answer.map(|body| if line.verb == "watch" { self.watched(line.resource, entry, body) } else { body }))
     }
 
     /// Records whether rules have taken effect since the last check.
@@ -209,8 +205,14 @@ impl Wire {
 
     /// Records a request and its answer, and returns the number of the entry. Writes of the host's own leases are not
     /// entries, because they are not part of the plugin's work.
-    fn note(&self, line: &RequestLine, code: Option<u16>, of_lease: bool) -> Option<usize> {
-        let note = RequestNote { line: line.clone(), code, events: 0 };
+    fn note(
+        &self,
+        line: &RequestLine,
+        code: Option<u16>,
+        of_lease: bool,
+        created: Option<CreatedObject>,
+    ) -> Option<usize> {
+        let note = RequestNote { line: line.clone(), code, events: 0, created };
         if !of_lease && !line.resource.is_empty() {
             return self.record.note(Happening::Request(note));
         }
@@ -251,6 +253,30 @@ impl Wire {
         });
         StreamBody::new(data).boxed_unsync()
     }
+}
+
+/// The answer, and the object that its request has created.
+async fn read_created<B>(
+    answer: Result<Response<B>, BoxError>,
+) -> (Result<Response<AnswerBody>, BoxError>, Option<CreatedObject>)
+where
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let (parts, body) = match answer {
+        Ok(answer) if answer.status() == StatusCode::CREATED => answer.into_parts(),
+        answer => return (answer.map(|answer| answer.map(|body| body.map_err(Into::into).boxed_unsync())), None),
+    };
+    let bytes = match body.collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) => return (Err(error.into()), None),
+    };
+    // Reviews are created too, and are no objects that stay: they have no UID.
+    let object: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
+    let created = text("name").zip(text("uid")).map(|(name, uid)| CreatedObject { name, uid });
+    let body = Full::new(bytes).map_err(BoxError::from).boxed_unsync();
+    (Ok(Response::from_parts(parts, body)), created)
 }
 
 /// The final answer to the remains of a process.

@@ -61,7 +61,8 @@ pub(crate) struct CheckArgs {
     #[arg(value_name = "DIR|FILE", default_value = ".")]
     plugin: PathBuf,
     /// A scenario, or a directory of them (*.yaml). Default: the directory `scenarios` of the plugin's folder; without
-    /// it, a scenario is made of crd.yaml and sample.yaml.
+    /// it, a scenario is made of crd.yaml and sample.yaml. A scenario may switch off rules and faults that do not fit
+    /// the plugin, each with a reason: `rules: {history: {off: REASON}}`.
     #[arg(long, value_name = "FILE|DIR")]
     scenario: Option<PathBuf>,
     /// Start from what production has shown: a recording, or a directory of them, as `windlass run --record DIR` writes

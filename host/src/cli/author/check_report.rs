@@ -29,6 +29,9 @@ pub(crate) fn text(report: &Report, took: Duration, files: &[PathBuf]) -> String
         let why = "the plugin went another way, or there was nothing left for it";
         let _ = writeln!(text, "                  in {unreached} runs a fault did not come about: {why}");
     }
+    for (what, reason) in switched_off(report) {
+        let _ = writeln!(text, "  switched off    {what}: {reason}");
+    }
     let never_called = report.imports.never_called_in_short();
     if !never_called.is_empty() {
         let _ = writeln!(text, "  never called    {}", never_called.join(", "));
@@ -46,6 +49,13 @@ pub(crate) fn text(report: &Report, took: Duration, files: &[PathBuf]) -> String
         text.push_str(&finding(found, files.get(index), FINDING_DETAILS_SHOWN_MAX));
     }
     text
+}
+
+/// The rules and classes of faults that the scenario switches off, each with the reason.
+fn switched_off(report: &Report) -> Vec<(String, &str)> {
+    let rules = report.rules_off.iter().map(|(rule, reason)| (format!("rule {rule}"), reason.as_str()));
+    let faults = report.faults_off.iter().map(|(class, reason)| (format!("faults {class}"), reason.as_str()));
+    rules.chain(faults).collect()
 }
 
 /// Accepted findings that did not occur.
@@ -100,15 +110,25 @@ pub(crate) fn finding(finding: &Finding, file: Option<&PathBuf>, most: usize) ->
 pub(crate) fn junit(reports: &[Report]) -> String {
     let failures: usize = reports.iter().map(|report| report.findings.len()).sum();
     let tests = reports.len() * RunRule::ALL.len();
+    let skipped: usize = reports.iter().map(|report| report.rules_off.len()).sum();
     let mut text = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"windlass check\" tests=\"{tests}\" failures=\"{failures}\">\n"
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"windlass check\" tests=\"{tests}\" failures=\"{failures}\" \
+         skipped=\"{skipped}\">\n"
     );
     for report in reports {
         let name = escaped(&report.scenario);
         let count = report.findings.len();
-        let _ = writeln!(text, "  <testsuite name=\"{name}\" tests=\"{}\" failures=\"{count}\">", RunRule::ALL.len());
+        let (rules, skipped) = (RunRule::ALL.len(), report.rules_off.len());
+        let _ = writeln!(
+            text,
+            "  <testsuite name=\"{name}\" tests=\"{rules}\" failures=\"{count}\" skipped=\"{skipped}\">"
+        );
         for rule in RunRule::ALL {
             let _ = write!(text, "    <testcase classname=\"{name}\" name=\"{}\"", rule.name());
+            if let Some(reason) = report.rules_off.get(rule.name()) {
+                let _ = writeln!(text, "><skipped message=\"{}\"/></testcase>", escaped(reason));
+                continue;
+            }
             let of_rule: Vec<_> = report.findings.iter().filter(|finding| finding.rule == rule).collect();
             if of_rule.is_empty() {
                 text.push_str("/>\n");
@@ -141,4 +161,40 @@ fn escaped(text: &str) -> String {
         }
     }
     escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use windlass_check::ImportUse;
+
+    use super::*;
+
+    #[test]
+    fn what_is_switched_off_is_reported_with_its_reason() {
+        let off = |name: &str, reason: &str| BTreeMap::from([(name.to_owned(), reason.to_owned())]);
+        let report = Report {
+            plugin: "cron".into(),
+            version: "1".into(),
+            digest: "0".into(),
+            scenario: "nightly".into(),
+            seed: 1,
+            runs: 1,
+            calls: 1,
+            writes: 1,
+            tried: Tried::default(),
+            rules_off: off("history", "Jobs of \"before\" stay"),
+            faults_off: off("clock", "Jobs run at their time"),
+            imports: ImportUse::default(),
+            accepted: 0,
+            findings: vec![],
+        };
+        let text = text(&report, Duration::from_secs(1), &[]);
+        assert!(text.contains("\n  switched off    rule history: Jobs of \"before\" stay\n"), "{text}");
+        assert!(text.contains("\n  switched off    faults clock: Jobs run at their time\n"), "{text}");
+        let junit = junit(&[report]);
+        let skipped = "name=\"history\"><skipped message=\"Jobs of &quot;before&quot; stay\"/></testcase>\n";
+        assert!(junit.contains(skipped) && junit.contains("failures=\"0\" skipped=\"1\">"), "{junit}");
+    }
 }

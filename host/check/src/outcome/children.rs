@@ -1,0 +1,68 @@
+//! Which children somebody creates again when they are deleted.
+
+use serde_json::Value;
+
+/// Whether an object with these owners is created again if it is deleted; an owner that does not exist is `None`. What
+/// has run to its end is not, and neither are the revisions that a workload keeps of its past.
+pub(super) fn is_made_again(object: &Value, owners: &[Option<&Value>]) -> bool {
+    let is_record = is_old_revision(object, owners) || is_finished(object);
+    !is_record && !owners.iter().flatten().any(|owner| is_finished(owner))
+}
+
+/// Whether a workload has kept the object as a record of how it was.
+pub(super) fn is_old_revision(object: &Value, owners: &[Option<&Value>]) -> bool {
+    match object["kind"].as_str() {
+        Some("ControllerRevision") => true,
+        // A Deployment scales its earlier ReplicaSets to zero, and keeps them.
+        Some("ReplicaSet") => {
+            let mut owners = owners.iter().flatten();
+            object["spec"]["replicas"] == 0 && owners.any(|owner| owner["kind"] == "Deployment")
+        }
+        _ => false,
+    }
+}
+
+/// Whether a Job or a Pod has run to its end.
+fn is_finished(object: &Value) -> bool {
+    let status = &object["status"];
+    match (object["apiVersion"].as_str(), object["kind"].as_str()) {
+        (Some("batch/v1"), Some("Job")) => {
+            let mut conditions = status["conditions"].as_array().into_iter().flatten();
+            conditions.any(|it| it["status"] == "True" && (it["type"] == "Complete" || it["type"] == "Failed"))
+        }
+        (Some("v1"), Some("Pod")) => status["phase"] == "Succeeded" || status["phase"] == "Failed",
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn job(condition: &str) -> Value {
+        let conditions = json!([{"type": condition, "status": "True"}]);
+        json!({"apiVersion": "batch/v1", "kind": "Job", "status": {"conditions": conditions}})
+    }
+
+    #[test]
+    fn finished_jobs_and_their_pods_are_not_created_again() {
+        let pod = |phase: &str| json!({"apiVersion": "v1", "kind": "Pod", "status": {"phase": phase}});
+        assert!(is_made_again(&pod("Running"), &[Some(&job("Suspended"))]));
+        assert!(!is_made_again(&pod("Succeeded"), &[Some(&job("Suspended"))]));
+        assert!(!is_made_again(&pod("Running"), &[Some(&job("Failed"))]), "a Pod that the Job still has");
+        assert!(!is_made_again(&job("Complete"), &[Some(&json!({"kind": "CronTab"}))]));
+        assert!(is_made_again(&job("Suspended"), &[None]));
+    }
+
+    #[test]
+    fn old_revisions_are_not_created_again() {
+        let deployment = json!({"kind": "Deployment"});
+        let set = |replicas: u8| json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "spec": {"replicas": replicas}});
+        assert!(is_made_again(&set(1), &[Some(&deployment)]));
+        assert!(!is_made_again(&set(0), &[Some(&deployment)]));
+        assert!(is_made_again(&set(0), &[Some(&json!({"kind": "Shop"}))]), "a ReplicaSet that a plugin wants so");
+        assert!(!is_made_again(&json!({"kind": "ControllerRevision"}), &[Some(&json!({"kind": "DaemonSet"}))]));
+    }
+}

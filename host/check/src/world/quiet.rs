@@ -1,0 +1,116 @@
+//! Waits until the world is quiet, and notices a plugin that does not stop writing.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::{Round, WAIT_LOOK_INTERVAL};
+
+/// The world is quiet after this time without a change.
+pub(super) const QUIET_TIME: Duration = Duration::from_mins(1);
+/// Changes with shorter pauses between them are one burst. What does something from time to time makes longer pauses.
+const BURST_PAUSE: Duration = Duration::from_secs(10);
+/// If a burst has more changes, the plugin is considered not to stop writing.
+const BURST_CHANGES_MAX: u64 = 200;
+/// The same if a burst lasts longer.
+const BURST_DURATION_MAX: Duration = Duration::from_mins(5);
+
+/// The number of changes over time, and the latest burst.
+struct Bursts {
+    changes: u64,
+    /// The time of the last change.
+    last: Duration,
+    /// The time at which the burst began, and the number of changes until then.
+    began: (Duration, u64),
+}
+
+impl Bursts {
+    fn new(changes: u64) -> Bursts {
+        Bursts { changes, last: Duration::ZERO, began: (Duration::ZERO, changes) }
+    }
+
+    fn look(&mut self, at: Duration, changes: u64) {
+        if changes == self.changes {
+            return;
+        }
+        if self.pause(at) >= BURST_PAUSE {
+            self.began = (at, self.changes);
+        }
+        (self.changes, self.last) = (changes, at);
+    }
+
+    /// A new burst begins.
+    fn begin(&mut self, at: Duration) {
+        (self.last, self.began) = (at, (at, self.changes));
+    }
+
+    /// The time since the last change.
+    fn pause(&self, at: Duration) -> Duration {
+        at.saturating_sub(self.last)
+    }
+
+    /// How a burst does not end, for people. `None` if it may still end.
+    fn endless(&self) -> Option<String> {
+        let (began, before) = self.began;
+        let (count, lasts) = (self.changes - before, self.last.saturating_sub(began));
+        let is_endless = count > BURST_CHANGES_MAX || lasts > BURST_DURATION_MAX;
+        is_endless.then(|| format!("{count} changes in {lasts:?}, and no end"))
+    }
+}
+
+impl Round<'_> {
+    /// Waits until nothing changes any more and no call's last result is a failure. After `most`, a pause between two
+    /// bursts is enough: the plugin may act by time. Records if changes do not end.
+    pub(super) async fn settle(&mut self, most: Duration) {
+        let begun = Instant::now();
+        let mut bursts = Bursts::new(self.changes());
+        loop {
+            sleep(WAIT_LOOK_INTERVAL).await;
+            let at = begun.elapsed();
+            bursts.look(at, self.changes());
+            // A dead process is not recorded, and the next one still has everything to do.
+            if self.record.is_muted() {
+                bursts.begin(at);
+            }
+            let (pause, is_late) = (bursts.pause(at), at >= most);
+            if is_late && pause >= BURST_PAUSE || pause >= QUIET_TIME && self.record.failing().is_empty() {
+                return;
+            }
+            if let Some(endless) = bursts.endless() {
+                if !self.may_write_on {
+                    self.noisy.get_or_insert(endless);
+                }
+                return;
+            }
+        }
+    }
+
+    /// The number of changes, without Kubernetes Events and the host's leases.
+    pub(super) fn changes(&self) -> u64 {
+        self.server.resource_version().saturating_sub(self.record.beside())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks each second, for ten minutes, at the number of changes that `changes` gives for it.
+    fn endless(changes: impl Fn(u64) -> u64) -> bool {
+        let mut bursts = Bursts::new(changes(0));
+        (1..=600).any(|second| {
+            bursts.look(Duration::from_secs(second), changes(second));
+            bursts.endless().is_some()
+        })
+    }
+
+    #[test]
+    fn a_schedule_has_an_end_each_time_and_a_hot_loop_has_none() {
+        assert!(!endless(|second| second / 60 * 50), "50 changes each minute");
+        assert!(!endless(|second| second / 10), "one change every ten seconds");
+        assert!(endless(|second| second), "one change each second");
+        assert!(endless(|second| second / 9), "one change every nine seconds");
+        assert!(endless(|second| second.min(1) * 201), "many changes at once");
+        assert!(!endless(|second| second.min(200)), "a long burst that ends");
+    }
+}
