@@ -205,12 +205,12 @@ mod tests {
     #[tokio::test]
     async fn a_replaced_versions_calls_are_dropped_and_its_successors_are_made() {
         let (plugin, name, shadows) = (told::plugin().await, Arc::from("a"), Shadows::default());
-        let (calls, mut called) = mpsc::unbounded_channel();
+        let (sender, mut called) = mpsc::unbounded_channel();
         let caller = ShadowCaller {
             backlog: Arc::default(),
             next: shadows.of(&name),
             reads: Arc::new(Absent),
-            callee: Box::new(move |_| Box::new(Held(calls.clone()))),
+            callee: Box::new(move |_| Box::new(Held(sender.clone()))),
             status: ControllerStatus::unlisted(&name, "a", 1, HostMetrics::new().controller("a", "a")),
         };
         let [replaced, current, last] = [(); 3].map(|()| version(&plugin));
