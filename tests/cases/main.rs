@@ -11,6 +11,7 @@ mod caches;
 mod chart;
 mod check;
 mod composite;
+mod conditions;
 mod config;
 mod connections;
 mod crash;

@@ -21,6 +21,10 @@ static const windlass_manifest manifest = {
                 .api_version = "example.com/v1",
                 .kind = "Thing",
                 .name = "things",
+                .where = WINDLASS_WHERE(
+                    {.any = WINDLASS_WHERE({.annotation = "a", .is = "true"}, {.annotation = "b", .exists = true})},
+                    {.field = "/c", .in = WINDLASS_TEXTS("d", "e")}, {.field = "/f", .not_in = WINDLASS_TEXTS("g")},
+                    {.field = "/h", .is_json = "3"}, {.field = "/i", .absent = true}),
                 .predicates = WINDLASS_PREDICATES(
                     WINDLASS_WHEN_GENERATION, WINDLASS_WHEN_FIELDS("/data", "/spec"),
                     WINDLASS_WHEN_AND(WINDLASS_WHEN_NOT(WINDLASS_WHEN_LABELS), WINDLASS_WHEN_FIELDS("/a/*"))),
@@ -285,6 +289,11 @@ WINDLASS_TEST(a_manifest_is_what_it_says_and_no_more) {
             "name": "things",
             "primary": {
                 "name": "things", "apiVersion": "example.com/v1", "kind": "Thing",
+                "where": [
+                    {"any": [{"annotation": "a", "is": "true"}, {"annotation": "b", "exists": true}]},
+                    {"field": "/c", "in": ["d", "e"]}, {"field": "/f", "notIn": ["g"]},
+                    {"field": "/h", "is": 3}, {"field": "/i", "exists": false}
+                ],
                 "indexes": [
                     {"name": "by-secret", "source": {"type": "field", "pointer": "/spec/secret"}},
                     {"name": "tier", "source": {"type": "label", "key": "tier"}},

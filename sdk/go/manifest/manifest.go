@@ -67,6 +67,9 @@ type Watch struct {
 	// LabelSelector and FieldSelector are in Kubernetes' syntax.
 	LabelSelector string `json:"labelSelector,omitempty"`
 	FieldSelector string `json:"fieldSelector,omitempty"`
+	// Where are conditions that the host evaluates; all must hold. The server still sends all objects. An object for which
+	// they stop holding counts as gone.
+	Where []Where `json:"where,omitempty"`
 	// Projection is how much of an object the cache keeps; nil: all but managedFields.
 	Projection *Projection `json:"projection,omitempty"`
 	// Indexes let cache.List find objects quickly.

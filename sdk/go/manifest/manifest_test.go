@@ -71,6 +71,17 @@ func TestEachPartIsWrittenAsTheSchemaHasIt(t *testing.T) {
 			Watch{Name: "pods", APIVersion: "v1", Kind: "Pod", Deleted: new(false), NoOpSkip: new(false)},
 			`{"name": "pods", "apiVersion": "v1", "kind": "Pod", "deleted": false, "noOpSkip": false}`,
 		},
+		{
+			[]Where{Annotation("a").Is("true"), Field("/b").In(1, true), Field("/c").NotIn("d"), Annotation("e").Exists(), Field("/f").Absent()},
+			`[
+				{"annotation": "a", "is": "true"}, {"field": "/b", "in": [1, true]}, {"field": "/c", "notIn": ["d"]},
+				{"annotation": "e", "exists": true}, {"field": "/f", "exists": false}
+			]`,
+		},
+		{
+			Watch{APIVersion: "v1", Kind: "Pod", Where: []Where{AnyOf(Annotation("a").Is(""), Annotation("b").Exists())}},
+			`{"apiVersion": "v1", "kind": "Pod", "where": [{"any": [{"annotation": "a", "is": ""}, {"annotation": "b", "exists": true}]}]}`,
+		},
 		{Index{Name: "a"}, `{"name": "a", "source": {}}`},
 		{Watch{APIVersion: "v1", Kind: "Pod", UpdateStrategy: OnDelete}, `{"apiVersion": "v1", "kind": "Pod", "updateStrategy": "onDelete"}`},
 		{Metric{Name: "m", Type: Histogram, Help: "h", Buckets: []float64{1}}, `{"name": "m", "type": "histogram", "help": "h", "buckets": [1]}`},

@@ -56,6 +56,11 @@ export interface Watch {
   labelSelector?: string;
   /** Only objects with these fields, in Kubernetes' syntax, as far as the API supports them for the kind. */
   fieldSelector?: string;
+  /**
+   * Only objects for which all of these conditions hold. The host evaluates them, so the server still sends all objects. An object
+   * for which they stop holding counts as gone.
+   */
+  where?: Array<WhereTest | { /** At least one of these holds. */ any: WhereTest[] }>;
   /** How much of an object the cache keeps. Left out: all but `managedFields`. */
   projection?: Projection;
   /** Indexes, by which `cache.list` finds objects quickly. */
@@ -84,6 +89,20 @@ export interface MappedWatch extends Watch {
   /** How a changed object leads to the primaries that run. On an update, both the old and the new object count. */
   mapping: Mapping;
 }
+
+/** A condition on an annotation, which is a text, or on the values at a JSON pointer, of which one that fits is enough. */
+export type WhereTest =
+  | ({ /** The annotation's key. */ annotation: string } & WantedValue<string>)
+  | ({ /** A JSON pointer; `*` in it stands for each element of a list. */ field: string } & WantedValue<string | number | boolean>);
+
+/** What the subject of a condition has to be. */
+export type WantedValue<Value> =
+  | { is: Value }
+  | { in: Value[] }
+  /** None of these, or absent. */
+  | { notIn: Value[] }
+  /** `false`: it has no value, or null. */
+  | { exists: boolean };
 
 /** How much of an object the cache keeps. */
 export type Projection =

@@ -25,7 +25,10 @@ const manifest: Manifest = {
         { name: 'selects', source: { type: 'selector', pointer: '/spec/selector', form: 'labels' } },
       ],
     },
-    owns: [{ apiVersion: 'v1', kind: 'ConfigMap', updateStrategy: 'recreate', noOpSkip: false }],
+    owns: [{
+      apiVersion: 'v1', kind: 'ConfigMap', updateStrategy: 'recreate', noOpSkip: false,
+      where: [{ any: [{ annotation: 'a', is: 'true' }, { annotation: 'b', exists: true }] }, { field: '/c', notIn: [1, true] }],
+    }],
     watches: [
       { apiVersion: 'v1', kind: 'Secret', mapping: { type: 'sameName' } },
       { apiVersion: 'v1', kind: 'Pod', deleted: false, mapping: { type: 'selectedBy', index: 'selects' } },

@@ -11,13 +11,13 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from . import metrics as _metrics
-from ._choices import Index, Mapping, Predicate, Projection, Tagged
+from ._choices import Index, Mapping, Predicate, Projection, Tagged, Where
 from ._objects import Object
 from ._text import camel, encode
 
 __all__ = [
     "Backoff", "Controller", "HttpAccess", "Index", "Manifest", "MappedWatch", "Mapping", "Options", "OwnedWatch", "Permission",
-    "Predicate", "Projection", "Watch",
+    "Predicate", "Projection", "Watch", "Where",
 ]  # fmt: skip
 
 
@@ -37,7 +37,7 @@ class _Part:
 
 
 def _value(value: Any) -> Any:
-    if isinstance(value, (_Part, Tagged)):
+    if isinstance(value, (_Part, Tagged, Where)):
         return value.document()
     if isinstance(value, (list, tuple)):
         return [_value(element) for element in value]
@@ -70,6 +70,9 @@ class Watch(_Part):
     deleted: bool | None = None
     #: False: even a write that would provably change nothing is sent, for webhooks that are to run at each.
     no_op_skip: bool | None = None
+    #: Only objects for which all of these conditions hold. The host evaluates them, so the server still sends all objects. An object
+    #: for which they stop holding counts as gone.
+    where: Sequence[Where] = ()
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ mod support;
 use serde_json::{Map, Value, json};
 use windlass_sdk::manifest::{
     Backoff, Controller, ExpectationTimeout, HttpAccess, HttpScheme, IndexSource, Limiter, Manifest, Mapping, Metric,
-    MetricType, Options, Permission, Predicate, Projection, ReferencePath, SelectorForm, UpdateStrategy, Watch,
+    MetricType, Options, Permission, Predicate, Projection, ReferencePath, SelectorForm, UpdateStrategy, Watch, Where,
 };
 
 use support::{misfits, resolve, schema};
@@ -19,6 +19,10 @@ fn full_manifest() -> Manifest {
         .namespace("prod")
         .labels("a=b")
         .fields("metadata.name=c")
+        .only(Where::any([Where::annotation("a").is("true"), Where::annotation("b").exists()]))
+        .only(Where::field("/spec/replicas").is_in([1, 2]))
+        .only(Where::field("/spec/paused").not_in([true]))
+        .only(Where::field("/status").is_absent())
         .projection(Projection::Full)
         .index("image", IndexSource::Field { pointer: "/spec/image".into() })
         .index("app", IndexSource::Label { key: key() })

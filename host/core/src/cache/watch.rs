@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer};
 
 use crate::cache::declared::{nothing_else, only_field};
+use crate::cache::where_clause::WhereClause;
 use crate::deceptive::is_deceptive;
 use crate::object::ObjectKind;
 use crate::object::reference::ReferencePath;
@@ -24,6 +25,8 @@ pub struct WatchSpec {
     pub label_selector: Option<ParsedSelector<Selector>>,
     /// Evaluated by the server.
     pub field_selector: Option<ParsedSelector<FieldSelector>>,
+    /// Evaluated by the host. Objects that it does not admit are not kept, and count as gone.
+    pub where_clause: Option<WhereClause>,
     /// The part of each object to keep.
     pub projection: Projection,
 }
@@ -119,7 +122,20 @@ impl WatchSpec {
     /// All objects of `kind`.
     #[must_use]
     pub fn all(kind: ObjectKind) -> Self {
-        Self { kind, namespace: None, label_selector: None, field_selector: None, projection: Projection::Full }
+        Self {
+            kind,
+            namespace: None,
+            label_selector: None,
+            field_selector: None,
+            where_clause: None,
+            projection: Projection::Full,
+        }
+    }
+
+    /// Whether it selects some of the objects, so that an object that is not in the cache may still exist.
+    #[must_use]
+    pub fn is_filtered(&self) -> bool {
+        self.label_selector.is_some() || self.field_selector.is_some() || self.where_clause.is_some()
     }
 
     /// The name of the only object that it can select. `None` if it can select others.
@@ -141,6 +157,9 @@ impl fmt::Display for WatchSpec {
         }
         if let Some(selector) = &self.field_selector {
             write!(f, " with fields {selector}")?;
+        }
+        if let Some(clause) = &self.where_clause {
+            write!(f, " where {clause}")?;
         }
         match &self.projection {
             Projection::Full => {}

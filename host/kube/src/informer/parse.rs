@@ -5,10 +5,11 @@
 //! API servers write it is read by `head`, everything else by serde.
 
 mod head;
+mod judge;
+mod rewrite;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -19,6 +20,9 @@ use windlass_core::object::compact::{Uid, Version};
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
 
 use self::head::UsualEvent;
+use self::judge::Judge;
+pub(crate) use self::judge::SeenObject;
+use self::rewrite::rewrite;
 use crate::informer::conditions;
 use crate::informer::intern::{BorrowedOwner, Interner};
 use crate::informer::pointer::{PointerError, PointerTree};
@@ -173,6 +177,8 @@ pub(crate) struct ObjectParser {
     kind: ObjectKind,
     /// `None` to keep everything.
     kept: Option<PointerTree>,
+    /// `None` to admit everything.
+    judge: Option<Judge>,
     interner: Interner,
     /// Texts are put together in it.
     buffer: String,
@@ -187,27 +193,41 @@ impl ObjectParser {
             Projection::Metadata => Some(PointerTree::of_watch([])?),
             Projection::Fields(pointers) => Some(PointerTree::of_watch(pointers.iter().map(|pointer| &**pointer))?),
         };
-        Ok(Self { kind: spec.kind.clone(), kept, interner: Interner::default(), buffer: String::new() })
+        let (kind, judge) = (spec.kind.clone(), Judge::of(spec)?);
+        Ok(Self { kind, kept, judge, interner: Interner::default(), buffer: String::new() })
     }
 
     /// A parser of one whole object of `kind`.
     pub(crate) fn for_one(kind: &ObjectKind) -> Self {
-        Self { kind: kind.clone(), kept: None, interner: Interner::for_one(), buffer: String::new() }
+        Self { kind: kind.clone(), kept: None, judge: None, interner: Interner::for_one(), buffer: String::new() }
     }
 
     /// Parses an object. It gets the watch's `apiVersion` and `kind` if it lacks them, as items of a list do, or has
-    /// different ones, as partial metadata do.
+    /// different ones, as partial metadata do. Does not ask whether the watch's `where` admits it.
     pub(crate) fn object(&mut self, text: &str) -> Result<Object, ParseError> {
         let text = text.trim();
         self.object_from(text, top(text)?)
     }
 
+    /// As [`Self::object`], and asks whether the watch's `where` admits the object.
+    pub(crate) fn seen(&mut self, text: &str) -> Result<SeenObject, ParseError> {
+        let text = text.trim();
+        self.seen_from(text, top(text)?)
+    }
+
     /// Reads an event of a watch, if that is written as API servers write events of objects: its type and its object.
     /// None: it may be one all the same.
-    pub(crate) fn event<'a>(&mut self, line: &'a [u8]) -> Option<(&'a str, Object)> {
+    pub(crate) fn event<'a>(&mut self, line: &'a [u8]) -> Option<(&'a str, SeenObject)> {
         let UsualEvent { name, object, text } =
             head::event(std::str::from_utf8(line).ok()?.trim_end_matches(JSON_SPACE))?;
-        self.object_from(text, object).ok().map(|object| (name, object))
+        self.seen_from(text, object).ok().map(|object| (name, object))
+    }
+
+    fn seen_from(&mut self, text: &str, top: ParsedObject<'_>) -> Result<SeenObject, ParseError> {
+        match &self.judge {
+            Some(judge) if !judge.admits(text)? => judge::excluded(top.metadata, &mut self.interner),
+            _ => self.object_from(text, top).map(SeenObject::Admitted),
+        }
     }
 
     /// The same as [`Self::object`] of an object that says that it is of this kind, has this `name`, and is not being
@@ -307,83 +327,6 @@ fn own_fields(managed_fields: Option<Raw<'_>>) -> Result<Option<Arc<String>>, Pa
         }
     }
     Ok((!own.is_empty()).then(|| Arc::new(format!("[{}]", own.join(",")))))
-}
-
-/// A part of a text, and what comes in its place.
-type Edit = (Range<usize>, String);
-
-/// `text` without its `managedFields`, with the `apiVersion` and `kind` of `kind`. `top` was read from `text` and
-/// borrows from it. `buffer` is scratch space.
-fn rewrite(text: &str, top: &ParsedObject<'_>, kind: &ObjectKind, buffer: &mut String) -> Arc<str> {
-    let mut missing = String::new();
-    let mut edit = |name, given: Option<Raw<'_>>, wanted: &str| -> Option<Edit> {
-        match given {
-            Some(_) if says(given, wanted) => return None,
-            Some(raw) => return Some((place(text, raw), serde_json::Value::from(wanted).to_string())),
-            None => missing.extend(["\"", name, "\":", &serde_json::Value::from(wanted).to_string(), ","]),
-        }
-        None
-    };
-    let api_version = edit("apiVersion", top.api_version, &kind.api_version);
-    let of_kind = edit("kind", top.kind, &kind.kind);
-    let managed_fields = top.metadata.as_ref().and_then(|metadata| metadata.managed_fields);
-    let cut = managed_fields.map(|value| (field(text, value), String::new()));
-    edited(text, &missing, [api_version, of_kind, cut], buffer)
-}
-
-/// `text`, an object, with `first` as its first fields and with each range replaced.
-fn edited(text: &str, first: &str, mut edits: [Option<Edit>; 3], buffer: &mut String) -> Arc<str> {
-    if first.is_empty() && edits.iter().all(Option::is_none) {
-        return text.into();
-    }
-    edits.sort_by_key(|edit| edit.as_ref().map(|(range, _)| range.start));
-    let is_empty = || text[1..].trim_start().starts_with('}');
-    let first = if is_empty() { first.trim_end_matches(',') } else { first };
-    buffer.clear();
-    buffer.reserve(text.len() + first.len());
-    buffer.push('{');
-    buffer.push_str(first);
-    let mut from = 1;
-    for (range, replacement) in edits.iter().flatten() {
-        buffer.push_str(&text[from..range.start]);
-        buffer.push_str(replacement);
-        from = range.end;
-    }
-    buffer.push_str(&text[from..]);
-    buffer.as_str().into()
-}
-
-/// Where `value`, a slice of `text`, stands in it.
-fn place(text: &str, value: Raw<'_>) -> Range<usize> {
-    let start = value.0.as_ptr() as usize - text.as_ptr() as usize;
-    start..start + value.0.len()
-}
-
-/// Where the object field with this `value`, a slice of `text`, stands, its name and one comma included.
-fn field(text: &str, value: Raw<'_>) -> Range<usize> {
-    let value = place(text, value);
-    let colon = text[..value.start].trim_end().len() - 1;
-    let name_end = text[..colon].trim_end().len() - 1;
-    let before = text[..opening_quote(text, name_end)].trim_end();
-    let end = text.len() - text[value.end..].trim_start().len();
-    match before.strip_suffix(',') {
-        Some(before) => before.len()..end,
-        None if text[end..].starts_with(',') => before.len()..end + 1,
-        None => before.len()..end,
-    }
-}
-
-/// Where the string begins whose closing quote is at `end`. Inside a string, each quote is preceded by an odd number of
-/// backslashes, but the opening quote by none.
-fn opening_quote(text: &str, end: usize) -> usize {
-    let bytes = text.as_bytes();
-    (0..end)
-        .rev()
-        .find(|&at| {
-            let backslashes = bytes[..at].iter().rev().take_while(|&&byte| byte == b'\\').count();
-            bytes[at] == b'"' && backslashes % 2 == 0
-        })
-        .expect("a JSON string that ends has begun")
 }
 
 #[cfg(test)]

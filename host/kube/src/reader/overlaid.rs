@@ -113,7 +113,8 @@ fn would_show(spec: &WatchSpec, object: &Object) -> Option<Object> {
     let is_near = spec.namespace.is_none() || spec.namespace == header.key.namespace;
     let is_selected = is_near
         && spec.label_selector.as_ref().is_none_or(|selector| selector.matches(&header.labels))
-        && spec.field_selector.as_ref().is_none_or(|selector| selector.admits(object) == Some(true));
+        && spec.field_selector.as_ref().is_none_or(|selector| selector.admits(object) == Some(true))
+        && spec.where_clause.as_ref().is_none_or(|clause| clause.admits_object(object));
     if !is_selected {
         return None;
     }

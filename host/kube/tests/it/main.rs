@@ -28,6 +28,7 @@ mod settling;
 mod sweep;
 mod token_review;
 mod unstored;
+mod where_clause;
 mod withhold;
 mod write_budget;
 mod writer;

@@ -24,6 +24,7 @@ impl Watch {
         for (index, namespace) in self.namespaces.iter().enumerate() {
             problems.dns_label(format_args!("{path}.namespaces[{index}]"), namespace);
         }
+        self.check_where(&format!("{path}.where"), problems);
         if let Projection::Fields(pointers) = &self.projection {
             problems.pointers(format_args!("{path}.projection.pointers"), pointers);
         }

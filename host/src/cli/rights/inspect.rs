@@ -1,6 +1,7 @@
 //! `windlass inspect`: shows what a plugin is, asks for, has and lacks.
 
 mod made;
+mod watches;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -180,6 +181,7 @@ fn text(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &Po
         made::wasi(plugin.imports()),
         made::needs(&made.needs),
     );
+    text.push_str(&watches::text(manifest));
     text.push_str("\nasks for:\n");
     for Reviewed { asked, lacks, sensitive } in &review.rules {
         let word = if lacks.is_narrowed() && !given.require_all { "narrowed" } else { has(lacks.all.is_empty()) };
@@ -302,6 +304,7 @@ fn json(plugin: &Plugin, made: &InspectedFile, given: &PolicyLayers, review: &Po
         "imports": plugin.imports(),
         "wasi": made::wasi_json(plugin.imports()),
         "policy": given.policy.as_ref().map(|policy| json!({"file": given.file, "paused": policy.paused})),
+        "watches": watches::json(manifest),
         "granted": review.is_complete(),
         "narrowed": review.is_narrowed(),
         "warnings": made.unserved.iter().map(ToString::to_string).collect::<Vec<_>>(),

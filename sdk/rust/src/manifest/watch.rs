@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::Where;
+
 /// Objects of one kind that the host keeps in its cache for the plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -17,6 +19,8 @@ pub struct Watch {
     label_selector: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     field_selector: Option<String>,
+    #[serde(rename = "where", skip_serializing_if = "Vec::is_empty")]
+    conditions: Vec<Where>,
     #[serde(skip_serializing_if = "Option::is_none")]
     projection: Option<Projection>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -41,6 +45,7 @@ impl Watch {
             namespaces: Vec::new(),
             label_selector: None,
             field_selector: None,
+            conditions: Vec::new(),
             projection: None,
             indexes: Vec::new(),
             predicates: Vec::new(),
@@ -71,6 +76,13 @@ impl Watch {
     /// Only objects with these fields, in Kubernetes' syntax, where the API supports them.
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.field_selector = Some(selector.into());
+        self
+    }
+
+    /// Only objects for which this condition holds. A further call adds a condition that must hold too. The host
+    /// evaluates them, so the server still sends all objects. An object for which they stop holding counts as gone.
+    pub fn only(mut self, condition: Where) -> Self {
+        self.conditions.push(condition);
         self
     }
 
