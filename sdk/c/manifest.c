@@ -68,8 +68,8 @@ static void put_projection(windlass_json *watch, const windlass_projection *proj
     if (projection->type == WINDLASS_PROJECTION_FULL) {
         return;
     }
-    bool is_metadata = projection->type == WINDLASS_PROJECTION_METADATA;
-    windlass_json *value = windlass_json_set(watch, "projection", typed(is_metadata ? "metadata" : "fields"));
+    static const char *const names[] = {NULL, "metadata", "fields", "digest"};
+    windlass_json *value = windlass_json_set(watch, "projection", typed(names[projection->type]));
     put_texts(value, "pointers", projection->pointers);
 }
 

@@ -58,13 +58,16 @@ typedef struct windlass_where {
 
 // How much of an object the cache keeps.
 typedef struct windlass_projection {
-    enum { WINDLASS_PROJECTION_FULL, WINDLASS_PROJECTION_METADATA, WINDLASS_PROJECTION_FIELDS } type;
+    enum { WINDLASS_PROJECTION_FULL, WINDLASS_PROJECTION_METADATA, WINDLASS_PROJECTION_FIELDS, WINDLASS_PROJECTION_DIGEST } type;
     const char *const *pointers;
 } windlass_projection;
 // What identifies the object, and its metadata.
 #define WINDLASS_KEEP_METADATA {.type = WINDLASS_PROJECTION_METADATA}
 // The metadata, and the values at JSON pointers. A segment `*` stands for each element of a list.
 #define WINDLASS_KEEP_FIELDS(...) {.type = WINDLASS_PROJECTION_FIELDS, .pointers = WINDLASS_TEXTS(__VA_ARGS__)}
+// The metadata, and in the field `digest` a digest of the values at JSON pointers, which are not kept themselves. With
+// WINDLASS_WHEN_FIELDS("/digest"), only a change of the values counts.
+#define WINDLASS_KEEP_DIGEST(...) {.type = WINDLASS_PROJECTION_DIGEST, .pointers = WINDLASS_TEXTS(__VA_ARGS__)}
 
 // Where references are that say namespace and name in two fields: JSON pointers, those of the fields below `base`.
 typedef struct windlass_reference {

@@ -50,7 +50,8 @@ impl Reader {
         watches.sort_by_key(|watch| match &watch.spec.projection {
             Projection::Full => 0,
             Projection::Fields(_) => 1,
-            Projection::Metadata => 2,
+            Projection::Digest(_) => 2,
+            Projection::Metadata => 3,
         });
         Self { watches }
     }

@@ -37,7 +37,7 @@ static const windlass_manifest manifest = {
         .owns = WINDLASS_WATCHES(
             {.api_version = "v1", .kind = "Pod", .projection = WINDLASS_KEEP_METADATA, .ignore_deletions = true}),
         .watches = WINDLASS_MAPPED_WATCHES(
-            {{.api_version = "v1", .kind = "Secret"}, WINDLASS_MAP_REFERENCED_BY("by-secret")},
+            {{.api_version = "v1", .kind = "Secret", .projection = WINDLASS_KEEP_DIGEST("/data")}, WINDLASS_MAP_REFERENCED_BY("by-secret")},
             {{.api_version = "v1", .kind = "Service"}, WINDLASS_MAP_SELECTED_BY("selects")},
             {{.api_version = "v1", .kind = "ConfigMap"}, WINDLASS_MAP_REFERENCE(NULL, NULL, "/data/thing")},
             {{.api_version = "v1", .kind = "Node"}, WINDLASS_MAP_ALL},
@@ -311,7 +311,10 @@ WINDLASS_TEST(a_manifest_is_what_it_says_and_no_more) {
             },
             "owns": [{"apiVersion": "v1", "kind": "Pod", "projection": {"type": "metadata"}, "deleted": false}],
             "watches": [
-                {"apiVersion": "v1", "kind": "Secret", "mapping": {"type": "referencedBy", "index": "by-secret"}},
+                {
+                    "apiVersion": "v1", "kind": "Secret", "projection": {"type": "digest", "pointers": ["/data"]},
+                    "mapping": {"type": "referencedBy", "index": "by-secret"}
+                },
                 {"apiVersion": "v1", "kind": "Service", "mapping": {"type": "selectedBy", "index": "selects"}},
                 {"apiVersion": "v1", "kind": "ConfigMap", "mapping": {"type": "reference", "name": "/data/thing"}},
                 {"apiVersion": "v1", "kind": "Node", "mapping": {"type": "all"}},

@@ -137,6 +137,12 @@ func Fields(pointers ...string) *Projection {
 	return &Projection{chosen("fields", map[string]any{"pointers": pointers})}
 }
 
+// Digest keeps the metadata, and in the field "digest" a digest of the values at these JSON pointers, which are not kept
+// themselves. With the predicate FieldsChanged("/digest"), only a change of the values counts.
+func Digest(pointers ...string) *Projection {
+	return &Projection{chosen("digest", map[string]any{"pointers": pointers})}
+}
+
 // Index is a way to find objects by a value in them.
 type Index struct {
 	Name   string      `json:"name"`

@@ -45,6 +45,7 @@ func TestEachPartIsWrittenAsTheSchemaHasIt(t *testing.T) {
 	}{
 		{MetadataOnly(), `{"type": "metadata"}`},
 		{Fields("/spec"), `{"type": "fields", "pointers": ["/spec"]}`},
+		{Digest("/data"), `{"type": "digest", "pointers": ["/data"]}`},
 		{ByField("a", "/spec/a"), `{"name": "a", "source": {"type": "field", "pointer": "/spec/a"}}`},
 		{ByLabel("a", "l"), `{"name": "a", "source": {"type": "label", "key": "l"}}`},
 		{ByReference("a", ReferencePath{Base: "/r/*", Namespace: "/ns", Name: "/n"}), `{"name": "a", "source": {"type": "reference", "base": "/r/*", "namespace": "/ns", "name": "/n"}}`},

@@ -111,7 +111,12 @@ export type Projection =
   /** What identifies the object, and its metadata. */
   | { type: 'metadata' }
   /** The metadata, and the values at these JSON pointers; `*` in one stands for each element of a list. */
-  | { type: 'fields'; pointers: string[] };
+  | { type: 'fields'; pointers: string[] }
+  /**
+   * The metadata, and in the field `digest` a digest of the values at these JSON pointers, which are not kept themselves. With the
+   * predicate `fields` of `/digest`, only a change of the values counts.
+   */
+  | { type: 'digest'; pointers: string[] };
 
 /** A way to find objects by a value in them. */
 export interface Index {

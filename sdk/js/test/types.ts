@@ -30,7 +30,7 @@ const manifest: Manifest = {
       where: [{ any: [{ annotation: 'a', is: 'true' }, { annotation: 'b', exists: true }] }, { field: '/c', notIn: [1, true] }],
     }],
     watches: [
-      { apiVersion: 'v1', kind: 'Secret', mapping: { type: 'sameName' } },
+      { apiVersion: 'v1', kind: 'Secret', projection: { type: 'digest', pointers: ['/data'] }, mapping: { type: 'sameName' } },
       { apiVersion: 'v1', kind: 'Pod', deleted: false, mapping: { type: 'selectedBy', index: 'selects' } },
       { apiVersion: 'v1', kind: 'Node', mapping: { type: 'reference', name: '/spec/shop' } },
       { name: 'claims', apiVersion: 'v1', kind: 'PersistentVolumeClaim', mapping: { type: 'mapper' } },

@@ -68,7 +68,7 @@ class ManifestTest(unittest.TestCase):
         ]  # fmt: skip
         controller = Controller(
             "c", primary, [OwnedWatch("v1", "B", deleted=False, update_strategy="onDelete", projection=Projection.fields("/a"))],
-            [MappedWatch("v1", f"C{at}", name=f"c{at}", mapping=mapping) for at, mapping in enumerate(mappings)],
+            [MappedWatch("v1", f"C{at}", name=f"c{at}", mapping=mapping, projection=Projection.digest("/data")) for at, mapping in enumerate(mappings)],
             Options(1, 2, Backoff(3, 4, "maxOf", 10, 100), 5000, 6, True, "run"),
         )  # fmt: skip
         whole = manifest(
@@ -91,6 +91,7 @@ class ManifestTest(unittest.TestCase):
         self.assertEqual(written["primary"]["where"], [{"any": alternatives}, *conditions])
         reference = {"type": "reference", "base": "/r/*", "namespace": "/ns", "name": "/n"}
         self.assertEqual(written["primary"]["indexes"][2], {"name": "r", "source": reference})
+        self.assertEqual(written["watches"][0]["projection"], {"type": "digest", "pointers": ["/data"]})
         self.assertEqual(written["watches"][-2]["mapping"], {"type": "reference", "name": "/n"})
         predicates = [{"type": "not", "predicate": {"type": "labels"}}, {"type": "fields", "pointers": ["/a/*"]}]
         self.assertEqual(written["primary"]["predicates"][-1], {"type": "and", "predicates": predicates})

@@ -53,6 +53,12 @@ class Projection(Tagged):
         """The metadata, and the values at these JSON pointers; `*` in one stands for each element of a list."""
         return cls("fields", pointers=_pointers(pointers))
 
+    @classmethod
+    def digest(cls, *pointers: str) -> Projection:
+        """The metadata, and in the field `digest` a digest of the values at these JSON pointers, which are not kept themselves. With
+        the predicate `fields("/digest")`, only a change of the values counts."""
+        return cls("digest", pointers=_pointers(pointers))
+
 
 class Where:
     """A condition on an annotation or a field, which the host evaluates: `Where.annotation("a").is_("true")`."""

@@ -39,7 +39,7 @@ fn full_manifest() -> Manifest {
     let slim_pods = Watch::of("v1", "Pod").projection(Projection::Fields { pointers: pointers() });
     let controller = Controller::new("things", primary)
         .owns(slim_pods.update_strategy(UpdateStrategy::OnDelete).ignore_deletions())
-        .watches(secrets(), Mapping::Owner)
+        .watches(Watch::of("v1", "Secret").projection(Projection::Digest { pointers: pointers() }), Mapping::Owner)
         .watches(secrets(), Mapping::Label { key: key() })
         .watches(secrets(), Mapping::Annotation { key: key() })
         .watches(secrets(), Mapping::Field { pointer: "/data/thing".into() })

@@ -50,7 +50,15 @@ pub enum Projection {
     /// order. The server still sends whole objects.
     #[serde(deserialize_with = "sorted")]
     Fields(Arc<[Arc<str>]>),
+    /// The metadata, and in the field [`DIGEST`] a digest of the values at these JSON pointers, which are not kept
+    /// themselves. The annotation in which kubectl repeats the whole object is not kept either. The server still sends
+    /// whole objects.
+    #[serde(deserialize_with = "sorted")]
+    Digest(Arc<[Arc<str>]>),
 }
+
+/// The field that [`Projection::Digest`] adds to an object.
+pub const DIGEST: &str = "digest";
 
 impl Projection {
     /// A projection to the metadata and `pointers`, in any order and with duplicates.
@@ -164,13 +172,15 @@ impl fmt::Display for WatchSpec {
         match &self.projection {
             Projection::Full => {}
             Projection::Metadata => f.write_str(" (metadata)")?,
-            Projection::Fields(pointers) => {
-                let shown: Vec<_> = pointers.iter().map(|pointer| shown(pointer)).collect();
-                write!(f, " ({})", shown.join(", "))?;
-            }
+            Projection::Fields(pointers) => write!(f, " ({})", listed(pointers))?,
+            Projection::Digest(pointers) => write!(f, " (digest of {})", listed(pointers))?,
         }
         Ok(())
     }
+}
+
+fn listed(pointers: &[Arc<str>]) -> String {
+    pointers.iter().map(|pointer| shown(pointer)).collect::<Vec<_>>().join(", ")
 }
 
 /// `pointer` as an element of a list. A pointer that could be read as several is quoted, so that two different

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
-use windlass_core::cache::watch::{Projection, WatchSpec};
+use windlass_core::cache::watch::WatchSpec;
 use windlass_core::object::compact::{Uid, Version};
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
 
@@ -25,7 +25,8 @@ pub(crate) use self::judge::SeenObject;
 use self::rewrite::rewrite;
 use crate::informer::conditions;
 use crate::informer::intern::{BorrowedOwner, Interner};
-use crate::informer::pointer::{PointerError, PointerTree};
+use crate::informer::pointer::PointerError;
+use crate::informer::projector::Projector;
 
 /// The prefix of the field managers of this host's plugins.
 const OWN_MANAGERS: &str = "windlass/";
@@ -176,7 +177,7 @@ pub fn object_of(spec: &WatchSpec, text: &str) -> Result<Object, ParseError> {
 pub(crate) struct ObjectParser {
     kind: ObjectKind,
     /// `None` to keep everything.
-    kept: Option<PointerTree>,
+    kept: Option<Projector>,
     /// `None` to admit everything.
     judge: Option<Judge>,
     interner: Interner,
@@ -187,13 +188,7 @@ pub(crate) struct ObjectParser {
 impl ObjectParser {
     /// A parser for the objects of `spec`.
     pub(crate) fn new(spec: &WatchSpec) -> Result<Self, PointerError> {
-        let kept = match &spec.projection {
-            Projection::Full => None,
-            // A server that has no partial metadata of a kind sends whole objects.
-            Projection::Metadata => Some(PointerTree::of_watch([])?),
-            Projection::Fields(pointers) => Some(PointerTree::of_watch(pointers.iter().map(|pointer| &**pointer))?),
-        };
-        let (kind, judge) = (spec.kind.clone(), Judge::of(spec)?);
+        let (kind, kept, judge) = (spec.kind.clone(), Projector::of(&spec.projection)?, Judge::of(spec)?);
         Ok(Self { kind, kept, judge, interner: Interner::default(), buffer: String::new() })
     }
 
@@ -250,8 +245,8 @@ impl ObjectParser {
         if metadata.name.is_empty() {
             return Err(ParseError::NoName);
         }
-        if let Some(tree) = &self.kept {
-            kept = tree.select(&kept)?.into();
+        if let Some(projector) = &self.kept {
+            kept = projector.project(&kept)?.into();
         }
         Ok(Object::new(self.header(metadata, top.status)?, kept))
     }
@@ -331,6 +326,8 @@ fn own_fields(managed_fields: Option<Raw<'_>>) -> Result<Option<Arc<String>>, Pa
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::cache::watch::Projection;
+
     use super::*;
 
     fn pods() -> ObjectKind {

@@ -4,6 +4,7 @@ mod claim;
 mod cluster;
 mod collection;
 mod definitions;
+mod digest;
 mod discovery;
 mod events;
 mod expecting;

@@ -149,6 +149,12 @@ pub enum Projection {
         /// Such as `/spec/image`; `*` stands for each element of a list.
         pointers: Vec<String>,
     },
+    /// The metadata, and in the field `digest` a digest of the values at these JSON pointers, which are not kept
+    /// themselves. With the predicate `Fields` of `/digest`, only a change of the values counts.
+    Digest {
+        /// Such as `/data`; `*` stands for each element of a list.
+        pointers: Vec<String>,
+    },
 }
 
 /// A way to find objects by a value in them.

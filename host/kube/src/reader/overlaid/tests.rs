@@ -68,9 +68,10 @@ impl Random {
     }
 
     fn spec(&mut self) -> WatchSpec {
-        let projection = match self.0.random_range(0..3) {
+        let projection = match self.0.random_range(0..4) {
             0 => Projection::Full,
             1 => Projection::Metadata,
+            2 => Projection::Digest(["/data".into()].into()),
             _ => Projection::fields(["/data/tier".into()]),
         };
         let mut sometimes = || self.0.random_bool(0.4);
