@@ -144,6 +144,9 @@ static windlass_json *watch_of(const windlass_watch *watch) {
         windlass_json_set(value, "where", conditions_of(watch->where));
     }
     put_projection(value, &watch->projection);
+    if (watch->managed_fields) {
+        windlass_json_set(value, "managedFields", windlass_bool(true));
+    }
     put_indexes(value, watch->indexes);
     if (watch->predicates != NULL) {
         windlass_json_set(value, "predicates", predicates_of(watch->predicates));

@@ -151,6 +151,8 @@ typedef struct windlass_watch {
     // All must hold. The server still sends all objects. An object for which they stop holding counts as gone.
     const windlass_where *where;
     windlass_projection projection;
+    // Whether the cache keeps `metadata.managedFields`, which are left out otherwise.
+    bool managed_fields;
     const windlass_index *indexes;
     const windlass_predicate *predicates;
     // For what a composer owns, and for nothing else.

@@ -36,6 +36,9 @@ pub struct Watch {
     /// The part of each object that the cache keeps.
     #[serde(default)]
     pub projection: Projection,
+    /// Whether the cache keeps `metadata.managedFields`.
+    #[serde(default)]
+    pub managed_fields: bool,
     /// The indexes by which the objects can be listed.
     #[serde(default)]
     pub indexes: Vec<Index>,

@@ -35,7 +35,7 @@ static const windlass_manifest manifest = {
                 .without_no_op_skip = true,
             },
         .owns = WINDLASS_WATCHES(
-            {.api_version = "v1", .kind = "Pod", .projection = WINDLASS_KEEP_METADATA, .ignore_deletions = true}),
+            {.api_version = "v1", .kind = "Pod", .projection = WINDLASS_KEEP_METADATA, .managed_fields = true, .ignore_deletions = true}),
         .watches = WINDLASS_MAPPED_WATCHES(
             {{.api_version = "v1", .kind = "Secret", .projection = WINDLASS_KEEP_DIGEST("/data")}, WINDLASS_MAP_REFERENCED_BY("by-secret")},
             {{.api_version = "v1", .kind = "Service"}, WINDLASS_MAP_SELECTED_BY("selects")},
@@ -309,7 +309,7 @@ WINDLASS_TEST(a_manifest_is_what_it_says_and_no_more) {
                 ],
                 "noOpSkip": false
             },
-            "owns": [{"apiVersion": "v1", "kind": "Pod", "projection": {"type": "metadata"}, "deleted": false}],
+            "owns": [{"apiVersion": "v1", "kind": "Pod", "projection": {"type": "metadata"}, "managedFields": true, "deleted": false}],
             "watches": [
                 {
                     "apiVersion": "v1", "kind": "Secret", "projection": {"type": "digest", "pointers": ["/data"]},

@@ -72,6 +72,8 @@ type Watch struct {
 	Where []Where `json:"where,omitempty"`
 	// Projection is how much of an object the cache keeps; nil: all but managedFields.
 	Projection *Projection `json:"projection,omitempty"`
+	// ManagedFields keeps metadata.managedFields, which are left out otherwise.
+	ManagedFields bool `json:"managedFields,omitempty"`
 	// Indexes let cache.List find objects quickly.
 	Indexes []Index `json:"indexes,omitempty"`
 	// Predicates are the updates that count, any of them; none: all. Objects that appear or go, and the beginning of a

@@ -80,6 +80,10 @@ func TestEachPartIsWrittenAsTheSchemaHasIt(t *testing.T) {
 			]`,
 		},
 		{
+			Watch{APIVersion: "v1", Kind: "Pod", ManagedFields: true},
+			`{"apiVersion": "v1", "kind": "Pod", "managedFields": true}`,
+		},
+		{
 			Watch{APIVersion: "v1", Kind: "Pod", Where: []Where{AnyOf(Annotation("a").Is(""), Annotation("b").Exists())}},
 			`{"apiVersion": "v1", "kind": "Pod", "where": [{"any": [{"annotation": "a", "is": ""}, {"annotation": "b", "exists": true}]}]}`,
 		},

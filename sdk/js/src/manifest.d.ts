@@ -63,6 +63,8 @@ export interface Watch {
   where?: Array<WhereTest | { /** At least one of these holds. */ any: WhereTest[] }>;
   /** How much of an object the cache keeps. Left out: all but `managedFields`. */
   projection?: Projection;
+  /** `true`: the cache keeps `metadata.managedFields`, which are left out otherwise. */
+  managedFields?: boolean;
   /** Indexes, by which `cache.list` finds objects quickly. */
   indexes?: Index[];
   /**

@@ -26,7 +26,7 @@ const manifest: Manifest = {
       ],
     },
     owns: [{
-      apiVersion: 'v1', kind: 'ConfigMap', updateStrategy: 'recreate', noOpSkip: false,
+      apiVersion: 'v1', kind: 'ConfigMap', updateStrategy: 'recreate', noOpSkip: false, managedFields: true,
       where: [{ any: [{ annotation: 'a', is: 'true' }, { annotation: 'b', exists: true }] }, { field: '/c', notIn: [1, true] }],
     }],
     watches: [

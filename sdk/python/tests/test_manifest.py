@@ -57,7 +57,7 @@ class ManifestTest(unittest.TestCase):
                 Predicate.generation(), Predicate.labels(), Predicate.annotations(), Predicate.fields("/a"),
                 Predicate.and_(Predicate.not_(Predicate.labels()), Predicate.fields("/a/*")),
             ],
-            name="a", no_op_skip=False, where=[
+            name="a", no_op_skip=False, managed_fields=True, where=[
                 Where.any(Where.annotation("a").is_("true"), Where.annotation("b").exists()), Where.field("/c").in_(1, True),
                 Where.field("/d").not_in("e"), Where.field("/f").absent(),
             ],
@@ -88,6 +88,7 @@ class ManifestTest(unittest.TestCase):
         self.assertEqual((written["owns"][0]["deleted"], written["primary"]["noOpSkip"]), (False, False))
         alternatives = [{"annotation": "a", "is": "true"}, {"annotation": "b", "exists": True}]
         conditions = [{"field": "/c", "in": [1, True]}, {"field": "/d", "notIn": ["e"]}, {"field": "/f", "exists": False}]
+        self.assertIs(written["primary"]["managedFields"], True)
         self.assertEqual(written["primary"]["where"], [{"any": alternatives}, *conditions])
         reference = {"type": "reference", "base": "/r/*", "namespace": "/ns", "name": "/n"}
         self.assertEqual(written["primary"]["indexes"][2], {"name": "r", "source": reference})

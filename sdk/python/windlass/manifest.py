@@ -73,6 +73,8 @@ class Watch(_Part):
     #: Only objects for which all of these conditions hold. The host evaluates them, so the server still sends all objects. An object
     #: for which they stop holding counts as gone.
     where: Sequence[Where] = ()
+    #: True: the cache keeps `metadata.managedFields`, which are left out otherwise.
+    managed_fields: bool | None = None
 
 
 @dataclass(frozen=True)

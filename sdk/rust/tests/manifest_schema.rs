@@ -24,6 +24,7 @@ fn full_manifest() -> Manifest {
         .only(Where::field("/spec/paused").not_in([true]))
         .only(Where::field("/status").is_absent())
         .projection(Projection::Full)
+        .managed_fields()
         .index("image", IndexSource::Field { pointer: "/spec/image".into() })
         .index("app", IndexSource::Label { key: key() })
         .index("refs", IndexSource::Reference(refs()))

@@ -29,6 +29,8 @@ pub struct WatchSpec {
     pub where_clause: Option<WhereClause>,
     /// The part of each object to keep.
     pub projection: Projection,
+    /// Whether `metadata.managedFields` are kept too.
+    pub managed_fields: bool,
 }
 
 only_field!(key: Arc<str>);
@@ -39,7 +41,7 @@ only_field!(pointers: Vec<Arc<str>>);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum Projection {
-    /// All but `managedFields`.
+    /// All but `managedFields`, unless [`WatchSpec::managed_fields`] keeps these.
     #[default]
     #[serde(deserialize_with = "nothing_else")]
     Full,
@@ -66,6 +68,17 @@ impl Projection {
     pub fn fields(pointers: impl IntoIterator<Item = Arc<str>>) -> Self {
         let sorted: BTreeSet<_> = pointers.into_iter().collect();
         Self::Fields(sorted.into_iter().collect())
+    }
+
+    /// The place in an order in which projections that keep more of an object come first.
+    #[must_use]
+    pub fn rank(&self) -> u8 {
+        match self {
+            Self::Full => 0,
+            Self::Fields(_) => 1,
+            Self::Digest(_) => 2,
+            Self::Metadata => 3,
+        }
     }
 }
 
@@ -137,6 +150,7 @@ impl WatchSpec {
             field_selector: None,
             where_clause: None,
             projection: Projection::Full,
+            managed_fields: false,
         }
     }
 
@@ -175,7 +189,7 @@ impl fmt::Display for WatchSpec {
             Projection::Fields(pointers) => write!(f, " ({})", listed(pointers))?,
             Projection::Digest(pointers) => write!(f, " (digest of {})", listed(pointers))?,
         }
-        Ok(())
+        if self.managed_fields { f.write_str(" with managedFields") } else { Ok(()) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Parses the server's JSON text into an [`Object`]: its header, and the text without `managedFields`.
+//! Parses the server's JSON text into an [`Object`]: its header, and the text, by default without `managedFields`.
 //!
 //! This is the hot path of every list and watch. It reads the header through borrowed fields, shares what objects have
 //! in common, builds no tree, and keeps every byte outside `managedFields` as the server sent it. What is written as
@@ -178,6 +178,8 @@ pub(crate) struct ObjectParser {
     kind: ObjectKind,
     /// `None` to keep everything.
     kept: Option<Projector>,
+    /// Whether `managedFields` are kept.
+    managed_fields: bool,
     /// `None` to admit everything.
     judge: Option<Judge>,
     interner: Interner,
@@ -189,12 +191,20 @@ impl ObjectParser {
     /// A parser for the objects of `spec`.
     pub(crate) fn new(spec: &WatchSpec) -> Result<Self, PointerError> {
         let (kind, kept, judge) = (spec.kind.clone(), Projector::of(&spec.projection)?, Judge::of(spec)?);
-        Ok(Self { kind, kept, judge, interner: Interner::default(), buffer: String::new() })
+        let managed_fields = spec.managed_fields;
+        Ok(Self { kind, kept, managed_fields, judge, interner: Interner::default(), buffer: String::new() })
     }
 
     /// A parser of one whole object of `kind`.
     pub(crate) fn for_one(kind: &ObjectKind) -> Self {
-        Self { kind: kind.clone(), kept: None, judge: None, interner: Interner::for_one(), buffer: String::new() }
+        Self {
+            kind: kind.clone(),
+            kept: None,
+            managed_fields: false,
+            judge: None,
+            interner: Interner::for_one(),
+            buffer: String::new(),
+        }
     }
 
     /// Parses an object. It gets the watch's `apiVersion` and `kind` if it lacks them, as items of a list do, or has
@@ -237,7 +247,7 @@ impl ObjectParser {
     }
 
     fn object_from(&mut self, text: &str, top: ParsedObject<'_>) -> Result<Object, ParseError> {
-        let mut kept = rewrite(text, &top, &self.kind, &mut self.buffer);
+        let mut kept = rewrite(text, &top, &self.kind, self.managed_fields, &mut self.buffer);
         if self.buffer.capacity() > IDLE_BUFFER_BYTES {
             self.buffer = String::new();
         }
@@ -286,7 +296,7 @@ pub(crate) fn clean(text: &str, kind: &ObjectKind) -> Result<Arc<str>, ParseErro
         api_version: own(top.api_version).unwrap_or_else(|| Arc::clone(&kind.api_version)),
         kind: own(top.kind).unwrap_or_else(|| Arc::clone(&kind.kind)),
     };
-    Ok(rewrite(text, &top, &kind, &mut String::new()))
+    Ok(rewrite(text, &top, &kind, false, &mut String::new()))
 }
 
 fn top(text: &str) -> Result<ParsedObject<'_>, ParseError> {
@@ -359,6 +369,24 @@ mod tests {
             };
             assert_eq!(text_of(&wrap(metadata)), wrap(expected));
         }
+    }
+
+    #[test]
+    fn a_watch_keeps_managed_fields_on_request_in_each_projection() {
+        let json =
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","managedFields":[{"manager":"a"}]},"spec":{}}"#;
+        let metadata = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","managedFields":[{"manager":"a"}]}}"#;
+        for (projection, expected) in [(Projection::Full, json), (Projection::Metadata, metadata)] {
+            let spec = WatchSpec { projection, managed_fields: true, ..WatchSpec::all(pods()) };
+            let object = ObjectParser::new(&spec).expect("no pointers").object(json).expect("an object");
+            assert_eq!(&*object.text(), expected);
+        }
+        let listed = r#"{"metadata":{"name":"x","managedFields":[]}}"#;
+        let spec = WatchSpec { managed_fields: true, ..WatchSpec::all(pods()) };
+        let object = ObjectParser::new(&spec).expect("no pointers").object(listed).expect("an object");
+        assert_eq!(&*object.text(), r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","managedFields":[]}}"#);
+        assert_ne!(spec, WatchSpec::all(pods()), "a cache of its own");
+        assert_eq!(spec.to_string(), "v1 Pod with managedFields");
     }
 
     #[test]

@@ -28,6 +28,7 @@ impl Watch {
             field_selector: self.field_selector.clone().filter(|it| !it.text().is_empty()),
             where_clause: WhereClause::new(&self.conditions),
             projection: self.kept(),
+            managed_fields: self.managed_fields,
         };
         if self.namespaces.is_empty() {
             vec![spec(None)]

@@ -23,6 +23,8 @@ pub struct Watch {
     conditions: Vec<Where>,
     #[serde(skip_serializing_if = "Option::is_none")]
     projection: Option<Projection>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    managed_fields: Option<bool>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     indexes: Vec<Index>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -47,6 +49,7 @@ impl Watch {
             field_selector: None,
             conditions: Vec::new(),
             projection: None,
+            managed_fields: None,
             indexes: Vec::new(),
             predicates: Vec::new(),
             deleted: None,
@@ -89,6 +92,12 @@ impl Watch {
     /// Keeps less than whole objects.
     pub fn projection(mut self, projection: Projection) -> Self {
         self.projection = Some(projection);
+        self
+    }
+
+    /// Keeps `metadata.managedFields`, which are left out otherwise.
+    pub fn managed_fields(mut self) -> Self {
+        self.managed_fields = Some(true);
         self
     }
 

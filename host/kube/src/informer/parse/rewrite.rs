@@ -10,9 +10,15 @@ use super::{ParsedObject, Raw, says};
 /// A part of a text, and what comes in its place.
 type Edit = (Range<usize>, String);
 
-/// `text` without its `managedFields`, with the `apiVersion` and `kind` of `kind`. `top` was read from `text` and
-/// borrows from it. `buffer` is scratch space.
-pub(super) fn rewrite(text: &str, top: &ParsedObject<'_>, kind: &ObjectKind, buffer: &mut String) -> Arc<str> {
+/// `text` without its `managedFields`, unless these are kept, and with the `apiVersion` and `kind` of `kind`. `top` was
+/// read from `text` and borrows from it. `buffer` is scratch space.
+pub(super) fn rewrite(
+    text: &str,
+    top: &ParsedObject<'_>,
+    kind: &ObjectKind,
+    keeps_managed_fields: bool,
+    buffer: &mut String,
+) -> Arc<str> {
     let mut missing = String::new();
     let mut edit = |name, given: Option<Raw<'_>>, wanted: &str| -> Option<Edit> {
         match given {
@@ -25,7 +31,7 @@ pub(super) fn rewrite(text: &str, top: &ParsedObject<'_>, kind: &ObjectKind, buf
     let api_version = edit("apiVersion", top.api_version, &kind.api_version);
     let of_kind = edit("kind", top.kind, &kind.kind);
     let managed_fields = top.metadata.as_ref().and_then(|metadata| metadata.managed_fields);
-    let cut = managed_fields.map(|value| (field(text, value), String::new()));
+    let cut = managed_fields.filter(|_| !keeps_managed_fields).map(|value| (field(text, value), String::new()));
     edited(text, &missing, [api_version, of_kind, cut], buffer)
 }
 

@@ -1,4 +1,4 @@
-//! Which watches with the projection `digest` are read, and which are refused.
+//! Which parts of objects watches keep: digests and managed fields. Which manifests are refused.
 
 use serde_json::{Value, json};
 use windlass_core::cache::watch::Projection;
@@ -43,4 +43,14 @@ fn a_digest_leaves_out_what_the_host_reads_elsewhere() {
     let message = digest(&json!([]), "/digest").expect_err("there is nothing to digest");
     assert!(message.contains("projection.pointers: needs at least one JSON pointer"), "{message}");
     assert!(digest(&json!(["data"]), "/digest").expect_err("no pointer").contains("is not a JSON pointer"));
+}
+
+#[test]
+fn managed_fields_are_kept_on_request() {
+    let spec = |fields: Value| primary(&fields).expect("valid").controllers[0].primary.specs().remove(0);
+    assert!(!spec(json!({})).managed_fields);
+    let kept = spec(json!({"managedFields": true, "projection": {"type": "metadata"}}));
+    assert!(kept.managed_fields && kept.to_string() == "v1 Secret (metadata) with managedFields", "{kept}");
+    let message = primary(&json!({"managedFields": "yes"})).expect_err("not a boolean");
+    assert!(message.starts_with("controllers[0].primary.managedFields: invalid type"), "{message}");
 }
