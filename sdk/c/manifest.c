@@ -42,12 +42,34 @@ static windlass_json *typed(const char *type) {
     return windlass_object({"type", windlass_string(type)});
 }
 
+static windlass_json *conditions_of(const windlass_where *where) {
+    windlass_json *list = windlass_empty_array();
+    for (; where->annotation != NULL || where->field != NULL || where->any != NULL; where++) {
+        windlass_json *value = windlass_json_add(list, windlass_empty_object());
+        put_text(value, "annotation", where->annotation);
+        put_text(value, "field", where->field);
+        if (where->any != NULL) {
+            windlass_json_set(value, "any", conditions_of(where->any));
+        }
+        put_text(value, "is", where->is);
+        put_texts(value, "in", where->in);
+        put_texts(value, "notIn", where->not_in);
+        if (where->is_json != NULL) {
+            windlass_json_set(value, "is", document(where->is_json));
+        }
+        if (where->exists || where->absent) {
+            windlass_json_set(value, "exists", windlass_bool(where->exists));
+        }
+    }
+    return list;
+}
+
 static void put_projection(windlass_json *watch, const windlass_projection *projection) {
     if (projection->type == WINDLASS_PROJECTION_FULL) {
         return;
     }
-    bool is_metadata = projection->type == WINDLASS_PROJECTION_METADATA;
-    windlass_json *value = windlass_json_set(watch, "projection", typed(is_metadata ? "metadata" : "fields"));
+    static const char *const names[] = {NULL, "metadata", "fields", "digest"};
+    windlass_json *value = windlass_json_set(watch, "projection", typed(names[projection->type]));
     put_texts(value, "pointers", projection->pointers);
 }
 
@@ -121,7 +143,13 @@ static windlass_json *watch_of(const windlass_watch *watch) {
     put_texts(value, "namespaces", watch->namespaces);
     put_text(value, "labelSelector", watch->label_selector);
     put_text(value, "fieldSelector", watch->field_selector);
+    if (watch->where != NULL) {
+        windlass_json_set(value, "where", conditions_of(watch->where));
+    }
     put_projection(value, &watch->projection);
+    if (watch->managed_fields) {
+        windlass_json_set(value, "managedFields", windlass_bool(true));
+    }
     put_indexes(value, watch->indexes);
     if (watch->predicates != NULL) {
         windlass_json_set(value, "predicates", predicates_of(watch->predicates));

@@ -26,6 +26,7 @@
 #define WINDLASS_WATCHES(...) ((const windlass_watch[]){__VA_ARGS__, {0}})
 #define WINDLASS_MAPPED_WATCHES(...) ((const windlass_mapped_watch[]){__VA_ARGS__, {{0}, {0}}})
 #define WINDLASS_INDEXES(...) ((const windlass_index[]){__VA_ARGS__, {0}})
+#define WINDLASS_WHERE(...) ((const windlass_where[]){__VA_ARGS__, {0}})
 #define WINDLASS_PREDICATES(...) ((const windlass_predicate[]){__VA_ARGS__, {0}})
 #define WINDLASS_PERMISSIONS(...) ((const windlass_permission[]){__VA_ARGS__, {0}})
 #define WINDLASS_METRICS(...) ((const windlass_metric *const[]){__VA_ARGS__, NULL})
@@ -33,15 +34,40 @@
 // A JSON document, verbatim: `WINDLASS_JSON({"type": "object"})`.
 #define WINDLASS_JSON(...) #__VA_ARGS__
 
+// A condition on an annotation or a field, which the host evaluates. Of `annotation`, `field` and `any` it has one; beside the first
+// two, one of the others.
+typedef struct windlass_where {
+    // The annotation's key. Annotations are texts.
+    const char *annotation;
+    // A JSON pointer. With a `*`, which stands for each element of a list, one value that fits is enough.
+    const char *field;
+    // At least one of these holds: `.any = WINDLASS_WHERE({.annotation = "a", .exists = true}, {.annotation = "b", .is = "c"})`.
+    const struct windlass_where *any;
+    // It is this text.
+    const char *is;
+    // It is one of these texts.
+    const char *const *in;
+    // It is none of these texts, or absent.
+    const char *const *not_in;
+    // It is this number or boolean, written as in JSON. Not for annotations.
+    const char *is_json;
+    bool exists;
+    // It has no value, or null.
+    bool absent;
+} windlass_where;
+
 // How much of an object the cache keeps.
 typedef struct windlass_projection {
-    enum { WINDLASS_PROJECTION_FULL, WINDLASS_PROJECTION_METADATA, WINDLASS_PROJECTION_FIELDS } type;
+    enum { WINDLASS_PROJECTION_FULL, WINDLASS_PROJECTION_METADATA, WINDLASS_PROJECTION_FIELDS, WINDLASS_PROJECTION_DIGEST } type;
     const char *const *pointers;
 } windlass_projection;
 // The object's identity and its metadata.
 #define WINDLASS_KEEP_METADATA {.type = WINDLASS_PROJECTION_METADATA}
 // The metadata, and the values at JSON pointers. A segment `*` stands for each element of a list.
 #define WINDLASS_KEEP_FIELDS(...) {.type = WINDLASS_PROJECTION_FIELDS, .pointers = WINDLASS_TEXTS(__VA_ARGS__)}
+// The metadata, and in the field `digest` a digest of the values at JSON pointers, which are not kept themselves. With
+// WINDLASS_WHEN_FIELDS("/digest"), only a change of the values counts.
+#define WINDLASS_KEEP_DIGEST(...) {.type = WINDLASS_PROJECTION_DIGEST, .pointers = WINDLASS_TEXTS(__VA_ARGS__)}
 
 // Where to find references with the namespace and the name in two fields: JSON pointers, relative to `base`.
 typedef struct windlass_reference {
@@ -132,7 +158,11 @@ typedef struct windlass_watch {
     const char *label_selector;
     // In Kubernetes' syntax, where the API supports it.
     const char *field_selector;
+    // All must hold. The server still sends all objects. An object for which they stop holding counts as gone.
+    const windlass_where *where;
     windlass_projection projection;
+    // Whether the cache keeps `metadata.managedFields`, which are left out otherwise.
+    bool managed_fields;
     const windlass_index *indexes;
     const windlass_predicate *predicates;
     // Only for kinds that a composer owns.

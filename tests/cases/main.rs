@@ -12,6 +12,7 @@ mod caches;
 mod chart;
 mod check;
 mod composite;
+mod conditions;
 mod config;
 mod connections;
 mod crash;

@@ -10,3 +10,4 @@ pub mod predicate;
 pub mod related;
 pub mod server_history;
 pub mod watch;
+pub mod where_clause;

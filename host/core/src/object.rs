@@ -231,8 +231,8 @@ impl Object {
         Self(Arc::new(ObjectState { header, text: Text::new(text.into()) }))
     }
 
-    /// The JSON text with `apiVersion` and `kind`, without `metadata.managedFields`. Shared, unless the object was
-    /// packed: unpacking takes some microseconds each time.
+    /// The JSON text with `apiVersion` and `kind`, and without `metadata.managedFields` unless its watch keeps them.
+    /// Shared, unless the object was packed: unpacking takes some microseconds each time.
     #[must_use]
     pub fn text(&self) -> Arc<str> {
         self.0.text.get()

@@ -16,6 +16,7 @@ mod outages;
 mod packing;
 pub(crate) mod parse;
 pub(crate) mod pointer;
+pub(crate) mod projector;
 mod status;
 pub(crate) mod store;
 pub(crate) mod trust;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use windlass_core::cache::watch::{Index, IndexSource, Projection, WatchSpec};
+use windlass_core::cache::watch::{Index, IndexSource, WatchSpec};
 use windlass_core::call::ports::{CallContext, ListPage, ListQuery, Reads};
 use windlass_core::error::{ApiError, ApiReason};
 use windlass_core::object::selector::{Selector, SelectorError};
@@ -48,11 +48,7 @@ impl Reader {
     /// A reader for the stores of the plugin's declared watches, and no others.
     #[must_use]
     pub fn new(mut watches: Vec<Readable>) -> Self {
-        watches.sort_by_key(|watch| match &watch.spec.projection {
-            Projection::Full => 0,
-            Projection::Fields(_) => 1,
-            Projection::Metadata => 2,
-        });
+        watches.sort_by_key(|watch| (watch.spec.projection.rank(), !watch.spec.managed_fields));
         Self { watches }
     }
 

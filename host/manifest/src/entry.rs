@@ -52,6 +52,9 @@ fn check_composer(controller: &Controller, path: &str, problems: &mut Vec<String
         if !seen.insert(watch.object_kind()) {
             problems.push(format!("{path}: {} is owned twice", watch.object_kind()));
         }
+        if !watch.conditions.is_empty() {
+            problems.push(format!("{path}.where: the host must see all children of a composer, to change them"));
+        }
         if !watch.deleted {
             problems.push(format!(
                 "{path}.deleted: must be true, because the host creates a deleted child of a composer again"
@@ -136,6 +139,14 @@ mod tests {
     fn a_composer_always_reacts_to_deleted_children() {
         let owns = json!({"owns": [{"apiVersion": "v1", "kind": "Secret", "deleted": false}]});
         assert!(problems(EntryPoint::Composer, &owns).contains("owns[0].deleted"));
+        assert_eq!(problems(EntryPoint::Reconciler, &owns), "");
+    }
+
+    #[test]
+    fn a_composers_children_cannot_be_hidden_by_conditions() {
+        let conditions = json!([{"annotation": "a", "exists": true}]);
+        let owns = json!({"owns": [{"apiVersion": "v1", "kind": "Secret", "where": conditions}]});
+        assert!(problems(EntryPoint::Composer, &owns).contains("owns[0].where"));
         assert_eq!(problems(EntryPoint::Reconciler, &owns), "");
     }
 

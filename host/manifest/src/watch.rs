@@ -3,11 +3,13 @@
 
 mod check;
 mod convert;
+mod where_check;
 
 use serde::Deserialize;
 use windlass_core::cache::mapping::Mapping;
 use windlass_core::cache::predicate::Predicate;
 use windlass_core::cache::watch::{Index, Projection};
+use windlass_core::cache::where_clause::WhereCondition;
 use windlass_core::call::compose::UpdateStrategy;
 use windlass_core::object::selector::{FieldSelector, ParsedSelector, Selector};
 
@@ -28,9 +30,15 @@ pub struct Watch {
     pub label_selector: Option<ParsedSelector<Selector>>,
     /// Left out or empty means all objects. Only the server knows by which fields a kind can be selected.
     pub field_selector: Option<ParsedSelector<FieldSelector>>,
+    /// Conditions that the host evaluates. All must hold; empty means all objects.
+    #[serde(rename = "where", default)]
+    pub conditions: Vec<WhereCondition>,
     /// The part of each object that the cache keeps.
     #[serde(default)]
     pub projection: Projection,
+    /// Whether the cache keeps `metadata.managedFields`.
+    #[serde(default)]
+    pub managed_fields: bool,
     /// The indexes by which the objects can be listed.
     #[serde(default)]
     pub indexes: Vec<Index>,

@@ -21,6 +21,10 @@ static const windlass_manifest manifest = {
                 .api_version = "example.com/v1",
                 .kind = "Thing",
                 .name = "things",
+                .where = WINDLASS_WHERE(
+                    {.any = WINDLASS_WHERE({.annotation = "a", .is = "true"}, {.annotation = "b", .exists = true})},
+                    {.field = "/c", .in = WINDLASS_TEXTS("d", "e")}, {.field = "/f", .not_in = WINDLASS_TEXTS("g")},
+                    {.field = "/h", .is_json = "3"}, {.field = "/i", .absent = true}),
                 .predicates = WINDLASS_PREDICATES(
                     WINDLASS_WHEN_GENERATION, WINDLASS_WHEN_FIELDS("/data", "/spec"),
                     WINDLASS_WHEN_AND(WINDLASS_WHEN_NOT(WINDLASS_WHEN_LABELS), WINDLASS_WHEN_FIELDS("/a/*"))),
@@ -33,9 +37,9 @@ static const windlass_manifest manifest = {
                 .without_no_op_skip = true,
             },
         .owns = WINDLASS_WATCHES(
-            {.api_version = "v1", .kind = "Pod", .projection = WINDLASS_KEEP_METADATA, .ignore_deletions = true}),
+            {.api_version = "v1", .kind = "Pod", .projection = WINDLASS_KEEP_METADATA, .managed_fields = true, .ignore_deletions = true}),
         .watches = WINDLASS_MAPPED_WATCHES(
-            {{.api_version = "v1", .kind = "Secret"}, WINDLASS_MAP_REFERENCED_BY("by-secret")},
+            {{.api_version = "v1", .kind = "Secret", .projection = WINDLASS_KEEP_DIGEST("/data")}, WINDLASS_MAP_REFERENCED_BY("by-secret")},
             {{.api_version = "v1", .kind = "Service"}, WINDLASS_MAP_SELECTED_BY("selects")},
             {{.api_version = "v1", .kind = "ConfigMap"}, WINDLASS_MAP_REFERENCE(NULL, NULL, "/data/thing")},
             {{.api_version = "v1", .kind = "Node"}, WINDLASS_MAP_ALL},
@@ -288,6 +292,11 @@ WINDLASS_TEST(a_manifest_is_what_it_says_and_no_more) {
             "name": "things",
             "primary": {
                 "name": "things", "apiVersion": "example.com/v1", "kind": "Thing",
+                "where": [
+                    {"any": [{"annotation": "a", "is": "true"}, {"annotation": "b", "exists": true}]},
+                    {"field": "/c", "in": ["d", "e"]}, {"field": "/f", "notIn": ["g"]},
+                    {"field": "/h", "is": 3}, {"field": "/i", "exists": false}
+                ],
                 "indexes": [
                     {"name": "by-secret", "source": {"type": "field", "pointer": "/spec/secret"}},
                     {"name": "tier", "source": {"type": "label", "key": "tier"}},
@@ -306,9 +315,12 @@ WINDLASS_TEST(a_manifest_is_what_it_says_and_no_more) {
                 ],
                 "noOpSkip": false
             },
-            "owns": [{"apiVersion": "v1", "kind": "Pod", "projection": {"type": "metadata"}, "deleted": false}],
+            "owns": [{"apiVersion": "v1", "kind": "Pod", "projection": {"type": "metadata"}, "managedFields": true, "deleted": false}],
             "watches": [
-                {"apiVersion": "v1", "kind": "Secret", "mapping": {"type": "referencedBy", "index": "by-secret"}},
+                {
+                    "apiVersion": "v1", "kind": "Secret", "projection": {"type": "digest", "pointers": ["/data"]},
+                    "mapping": {"type": "referencedBy", "index": "by-secret"}
+                },
                 {"apiVersion": "v1", "kind": "Service", "mapping": {"type": "selectedBy", "index": "selects"}},
                 {"apiVersion": "v1", "kind": "ConfigMap", "mapping": {"type": "reference", "name": "/data/thing"}},
                 {"apiVersion": "v1", "kind": "Node", "mapping": {"type": "all"}},

@@ -68,8 +68,13 @@ type Watch struct {
 	// LabelSelector and FieldSelector are in Kubernetes' syntax.
 	LabelSelector string `json:"labelSelector,omitempty"`
 	FieldSelector string `json:"fieldSelector,omitempty"`
+	// Where are conditions that the host evaluates; all must hold. The server still sends all objects. An object for which
+	// they stop holding counts as gone.
+	Where []Where `json:"where,omitempty"`
 	// Projection is how much of an object the cache keeps; nil: all but managedFields.
 	Projection *Projection `json:"projection,omitempty"`
+	// ManagedFields keeps metadata.managedFields, which are left out otherwise.
+	ManagedFields bool `json:"managedFields,omitempty"`
 	// Indexes let cache.List find objects quickly.
 	Indexes []Index `json:"indexes,omitempty"`
 	// Predicates are the updates that count, any of them; empty: all updates. Creations, deletions, and the beginning of a
@@ -134,6 +139,12 @@ func MetadataOnly() *Projection { return &Projection{choice{[]byte(`{"type":"met
 // Fields keeps the metadata and the values at these JSON pointers, in which "*" stands for each element of a list.
 func Fields(pointers ...string) *Projection {
 	return &Projection{chosen("fields", map[string]any{"pointers": pointers})}
+}
+
+// Digest keeps the metadata, and in the field "digest" a digest of the values at these JSON pointers, which are not kept
+// themselves. With the predicate FieldsChanged("/digest"), only a change of the values counts.
+func Digest(pointers ...string) *Projection {
+	return &Projection{chosen("digest", map[string]any{"pointers": pointers})}
 }
 
 // Index is a way to find objects by a value in them.

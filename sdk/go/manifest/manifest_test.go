@@ -45,6 +45,7 @@ func TestEachPartIsWrittenAsTheSchemaHasIt(t *testing.T) {
 	}{
 		{MetadataOnly(), `{"type": "metadata"}`},
 		{Fields("/spec"), `{"type": "fields", "pointers": ["/spec"]}`},
+		{Digest("/data"), `{"type": "digest", "pointers": ["/data"]}`},
 		{ByField("a", "/spec/a"), `{"name": "a", "source": {"type": "field", "pointer": "/spec/a"}}`},
 		{ByLabel("a", "l"), `{"name": "a", "source": {"type": "label", "key": "l"}}`},
 		{ByAnnotation("a", "k"), `{"name": "a", "source": {"type": "annotation", "key": "k"}}`},
@@ -74,6 +75,21 @@ func TestEachPartIsWrittenAsTheSchemaHasIt(t *testing.T) {
 		{
 			Watch{Name: "pods", APIVersion: "v1", Kind: "Pod", Deleted: new(false), NoOpSkip: new(false)},
 			`{"name": "pods", "apiVersion": "v1", "kind": "Pod", "deleted": false, "noOpSkip": false}`,
+		},
+		{
+			[]Where{Annotation("a").Is("true"), Field("/b").In(1, true), Field("/c").NotIn("d"), Annotation("e").Exists(), Field("/f").Absent()},
+			`[
+				{"annotation": "a", "is": "true"}, {"field": "/b", "in": [1, true]}, {"field": "/c", "notIn": ["d"]},
+				{"annotation": "e", "exists": true}, {"field": "/f", "exists": false}
+			]`,
+		},
+		{
+			Watch{APIVersion: "v1", Kind: "Pod", ManagedFields: true},
+			`{"apiVersion": "v1", "kind": "Pod", "managedFields": true}`,
+		},
+		{
+			Watch{APIVersion: "v1", Kind: "Pod", Where: []Where{AnyOf(Annotation("a").Is(""), Annotation("b").Exists())}},
+			`{"apiVersion": "v1", "kind": "Pod", "where": [{"any": [{"annotation": "a", "is": ""}, {"annotation": "b", "exists": true}]}]}`,
 		},
 		{Index{Name: "a"}, `{"name": "a", "source": {}}`},
 		{Watch{APIVersion: "v1", Kind: "Pod", UpdateStrategy: OnDelete}, `{"apiVersion": "v1", "kind": "Pod", "updateStrategy": "onDelete"}`},

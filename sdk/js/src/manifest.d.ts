@@ -56,8 +56,15 @@ export interface Watch {
   labelSelector?: string;
   /** Only objects with these fields, in Kubernetes' syntax, as far as the API supports them for the kind. */
   fieldSelector?: string;
+  /**
+   * Only objects for which all of these conditions hold. The host evaluates them, so the server still sends all objects. An object
+   * for which they stop holding counts as gone.
+   */
+  where?: Array<WhereTest | { /** At least one of these holds. */ any: WhereTest[] }>;
   /** How much of an object the cache keeps. Left out: all but `managedFields`. */
   projection?: Projection;
+  /** `true`: the cache keeps `metadata.managedFields`, which are left out otherwise. */
+  managedFields?: boolean;
   /** Indexes, by which `cache.list` finds objects quickly. */
   indexes?: Index[];
   /** The updates that count: any of these. Left out: all updates. Creations, deletions, and the beginning of a deletion always count. */
@@ -82,6 +89,20 @@ export interface MappedWatch extends Watch {
   mapping: Mapping;
 }
 
+/** A condition on an annotation, which is a text, or on the values at a JSON pointer, of which one that fits is enough. */
+export type WhereTest =
+  | ({ /** The annotation's key. */ annotation: string } & WantedValue<string>)
+  | ({ /** A JSON pointer; `*` in it stands for each element of a list. */ field: string } & WantedValue<string | number | boolean>);
+
+/** What the subject of a condition has to be. */
+export type WantedValue<Value> =
+  | { is: Value }
+  | { in: Value[] }
+  /** None of these, or absent. */
+  | { notIn: Value[] }
+  /** `false`: it has no value, or null. */
+  | { exists: boolean };
+
 /** How much of an object the cache keeps. */
 export type Projection =
   /** All but `managedFields`. */
@@ -89,7 +110,12 @@ export type Projection =
   /** The object's identity and its metadata. */
   | { type: 'metadata' }
   /** The metadata, and the values at these JSON pointers; `*` in one stands for each element of a list. */
-  | { type: 'fields'; pointers: string[] };
+  | { type: 'fields'; pointers: string[] }
+  /**
+   * The metadata, and in the field `digest` a digest of the values at these JSON pointers, which are not kept themselves. With the
+   * predicate `fields` of `/digest`, only a change of the values counts.
+   */
+  | { type: 'digest'; pointers: string[] };
 
 /** A way to find objects by a value in them. */
 export interface Index {

@@ -3,7 +3,8 @@
 import { stringify } from './json.js';
 import { known, list } from './wire.js';
 
-const WATCH = 'name apiVersion kind namespaces labelSelector fieldSelector projection indexes predicates noOpSkip';
+const WATCH = 'name apiVersion kind namespaces labelSelector fieldSelector where projection managedFields indexes predicates noOpSkip';
+const WHERE = 'annotation field any is in notIn exists';
 const PREDICATE = 'type pointers predicate predicates';
 const REFERENCE = 'base namespace name';
 
@@ -15,6 +16,8 @@ const PARTS = {
   primary: WATCH,
   owns: `${WATCH} deleted updateStrategy`,
   watches: `${WATCH} deleted mapping`,
+  where: WHERE,
+  any: WHERE,
   projection: 'type pointers',
   indexes: 'name source',
   source: `type pointer key split form ${REFERENCE}`,
@@ -28,7 +31,7 @@ const PARTS = {
   config: 'schema',
   http: 'scheme host port methods',
 };
-const LISTS = ['controllers', 'owns', 'watches', 'indexes', 'predicates', 'permissions', 'metrics', 'http'];
+const LISTS = ['controllers', 'owns', 'watches', 'where', 'any', 'indexes', 'predicates', 'permissions', 'metrics', 'http'];
 // The plugin's own functions, by the type of the mapping that calls them.
 const MAPPERS = { mapper: 'map', customize: 'customize' };
 

@@ -45,6 +45,15 @@ test('predicates are looked into as deep as they are nested', () => {
   assert.throws(misspelt, /predicates\[0\]\.predicates\[0\]\.predicate: there is no field "pointer"/);
 });
 
+test('conditions are looked into, also within an any', () => {
+  const define = (condition) => () => {
+    const controllers = [{ name: 'a', primary: { ...watch, where: [condition] } }];
+    return defineReconciler({ manifest: { ...manifest, controllers }, reconcile() {} });
+  };
+  define({ any: [{ annotation: 'a', is: 'true' }, { field: '/b', notIn: [1] }] })();
+  assert.throws(define({ any: [{ anotation: 'a' }] }), /where\[0\]\.any\[0\]: there is no field "anotation"; did you mean "annotation"\?/);
+});
+
 test('the text of a selector has every requirement', () => {
   const matchExpressions = [
     { key: 'tier', operator: 'In', values: ['b', 'a', 'b'] }, { key: 'zone', operator: 'NotIn', values: ['x'] },

@@ -27,9 +27,12 @@ const manifest: Manifest = {
         { name: 'uses', source: { type: 'annotation', key: 'example.com/uses', split: ',' } },
       ],
     },
-    owns: [{ apiVersion: 'v1', kind: 'ConfigMap', updateStrategy: 'recreate', noOpSkip: false }],
+    owns: [{
+      apiVersion: 'v1', kind: 'ConfigMap', updateStrategy: 'recreate', noOpSkip: false, managedFields: true,
+      where: [{ any: [{ annotation: 'a', is: 'true' }, { annotation: 'b', exists: true }] }, { field: '/c', notIn: [1, true] }],
+    }],
     watches: [
-      { apiVersion: 'v1', kind: 'Secret', mapping: { type: 'sameName' } },
+      { apiVersion: 'v1', kind: 'Secret', projection: { type: 'digest', pointers: ['/data'] }, mapping: { type: 'sameName' } },
       { apiVersion: 'v1', kind: 'Pod', deleted: false, mapping: { type: 'selectedBy', index: 'selects' } },
       { apiVersion: 'v1', kind: 'Node', mapping: { type: 'reference', name: '/spec/shop' } },
       { apiVersion: 'v1', kind: 'Event', mapping: { type: 'anyOwner' } },

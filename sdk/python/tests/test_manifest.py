@@ -23,6 +23,7 @@ from windlass.manifest import (
     Predicate,
     Projection,
     Watch,
+    Where,
 )
 
 SCHEMA = Path(__file__).parents[3] / "wit" / "manifest.schema.json"
@@ -57,7 +58,10 @@ class ManifestTest(unittest.TestCase):
                 Predicate.generation(), Predicate.labels(), Predicate.annotations(), Predicate.fields("/a"),
                 Predicate.and_(Predicate.not_(Predicate.labels()), Predicate.fields("/a/*")),
             ],
-            name="a", no_op_skip=False,
+            name="a", no_op_skip=False, managed_fields=True, where=[
+                Where.any(Where.annotation("a").is_("true"), Where.annotation("b").exists()), Where.field("/c").in_(1, True),
+                Where.field("/d").not_in("e"), Where.field("/f").absent(),
+            ],
         )  # fmt: skip
         mappings = [
             Mapping.owner(), Mapping.any_owner(), Mapping.label("k"), Mapping.annotation("k"), Mapping.field("/a"),
@@ -66,7 +70,7 @@ class ManifestTest(unittest.TestCase):
         ]  # fmt: skip
         controller = Controller(
             "c", primary, [OwnedWatch("v1", "B", deleted=False, update_strategy="onDelete", projection=Projection.fields("/a"))],
-            [MappedWatch("v1", f"C{at}", name=f"c{at}", mapping=mapping) for at, mapping in enumerate(mappings)],
+            [MappedWatch("v1", f"C{at}", name=f"c{at}", mapping=mapping, projection=Projection.digest("/data")) for at, mapping in enumerate(mappings)],
             Options(1, 2, Backoff(3, 4, "maxOf", 10, 100), 5000, 6, True, "run", False),
         )  # fmt: skip
         whole = manifest(
@@ -84,8 +88,13 @@ class ManifestTest(unittest.TestCase):
         self.assertEqual(whole["config"], {"schema": {"type": "object"}})
         [written] = whole["controllers"]
         self.assertEqual((written["owns"][0]["deleted"], written["primary"]["noOpSkip"]), (False, False))
+        alternatives = [{"annotation": "a", "is": "true"}, {"annotation": "b", "exists": True}]
+        conditions = [{"field": "/c", "in": [1, True]}, {"field": "/d", "notIn": ["e"]}, {"field": "/f", "exists": False}]
+        self.assertIs(written["primary"]["managedFields"], True)
+        self.assertEqual(written["primary"]["where"], [{"any": alternatives}, *conditions])
         reference = {"type": "reference", "base": "/r/*", "namespace": "/ns", "name": "/n"}
         self.assertEqual(written["primary"]["indexes"][2], {"name": "r", "source": reference})
+        self.assertEqual(written["watches"][0]["projection"], {"type": "digest", "pointers": ["/data"]})
         self.assertEqual(written["watches"][-2]["mapping"], {"type": "reference", "name": "/n"})
         predicates = [{"type": "not", "predicate": {"type": "labels"}}, {"type": "fields", "pointers": ["/a/*"]}]
         self.assertEqual(written["primary"]["predicates"][-1], {"type": "and", "predicates": predicates})
@@ -137,8 +146,10 @@ def check(value: Any, schema: dict[str, Any], definitions: dict[str, Any]) -> No
         schema = {**definitions[schema["$ref"].removeprefix("#/$defs/")], **schema}
     if "oneOf" in schema:
         [schema] = [one for one in schema["oneOf"] if one["properties"]["type"]["const"] == value["type"]]
-    kind = {"object": dict, "array": list, "string": str, "integer": int, "number": float, "boolean": bool}.get(schema.get("type", ""))
-    assert kind is None or isinstance(value, kind), (value, schema)
+    kinds = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool}
+    types = schema.get("type", [])
+    names = types if isinstance(types, list) else [types]
+    assert not names or any(isinstance(value, kinds[name]) for name in names), (value, schema)
     assert value == schema.get("const", value) and value in schema.get("enum", [value]), (value, schema)
     if isinstance(value, dict) and "properties" in schema:
         assert schema.get("additionalProperties", True) or set(value) <= set(schema["properties"]), (value, schema)

@@ -53,6 +53,74 @@ class Projection(Tagged):
         """The metadata, and the values at these JSON pointers; `*` in one stands for each element of a list."""
         return cls("fields", pointers=_pointers(pointers))
 
+    @classmethod
+    def digest(cls, *pointers: str) -> Projection:
+        """The metadata, and in the field `digest` a digest of the values at these JSON pointers, which are not kept themselves. With
+        the predicate `fields("/digest")`, only a change of the values counts."""
+        return cls("digest", pointers=_pointers(pointers))
+
+
+class Where:
+    """A condition on an annotation or a field, which the host evaluates: `Where.annotation("a").is_("true")`."""
+
+    def __init__(self, **members: Any) -> None:
+        self._document = members
+
+    @classmethod
+    def annotation(cls, key: str) -> WhereSubject:
+        """Of the annotation with this key. Annotations are texts."""
+        return WhereSubject("annotation", key)
+
+    @classmethod
+    def field(cls, pointer: str) -> WhereSubject:
+        """Of the values at a JSON pointer. With a `*`, which stands for each element of a list, one that fits is enough."""
+        return WhereSubject("field", _pointers((pointer,))[0])
+
+    @classmethod
+    def any(cls, *conditions: Where) -> Where:
+        """At least one of these holds. None of them may be an `any` itself."""
+        return cls(any=[condition.document() for condition in conditions])
+
+    def document(self) -> Object:
+        """The condition as JSON has it."""
+        return dict(self._document)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Where) and self._document == other._document
+
+    def __hash__(self) -> int:
+        return hash(encode(self._document))
+
+    def __repr__(self) -> str:
+        return f"Where({self._document!r})"
+
+
+class WhereSubject:
+    """The annotation or field of a condition, which says what it has to be."""
+
+    def __init__(self, name: str, value: str) -> None:
+        self._members = {name: value}
+
+    def is_(self, value: str | float | bool) -> Where:
+        """It has this value."""
+        return Where(**self._members, **{"is": value})
+
+    def in_(self, *values: str | float | bool) -> Where:
+        """It has one of these values."""
+        return Where(**self._members, **{"in": list(values)})
+
+    def not_in(self, *values: str | float | bool) -> Where:
+        """It has none of these values, or is absent."""
+        return Where(**self._members, notIn=list(values))
+
+    def exists(self) -> Where:
+        """It has a value."""
+        return Where(**self._members, exists=True)
+
+    def absent(self) -> Where:
+        """It has no value, or null."""
+        return Where(**self._members, exists=False)
+
 
 class Predicate(Tagged):
     """An update of an object that counts. Creations, deletions, and the beginning of a deletion always count."""

@@ -11,13 +11,13 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from . import metrics as _metrics
-from ._choices import Index, Mapping, Predicate, Projection, Tagged
+from ._choices import Index, Mapping, Predicate, Projection, Tagged, Where
 from ._objects import Object
 from ._text import camel, encode
 
 __all__ = [
     "Backoff", "Controller", "HttpAccess", "Index", "Manifest", "MappedWatch", "Mapping", "Options", "OwnedWatch", "Permission",
-    "Predicate", "Projection", "Watch",
+    "Predicate", "Projection", "Watch", "Where",
 ]  # fmt: skip
 
 
@@ -37,7 +37,7 @@ class _Part:
 
 
 def _value(value: Any) -> Any:
-    if isinstance(value, (_Part, Tagged)):
+    if isinstance(value, (_Part, Tagged, Where)):
         return value.document()
     if isinstance(value, (list, tuple)):
         return [_value(element) for element in value]
@@ -70,6 +70,11 @@ class Watch(_Part):
     deleted: bool | None = None
     #: False: sends even a write that would provably change nothing, for webhooks that must run at each write.
     no_op_skip: bool | None = None
+    #: Only objects for which all of these conditions hold. The host evaluates them, so the server still sends all objects. An object
+    #: for which they stop holding counts as gone.
+    where: Sequence[Where] = ()
+    #: True: the cache keeps `metadata.managedFields`, which are left out otherwise.
+    managed_fields: bool | None = None
 
 
 @dataclass(frozen=True)

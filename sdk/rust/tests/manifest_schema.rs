@@ -5,7 +5,7 @@ mod support;
 use serde_json::{Map, Value, json};
 use windlass_sdk::manifest::{
     Backoff, Controller, ExpectationTimeout, HttpAccess, HttpScheme, IndexSource, Limiter, Manifest, Mapping, Metric,
-    MetricType, Options, Permission, Predicate, Projection, ReferencePath, SelectorForm, UpdateStrategy, Watch,
+    MetricType, Options, Permission, Predicate, Projection, ReferencePath, SelectorForm, UpdateStrategy, Watch, Where,
 };
 
 use support::{misfits, resolve, schema};
@@ -19,7 +19,12 @@ fn full_manifest() -> Manifest {
         .namespace("prod")
         .labels("a=b")
         .fields("metadata.name=c")
+        .only(Where::any([Where::annotation("a").is("true"), Where::annotation("b").exists()]))
+        .only(Where::field("/spec/replicas").is_in([1, 2]))
+        .only(Where::field("/spec/paused").not_in([true]))
+        .only(Where::field("/status").is_absent())
         .projection(Projection::Full)
+        .managed_fields()
         .index("image", IndexSource::Field { pointer: "/spec/image".into() })
         .index("app", IndexSource::Label { key: key() })
         .index("uses", IndexSource::Annotation { key: "example.dev/uses".into(), split: Some(',') })
@@ -38,7 +43,7 @@ fn full_manifest() -> Manifest {
     let slim_pods = Watch::of("v1", "Pod").projection(Projection::Fields { pointers: pointers() });
     let controller = Controller::new("things", primary)
         .owns(slim_pods.update_strategy(UpdateStrategy::OnDelete).ignore_deletions())
-        .watches(secrets(), Mapping::Owner)
+        .watches(Watch::of("v1", "Secret").projection(Projection::Digest { pointers: pointers() }), Mapping::Owner)
         .watches(secrets(), Mapping::AnyOwner)
         .watches(secrets(), Mapping::Label { key: key() })
         .watches(secrets(), Mapping::Annotation { key: key() })

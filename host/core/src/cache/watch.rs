@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer};
 
 use crate::cache::declared::{nothing_else, only_field};
+use crate::cache::where_clause::WhereClause;
 use crate::deceptive::is_deceptive;
 use crate::object::ObjectKind;
 use crate::object::reference::ReferencePath;
@@ -24,8 +25,12 @@ pub struct WatchSpec {
     pub label_selector: Option<ParsedSelector<Selector>>,
     /// Evaluated by the server.
     pub field_selector: Option<ParsedSelector<FieldSelector>>,
+    /// Evaluated by the host. Objects that it does not admit are not kept, and count as gone.
+    pub where_clause: Option<WhereClause>,
     /// The part of each object to keep.
     pub projection: Projection,
+    /// Whether `metadata.managedFields` are kept too.
+    pub managed_fields: bool,
 }
 
 only_field!(key: Arc<str>);
@@ -36,7 +41,7 @@ only_field!(pointers: Vec<Arc<str>>);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum Projection {
-    /// All but `managedFields`.
+    /// All but `managedFields`, unless [`WatchSpec::managed_fields`] keeps these.
     #[default]
     #[serde(deserialize_with = "nothing_else")]
     Full,
@@ -47,7 +52,15 @@ pub enum Projection {
     /// order. The server still sends whole objects.
     #[serde(deserialize_with = "sorted")]
     Fields(Arc<[Arc<str>]>),
+    /// The metadata, and in the field [`DIGEST`] a digest of the values at these JSON pointers, which are not kept
+    /// themselves. The annotation in which kubectl repeats the whole object is not kept either. The server still sends
+    /// whole objects.
+    #[serde(deserialize_with = "sorted")]
+    Digest(Arc<[Arc<str>]>),
 }
+
+/// The field that [`Projection::Digest`] adds to an object.
+pub const DIGEST: &str = "digest";
 
 impl Projection {
     /// A projection to the metadata and `pointers`, in any order and with duplicates.
@@ -55,6 +68,17 @@ impl Projection {
     pub fn fields(pointers: impl IntoIterator<Item = Arc<str>>) -> Self {
         let sorted: BTreeSet<_> = pointers.into_iter().collect();
         Self::Fields(sorted.into_iter().collect())
+    }
+
+    /// The place in an order in which projections that keep more of an object come first.
+    #[must_use]
+    pub fn rank(&self) -> u8 {
+        match self {
+            Self::Full => 0,
+            Self::Fields(_) => 1,
+            Self::Digest(_) => 2,
+            Self::Metadata => 3,
+        }
     }
 }
 
@@ -128,7 +152,21 @@ impl WatchSpec {
     /// All objects of `kind`.
     #[must_use]
     pub fn all(kind: ObjectKind) -> Self {
-        Self { kind, namespace: None, label_selector: None, field_selector: None, projection: Projection::Full }
+        Self {
+            kind,
+            namespace: None,
+            label_selector: None,
+            field_selector: None,
+            where_clause: None,
+            projection: Projection::Full,
+            managed_fields: false,
+        }
+    }
+
+    /// Whether it selects some of the objects, so that an object that is not in the cache may still exist.
+    #[must_use]
+    pub fn is_filtered(&self) -> bool {
+        self.label_selector.is_some() || self.field_selector.is_some() || self.where_clause.is_some()
     }
 
     /// The name of the only object that it can select. `None` if it can select others.
@@ -151,16 +189,21 @@ impl fmt::Display for WatchSpec {
         if let Some(selector) = &self.field_selector {
             write!(f, " with fields {selector}")?;
         }
+        if let Some(clause) = &self.where_clause {
+            write!(f, " where {clause}")?;
+        }
         match &self.projection {
             Projection::Full => {}
             Projection::Metadata => f.write_str(" (metadata)")?,
-            Projection::Fields(pointers) => {
-                let shown: Vec<_> = pointers.iter().map(|pointer| shown(pointer)).collect();
-                write!(f, " ({})", shown.join(", "))?;
-            }
+            Projection::Fields(pointers) => write!(f, " ({})", listed(pointers))?,
+            Projection::Digest(pointers) => write!(f, " (digest of {})", listed(pointers))?,
         }
-        Ok(())
+        if self.managed_fields { f.write_str(" with managedFields") } else { Ok(()) }
     }
+}
+
+fn listed(pointers: &[Arc<str>]) -> String {
+    pointers.iter().map(|pointer| shown(pointer)).collect::<Vec<_>>().join(", ")
 }
 
 /// `pointer` as an element of a list. A pointer that could be read as several is quoted, so that two different

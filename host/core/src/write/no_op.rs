@@ -107,10 +107,12 @@ pub fn merge_changes_nothing(patch: &str, object: &Object) -> bool {
 #[must_use]
 pub fn update_changes_nothing(body: &str, object: &Object) -> bool {
     let (Some(body), Some(mut now)) = (json(body), json(&object.text())) else { return false };
-    if body["metadata"].get("resourceVersion").is_none()
-        && let Some(metadata) = now["metadata"].as_object_mut()
-    {
-        metadata.remove("resourceVersion");
+    if let Some(metadata) = now["metadata"].as_object_mut() {
+        // A watch may keep them. A body without them leaves them alone.
+        metadata.remove("managedFields");
+        if body["metadata"].get("resourceVersion").is_none() {
+            metadata.remove("resourceVersion");
+        }
     }
     !names_managers(&body) && body == now
 }
@@ -119,7 +121,7 @@ fn json(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok().filter(Value::is_object)
 }
 
-/// Caches do not keep `managedFields`, so a body that sets them cannot be compared.
+/// Few caches keep `managedFields`, so a body that sets them is not compared.
 fn names_managers(body: &Value) -> bool {
     body["metadata"].get("managedFields").is_some()
 }

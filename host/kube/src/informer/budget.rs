@@ -57,7 +57,7 @@ impl fmt::Display for Excess {
             }
             BudgetScope::Informer => write!(f, "and one cache may have {limit}")?,
         }
-        f.write_str(": narrow the watch by namespaces, selectors or a projection, or raise the limit")
+        f.write_str(": narrow the watch by namespaces, selectors, `where` or a projection, or raise the limit")
     }
 }
 

@@ -1,10 +1,11 @@
 //! Collects complete, consistent lists: page by page, or as the beginning of a watch.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use kube::Client;
 use tokio::time::timeout;
-use windlass_core::cache::watch::{Projection, WatchSpec};
+use windlass_core::cache::watch::WatchSpec;
 use windlass_core::object::compact::Version;
 use windlass_core::object::progress::Stamp;
 use windlass_core::object::text::Dictionary;
@@ -15,11 +16,11 @@ use crate::discovery::Resource;
 use crate::informer::error::InformerError;
 use crate::informer::feed::{CompleteList, Feed};
 use crate::informer::listing::{
-    JSON, LIST_PAGE_TIMEOUT, PARTIAL_LIST, PageEnd, PageSize, WHOLE_LIST_TIMEOUT, malformed, page, paged, query,
+    LIST_PAGE_TIMEOUT, PageEnd, PageSize, WHOLE_LIST_TIMEOUT, list_form, malformed, page, paged, query,
 };
 use crate::informer::notice::{NextNotice, Notice};
 use crate::informer::packing;
-use crate::informer::parse::{ObjectParser, ParseError};
+use crate::informer::parse::{ObjectParser, ParseError, SeenObject};
 
 /// The maximum number of objects that are packed together.
 const PACKED_TOGETHER_MAX: usize = 512;
@@ -39,6 +40,9 @@ pub(crate) struct Collector<'a> {
     packing: bool,
     dictionary: Option<Arc<Dictionary>>,
     objects: Vec<Object>,
+    /// The keys of `objects`, if the watch has a `where`. Without it, looking for each excluded object in a long list
+    /// would take too long.
+    keys: Option<HashSet<ObjectKey>>,
     /// The size of `objects`, in bytes.
     bytes: usize,
     /// The number of bytes that were last charged.
@@ -53,8 +57,18 @@ impl<'a> Collector<'a> {
     /// A collector for a list that fills `feed`. With `packing`, texts are packed as they arrive, so that a large list
     /// is never in memory as a whole.
     pub(crate) fn new(feed: &'a Feed, parser: &'a mut ObjectParser, packing: bool) -> Self {
-        let (objects, fresh) = (Vec::new(), Vec::new());
-        Self { feed, parser, packing, dictionary: None, objects, bytes: 0, charged: 0, fresh, fresh_bytes: 0 }
+        Self {
+            feed,
+            parser,
+            packing,
+            dictionary: None,
+            objects: Vec::new(),
+            keys: feed.spec().where_clause.is_some().then(HashSet::new),
+            bytes: 0,
+            charged: 0,
+            fresh: Vec::new(),
+            fresh_bytes: 0,
+        }
     }
 
     /// Adds an object of the list. If the store already has the same state, it is shared.
@@ -64,6 +78,9 @@ impl<'a> Collector<'a> {
         if known.is_none() {
             self.fresh.push(object.clone());
             self.fresh_bytes += bytes;
+        }
+        if let Some(keys) = &mut self.keys {
+            keys.insert(object.header.key.clone());
         }
         self.objects.push(known.unwrap_or(object));
         self.bytes += bytes;
@@ -91,8 +108,11 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Removes an object of the list that has been deleted in the meantime.
+    /// Removes an object of the list that has been deleted in the meantime, or that the watch's `where` excludes now.
     fn remove(&mut self, key: &ObjectKey) {
+        if self.keys.as_mut().is_some_and(|keys| !keys.remove(key)) {
+            return;
+        }
         self.pack();
         let Self { objects, bytes, .. } = self;
         objects.retain(|object| {
@@ -127,7 +147,7 @@ impl<'a> Collector<'a> {
         resource: &Arc<Resource>,
     ) -> Result<CompleteList, InformerError> {
         let path = resource.collection(spec.namespace.as_deref());
-        let accept = if spec.projection == Projection::Metadata { PARTIAL_LIST } else { JSON };
+        let accept = list_form(spec);
         let mut began = Stamp::take();
         let (mut token, mut size) = (None::<String>, PageSize::default());
         loop {
@@ -154,14 +174,17 @@ impl<'a> Collector<'a> {
     fn begin_anew(&mut self) {
         self.objects.clear();
         self.fresh.clear();
+        self.keys.iter_mut().for_each(HashSet::clear);
         (self.bytes, self.charged, self.fresh_bytes) = (0, 0, 0);
     }
 
     /// Adds an item. An item that cannot be parsed fails the list, because a store without it would have an undetected
     /// gap.
     fn item(&mut self, text: &str) -> Result<(), InformerError> {
-        let object = self.parser.object(text).map_err(malformed)?;
-        self.add(object)
+        match self.parser.seen(text).map_err(malformed)? {
+            SeenObject::Admitted(object) => self.add(object),
+            SeenObject::Excluded(_) => Ok(()),
+        }
     }
 
     /// Reads the initial objects of a watch [`From::Everything`](super::listing::From::Everything), which was requested
@@ -192,7 +215,7 @@ impl<'a> Collector<'a> {
             match notice {
                 Notice::Applied(object) => self.add(object)?,
                 // Changes may arrive before the list's end (client-go: `Reflector.watchList`).
-                Notice::Deleted(last) => self.remove(&last.header.key),
+                Notice::Deleted(object) | Notice::Excluded(object) => self.remove(&object.header.key),
                 Notice::Bookmark { version, initial_end: true } => return self.end(version, resource, began),
                 Notice::Bookmark { .. } => {}
             }

@@ -225,6 +225,13 @@ impl Feed {
         self.charge(&mut state, 0)
     }
 
+    /// The watch's `where` does not admit `object` in this state, or it was deleted in this state.
+    pub(crate) fn exclude(&self, object: Object) -> Result<(), OverBudget> {
+        let mut state = self.lock();
+        state.take(|contents, outbox| merge::excluded(contents, object, outbox));
+        self.charge(&mut state, 0)
+    }
+
     /// Everything up to `version` has been received.
     pub(crate) fn bookmark(&self, version: Version) {
         self.lock().take(|contents, _| Moved::to(contents, version));

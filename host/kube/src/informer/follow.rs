@@ -326,6 +326,10 @@ impl Follower {
                 self.check(&object.header.version)?;
                 (object.header.version.clone(), self.feed.delete(object))
             }
+            Notice::Excluded(object) => {
+                self.check(&object.header.version)?;
+                (object.header.version.clone(), self.feed.exclude(object))
+            }
             Notice::Bookmark { version, .. } => {
                 self.check(&version)?;
                 self.feed.bookmark(version.clone());

@@ -7,6 +7,7 @@ use kube::Client;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use windlass_core::cache::watch::{Projection, WatchSpec};
+use windlass_core::cache::where_clause::WhereClause;
 use windlass_core::object::Object;
 use windlass_core::object::compact::Version;
 use windlass_core::object::selector::ParsedSelector;
@@ -14,7 +15,7 @@ use windlass_core::object::selector::ParsedSelector;
 use crate::client::request::{self, ListError, Query, ReadList, WatchStream};
 use crate::discovery::Resource;
 use crate::informer::error::InformerError;
-use crate::informer::parse::{ObjectParser, ParseError};
+use crate::informer::parse::{ObjectParser, ParseError, SeenObject};
 
 /// The maximum number of objects per page, as in client-go.
 const PAGE_OBJECTS_MAX: usize = 500;
@@ -127,7 +128,7 @@ pub(crate) async fn watch(
         }
     }
     query.add("timeoutSeconds", &seconds.to_string());
-    let accept = if spec.projection == Projection::Metadata { PARTIAL } else { JSON };
+    let accept = if needs_metadata_only(spec) { PARTIAL } else { JSON };
     let uri = query.onto(&resource.collection(spec.namespace.as_deref()));
     request::watch(client, &uri, accept, limit).await.map_err(InformerError::Watch)
 }
@@ -149,6 +150,17 @@ pub(crate) async fn newest(client: &Client, spec: &WatchSpec, resource: &Resourc
     if version.is_empty() { Err(malformed(ParseError::NoVersion)) } else { Ok(version) }
 }
 
+/// Whether the metadata of objects are all that a watch of `spec` needs from the server.
+fn needs_metadata_only(spec: &WatchSpec) -> bool {
+    let clause = spec.where_clause.as_ref();
+    spec.projection == Projection::Metadata && clause.is_none_or(WhereClause::reads_metadata_only)
+}
+
+/// The `Accept` header for a list of `spec`.
+pub(super) fn list_form(spec: &WatchSpec) -> &'static str {
+    if needs_metadata_only(spec) { PARTIAL_LIST } else { JSON }
+}
+
 /// Passes the metadata of every object of `spec` to `take`, as of one quorum read.
 pub(crate) async fn metadata(
     client: &Client,
@@ -162,8 +174,10 @@ pub(crate) async fn metadata(
     let (mut token, mut size) = (None::<String>, PageSize::default());
     loop {
         let uri = paged(&spec, size, token.as_deref()).onto(&path);
-        let page = page(client, &uri, PARTIAL_LIST, LIST_PAGE_TIMEOUT, |item| {
-            take(&parser.object(item).map_err(malformed)?);
+        let page = page(client, &uri, list_form(&spec), LIST_PAGE_TIMEOUT, |item| {
+            if let SeenObject::Admitted(object) = parser.seen(item).map_err(malformed)? {
+                take(&object);
+            }
             Ok(())
         });
         PageEnd { token, next_size: size, .. } = page.await?;

@@ -9,12 +9,14 @@ use windlass_core::object::compact::Version;
 
 use crate::client::request::{VALUE_BYTES_MAX, WatchEnd, WatchStream};
 use crate::informer::error::InformerError;
-use crate::informer::parse::{ObjectParser, ParseError};
+use crate::informer::parse::{ObjectParser, ParseError, SeenObject};
 
 /// An event of a watch.
 pub(crate) enum Notice {
     Applied(Object),
     Deleted(Object),
+    /// The watch's `where` does not admit the object in this state, which may be its last one.
+    Excluded(Object),
     Bookmark {
         /// Everything up to this version has been sent.
         version: Version,
@@ -84,11 +86,25 @@ impl Notice {
         }
     }
 
+    fn changed(object: SeenObject) -> Self {
+        match object {
+            SeenObject::Admitted(object) => Self::Applied(object),
+            SeenObject::Excluded(object) => Self::Excluded(object),
+        }
+    }
+
+    fn deleted(object: SeenObject) -> Self {
+        match object {
+            SeenObject::Admitted(object) => Self::Deleted(object),
+            SeenObject::Excluded(object) => Self::Excluded(object),
+        }
+    }
+
     /// Parses a line that consists of one event.
-    fn read_whole(line: &[u8], parser: &mut ObjectParser) -> Result<Self, InformerError> {
+    pub(crate) fn read_whole(line: &[u8], parser: &mut ObjectParser) -> Result<Self, InformerError> {
         match parser.event(line) {
-            Some(("ADDED" | "MODIFIED", object)) => Ok(Self::Applied(object)),
-            Some(("DELETED", object)) => Ok(Self::Deleted(object)),
+            Some(("ADDED" | "MODIFIED", object)) => Ok(Self::changed(object)),
+            Some(("DELETED", object)) => Ok(Self::deleted(object)),
             _ => Self::read_any(line, parser),
         }
     }
@@ -99,8 +115,8 @@ impl Notice {
         let event: WireEvent<'_> = serde_json::from_slice(line).map_err(|error| malformed(error.into()))?;
         let object = event.object.get();
         match event.r#type {
-            "ADDED" | "MODIFIED" => parser.object(object).map(Self::Applied).map_err(malformed),
-            "DELETED" => parser.object(object).map(Self::Deleted).map_err(malformed),
+            "ADDED" | "MODIFIED" => parser.seen(object).map(Self::changed).map_err(malformed),
+            "DELETED" => parser.seen(object).map(Self::deleted).map_err(malformed),
             "BOOKMARK" => {
                 let Marked { metadata }: Marked<'_> =
                     serde_json::from_str(object).map_err(|error| malformed(error.into()))?;
@@ -131,6 +147,7 @@ mod tests {
         match Notice::read_whole(line.as_bytes(), &mut parser) {
             Ok(Notice::Applied(object)) => format!("+{}", object.header.key),
             Ok(Notice::Deleted(object)) => format!("-{}", object.header.key),
+            Ok(Notice::Excluded(object)) => format!("~{}", object.header.key),
             Ok(Notice::Bookmark { version, initial_end }) => {
                 format!("={version}{}", if initial_end { "." } else { "" })
             }

@@ -1,27 +1,32 @@
-//! Parses the server's JSON text into an [`Object`]: its header, and the text without `managedFields`.
+//! Parses the server's JSON text into an [`Object`]: its header, and the text, by default without `managedFields`.
 //!
 //! This is the hot path of every list and watch. It reads the header through borrowed fields, shares what objects have
 //! in common, builds no tree, and keeps every byte outside `managedFields` as the server sent it. What is written as
 //! API servers write it is read by `head`, everything else by serde.
 
 mod head;
+mod judge;
+mod rewrite;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
-use windlass_core::cache::watch::{Projection, WatchSpec};
+use windlass_core::cache::watch::WatchSpec;
 use windlass_core::object::compact::{Uid, Version};
 use windlass_core::object::{Header, Object, ObjectKey, ObjectKind};
 
 use self::head::UsualEvent;
+use self::judge::Judge;
+pub(crate) use self::judge::SeenObject;
+use self::rewrite::rewrite;
 use crate::informer::conditions;
 use crate::informer::intern::{BorrowedOwner, Interner};
-use crate::informer::pointer::{PointerError, PointerTree};
+use crate::informer::pointer::PointerError;
+use crate::informer::projector::Projector;
 
 /// The prefix of the field managers of this host's plugins.
 const OWN_MANAGERS: &str = "windlass/";
@@ -172,7 +177,11 @@ pub fn object_of(spec: &WatchSpec, text: &str) -> Result<Object, ParseError> {
 pub(crate) struct ObjectParser {
     kind: ObjectKind,
     /// `None` to keep everything.
-    kept: Option<PointerTree>,
+    kept: Option<Projector>,
+    /// Whether `managedFields` are kept.
+    managed_fields: bool,
+    /// `None` to admit everything.
+    judge: Option<Judge>,
     interner: Interner,
     /// Texts are put together in it.
     buffer: String,
@@ -181,33 +190,49 @@ pub(crate) struct ObjectParser {
 impl ObjectParser {
     /// A parser for the objects of `spec`.
     pub(crate) fn new(spec: &WatchSpec) -> Result<Self, PointerError> {
-        let kept = match &spec.projection {
-            Projection::Full => None,
-            // A server that has no partial metadata of a kind sends whole objects.
-            Projection::Metadata => Some(PointerTree::of_watch([])?),
-            Projection::Fields(pointers) => Some(PointerTree::of_watch(pointers.iter().map(|pointer| &**pointer))?),
-        };
-        Ok(Self { kind: spec.kind.clone(), kept, interner: Interner::default(), buffer: String::new() })
+        let (kind, kept, judge) = (spec.kind.clone(), Projector::of(&spec.projection)?, Judge::of(spec)?);
+        let managed_fields = spec.managed_fields;
+        Ok(Self { kind, kept, managed_fields, judge, interner: Interner::default(), buffer: String::new() })
     }
 
     /// A parser of one whole object of `kind`.
     pub(crate) fn for_one(kind: &ObjectKind) -> Self {
-        Self { kind: kind.clone(), kept: None, interner: Interner::for_one(), buffer: String::new() }
+        Self {
+            kind: kind.clone(),
+            kept: None,
+            managed_fields: false,
+            judge: None,
+            interner: Interner::for_one(),
+            buffer: String::new(),
+        }
     }
 
     /// Parses an object. It gets the watch's `apiVersion` and `kind` if it lacks them, as items of a list do, or has
-    /// different ones, as partial metadata do.
+    /// different ones, as partial metadata do. Does not ask whether the watch's `where` admits it.
     pub(crate) fn object(&mut self, text: &str) -> Result<Object, ParseError> {
         let text = text.trim();
         self.object_from(text, top(text)?)
     }
 
+    /// As [`Self::object`], and asks whether the watch's `where` admits the object.
+    pub(crate) fn seen(&mut self, text: &str) -> Result<SeenObject, ParseError> {
+        let text = text.trim();
+        self.seen_from(text, top(text)?)
+    }
+
     /// Reads an event of a watch, if that is written as API servers write events of objects: its type and its object.
     /// None: it may be one all the same.
-    pub(crate) fn event<'a>(&mut self, line: &'a [u8]) -> Option<(&'a str, Object)> {
+    pub(crate) fn event<'a>(&mut self, line: &'a [u8]) -> Option<(&'a str, SeenObject)> {
         let UsualEvent { name, object, text } =
             head::event(std::str::from_utf8(line).ok()?.trim_end_matches(JSON_SPACE))?;
-        self.object_from(text, object).ok().map(|object| (name, object))
+        self.seen_from(text, object).ok().map(|object| (name, object))
+    }
+
+    fn seen_from(&mut self, text: &str, top: ParsedObject<'_>) -> Result<SeenObject, ParseError> {
+        match &self.judge {
+            Some(judge) if !judge.admits(text)? => judge::excluded(top.metadata, &mut self.interner),
+            _ => self.object_from(text, top).map(SeenObject::Admitted),
+        }
     }
 
     /// The same as [`Self::object`] of an object that says that it is of this kind, has this `name`, and is not being
@@ -222,7 +247,7 @@ impl ObjectParser {
     }
 
     fn object_from(&mut self, text: &str, top: ParsedObject<'_>) -> Result<Object, ParseError> {
-        let mut kept = rewrite(text, &top, &self.kind, &mut self.buffer);
+        let mut kept = rewrite(text, &top, &self.kind, self.managed_fields, &mut self.buffer);
         if self.buffer.capacity() > IDLE_BUFFER_BYTES {
             self.buffer = String::new();
         }
@@ -230,8 +255,8 @@ impl ObjectParser {
         if metadata.name.is_empty() {
             return Err(ParseError::NoName);
         }
-        if let Some(tree) = &self.kept {
-            kept = tree.select(&kept)?.into();
+        if let Some(projector) = &self.kept {
+            kept = projector.project(&kept)?.into();
         }
         Ok(Object::new(self.header(metadata, top.status)?, kept))
     }
@@ -271,7 +296,7 @@ pub(crate) fn clean(text: &str, kind: &ObjectKind) -> Result<Arc<str>, ParseErro
         api_version: own(top.api_version).unwrap_or_else(|| Arc::clone(&kind.api_version)),
         kind: own(top.kind).unwrap_or_else(|| Arc::clone(&kind.kind)),
     };
-    Ok(rewrite(text, &top, &kind, &mut String::new()))
+    Ok(rewrite(text, &top, &kind, false, &mut String::new()))
 }
 
 fn top(text: &str) -> Result<ParsedObject<'_>, ParseError> {
@@ -309,85 +334,10 @@ fn own_fields(managed_fields: Option<Raw<'_>>) -> Result<Option<Arc<String>>, Pa
     Ok((!own.is_empty()).then(|| Arc::new(format!("[{}]", own.join(",")))))
 }
 
-/// A part of a text, and what comes in its place.
-type Edit = (Range<usize>, String);
-
-/// `text` without its `managedFields`, with the `apiVersion` and `kind` of `kind`. `top` was read from `text` and
-/// borrows from it. `buffer` is scratch space.
-fn rewrite(text: &str, top: &ParsedObject<'_>, kind: &ObjectKind, buffer: &mut String) -> Arc<str> {
-    let mut missing = String::new();
-    let mut edit = |name, given: Option<Raw<'_>>, wanted: &str| -> Option<Edit> {
-        match given {
-            Some(_) if says(given, wanted) => return None,
-            Some(raw) => return Some((place(text, raw), serde_json::Value::from(wanted).to_string())),
-            None => missing.extend(["\"", name, "\":", &serde_json::Value::from(wanted).to_string(), ","]),
-        }
-        None
-    };
-    let api_version = edit("apiVersion", top.api_version, &kind.api_version);
-    let of_kind = edit("kind", top.kind, &kind.kind);
-    let managed_fields = top.metadata.as_ref().and_then(|metadata| metadata.managed_fields);
-    let cut = managed_fields.map(|value| (field(text, value), String::new()));
-    edited(text, &missing, [api_version, of_kind, cut], buffer)
-}
-
-/// `text`, an object, with `first` as its first fields and with each range replaced.
-fn edited(text: &str, first: &str, mut edits: [Option<Edit>; 3], buffer: &mut String) -> Arc<str> {
-    if first.is_empty() && edits.iter().all(Option::is_none) {
-        return text.into();
-    }
-    edits.sort_by_key(|edit| edit.as_ref().map(|(range, _)| range.start));
-    let is_empty = || text[1..].trim_start().starts_with('}');
-    let first = if is_empty() { first.trim_end_matches(',') } else { first };
-    buffer.clear();
-    buffer.reserve(text.len() + first.len());
-    buffer.push('{');
-    buffer.push_str(first);
-    let mut from = 1;
-    for (range, replacement) in edits.iter().flatten() {
-        buffer.push_str(&text[from..range.start]);
-        buffer.push_str(replacement);
-        from = range.end;
-    }
-    buffer.push_str(&text[from..]);
-    buffer.as_str().into()
-}
-
-/// Where `value`, a slice of `text`, stands in it.
-fn place(text: &str, value: Raw<'_>) -> Range<usize> {
-    let start = value.0.as_ptr() as usize - text.as_ptr() as usize;
-    start..start + value.0.len()
-}
-
-/// Where the object field with this `value`, a slice of `text`, stands, its name and one comma included.
-fn field(text: &str, value: Raw<'_>) -> Range<usize> {
-    let value = place(text, value);
-    let colon = text[..value.start].trim_end().len() - 1;
-    let name_end = text[..colon].trim_end().len() - 1;
-    let before = text[..opening_quote(text, name_end)].trim_end();
-    let end = text.len() - text[value.end..].trim_start().len();
-    match before.strip_suffix(',') {
-        Some(before) => before.len()..end,
-        None if text[end..].starts_with(',') => before.len()..end + 1,
-        None => before.len()..end,
-    }
-}
-
-/// Where the string begins whose closing quote is at `end`. Inside a string, each quote is preceded by an odd number of
-/// backslashes, but the opening quote by none.
-fn opening_quote(text: &str, end: usize) -> usize {
-    let bytes = text.as_bytes();
-    (0..end)
-        .rev()
-        .find(|&at| {
-            let backslashes = bytes[..at].iter().rev().take_while(|&&byte| byte == b'\\').count();
-            bytes[at] == b'"' && backslashes % 2 == 0
-        })
-        .expect("a JSON string that ends has begun")
-}
-
 #[cfg(test)]
 mod tests {
+    use windlass_core::cache::watch::Projection;
+
     use super::*;
 
     fn pods() -> ObjectKind {
@@ -419,6 +369,24 @@ mod tests {
             };
             assert_eq!(text_of(&wrap(metadata)), wrap(expected));
         }
+    }
+
+    #[test]
+    fn a_watch_keeps_managed_fields_on_request_in_each_projection() {
+        let json =
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","managedFields":[{"manager":"a"}]},"spec":{}}"#;
+        let metadata = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","managedFields":[{"manager":"a"}]}}"#;
+        for (projection, expected) in [(Projection::Full, json), (Projection::Metadata, metadata)] {
+            let spec = WatchSpec { projection, managed_fields: true, ..WatchSpec::all(pods()) };
+            let object = ObjectParser::new(&spec).expect("no pointers").object(json).expect("an object");
+            assert_eq!(&*object.text(), expected);
+        }
+        let listed = r#"{"metadata":{"name":"x","managedFields":[]}}"#;
+        let spec = WatchSpec { managed_fields: true, ..WatchSpec::all(pods()) };
+        let object = ObjectParser::new(&spec).expect("no pointers").object(listed).expect("an object");
+        assert_eq!(&*object.text(), r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","managedFields":[]}}"#);
+        assert_ne!(spec, WatchSpec::all(pods()), "a cache of its own");
+        assert_eq!(spec.to_string(), "v1 Pod with managedFields");
     }
 
     #[test]

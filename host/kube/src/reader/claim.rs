@@ -111,17 +111,16 @@ impl Claim {
     /// hidden already.
     fn check_narrowed(&self, watches: &[&Readable]) -> Result<(), ApiError> {
         let is_namespaced = self.call.primary_key.namespace.is_some();
-        let is_narrow = |spec: &WatchSpec| spec.label_selector.is_some() || spec.field_selector.is_some();
         // If the primary is namespaced, each of the watches covers its namespace. Otherwise, each of them needs one
         // that hides nothing and covers everything.
         let sees_all = |spec: &WatchSpec| {
-            let mut wide = watches.iter().map(|watch| &watch.spec).filter(|other| !is_narrow(other));
+            let mut wide = watches.iter().map(|watch| &watch.spec).filter(|other| !other.is_filtered());
             wide.any(|other| is_namespaced || other.namespace.is_none() || other.namespace == spec.namespace)
         };
         let Some(narrow) = watches.iter().map(|watch| &watch.spec).find(|spec| !sees_all(spec)) else { return Ok(()) };
         let message = format!(
             "the watch of {narrow} hides objects that a claim must see: one whose labels change would leave the watch \
-             instead of being released. Declare the watch without selectors"
+             instead of being released. Declare the watch without selectors and `where`"
         );
         Err(self.subject.refuse(ApiReason::NotWatched, message))
     }

@@ -9,12 +9,12 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use windlass_core::cache::overlay::{Known, WrittenState};
-use windlass_core::cache::watch::{Projection, WatchSpec};
+use windlass_core::cache::watch::WatchSpec;
 use windlass_core::call::ports::CallContext;
 use windlass_core::object::compact::Version;
 use windlass_core::object::{Object, ObjectKey, ObjectKind};
 
-use crate::informer::pointer::PointerTree;
+use crate::informer::projector::Projector;
 use crate::informer::store::NotSynced;
 use crate::reader::Readable;
 
@@ -113,16 +113,13 @@ fn would_show(spec: &WatchSpec, object: &Object) -> Option<Object> {
     let is_near = spec.namespace.is_none() || spec.namespace == header.key.namespace;
     let is_selected = is_near
         && spec.label_selector.as_ref().is_none_or(|selector| selector.matches(&header.labels))
-        && spec.field_selector.as_ref().is_none_or(|selector| selector.admits(object) == Some(true));
+        && spec.field_selector.as_ref().is_none_or(|selector| selector.admits(object) == Some(true))
+        && spec.where_clause.as_ref().is_none_or(|clause| clause.admits_object(object));
     if !is_selected {
         return None;
     }
-    let tree = match &spec.projection {
-        Projection::Full => return Some(object.clone()),
-        Projection::Metadata => PointerTree::of_watch([]),
-        Projection::Fields(pointers) => PointerTree::of_watch(pointers.iter().map(|pointer| &**pointer)),
-    };
-    let text = tree.ok()?.select(&object.glance()).ok()?;
+    let Some(projector) = Projector::of(&spec.projection).ok()? else { return Some(object.clone()) };
+    let text = projector.project(&object.glance()).ok()?;
     Some(Object::new(header.clone(), text))
 }
 

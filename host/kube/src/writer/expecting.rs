@@ -49,7 +49,7 @@ impl Expecting {
     pub fn caches(readable: &[Readable]) -> Vec<Cache> {
         let cache = |readable: &Readable| Cache {
             progress: Arc::new(readable.store.clone()),
-            is_filtered: readable.spec.label_selector.is_some() || readable.spec.field_selector.is_some(),
+            is_filtered: readable.spec.is_filtered(),
         };
         readable.iter().map(cache).collect()
     }
@@ -143,19 +143,26 @@ impl WatchedStore {
         if self.spec.label_selector.as_ref().is_some_and(|labels| !labels.matches(&object.header.labels)) {
             return Shown::No;
         }
-        let Some(selector) = &self.spec.field_selector else { return Shown::Yes };
-        match selector.admits(object) {
-            Some(false) if *kind == self.spec.kind => Shown::No,
-            Some(true) if *kind == self.spec.kind => Shown::Yes,
-            // In another API version, the fields may be elsewhere.
+        let selected = self.spec.field_selector.as_ref().map_or(Some(true), |selector| selector.admits(object));
+        let admitted = self.spec.where_clause.as_ref().is_none_or(|clause| clause.admits_object(object));
+        let fields_are_known = *kind == self.spec.kind;
+        match (selected, admitted) {
+            (Some(true), true) if fields_are_known || !self.reads_fields() => Shown::Yes,
+            (Some(false), _) | (_, false) if fields_are_known => Shown::No,
+            (_, false) if !self.reads_fields() => Shown::No,
             _ => Shown::Perhaps,
         }
     }
 
+    /// Whether it selects by fields, which may be elsewhere in another API version.
+    fn reads_fields(&self) -> bool {
+        let clause = self.spec.where_clause.as_ref();
+        self.spec.field_selector.is_some() || clause.is_some_and(|clause| !clause.reads_metadata_only())
+    }
+
     /// Whether the watch shows an object of which only the UID and the version are known.
     fn shows_other(&self) -> Shown {
-        let is_filtered = self.spec.label_selector.is_some() || self.spec.field_selector.is_some();
-        if is_filtered { Shown::No } else { Shown::Yes }
+        if self.spec.is_filtered() { Shown::No } else { Shown::Yes }
     }
 }
 

@@ -179,7 +179,7 @@ impl Skips {
         let shows_all = |followed: &Followed| {
             let spec = &followed.readable.spec;
             let is_near = spec.namespace.is_none() || spec.namespace == plan.key.namespace;
-            spec.kind == plan.resource.kind && is_near && spec.label_selector.is_none() && spec.field_selector.is_none()
+            spec.kind == plan.resource.kind && is_near && !spec.is_filtered()
         };
         let lacks = |followed: &Followed| followed.readable.store.find(&plan.key) == Ok(None);
         let is_absent = self.followed.iter().any(|followed| shows_all(followed) && lacks(followed));

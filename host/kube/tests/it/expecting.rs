@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_core::cache::watch::WatchSpec;
+use windlass_core::cache::where_clause::{WhereClause, WhereCondition};
 use windlass_core::object::progress::Reached;
 use windlass_core::object::{ObjectKind, ObjectRef};
 use windlass_core::queue::{ItemExponential, Queue};
@@ -19,10 +20,8 @@ use crate::script::{NoTime, Reply, Script, call, key, pod, pods};
 async fn waits(specs: Vec<WatchSpec>, operation: Operation, reply: Reply) -> (Vec<(usize, String)>, usize) {
     let script = Script::default().mutations([reply]);
     let informers = Informers::new(script.client(), Discovery::new(script.client()));
-    let caches = specs.iter().map(|spec| {
-        let is_filtered = spec.label_selector.is_some() || spec.field_selector.is_some();
-        Cache { progress: Arc::new(Reached::at("1")), is_filtered }
-    });
+    let caches =
+        specs.iter().map(|spec| Cache { progress: Arc::new(Reached::at("1")), is_filtered: spec.is_filtered() });
     let gate = Gate::new(caches.collect(), Queue::new(Arc::new(NoTime), ItemExponential::default()), Arc::new(NoTime));
     let readable: Vec<_> = specs
         .into_iter()
@@ -55,11 +54,17 @@ fn patch(options: WriteOptions) -> Operation {
 fn labelled(version: u32, labels: &Value) -> Value {
     let mut left = pod("a", "u", version);
     left["metadata"]["labels"] = labels.clone();
+    left["metadata"]["annotations"] = json!({"auto": "yes"});
     left
 }
 
 fn selecting(labels: &str) -> WatchSpec {
     WatchSpec { label_selector: Some(labels.parse().expect("a selector")), ..pods() }
+}
+
+fn filtered(version: &str, condition: &Value) -> WatchSpec {
+    let condition: WhereCondition = serde_json::from_value(condition.clone()).expect("a condition");
+    WatchSpec { where_clause: WhereClause::new(&[condition]), ..WatchSpec::all(ObjectKind::new(version, "Pod")) }
 }
 
 fn in_namespace(namespace: &str) -> WatchSpec {
@@ -84,6 +89,12 @@ async fn a_write_is_waited_for_in_the_caches_that_can_show_it() {
         (WatchSpec { field_selector: Some("metadata.name=b".parse().expect("a selector")), ..pods() }, false),
         // Only the server can evaluate it.
         (WatchSpec { field_selector: Some("spec.strange=true".parse().expect("a selector")), ..pods() }, true),
+        (filtered("v1", &json!({"annotation": "auto", "is": "yes"})), true),
+        (filtered("v1", &json!({"annotation": "auto", "is": "no"})), false),
+        (filtered("v2", &json!({"annotation": "auto", "is": "no"})), false),
+        (filtered("v1", &json!({"field": "/spec/nodeName", "exists": true})), false),
+        // In another API version, the field may be elsewhere.
+        (filtered("v2", &json!({"field": "/spec/nodeName", "exists": true})), true),
         (WatchSpec::all(ObjectKind::new("v2", "Pod")), true),
         (WatchSpec::all(ObjectKind::new("v1", "ConfigMap")), false),
         (WatchSpec::all(ObjectKind::new("example.com/v1", "Pod")), false),
@@ -99,6 +110,8 @@ async fn a_write_is_waited_for_in_the_caches_that_can_show_it() {
 async fn an_object_that_leaves_a_selector_is_remembered() {
     let reply = || Reply::Json(200, labelled(7, &json!({"app": "other"})));
     assert_eq!(waits(vec![selecting("app=web")], patch(WriteOptions::default()), reply()).await, (vec![], 1));
+    let filtered = filtered("v1", &json!({"annotation": "auto", "is": "no"}));
+    assert_eq!(waits(vec![filtered], patch(WriteOptions::default()), reply()).await, (vec![], 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -106,6 +106,23 @@ async fn several_watches_of_a_kind_are_read_as_one() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_watch_that_keeps_managed_fields_is_read_first() {
+    let mut managed = pod("a", "u", 5);
+    managed["metadata"]["managedFields"] = json!([{"manager": "kubectl"}]);
+    let client = Script::default().lists([list(10, &[managed])]).client();
+    let informers = Informers::new(client.clone(), Discovery::new(client));
+    let (mut watches, mut subscriptions) = (Vec::new(), Vec::new());
+    for spec in [pods(), WatchSpec { managed_fields: true, ..pods() }] {
+        let subscription = informers.subscribe(spec.clone());
+        subscription.synced().await;
+        watches.push(readable(spec, &subscription));
+        subscriptions.push(subscription);
+    }
+    let text = Reader::new(watches).get(&call(), &target("a", None), None).expect("covered").expect("there");
+    assert!(text.contains("kubectl"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_list_is_filtered() {
     let (reader, _subscription, _informers) = reader().await;
     assert_eq!(listed(&reader, &query()), ["a", "b", "c", "d", "e"]);

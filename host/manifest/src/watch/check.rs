@@ -3,7 +3,7 @@
 
 use windlass_core::cache::mapping::Mapping;
 use windlass_core::cache::predicate::Predicate;
-use windlass_core::cache::watch::{Index, IndexSource, Projection};
+use windlass_core::cache::watch::{DIGEST, Index, IndexSource, Projection};
 use windlass_core::object::ObjectKind;
 use windlass_core::object::pointer::{EACH, has_each};
 use windlass_core::object::reference::ReferencePath;
@@ -24,7 +24,8 @@ impl Watch {
         for (index, namespace) in self.namespaces.iter().enumerate() {
             problems.dns_label(format_args!("{path}.namespaces[{index}]"), namespace);
         }
-        if let Projection::Fields(pointers) = &self.projection {
+        self.check_where(&format!("{path}.where"), problems);
+        if let Projection::Fields(pointers) | Projection::Digest(pointers) = &self.projection {
             problems.pointers(format_args!("{path}.projection.pointers"), pointers);
         }
         problems.count(format_args!("{path}.indexes"), self.indexes.len());
@@ -32,15 +33,23 @@ impl Watch {
         for (at, index) in self.indexes.iter().enumerate() {
             check_source(&index.source, &format!("{path}.indexes[{at}].source"), problems);
         }
-        if self.projection == Projection::Metadata {
-            for pointer in self.pointers().iter().filter(|pointer| !pointer.starts_with("/metadata/")) {
-                let what = format!("`metadata` leaves out {}, which this watch reads: use `fields`", quoted(pointer));
-                problems.add(format_args!("{path}.projection"), what);
-            }
-        }
+        self.check_kept(&format!("{path}.projection"), problems);
         problems.count(format_args!("{path}.predicates"), self.predicates.len());
         for (index, predicate) in self.predicates.iter().enumerate() {
             check_predicate(predicate, &format!("{path}.predicates[{index}]"), 1, problems);
+        }
+    }
+
+    /// Checks that the projection keeps what the host reads for this watch.
+    fn check_kept(&self, path: &str, problems: &mut Problems) {
+        let (name, digest, instead) = match self.projection {
+            Projection::Full | Projection::Fields(_) => return,
+            Projection::Metadata => ("metadata", None, "use `fields`"),
+            Projection::Digest(_) => ("digest", Some(format!("/{DIGEST}")), "read `/digest`, or use `fields`"),
+        };
+        let is_kept = |pointer: &String| pointer.starts_with("/metadata/") || digest.as_ref() == Some(pointer);
+        for pointer in self.pointers().iter().filter(|pointer| !is_kept(pointer)) {
+            problems.add(path, format!("`{name}` leaves out {}, which this watch reads: {instead}", quoted(pointer)));
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use windlass_core::cache::mapping::Mapping;
 use windlass_core::cache::predicate::Predicate;
 use windlass_core::cache::watch::{Projection, WatchSpec};
+use windlass_core::cache::where_clause::WhereClause;
 use windlass_core::call::compose::UpdateStrategy;
 use windlass_core::object::ObjectKind;
 
@@ -25,7 +26,9 @@ impl Watch {
             namespace: namespace.map(|namespace| Arc::from(&**namespace)),
             label_selector: self.label_selector.clone().filter(|it| !it.text().is_empty()),
             field_selector: self.field_selector.clone().filter(|it| !it.text().is_empty()),
+            where_clause: WhereClause::new(&self.conditions),
             projection: self.kept(),
+            managed_fields: self.managed_fields,
         };
         if self.namespaces.is_empty() {
             vec![spec(None)]

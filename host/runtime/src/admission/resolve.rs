@@ -77,8 +77,18 @@ pub(crate) async fn resolve(
         watches.push(watched(watch, &resource, mapping, &primary, only)?);
     }
     watches[0].is_primary = true;
+    if controller.options.finalizer {
+        keep_deleted(&mut watches[0].specs, &manifest.finalizer());
+    }
     let asked = asked(discovery, manifest, controller, only).await?;
     Ok(Resolved { primary, watches, asked, finalizer_grants })
+}
+
+/// Keeps primaries in their caches that are being deleted and carry `finalizer`, which only their clean-up removes.
+fn keep_deleted(specs: &mut [WatchSpec], finalizer: &str) {
+    for spec in specs {
+        spec.where_clause = spec.where_clause.take().map(|clause| clause.keeping(finalizer));
+    }
 }
 
 fn watched(

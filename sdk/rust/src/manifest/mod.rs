@@ -3,12 +3,14 @@
 //!
 //! Durations are in milliseconds, at most 2³¹−1.
 
+mod condition;
 mod rules;
 mod watch;
 
 use serde::Serialize;
 use serde_json::Value;
 
+pub use condition::{Where, WhereSubject};
 pub use rules::{HttpAccess, HttpScheme, Metric, MetricType, Permission};
 pub use watch::{
     Index, IndexSource, Mapping, Predicate, Projection, ReferencePath, SelectorForm, UpdateStrategy, Watch,

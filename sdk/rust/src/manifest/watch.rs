@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::Where;
+
 /// Objects of one kind that the host keeps in its cache for the plugin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -17,8 +19,12 @@ pub struct Watch {
     label_selector: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     field_selector: Option<String>,
+    #[serde(rename = "where", skip_serializing_if = "Vec::is_empty")]
+    conditions: Vec<Where>,
     #[serde(skip_serializing_if = "Option::is_none")]
     projection: Option<Projection>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    managed_fields: Option<bool>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     indexes: Vec<Index>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -41,7 +47,9 @@ impl Watch {
             namespaces: Vec::new(),
             label_selector: None,
             field_selector: None,
+            conditions: Vec::new(),
             projection: None,
+            managed_fields: None,
             indexes: Vec::new(),
             predicates: Vec::new(),
             deleted: None,
@@ -74,9 +82,22 @@ impl Watch {
         self
     }
 
+    /// Only objects for which this condition holds. A further call adds a condition that must hold too. The host
+    /// evaluates them, so the server still sends all objects. An object for which they stop holding counts as gone.
+    pub fn only(mut self, condition: Where) -> Self {
+        self.conditions.push(condition);
+        self
+    }
+
     /// Keeps only a part of each object.
     pub fn projection(mut self, projection: Projection) -> Self {
         self.projection = Some(projection);
+        self
+    }
+
+    /// Keeps `metadata.managedFields`, which are left out otherwise.
+    pub fn managed_fields(mut self) -> Self {
+        self.managed_fields = Some(true);
         self
     }
 
@@ -135,6 +156,12 @@ pub enum Projection {
     /// The metadata, and the values at these JSON pointers.
     Fields {
         /// Such as `/spec/image`; `*` stands for each element of a list.
+        pointers: Vec<String>,
+    },
+    /// The metadata, and in the field `digest` a digest of the values at these JSON pointers, which are not kept
+    /// themselves. With the predicate `Fields` of `/digest`, only a change of the values counts.
+    Digest {
+        /// Such as `/data`; `*` stands for each element of a list.
         pointers: Vec<String>,
     },
 }

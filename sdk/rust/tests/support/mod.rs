@@ -65,6 +65,9 @@ fn misfit_of_one(root: &Value, variants: &[Value], value: &Value, path: &str) ->
 }
 
 fn has_type(value: &Value, name: &Value) -> bool {
+    if let Some(names) = name.as_array() {
+        return names.iter().any(|name| has_type(value, name));
+    }
     match name.as_str() {
         Some("object") => value.is_object(),
         Some("array") => value.is_array(),

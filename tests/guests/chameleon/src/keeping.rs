@@ -1,7 +1,7 @@
 //! The modes about what the host keeps for a plugin: finalizers, definitions, configuration.
 
 use serde_json::{Value, json};
-use windlass_sdk::manifest::{Controller, Manifest, Options, Predicate, Watch};
+use windlass_sdk::manifest::{Controller, Manifest, Options, Predicate, Watch, Where};
 use windlass_sdk::{Failures, Outcome, Request, config, info};
 
 use crate::modes::Mode;
@@ -27,13 +27,14 @@ pub(crate) fn primary(mode: Mode, primary: Watch) -> Watch {
     match mode {
         // Changes by the host itself, and a pause, must run a key even though this predicate does not let them pass.
         Mode::Finalizing => primary.predicate(Predicate::Fields { pointers: vec!["/data".into()] }),
+        Mode::Choosy => primary.only(Where::annotation("chameleon.windlass.dev/auto").is("true")),
         _ => primary,
     }
 }
 
 pub(crate) fn controller(mode: Mode, controller: Controller) -> Controller {
     match mode {
-        Mode::Finalizing => controller.options(Options { finalizer: Some(true), ..Options::default() }),
+        Mode::Finalizing | Mode::Choosy => controller.options(Options { finalizer: Some(true), ..Options::default() }),
         _ => controller,
     }
 }

@@ -106,7 +106,7 @@ impl Reconciler for Chameleon {
             Mode::Slim => watching::tell_fields(&request),
             Mode::Batch => writing::batch(),
             Mode::Outside(port) => outside::visit(&request, port),
-            Mode::Finalizing => keeping::finalize(&request),
+            Mode::Finalizing | Mode::Choosy => keeping::finalize(&request),
             Mode::Configured => keeping::greet(&request),
             Mode::Steady(generation) => steady::reconcile(generation, &request),
             _ => {

@@ -40,6 +40,7 @@ pub(crate) enum Mode {
     /// With the port of the server that it calls.
     Outside(u16),
     Finalizing,
+    Choosy,
     Configured,
     Bringing,
     BringingOther,
@@ -49,9 +50,9 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// Whether its primaries are all `ConfigMap`s, labelled or not.
+    /// Whether its primaries are `ConfigMap`s, labelled or not.
     pub(crate) fn is_wide(self) -> bool {
-        matches!(self, Self::Wide | Self::Steady(Steady { is_wide: true, .. }))
+        matches!(self, Self::Wide | Self::Choosy | Self::Steady(Steady { is_wide: true, .. }))
     }
 }
 
@@ -100,6 +101,7 @@ fn parse(name: &str) -> Mode {
         "slim" => Mode::Slim,
         "batch" => Mode::Batch,
         "finalizing" => Mode::Finalizing,
+        "choosy" => Mode::Choosy,
         "configured" => Mode::Configured,
         "bringing" => Mode::Bringing,
         "bringing-other" => Mode::BringingOther,

@@ -150,6 +150,8 @@ fn an_update_changes_nothing_if_it_equals_the_object() {
     let mut unlocked = same.clone();
     unlocked["metadata"].as_object_mut().expect("metadata").remove("resourceVersion");
     assert!(update_changes_nothing(&unlocked.to_string(), &service));
+    let managed = object(json!({"spec": {"type": "A"}, "metadata": {"managedFields": [{"manager": "a"}]}}), &json!({}));
+    assert!(update_changes_nothing(&same.to_string(), &managed), "a watch may keep them");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use windlass_core::cache::watch::{Tombstone, WatchEvent};
 use windlass_core::defect::Defect;
 use windlass_core::object::compact::Version;
 use windlass_core::object::progress::Advance;
-use windlass_core::object::{Object, ObjectKey};
+use windlass_core::object::{Header, Object, ObjectKey};
 
 use super::CompleteList;
 use super::same::is_same;
@@ -109,6 +109,18 @@ pub(super) fn deleted(contents: &mut Contents, last: Object, outbox: &mut Vec<Wa
         None => Some((last, true)),
     };
     Moved { known, ..moved }
+}
+
+/// Applies a state that the watch's `where` does not admit, of which `object` has only name, UID and version. As if the
+/// server evaluated the conditions: the event has the last state that was in the watch, which is also what mappings
+/// read, at the version of this one (kube-apiserver: `convertToWatchEvent` of the watch cache).
+pub(super) fn excluded(contents: &mut Contents, object: Object, outbox: &mut Vec<WatchEvent>) -> Moved {
+    let stored = contents.get(&object.header.key).filter(|stored| stored.header.uid == object.header.uid);
+    let last = stored.map(|stored| {
+        let header = Header { version: object.header.version.clone(), ..stored.header.clone() };
+        Object::new(header, stored.glance())
+    });
+    deleted(contents, last.unwrap_or(object), outbox)
 }
 
 /// Stores `object`. If the name now has another UID, this is an unseen deletion followed by a new object.

@@ -1,3 +1,5 @@
+mod conditions;
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Weak;

@@ -59,7 +59,8 @@ impl Prover<'_> {
 
     /// Watches until the goal is reached or the server ends the watch.
     async fn watch(&self, resource: &Resource, from: &Version, goal: &Version) -> Result<Shown, Trouble> {
-        let spec = WatchSpec { projection: Projection::Metadata, ..self.feed.spec().clone() };
+        // Objects that the cache does not keep advance its version too.
+        let spec = WatchSpec { projection: Projection::Metadata, where_clause: None, ..self.feed.spec().clone() };
         let mut parser = ObjectParser::new(&spec).map_err(|error| Trouble::Failed(error.into()))?;
         let stream = listing::watch(
             self.client(),
@@ -76,7 +77,7 @@ impl Prover<'_> {
             let next = Notice::next(&mut stream, &mut parser).await.map_err(trouble)?;
             let NextNotice::Notice(notice) = next else { break };
             let version = match notice {
-                Notice::Applied(object) | Notice::Deleted(object) => {
+                Notice::Applied(object) | Notice::Deleted(object) | Notice::Excluded(object) => {
                     let version = object.header.version.clone();
                     shown.last = Some(version.clone());
                     version

@@ -8,6 +8,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 use windlass_core::cache::overlay::Overlay;
 use windlass_core::cache::watch::{Index, IndexSource, Projection, WatchSpec};
+use windlass_core::cache::where_clause::{Scalar, WantedValue, WhereClause, WhereCondition, WhereSubject, WhereTest};
 use windlass_core::call::ports::{CallContext, ListQuery, Reads as _};
 use windlass_core::object::progress::Stamp;
 use windlass_core::object::{Object, ObjectKey, ObjectKind, ObjectRef};
@@ -23,6 +24,13 @@ use crate::writer::answer::whole;
 
 fn kind() -> ObjectKind {
     ObjectKind::new("v1", "ConfigMap")
+}
+
+/// Objects of the tier gold.
+fn gold() -> WhereClause {
+    let subject = WhereSubject::Field("/data/tier".into());
+    let test = WhereTest { subject, wanted: WantedValue::In([Scalar::Text("gold".into())].into()) };
+    WhereClause::new(&[WhereCondition::Test(test)]).expect("a condition")
 }
 
 fn resource() -> Arc<Resource> {
@@ -60,9 +68,10 @@ impl Random {
     }
 
     fn spec(&mut self) -> WatchSpec {
-        let projection = match self.0.random_range(0..3) {
+        let projection = match self.0.random_range(0..4) {
             0 => Projection::Full,
             1 => Projection::Metadata,
+            2 => Projection::Digest(["/data".into()].into()),
             _ => Projection::fields(["/data/tier".into()]),
         };
         let mut sometimes = || self.0.random_bool(0.4);
@@ -70,6 +79,7 @@ impl Random {
             namespace: sometimes().then(|| "prod".into()),
             label_selector: sometimes().then(|| "app=x".parse().expect("a selector")),
             field_selector: sometimes().then(|| "metadata.name!=b".parse().expect("a selector")),
+            where_clause: sometimes().then(gold),
             projection,
             ..WatchSpec::all(kind())
         }
@@ -107,7 +117,8 @@ fn readable(spec: &WatchSpec, world: &World, version: usize) -> (Readable, Store
             let metadata = &object["metadata"];
             let selected = spec.namespace.as_deref().is_none_or(|watched| watched == namespace)
                 && (spec.label_selector.is_none() || metadata["labels"]["app"] == "x")
-                && (spec.field_selector.is_none() || name != "b");
+                && (spec.field_selector.is_none() || name != "b")
+                && (spec.where_clause.is_none() || object["data"]["tier"] == "gold");
             if selected {
                 contents.insert(&parser.object(&object.to_string()).expect("an object"));
             }

@@ -40,8 +40,8 @@ pub(crate) struct Handover {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::controller) struct PrimaryScope {
     namespaced: bool,
-    /// The group, kind, namespace and selectors of each watch.
-    watches: Vec<[String; 5]>,
+    /// Of each watch the group, the kind, the namespace, the selectors and the conditions.
+    watches: Vec<[String; 6]>,
 }
 
 impl PrimaryScope {
@@ -54,7 +54,10 @@ impl PrimaryScope {
                 let (group, kind) = (spec.kind.group().to_owned(), spec.kind.kind.to_string());
                 let labels = spec.label_selector.as_ref().map(ParsedSelector::text);
                 let fields = spec.field_selector.as_ref().map(ParsedSelector::text);
-                [group, kind, owned(spec.namespace.as_deref()), owned(labels), owned(fields)]
+                // A finalizer that the host keeps does not change which objects the plugin wants.
+                let conditions = spec.where_clause.as_ref().map(|clause| clause.without_finalizer().to_string());
+                let namespace = owned(spec.namespace.as_deref());
+                [group, kind, namespace, owned(labels), owned(fields), conditions.unwrap_or_default()]
             })
             .collect();
         watches.sort();
@@ -217,6 +220,7 @@ mod tests {
     use std::pin::pin;
 
     use futures::FutureExt;
+    use windlass_core::cache::where_clause::{WantedValue, WhereClause, WhereCondition, WhereSubject, WhereTest};
     use windlass_core::object::ObjectKind;
     use windlass_core::queue::ItemExponential;
 
@@ -340,5 +344,18 @@ mod tests {
         assert_ne!(scope("example.org/v1", &["a", "b"], None), before);
         assert_ne!(scope("example.com/v1", &["a"], None), before);
         assert_ne!(scope("example.com/v1", &["a", "b"], Some("tier=front")), before);
+    }
+
+    #[test]
+    fn a_scope_differs_by_conditions_but_not_by_the_finalizer_that_is_kept() {
+        let scope = |clause: Option<WhereClause>| {
+            let kind = ObjectKind::new("example.com/v1", "WebApp");
+            let spec = WatchSpec { where_clause: clause, ..WatchSpec::all(kind.clone()) };
+            PrimaryScope::of(&PrimaryKind { kind, namespaced: true }, std::iter::once(&spec))
+        };
+        let test = WhereTest { subject: WhereSubject::Annotation("a".into()), wanted: WantedValue::Exists };
+        let clause = WhereClause::new(&[WhereCondition::Test(test)]).expect("a condition");
+        assert_ne!(scope(Some(clause.clone())), scope(None));
+        assert_eq!(scope(Some(clause.clone().keeping("windlass.dev/a"))), scope(Some(clause)));
     }
 }

@@ -57,7 +57,7 @@ impl OwnedWatch {
 
     /// Whether an object that is not in the cache does not exist, as far as is known.
     fn shows_all(&self) -> bool {
-        self.watches.iter().all(|watch| watch.spec.label_selector.is_none() && watch.spec.field_selector.is_none())
+        !self.watches.iter().any(|watch| watch.spec.is_filtered())
     }
 
     /// The label selector that an object with `labels` would not match, so that the host would never see the object.

@@ -6,17 +6,19 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use windlass_core::cache::mapping::Mapping;
-use windlass_core::cache::watch::{Index, IndexSource, SelectorForm};
+use windlass_core::cache::watch::{Index, IndexSource, SelectorForm, WatchSpec};
 use windlass_core::object::reference::ReferencePath;
 use windlass_manifest::{Controller, Manifest, Watch};
+
+/// How many namespaces of a watch are shown as text.
+const NAMESPACES_SHOWN_MAX: usize = 8;
 
 /// The watches of all controllers, a line each.
 pub(super) fn text(manifest: &Manifest) -> String {
     let mut text = "\nwatches:\n".to_owned();
     for controller in &manifest.controllers {
         for (role, watch) in roles(controller) {
-            let kinds: Vec<_> = watch.specs().iter().map(ToString::to_string).collect();
-            let _ = write!(text, "  {role:<8} {}", kinds.join(", "));
+            let _ = write!(text, "  {role:<8} {}{}", spec(watch), places(&watch.namespaces));
             if let Some(mapping) = &watch.mapping {
                 let _ = write!(text, ", mapped by {}", of_mapping(mapping));
             }
@@ -35,10 +37,11 @@ pub(super) fn text(manifest: &Manifest) -> String {
 /// The same for programs.
 pub(super) fn json(manifest: &Manifest) -> Value {
     let of_watch = |(role, watch): (&str, &Watch)| {
-        let specs: Vec<_> = watch.specs().iter().map(ToString::to_string).collect();
         let index = |index: &Index| json!({"name": &*index.name, "of": of_source(&index.source)});
         json!({
-            "role": role, "name": watch.name, "watches": specs, "mapping": watch.mapping.as_ref().map(of_mapping),
+            "role": role, "name": watch.name,
+            "apiVersion": watch.api_version, "kind": watch.kind, "namespaces": watch.namespaces,
+            "selects": spec(watch).to_string(), "mapping": watch.mapping.as_ref().map(of_mapping),
             "indexes": watch.indexes.iter().map(index).collect::<Vec<_>>(),
         })
     };
@@ -53,6 +56,21 @@ fn roles(controller: &Controller) -> impl Iterator<Item = (&'static str, &Watch)
     let primary = std::iter::once(("primary", &controller.primary));
     let owned = controller.owns.iter().map(|watch| ("owns", watch));
     primary.chain(owned).chain(controller.watches.iter().map(|watch| ("watches", watch)))
+}
+
+/// The objects and the parts of them that the watch keeps, in whatever namespace.
+fn spec(watch: &Watch) -> WatchSpec {
+    let first = watch.specs().into_iter().next();
+    WatchSpec { namespace: None, ..first.unwrap_or_else(|| WatchSpec::all(watch.object_kind())) }
+}
+
+fn places(namespaces: &[String]) -> String {
+    let (shown, more) = namespaces.split_at(namespaces.len().min(NAMESPACES_SHOWN_MAX));
+    match (shown, more.len()) {
+        ([], _) => String::new(),
+        (shown, 0) => format!(", in {}", shown.join(", ")),
+        (shown, more) => format!(", in {} and {more} more namespaces", shown.join(", ")),
+    }
 }
 
 fn of_source(source: &IndexSource) -> String {
@@ -144,8 +162,35 @@ mod tests {
         assert_eq!(
             json[0]["watches"][2],
             json!({
-                "role": "watches", "name": null, "watches": ["v1 Pod"], "mapping": "anyOwner", "indexes": [],
+                "role": "watches", "name": null, "apiVersion": "v1", "kind": "Pod", "namespaces": [],
+                "selects": "v1 Pod", "mapping": "anyOwner", "indexes": [],
             })
         );
+    }
+
+    #[test]
+    fn each_watch_is_shown_with_its_conditions_and_namespaces() {
+        let many: Vec<_> = (0..10).map(|at| format!("n{at}")).collect();
+        let manifest = json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "PluginManifest", "name": "a", "version": "0.1.0",
+            "controllers": [{
+                "name": "a",
+                "primary": {"apiVersion": "apps/v1", "kind": "Deployment", "where": [{"annotation": "auto", "is": "true"}]},
+                "owns": [{"apiVersion": "v1", "kind": "ConfigMap", "namespaces": ["b", "c"]}],
+                "watches": [{
+                    "apiVersion": "v1", "kind": "Secret", "namespaces": many, "projection": {"type": "metadata"},
+                    "mapping": {"type": "all"},
+                }],
+            }],
+        });
+        let manifest = Manifest::from_json(&manifest.to_string()).expect("valid");
+        let expected = "\nwatches:\n  primary  apps/v1 Deployment where annotation \"auto\" is \"true\"\n  \
+                        owns     v1 ConfigMap, in b, c\n  \
+                        watches  v1 Secret (metadata), in n0, n1, n2, n3, n4, n5, n6, n7 and 2 more namespaces, \
+                        mapped by all\n";
+        assert_eq!(text(&manifest), expected);
+        let shown = &json(&manifest)[0]["watches"];
+        assert_eq!(shown[0]["selects"], r#"apps/v1 Deployment where annotation "auto" is "true""#);
+        assert_eq!(shown[2]["namespaces"].as_array().map(Vec::len), Some(10));
     }
 }
