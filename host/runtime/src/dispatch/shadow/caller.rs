@@ -205,7 +205,7 @@ mod tests {
     #[tokio::test]
     async fn a_replaced_versions_calls_are_dropped_and_its_successors_are_made() {
         let (plugin, name, shadows) = (told::plugin().await, Arc::from("a"), Shadows::default());
-        let (sender, mut called) = mpsc::unbounded_channel();
+        let (sender, mut calls) = mpsc::unbounded_channel();
         let caller = ShadowCaller {
             backlog: Arc::default(),
             next: shadows.of(&name),
@@ -219,12 +219,12 @@ mod tests {
         let test = async {
             shadows.set(&name, Some(replaced));
             assert!(backlog.offer(noted(&old, "begun")) && backlog.offer(noted(&old, "waiting")));
-            let (key, unanswered) = called.recv().await.expect("a call");
+            let (key, unanswered) = calls.recv().await.expect("a call");
             assert_eq!(key.name, "begun".into());
             // Both before the caller sees that there is another version.
             shadows.set(&name, Some(current));
             assert!(backlog.offer(noted(&new, "first")));
-            let (key, answer) = called.recv().await.expect("a call");
+            let (key, answer) = calls.recv().await.expect("a call");
             assert_eq!(key.name, "first".into());
             assert!(unanswered.is_closed(), "the call of the replaced version has ended");
             answer.send(()).expect("it waits");
@@ -233,7 +233,7 @@ mod tests {
             assert!(backlog.offer(noted(&new, "late")));
             shadows.set(&name, Some(last));
             assert!(backlog.offer(noted(&newest, "last")));
-            assert_eq!(called.recv().await.expect("a call").0.name, "last".into());
+            assert_eq!(calls.recv().await.expect("a call").0.name, "last".into());
         };
         tokio::select! {
             () = caller.run() => unreachable!("it runs for ever"),
