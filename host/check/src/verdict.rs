@@ -193,11 +193,44 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::outcome::{EndState, SecondRun};
     use crate::request_line::RequestLine;
 
     fn request(verb: &'static str, code: u16) -> Happening {
         let line = RequestLine { verb, resource: "services".to_owned(), ..RequestLine::default() };
         Happening::Request(RequestNote { line, code: Some(code), events: 0, created: None })
+    }
+
+    fn run(end: EndState, broken: &[&str]) -> Run {
+        Run {
+            number: 1,
+            entries: vec![],
+            struck: vec![],
+            given: vec![],
+            owned: vec![],
+            rests: vec![],
+            left: vec![],
+            undone: None,
+            failing: None,
+            noisy: None,
+            end,
+            broken: broken.iter().map(|it| (*it).to_owned()).collect(),
+            second: SecondRun { changed: false, entries: vec![] },
+        }
+    }
+
+    #[test]
+    fn nobody_has_to_create_a_deleted_object_of_the_user_again() {
+        let objects = BTreeMap::from([("configmaps default/a".to_owned(), serde_json::Value::Null)]);
+        let reference = run(EndState { objects, ..EndState::default() }, &[]);
+        let stuck = vec!["pods default/b".to_owned()];
+        let run = run(EndState { stuck, ..EndState::default() }, &["a does not exist"]);
+        let rules = |ends_differ| {
+            let fault = Fault { ends_differ, ..Fault::default() };
+            compared(&run, &reference, &[fault]).into_iter().map(|verdict| verdict.rule).collect::<Vec<_>>()
+        };
+        assert_eq!(rules(false), [RunRule::Expectation, RunRule::Stuck, RunRule::Converges]);
+        assert_eq!(rules(true), [RunRule::Stuck], "it must still let its own objects go");
     }
 
     #[test]
