@@ -96,7 +96,8 @@ static windlass_json *bring_about(const web_app *app, const struct child *child,
     return error == NULL && !is_name_taken ? object : NULL;
 }
 
-// The Deployment that the status is about. What a problem asks for cannot be had; what there is may still run.
+// The Deployment that the status is about. If the spec is invalid, nothing can be applied, but an existing
+// Deployment may still run.
 static const windlass_error *deployment_to_report(const web_app *app, struct progress *progress) {
     if (progress->problem.reason == NULL) {
         return NULL;

@@ -1,4 +1,4 @@
-//! Definitions: whose names they may take, and who approved those in groups of the Kubernetes project.
+//! Definitions: the names that they may use, and the approval that groups of the Kubernetes project need.
 
 mod support;
 

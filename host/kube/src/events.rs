@@ -137,7 +137,7 @@ impl Events for Recorder {
         let headers = match headers::after_call(call) {
             Ok(headers) => headers,
             Err(error) => {
-                tracing::warn!(plugin = %principal.plugin, %error, "an event was dropped; the plugin goes on");
+                tracing::warn!(plugin = %principal.plugin, %error, "an Event was dropped; the plugin continues");
                 return;
             }
         };

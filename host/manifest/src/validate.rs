@@ -44,8 +44,10 @@ impl Manifest {
         let watches = self.controllers.iter().flat_map(Controller::all_watches);
         let informers: usize = watches.map(|watch| watch.namespaces.len().max(1)).sum();
         if informers > WATCHES_MAX {
-            problems
-                .add("controllers", format!("{informers} watches, counted per namespace, of at most {WATCHES_MAX}"));
+            problems.add(
+                "controllers",
+                format!("{informers} watches, counted per namespace, exceed the limit of {WATCHES_MAX}"),
+            );
         }
         self.check_rest(problems);
     }

@@ -12,7 +12,8 @@ pub enum Origin {
     Ours,
 }
 
-/// Brings values into their plain form, by the names that the answers of one script have shown so far.
+/// Replaces values that differ between any two servers, such as UIDs and times. It learns generated names from the
+/// answers of one script.
 pub struct PlainForm {
     /// Generated names: the real one, ours, and what both become.
     names: Vec<(String, String, String)>,

@@ -90,7 +90,9 @@ pub enum NameError {
     )]
     Group(String),
     /// The group is reserved for Kubernetes.
-    #[error("the API group {0:?} is Kubernetes' own: take one of a domain of yours, such as `shops.example.com`")]
+    #[error(
+        "the API group {0:?} is reserved for Kubernetes: use one below a domain that you own, such as `shops.example.com`"
+    )]
     KubernetesGroup(String),
     /// It is not a valid version.
     #[error("{0:?} cannot be an API version: it is written as `v1`, `v2beta1` or `v1alpha1`")]

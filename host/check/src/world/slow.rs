@@ -11,7 +11,7 @@ use super::{END_QUIET_TIMEOUT, Round, STEP_QUIET_TIMEOUT};
 use crate::fault::{Fault, SetClock};
 use crate::trace::Happening;
 
-/// The slow faults of one run, each with the index of its fault.
+/// The slow faults of one run, each with its index in the run's list of faults.
 pub(super) struct SlowFaults {
     clock: HostClock,
     sets: Vec<(usize, SetClock)>,

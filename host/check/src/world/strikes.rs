@@ -9,7 +9,8 @@ use super::Round;
 use crate::fault::Fault;
 use crate::trace::Happening;
 
-/// The rules of a run's faults. Each has a unique name, because two faults may use the same rule.
+/// The rules of a run's faults. Each fault has its own copy of its rule, under a unique name, because two faults may
+/// use the same rule.
 pub(super) struct FaultRules {
     /// Each rule with the index of its fault.
     rules: Vec<(usize, ReactorRule)>,

@@ -117,7 +117,7 @@ struct ParsedOwner<'a> {
 #[derive(Deserialize)]
 struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// A map of strings, sorted by key; of a key that comes twice, the last value counts.
+/// A map of strings, sorted by key; for a duplicate key, the last value counts.
 #[derive(Debug, Default, PartialEq)]
 struct Pairs<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 

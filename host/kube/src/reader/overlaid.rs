@@ -85,10 +85,10 @@ enum Cached {
     Stale,
 }
 
-/// Compares the store's state of the object with `version`, the version after a write. The answer to a dry run has the
-/// version on which it is based, so only a later version of the object shows that the store is past it.
+/// Compares the store's state of the object with `version`, the version after a write. A dry run
+/// answers with the version on which it was based, so the store is past it only if its own version is later.
 fn cached(watch: &Readable, key: &ObjectKey, version: &Version, is_dry_run: bool) -> Result<Cached, NotSynced> {
-    // If versions cannot be compared, only exactly this version is known to be the write's.
+    // If versions cannot be ordered, only an exact match is known to be this write.
     let order = |other: &Version| other.compare(version).filter(|_| watch.store.is_comparable());
     let reaches = |other: &Version| {
         if is_dry_run {

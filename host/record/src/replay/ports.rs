@@ -1,4 +1,5 @@
-//! The ports of a replayed call. Each answers from the recording, and captures its questions as in a recording.
+//! The ports of a replayed call. Each answers from the recording, and notes the requests that it
+//! gets, just as recording does.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -327,7 +327,7 @@ impl Controller {
             return Err(RoundEnd::Ended(end));
         };
         let fresh = self.telling(&watching, self.fresh(&watching));
-        // Keys may wait for the last of the first lists; events may not, as they would pile up.
+        // Keys can wait until every first list has arrived. Events cannot, as they would pile up.
         let muted = watching.take_gone();
         let (running, active) = self.start(watching, None, phases);
         let end = tokio::select! {

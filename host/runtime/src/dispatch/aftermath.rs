@@ -52,8 +52,8 @@ fn denial(result: &CallResult) -> Option<&ApiError> {
 }
 
 impl Dispatch {
-    /// Emits an Event on the object that says which right the plugin lacks. Nothing else on the object would show it:
-    /// the key waits for another policy.
+    /// Emits an Event on the object that says which right the plugin lacks. Nothing else on the object shows this, as
+    /// the key is not retried until the policy changes.
     fn tell_denial(&self, result: &CallResult, context: &CallContext) {
         if let Some(error) = denial(result) {
             self.callee.ports.events.warn(context, "NotGranted", error.message.clone());

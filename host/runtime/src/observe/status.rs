@@ -112,7 +112,7 @@ impl Status {
         let files = self.digests(plugin);
         let files = files.iter().filter(|(_, digest)| !digest.is_empty());
         let files: Vec<_> = files.map(|(replica, digest)| format!("{replica}: {digest}")).collect();
-        Some(format!("replicas have different files of it ({})", files.join(", ")))
+        Some(format!("replicas have different versions of its file ({})", files.join(", ")))
     }
 
     /// An error if the host does not do its work. Otherwise a line for each plugin that is not well: such a plugin must
@@ -290,7 +290,7 @@ mod tests {
         for plugin in ["alike", "mixed"] {
             status.plugin(plugin).set(PluginPhase::Started, None);
         }
-        let expected = "mixed is running: replicas have different files of it (a: 605a, b: 5f2a)";
+        let expected = "mixed is running: replicas have different versions of its file (a: 605a, b: 5f2a)";
         assert_eq!(status.ready(), Ok(vec![expected.to_owned()]));
         assert_eq!((status.distinct_digests("alike"), status.distinct_digests("mixed")), (1, 2));
     }

@@ -119,7 +119,7 @@ fn told(done: &RolledOut) -> String {
     match &done.promoted {
         Some(digest) if kept => format!("{next} is the current version now, and {current} the same; digest {digest}\n"),
         Some(digest) => format!("{next} is {current} now, digest {digest}\n"),
-        None if kept => format!("{next} is again the same as {current}, which goes on\n"),
+        None if kept => format!("{next} is the same as {current} again; {current} keeps running\n"),
         None => format!("{next} is gone; {current} goes on\n"),
     }
 }

@@ -125,7 +125,7 @@ fn new_slice(service: &Value, old: Option<&Arc<Value>>, ports: &Value, pods: &[&
     with_metadata(service, old, &[(OF_SERVICE, object::name(service)), MANAGED_BY], slice)
 }
 
-/// Replaces an old object by `new`, with the service's labels and `own` ones.
+/// Replaces an old object with `new`, with the service's labels and `own` ones.
 fn with_metadata(service: &Value, old: Option<&Arc<Value>>, own: &[(&str, &str)], mut new: Value) -> Value {
     if let Some(old) = old {
         new["metadata"] = old["metadata"].clone();

@@ -48,7 +48,7 @@ impl BreakerRecord {
         };
         match self.circuit.ended(round, &call.primary_key, trap) {
             Some(BreakerChange::Opened(pause)) => self.opened(call, pause, trap.unwrap_or_default()),
-            Some(BreakerChange::Closed) => tracing::info!("the plugin answers again: the controller's calls go on"),
+            Some(BreakerChange::Closed) => tracing::info!("the plugin answers again: the controller's calls resume"),
             None => {}
         }
     }

@@ -207,7 +207,7 @@ impl<'a> ConfigReader<'a> {
     fn tried(&mut self, key: &ConfigKey, field: &str, at: &Spanned<ConfigNode>, value: FileValue) -> Option<FileValue> {
         let words = std::iter::once(HOST.to_owned()).chain(key.word(&value.value));
         let Err(error) = self.host.clone().try_get_matches_from(words) else { return Some(value) };
-        // Other errors of this short command line, such as missing flags, do not concern this value.
+        // This command line has only the one flag, so the lack of others is not an error of the value.
         let is_about_it =
             matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(it)) if *it == key.usage());
         if !is_about_it {
