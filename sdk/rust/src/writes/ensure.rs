@@ -199,8 +199,8 @@ fn difference(has: &Value, wanted: &Value) -> Option<Value> {
     }
 }
 
-/// Whether `has`, which is null if there is nothing, has all that is `wanted`. Null, and an object of nothing but nulls,
-/// want nothing. An empty object or list is wanted for itself, as `emptyDir: {}` is.
+/// Whether `has`, which is null if there is nothing, has all that is `wanted`. Null, and an object of nothing but
+/// nulls, want nothing. An empty object or list is wanted for itself, as `emptyDir: {}` is.
 fn shows(has: &Value, wanted: &Value) -> bool {
     match (has, wanted) {
         (Value::Null, Value::Object(wanted)) => !wanted.is_empty() && wanted.values().all(|wanted| shows(has, wanted)),

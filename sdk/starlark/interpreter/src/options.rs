@@ -15,7 +15,8 @@ const PATCH: [&str; 9] = [
 ];
 const DELETE: [&str; 4] = ["resource_version", "propagation", "grace_period_ms", "dry_run"];
 
-/// The options of `function`, in the order in which it reads them. `None`: it has others, or takes whatever it is given.
+/// The options of `function`, in the order in which it reads them. `None` if they are not in this table: Starlark knows
+/// them, or the function takes any.
 pub(crate) fn of(function: &str) -> Option<&'static [&'static str]> {
     Some(match function {
         "cache.get" | "cache.get_many" => &["fields"],
