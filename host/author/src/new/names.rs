@@ -289,7 +289,7 @@ mod tests {
                 ["", "apps", "Shops.example.com", "a..b", "example.com/v1"].map(group).to_vec(),
                 "such as `shops.example.com`",
             ),
-            (["batch.k8s.io", "x.kubernetes.io"].map(group).to_vec(), "Kubernetes' own"),
+            (["batch.k8s.io", "x.kubernetes.io"].map(group).to_vec(), "reserved for Kubernetes"),
             (["", "1", "v0", "v1.2", "v1gamma1", "valpha1", "v1beta", "V1"].map(version).to_vec(), "`v2beta1`"),
         ] {
             for wish in wishes {
