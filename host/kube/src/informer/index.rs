@@ -10,7 +10,7 @@ use windlass_core::cache::watch::IndexSource;
 use windlass_core::defect::Defect;
 use windlass_core::object::labels::{Labels, LabelsError};
 use windlass_core::object::selector::Selector;
-use windlass_core::object::{Object, ObjectKey};
+use windlass_core::object::{Object, ObjectKey, shallow};
 
 use crate::informer::pointer::{PointerError, PointerTree};
 
@@ -170,7 +170,7 @@ impl DeclaredIndex {
     /// The JSON that the source reads. The whole text was parsed before, but only a small part of it is selected.
     fn body(&self, object: &Object) -> Value {
         let selected = self.looked_at.as_ref().and_then(|tree| tree.select(&object.glance()).ok());
-        selected.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+        selected.and_then(|text| shallow::parse(&text).ok()).unwrap_or_default()
     }
 }
 

@@ -135,3 +135,11 @@ fn a_value_without_an_index_is_judged_as_an_index_would() {
     assert!(check(&source, "app=web").is_ok() && check(&source, "web").is_err());
     assert!(check(&IndexSource::Label("app".into()), "web").is_ok());
 }
+
+#[test]
+fn an_object_with_a_very_deep_field_is_found_by_its_other_values() {
+    let deep = format!("{}1{}", "[".repeat(50_000), "]".repeat(50_000));
+    let spec = format!(r#"{{"sources":[{{"name":"a"}},{{"name":{deep}}},{{"name":"b"}}]}}"#);
+    let index = filled(&IndexSource::Field("/spec/sources/*/name".into()), &[object("x/o", &spec)]);
+    assert_eq!((found(&index, "a"), found(&index, "b")), (vec!["x/o".to_owned()], vec!["x/o".to_owned()]));
+}
