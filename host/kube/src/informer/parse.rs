@@ -482,7 +482,7 @@ mod tests {
         for projection in projections {
             for (condition, expected) in conditions {
                 let condition: WhereCondition = serde_json::from_str(condition).expect("a condition");
-                let where_clause = WhereClause::new(&[condition.clone()]);
+                let where_clause = WhereClause::new(std::slice::from_ref(&condition));
                 let spec = WatchSpec { projection: projection.clone(), where_clause, ..WatchSpec::all(pods()) };
                 let mut parser = ObjectParser::new(&spec).expect("pointers");
                 let seen = parser.seen(&json).expect("an object");
