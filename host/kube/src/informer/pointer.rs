@@ -34,11 +34,11 @@ pub enum PointerError {
 }
 
 /// The length at which errors cut a pointer.
-const SHOWN_CHARACTERS_MAX: usize = 200;
+const POINTER_CHARACTERS_SHOWN_MAX: usize = 200;
 
 impl PointerError {
     fn syntax(pointer: &str) -> Self {
-        Self::Syntax(single_line(pointer, SHOWN_CHARACTERS_MAX))
+        Self::Syntax(single_line(pointer, POINTER_CHARACTERS_SHOWN_MAX))
     }
 
     /// Refuses a pointer with too many segments: the tree of its tokens is dropped and followed by recursion.
@@ -47,7 +47,7 @@ impl PointerError {
         if segments <= SEGMENTS_MAX {
             return Ok(());
         }
-        Err(Self::TooDeep { pointer: single_line(pointer, SHOWN_CHARACTERS_MAX), segments })
+        Err(Self::TooDeep { pointer: single_line(pointer, POINTER_CHARACTERS_SHOWN_MAX), segments })
     }
 }
 

@@ -59,7 +59,7 @@ impl Digester {
     fn project(&self, text: &str) -> Result<String, serde_json::Error> {
         let selected = self.metadata.select(text)?;
         let digest = to_raw_value(&self.digest(text)?)?;
-        let mut kept: Fields<'_> = serde_json::from_str(&selected)?;
+        let mut kept: RawFields<'_> = serde_json::from_str(&selected)?;
         kept.insert(DIGEST.into(), &digest);
         let metadata = kept.get("metadata").copied().map(without_last_applied).transpose()?.flatten();
         if let Some(metadata) = &metadata {
@@ -103,13 +103,13 @@ impl Digester {
 
 /// The fields of an object with their texts, which may be too deep to be parsed: `managedFields` repeat the form of an
 /// object.
-type Fields<'a> = BTreeMap<String, &'a RawValue>;
+type RawFields<'a> = BTreeMap<String, &'a RawValue>;
 
 /// `metadata` without kubectl's annotation. `None` if it has no annotations.
 fn without_last_applied(metadata: &RawValue) -> Result<Option<Box<RawValue>>, serde_json::Error> {
-    let Ok(mut metadata) = serde_json::from_str::<Fields<'_>>(metadata.get()) else { return Ok(None) };
+    let Ok(mut metadata) = serde_json::from_str::<RawFields<'_>>(metadata.get()) else { return Ok(None) };
     let annotations = metadata.get("annotations").map(|annotations| serde_json::from_str(annotations.get()));
-    let Some(Ok::<Fields<'_>, _>(mut annotations)) = annotations else { return Ok(None) };
+    let Some(Ok::<RawFields<'_>, _>(mut annotations)) = annotations else { return Ok(None) };
     annotations.remove(LAST_APPLIED);
     let annotations = to_raw_value(&annotations)?;
     metadata.insert("annotations".into(), &annotations);

@@ -172,7 +172,7 @@ fn the_memory_of_an_index_is_counted_until_its_objects_go() {
 }
 
 #[test]
-fn an_index_that_exceeds_its_limit_is_emptied_and_says_that_it_is_incomplete() {
+fn an_index_beyond_its_limit_is_emptied_and_incomplete() {
     let source = IndexSource::Annotation { key: "e.com/uses".into(), split: Some(',') };
     let parts = |count: usize| (0..count).map(|at| at.to_string()).collect::<Vec<_>>().join(",");
     let (small, large) = (annotated("x/a", &parts(10)), annotated("x/b", &parts(1_000)));
