@@ -85,7 +85,7 @@ impl Selector {
     /// The approximate memory that it occupies, in bytes.
     #[must_use]
     pub fn footprint(&self) -> usize {
-        /// What a text occupies beside its bytes: its place in a set, and what the allocator needs.
+        /// The memory of a text beside its bytes: its place in a set, and what the allocator needs.
         const TEXT_BYTES: usize = 2 * size_of::<String>() + 16;
         let texts = |values: &BTreeSet<String>| values.iter().map(|value| TEXT_BYTES + value.len()).sum::<usize>();
         let requirement = |Requirement { key, test }: &Requirement| {

@@ -152,7 +152,7 @@ pub(crate) struct Charges {
 struct Payer {
     budget: Arc<Budget>,
     subscribers: usize,
-    /// What it is charged now, in bytes.
+    /// The bytes that it is charged now.
     charged: usize,
 }
 
