@@ -14,6 +14,7 @@ pub mod progress;
 pub mod reference;
 pub mod run_request;
 pub mod selector;
+pub mod shallow;
 pub mod text;
 pub mod withheld;
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use windlass_core::deceptive::single_line;
+use windlass_core::object::pointer::{SEGMENTS_MAX, segment_count};
 use windlass_core::rights::egress;
 
 use super::{Controller, HttpHost, Manifest, Metric, MetricType, Permission, Watch};
@@ -311,7 +312,16 @@ impl Problems {
     pub(super) fn pointer(&mut self, path: impl Display, pointer: &str) {
         let is_escaped = |rest: &str| rest.starts_with(['0', '1']);
         if !pointer.starts_with('/') || !pointer.split('~').skip(1).all(is_escaped) {
-            self.add(path, format!("{} is not a JSON pointer: use one like `/spec/image`", quoted(pointer)));
+            self.add(&path, format!("{} is not a JSON pointer: use one like `/spec/image`", quoted(pointer)));
+        }
+        self.segments(path, pointer);
+    }
+
+    /// Checks that `pointer` is not too deep.
+    pub(super) fn segments(&mut self, path: impl Display, pointer: &str) {
+        let segments = segment_count(pointer);
+        if segments > SEGMENTS_MAX {
+            self.add(path, format!("{} has {segments} segments, of at most {SEGMENTS_MAX}", quoted(pointer)));
         }
     }
 

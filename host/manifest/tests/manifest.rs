@@ -547,3 +547,38 @@ fn an_http_rule_needs_a_host_or_an_address_and_methods() {
         assert!(rule(host, method).is_err(), "{host} {method}");
     }
 }
+
+#[test]
+fn each_pointer_of_a_manifest_has_a_limited_depth() {
+    let deep = "/a".repeat(65);
+    let half = "/a".repeat(33);
+    let pointers = json!({"type": "fields", "pointers": [deep]});
+    let field = json!({"type": "field", "pointer": deep});
+    let index = |source: Value| json!([{"name": "i", "source": source}]);
+    let reference = json!({"type": "reference", "base": half, "name": half});
+    let watches = [
+        (json!({"where": [{"field": deep, "exists": true}]}), "where[0].field"),
+        (json!({"where": [{"any": [{"field": deep, "exists": true}]}]}), "where[0].any[0].field"),
+        (json!({"projection": pointers}), "projection.pointers"),
+        (json!({"projection": {"type": "digest", "pointers": [deep]}}), "projection.pointers"),
+        (json!({"indexes": index(field.clone())}), "indexes[0].source.pointer"),
+        (json!({"indexes": index(json!({"type": "selector", "pointer": deep}))}), "indexes[0].source.pointer"),
+        (json!({"indexes": index(reference.clone())}), "indexes[0].source.name"),
+        (json!({"predicates": [pointers]}), "predicates[0].pointers"),
+        (json!({"predicates": [{"type": "not", "predicate": pointers}]}), "predicates[0].predicate.pointers"),
+        (json!({"mapping": field}), "mapping.pointer"),
+        (json!({"mapping": reference}), "mapping.name"),
+        (json!({"mapping": {"type": "reference", "base": deep, "name": "/a"}}), "mapping.base"),
+        (json!({"mapping": {"type": "reference", "name": "/a", "namespace": deep}}), "mapping.namespace"),
+    ];
+    for (watch, place) in watches {
+        let mut fields = watch;
+        fields["mapping"] = fields.get("mapping").cloned().unwrap_or(json!({"type": "sameName"}));
+        let message = error(&secrets(&fields));
+        let is_deep =
+            |line: &str| line.contains(&format!("watches[0].{place}: ")) && line.contains("segments, of at most 64");
+        assert!(message.lines().any(is_deep), "{place}: {message}");
+    }
+    let deepest = json!({"type": "fields", "pointers": ["/a".repeat(64)]});
+    assert!(read(&secrets(&json!({"mapping": {"type": "sameName"}, "predicates": [deepest]}))).is_ok());
+}

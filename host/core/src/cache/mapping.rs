@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::cache::declared::{nothing_else, only_field};
 use crate::object::pointer;
 use crate::object::reference::{Reference, ReferencePath};
+use crate::object::shallow;
 use crate::object::{Object, ObjectKey, ObjectKind, OwnerReference};
 
 only_field!(index: Arc<str>);
@@ -198,7 +199,7 @@ pub(crate) fn is_near(key: &ObjectKey, own: &ObjectKey) -> bool {
 }
 
 fn body(object: &Object) -> Option<serde_json::Value> {
-    serde_json::from_str(&object.glance()).ok()
+    shallow::parse(&object.glance()).ok()
 }
 
 fn scoped(name: &str, own: &ObjectKey, primary: &PrimaryKind) -> Option<ObjectKey> {

@@ -4,6 +4,7 @@
 //! They read the object as the server sends it, before a projection. A missing value and null are the same, as in
 //! Kubernetes' API.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use serde_json::{Number, Value};
 
 use crate::object::Object;
 use crate::object::pointer;
+use crate::object::shallow;
 
 const ANNOTATIONS: &str = "/metadata/annotations";
 const FINALIZERS: &str = "/metadata/finalizers";
@@ -116,7 +118,7 @@ impl WhereClause {
     /// As [`Self::admits`], for an object of which nothing was left out.
     #[must_use]
     pub fn admits_object(&self, object: &Object) -> bool {
-        serde_json::from_str(&object.glance()).is_ok_and(|body| self.admits(&body))
+        shallow::parse(&object.glance()).is_ok_and(|body| self.admits(&body))
     }
 
     fn keeps(&self, body: &Value) -> bool {
@@ -146,8 +148,8 @@ impl WhereTest {
         let pointer = self.subject.pointer();
         let mut found = present(body, &pointer);
         match &self.wanted {
-            WantedValue::In(wanted) => found.any(|value| wanted.iter().any(|wanted| wanted.equals(value))),
-            WantedValue::NotIn(wanted) => !found.any(|value| wanted.iter().any(|wanted| wanted.equals(value))),
+            WantedValue::In(wanted) => is_any_wanted(found, wanted),
+            WantedValue::NotIn(wanted) => !is_any_wanted(found, wanted),
             WantedValue::Exists => found.next().is_some(),
             WantedValue::Absent => found.next().is_none(),
         }
@@ -169,6 +171,51 @@ impl WhereSubject {
 #[must_use]
 pub fn is_of_metadata(pointer: &str) -> bool {
     pointer == "/metadata" || pointer.starts_with("/metadata/")
+}
+
+/// Whether one of `found` equals one of `wanted`. Both may be long, so each value found is looked up.
+fn is_any_wanted<'v>(mut found: impl Iterator<Item = &'v Value>, wanted: &[Scalar]) -> bool {
+    let is_wanted = |value: &Value| wanted.iter().any(|wanted| wanted.equals(value));
+    if wanted.len() == 1 {
+        return found.any(is_wanted);
+    }
+    let keys: BTreeSet<_> = wanted.iter().map(ScalarKey::of_wanted).collect();
+    let mut candidates = found.filter(|value| ScalarKey::of_found(value).is_some_and(|key| keys.contains(&key)));
+    candidates.any(is_wanted)
+}
+
+/// Equal scalars have equal keys. Different ones nearly always have different keys.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum ScalarKey<'a> {
+    Text(&'a str),
+    Bool(bool),
+    /// The bits of the nearest `f64`.
+    Number(Option<u64>),
+}
+
+impl<'a> ScalarKey<'a> {
+    fn of_wanted(scalar: &'a Scalar) -> Self {
+        match scalar {
+            Scalar::Text(text) => Self::Text(text),
+            Scalar::Bool(value) => Self::Bool(*value),
+            Scalar::Number(number) => Self::of_number(number),
+        }
+    }
+
+    /// `None` if the value is no scalar.
+    fn of_found(value: &'a Value) -> Option<Self> {
+        match value {
+            Value::String(text) => Some(Self::Text(text)),
+            Value::Bool(value) => Some(Self::Bool(*value)),
+            Value::Number(number) => Some(Self::of_number(number)),
+            Value::Null | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
+
+    /// Adding zero makes -0.0 the same as 0.0, as in comparisons.
+    fn of_number(number: &Number) -> Self {
+        Self::Number(number.as_f64().map(|value| (value + 0.0).to_bits()))
+    }
 }
 
 fn present<'v>(body: &'v Value, pointer: &str) -> impl Iterator<Item = &'v Value> {

@@ -10,6 +10,16 @@ use serde_json::Value;
 /// The segment that stands for each element of a list.
 pub const EACH: &str = "*";
 
+/// How many segments a pointer of a plugin may have. The host follows pointers by recursion, and no field of a
+/// Kubernetes API is nearly as deep.
+pub const SEGMENTS_MAX: usize = 64;
+
+/// The number of segments of `pointer`.
+#[must_use]
+pub fn segment_count(pointer: &str) -> usize {
+    pointer.bytes().filter(|byte| *byte == b'/').count()
+}
+
 /// Whether `pointer` may lead to several values.
 #[must_use]
 pub fn has_each(pointer: &str) -> bool {
@@ -75,8 +85,7 @@ fn child<'v>(value: &'v Value, segment: &str) -> Option<&'v Value> {
 }
 
 /// The list index that a segment names; RFC 6901: digits without a leading zero.
-#[must_use]
-pub fn place(segment: &str) -> Option<usize> {
+fn place(segment: &str) -> Option<usize> {
     let is_canonical =
         segment == "0" || (!segment.starts_with('0') && segment.bytes().all(|byte| byte.is_ascii_digit()));
     is_canonical.then(|| segment.parse().ok()).flatten()

@@ -15,6 +15,7 @@ use crate::object::labels::Labels;
 
 pub(crate) use self::field_selector::unescaped_field;
 pub use self::field_selector::{FieldSelector, FieldSelectorError};
+pub use self::label_selector::TEXT_REQUIREMENTS_MAX;
 pub use self::parsed::ParsedSelector;
 
 /// Why a text is not a label selector.
@@ -79,6 +80,22 @@ impl Selector {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
+    }
+
+    /// The approximate memory that it occupies, in bytes.
+    #[must_use]
+    pub fn footprint(&self) -> usize {
+        /// The memory of a text beside its bytes: its place in a set, and what the allocator needs.
+        const TEXT_BYTES: usize = 2 * size_of::<String>() + 16;
+        let texts = |values: &BTreeSet<String>| values.iter().map(|value| TEXT_BYTES + value.len()).sum::<usize>();
+        let requirement = |Requirement { key, test }: &Requirement| {
+            let values = match test {
+                Test::In(values) | Test::NotIn(values) => texts(values),
+                Test::Exists | Test::Absent | Test::Above(_) | Test::Below(_) => 0,
+            };
+            size_of::<Requirement>() + TEXT_BYTES + key.len() + values
+        };
+        size_of::<Self>() + self.requirements.iter().map(requirement).sum::<usize>()
     }
 
     /// A label, and the values of which an object must have one to match: the label with the fewest values. `None` if

@@ -139,46 +139,74 @@ impl Budget {
 }
 
 /// The budgets that one cache is charged to. Each budget is charged once, even if several watches of its plugin share
-/// the cache.
+/// the cache. The objects are charged to all, and an index only to those whose watches declare it.
 #[derive(Debug, Default)]
 pub(crate) struct Charges {
+    /// The bytes of the objects.
     bytes: usize,
-    payers: Vec<(Arc<Budget>, usize)>,
+    payers: Vec<Payer>,
+}
+
+/// A budget that a cache is charged to.
+#[derive(Debug)]
+struct Payer {
+    budget: Arc<Budget>,
+    subscribers: usize,
+    /// The bytes that it is charged now.
+    charged: usize,
 }
 
 impl Charges {
-    /// Adds a subscriber of `budget`. Returns false if there is no room for the current contents.
+    /// The bytes of the objects that were last charged.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The budgets that are charged.
+    pub(crate) fn budgets(&self) -> impl Iterator<Item = &Arc<Budget>> {
+        self.payers.iter().map(|payer| &payer.budget)
+    }
+
+    /// Adds a subscriber of `budget`. Returns false if there is no room for the current objects.
     pub(crate) fn join(&mut self, budget: &Arc<Budget>, watch: &WatchSpec) -> bool {
-        if let Some((_, subscribers)) = self.payers.iter_mut().find(|(payer, _)| Arc::ptr_eq(payer, budget)) {
-            *subscribers += 1;
+        if let Some(payer) = self.payers.iter_mut().find(|payer| Arc::ptr_eq(&payer.budget, budget)) {
+            payer.subscribers += 1;
             return true;
         }
         if budget.change(watch, 0, self.bytes).is_none() {
             return false;
         }
-        self.payers.push((Arc::clone(budget), 1));
+        self.payers.push(Payer { budget: Arc::clone(budget), subscribers: 1, charged: self.bytes });
         true
     }
 
     /// Removes a subscriber of `budget`.
     pub(crate) fn leave(&mut self, budget: &Arc<Budget>, watch: &WatchSpec) {
-        let Some(at) = self.payers.iter().position(|(payer, _)| Arc::ptr_eq(payer, budget)) else { return };
-        self.payers[at].1 -= 1;
-        if self.payers[at].1 == 0 {
-            let (budget, _) = self.payers.swap_remove(at);
-            budget.change(watch, self.bytes, 0);
+        let Some(at) = self.payers.iter().position(|payer| Arc::ptr_eq(&payer.budget, budget)) else { return };
+        self.payers[at].subscribers -= 1;
+        if self.payers[at].subscribers == 0 {
+            let Payer { budget, charged, .. } = self.payers.swap_remove(at);
+            budget.change(watch, charged, 0);
         }
     }
 
-    /// Charges `bytes` as the current size of the cache. Returns the budgets without room for it; they are not charged
-    /// any more.
-    pub(crate) fn set(&mut self, bytes: usize, watch: &WatchSpec) -> Vec<Arc<Budget>> {
-        let before = std::mem::replace(&mut self.bytes, bytes);
+    /// Charges `bytes` as the current size of the objects, and to each budget the bytes of its `indexes` as well.
+    /// Returns the budgets without room for it; they are not charged any more.
+    pub(crate) fn set(
+        &mut self,
+        bytes: usize,
+        indexes: impl Fn(&Arc<Budget>) -> usize,
+        watch: &WatchSpec,
+    ) -> Vec<Arc<Budget>> {
+        self.bytes = bytes;
         let mut broke = Vec::new();
-        self.payers.retain(|(budget, _)| {
-            let paid = budget.change(watch, before, bytes).is_some();
-            if !paid {
-                budget.change(watch, before, 0);
+        self.payers.retain_mut(|Payer { budget, charged, .. }| {
+            let due = bytes.saturating_add(indexes(budget));
+            let paid = budget.change(watch, *charged, due).is_some();
+            if paid {
+                *charged = due;
+            } else {
+                budget.change(watch, *charged, 0);
                 broke.push(Arc::clone(budget));
             }
             paid
@@ -188,10 +216,19 @@ impl Charges {
 
     /// Records that the cache exceeds its own limit: no budget is charged any more, and all are notified.
     pub(crate) fn refuse(&mut self, excess: &Excess) {
-        for (budget, _) in self.payers.drain(..) {
-            budget.change(&excess.watch, self.bytes, 0);
+        for Payer { budget, charged, .. } in self.payers.drain(..) {
+            budget.change(&excess.watch, charged, 0);
             budget.exceed(excess.clone());
         }
+    }
+
+    /// Records that the cache exceeds its own limit by the indexes of `budget`, which is not charged any more and is
+    /// notified.
+    pub(crate) fn refuse_one(&mut self, budget: &Arc<Budget>, excess: Excess) {
+        let Some(at) = self.payers.iter().position(|payer| Arc::ptr_eq(&payer.budget, budget)) else { return };
+        let Payer { budget, charged, .. } = self.payers.swap_remove(at);
+        budget.change(&excess.watch, charged, 0);
+        budget.exceed(excess);
     }
 }
 
@@ -213,15 +250,35 @@ mod tests {
         for budget in [&one, &one, &other] {
             assert!(charges.join(budget, &pods()));
         }
-        assert!(charges.set(40, &pods()).is_empty());
+        assert!(charges.set(40, |_| 0, &pods()).is_empty());
         assert_eq!((one.used(), other.used()), (40, 40));
-        let broke = charges.set(60, &pods());
+        let broke = charges.set(60, |_| 0, &pods());
         assert!(broke.len() == 1 && Arc::ptr_eq(&broke[0], &other));
         assert_eq!((one.used(), other.used()), (60, 0));
         charges.leave(&one, &pods());
         assert_eq!(one.used(), 60);
         charges.leave(&one, &pods());
         assert_eq!(one.used(), 0);
+    }
+
+    #[test]
+    fn indexes_are_charged_to_the_plugins_that_declare_them() {
+        let (one, other) = (Budget::new(100), Budget::new(100));
+        let mut charges = Charges::default();
+        for budget in [&one, &other] {
+            assert!(charges.join(budget, &pods()));
+        }
+        let indexes = |bytes: usize| {
+            let one = Arc::clone(&one);
+            move |budget: &Arc<Budget>| if Arc::ptr_eq(budget, &one) { bytes } else { 0 }
+        };
+        assert!(charges.set(40, indexes(50), &pods()).is_empty());
+        assert_eq!((one.used(), other.used()), (90, 40));
+        let broke = charges.set(40, indexes(61), &pods());
+        assert!(broke.len() == 1 && Arc::ptr_eq(&broke[0], &one));
+        assert_eq!((one.used(), other.used()), (0, 40));
+        charges.leave(&other, &pods());
+        assert_eq!(other.used(), 0);
     }
 
     #[test]

@@ -169,7 +169,7 @@ impl Feed {
     pub(crate) fn subscribe_with(self: &Arc<Self>, options: SubscribeOptions) -> Result<Subscription, PointerError> {
         let mut state = self.lock();
         for (at, index) in options.indexes.iter().enumerate() {
-            let declared = state.writer.update(|contents| contents.declare(index));
+            let declared = state.writer.update(|contents| contents.declare(index, self.limit));
             if let Err(error) = declared {
                 let before = &options.indexes[..at];
                 state.writer.update(|contents| before.iter().for_each(|index| contents.undeclare(index)));
@@ -186,6 +186,7 @@ impl Feed {
         state.next_id += 1;
         let mut is_paid = || options.budget.as_ref().is_none_or(|budget| state.charges.join(budget, &self.spec));
         let is_in = !state.closed && is_paid();
+        let has_indexes = is_in && !options.indexes.is_empty();
         let snapshot = if is_in { self.store.all() } else { Vec::new() };
         if is_in {
             state.subscribers.insert(id, Subscriber { sender, options });
@@ -193,6 +194,12 @@ impl Feed {
             state.writer.update(|contents| options.indexes.iter().for_each(|index| contents.undeclare(index)));
         }
         self.subscribers.send_replace(state.subscribers.len());
+        if has_indexes {
+            // They need memory as well. Subscribers without room for it are stopped. The informer learns from its next
+            // charge whether anyone is left.
+            let at_least = state.charges.bytes();
+            let _ = self.charge(state, at_least);
+        }
         self.hurry.notify_one();
         Subscription { feed: Arc::clone(self), id, snapshot: snapshot.into_iter(), events }
     }

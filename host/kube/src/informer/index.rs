@@ -10,23 +10,38 @@ use windlass_core::cache::watch::IndexSource;
 use windlass_core::defect::Defect;
 use windlass_core::object::labels::{Labels, LabelsError};
 use windlass_core::object::selector::Selector;
-use windlass_core::object::{Object, ObjectKey};
+use windlass_core::object::{Object, ObjectKey, shallow};
 
 use crate::informer::pointer::{PointerError, PointerTree};
+
+/// The approximate memory of a value, beside its text: its count, its place in the map, and its list.
+const VALUE_BYTES: usize = 128;
+/// The approximate memory of an object's place in a list, which may have room for as many again.
+const PLACE_BYTES: usize = 2 * size_of::<Object>();
+/// The approximate memory of an object's place in the map of selectors, beside the selectors.
+const SELECTORS_BYTES: usize = 96;
 
 /// Objects by a value, each list sorted by key. No list is empty.
 #[derive(Default)]
 pub(crate) struct IndexGroups {
     lists: HashMap<Arc<str>, Vec<Object>>,
+    /// The approximate memory of all this, in bytes.
+    bytes: usize,
 }
 
 impl IndexGroups {
     pub(crate) fn insert(&mut self, value: &Arc<str>, object: &Object) {
-        let list = self.lists.entry(Arc::clone(value)).or_default();
+        let list = self.lists.entry(Arc::clone(value)).or_insert_with(|| {
+            self.bytes += VALUE_BYTES + value.len();
+            Vec::new()
+        });
         match position(list, &object.header.key) {
             Ok(_) if Defect::IndexKeepsFirstState.is_seeded() => {}
             Ok(at) => list[at] = object.clone(),
-            Err(at) => list.insert(at, object.clone()),
+            Err(at) => {
+                list.insert(at, object.clone());
+                self.bytes += PLACE_BYTES;
+            }
         }
     }
 
@@ -34,9 +49,11 @@ impl IndexGroups {
         let Some(list) = self.lists.get_mut(value) else { return };
         if let Ok(at) = position(list, key) {
             list.remove(at);
+            self.bytes -= PLACE_BYTES;
         }
         if list.is_empty() {
             self.lists.remove(value);
+            self.bytes -= VALUE_BYTES + value.len();
         }
     }
 
@@ -88,13 +105,19 @@ pub(crate) struct DeclaredIndex {
     groups: IndexGroups,
     /// The selectors of each object. Empty, unless the index is of selectors.
     selectors: HashMap<ObjectKey, Vec<Selector>>,
+    /// The approximate memory of `selectors`, in bytes.
+    selectors_bytes: usize,
+    /// The memory that it may occupy, in bytes.
+    limit: usize,
+    /// It would have exceeded its limit. It is empty then and stays so, because it cannot be complete.
+    exceeded: bool,
     /// The number of current declarations.
     pub(crate) users: usize,
 }
 
 impl DeclaredIndex {
-    /// An empty index with the values that `source` names.
-    pub(crate) fn new(source: &IndexSource) -> Result<Self, PointerError> {
+    /// An empty index with the values that `source` names, which may occupy `limit` bytes.
+    pub(crate) fn new(source: &IndexSource, limit: usize) -> Result<Self, PointerError> {
         let pointers = source.pointers();
         let tree = (!pointers.is_empty()).then(|| PointerTree::new(pointers.iter().map(String::as_str)));
         Ok(Self {
@@ -102,12 +125,28 @@ impl DeclaredIndex {
             looked_at: tree.transpose()?,
             groups: IndexGroups::default(),
             selectors: HashMap::new(),
+            selectors_bytes: 0,
+            limit,
+            exceeded: false,
             users: 0,
         })
     }
 
+    /// The approximate memory that it occupies, in bytes; if it would have exceeded its limit, more than that.
+    pub(crate) fn bytes(&self) -> usize {
+        if self.exceeded { self.limit.saturating_add(1) } else { self.groups.bytes + self.selectors_bytes }
+    }
+
+    /// Whether it has all objects.
+    pub(crate) fn is_complete(&self) -> bool {
+        !self.exceeded
+    }
+
     /// Replaces `old` by `new`; either may be missing.
     pub(crate) fn update(&mut self, old: Option<&Object>, new: Option<&Object>) {
+        if self.exceeded {
+            return;
+        }
         let (before, after) = if self.is_of_selectors() {
             self.replace_selectors(old, new)
         } else {
@@ -123,6 +162,10 @@ impl DeclaredIndex {
             if let Some(new) = new {
                 self.groups.insert(value, new);
             }
+        }
+        if self.bytes() > self.limit {
+            self.clear();
+            self.exceeded = true;
         }
     }
 
@@ -145,7 +188,8 @@ impl DeclaredIndex {
 
     pub(crate) fn clear(&mut self) {
         self.groups = IndexGroups::default();
-        self.selectors.clear();
+        (self.selectors, self.selectors_bytes) = (HashMap::new(), 0);
+        self.exceeded = false;
     }
 
     fn is_of_selectors(&self) -> bool {
@@ -161,6 +205,7 @@ impl DeclaredIndex {
         let before = old.and_then(|old| self.selectors.remove(&old.header.key)).unwrap_or_default();
         let after = new.map(|new| self.source.selectors(&self.body(new))).unwrap_or_default();
         let needs = (needs(&before), needs(&after));
+        self.selectors_bytes = self.selectors_bytes + selectors_bytes(&after) - selectors_bytes(&before);
         if let Some(new) = new.filter(|_| !after.is_empty()) {
             self.selectors.insert(new.header.key.clone(), after);
         }
@@ -170,7 +215,7 @@ impl DeclaredIndex {
     /// The JSON that the source reads. The whole text was parsed before, but only a small part of it is selected.
     fn body(&self, object: &Object) -> Value {
         let selected = self.looked_at.as_ref().and_then(|tree| tree.select(&object.glance()).ok());
-        selected.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+        selected.and_then(|text| shallow::parse(&text).ok()).unwrap_or_default()
     }
 }
 
@@ -192,6 +237,10 @@ fn needs(selectors: &[Selector]) -> Needs {
     selectors.iter().flat_map(of).collect()
 }
 
+fn selectors_bytes(selectors: &[Selector]) -> usize {
+    if selectors.is_empty() { 0 } else { SELECTORS_BYTES + selectors.iter().map(Selector::footprint).sum::<usize>() }
+}
+
 /// The needs that an object with `labels` meets.
 fn needs_met(labels: &Labels) -> impl Iterator<Item = Arc<str>> {
     labels.iter().map(|(key, value)| need(key, value)).chain([NO_NEED.into()])
@@ -208,7 +257,7 @@ pub(crate) fn check(source: &IndexSource, value: &str) -> Result<(), LabelsError
 
 /// Whether an index of `source` would find `object` under `value`.
 pub(crate) fn has_value(source: &IndexSource, object: &Object, value: &str) -> bool {
-    let Ok(mut index) = DeclaredIndex::new(source) else { return false };
+    let Ok(mut index) = DeclaredIndex::new(source, usize::MAX) else { return false };
     index.update(None, Some(object));
     !index.after(value, None).is_empty()
 }

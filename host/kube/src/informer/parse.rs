@@ -337,6 +337,7 @@ fn own_fields(managed_fields: Option<Raw<'_>>) -> Result<Option<Arc<String>>, Pa
 #[cfg(test)]
 mod tests {
     use windlass_core::cache::watch::Projection;
+    use windlass_core::cache::where_clause::{WhereClause, WhereCondition};
 
     use super::*;
 
@@ -451,6 +452,45 @@ mod tests {
         let json = r#"{"metadata":{"name":"x","labels":{"b":"1","a":"2","b":"3"}}}"#;
         let labels = object(json).expect("an object").header.labels.clone();
         assert_eq!(labels.iter().collect::<Vec<_>>(), [("a", "2"), ("b", "3")]);
+    }
+
+    /// Such an object would make every list of its kind fail.
+    #[test]
+    fn a_very_deep_object_is_read_in_each_projection_and_judged() {
+        let (open, close) = (r#"{"a":"#.repeat(50_000), "}".repeat(50_000));
+        let deep = format!("{open}1{close}");
+        let annotations = format!(r#"{{"auto":"true","deep":{deep}}}"#);
+        let json = format!(
+            r#"{{"metadata":{{"name":"x","annotations":{annotations}}},"spec":{{"type":"A","config":{deep}}}}}"#
+        );
+        let projections = [
+            Projection::Full,
+            Projection::Metadata,
+            Projection::fields(["/spec/config".into()]),
+            Projection::Digest(["/spec".into()].into()),
+        ];
+        let conditions = [
+            (r#"{"field":"/spec/type","is":"A"}"#, true),
+            (r#"{"annotation":"auto","is":"true"}"#, true),
+            (r#"{"field":"/spec/config","exists":true}"#, true),
+            (r#"{"field":"/spec/config","in":["x","1",1]}"#, false),
+            (r#"{"field":"/spec/config","notIn":["x"]}"#, true),
+            (r#"{"field":"/spec/config","exists":false}"#, false),
+            (r#"{"field":"/spec/config/a/a/a","exists":true}"#, true),
+            (r#"{"field":"/spec/config/b","exists":true}"#, false),
+        ];
+        for projection in projections {
+            for (condition, expected) in conditions {
+                let condition: WhereCondition = serde_json::from_str(condition).expect("a condition");
+                let where_clause = WhereClause::new(std::slice::from_ref(&condition));
+                let spec = WatchSpec { projection: projection.clone(), where_clause, ..WatchSpec::all(pods()) };
+                let mut parser = ObjectParser::new(&spec).expect("pointers");
+                let seen = parser.seen(&json).expect("an object");
+                assert_eq!(matches!(seen, SeenObject::Admitted(_)), expected, "{condition:?} {projection:?}");
+                let line = format!(r#"{{"type":"ADDED","object":{json}}}"#);
+                assert!(parser.event(line.as_bytes()).is_none(), "left to serde");
+            }
+        }
     }
 
     #[test]

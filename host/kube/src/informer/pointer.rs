@@ -9,7 +9,8 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
-use windlass_core::object::pointer::{EACH, place};
+use windlass_core::deceptive::single_line;
+use windlass_core::object::pointer::{EACH, SEGMENTS_MAX, segment_count};
 
 /// The fields that identify an object. Every selection of a read keeps them.
 const IDENTITY: [&str; 5] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace", "/metadata/uid"];
@@ -17,12 +18,40 @@ const IDENTITY: [&str; 5] = ["/apiVersion", "/kind", "/metadata/name", "/metadat
 /// The fields that a projection of a watch always keeps.
 const METADATA: [&str; 3] = ["/apiVersion", "/kind", "/metadata"];
 
-/// A text that is not a JSON pointer.
+/// Why a text cannot be used as a JSON pointer. Long texts are shortened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a JSON pointer: it must be empty or begin with '/', and '~' must be followed by 0 or 1")]
-pub struct PointerError(String);
+pub enum PointerError {
+    /// It is not a JSON pointer.
+    #[error("{0:?} is not a JSON pointer: it must be empty or begin with '/', and '~' must be followed by 0 or 1")]
+    Syntax(String),
+    /// It is too deep.
+    #[error("the JSON pointer {pointer:?} has {segments} segments, of at most {SEGMENTS_MAX}")]
+    TooDeep {
+        pointer: String,
+        /// The number of its segments.
+        segments: usize,
+    },
+}
 
-/// Parsed pointers, as a tree of their tokens.
+/// The length at which errors cut a pointer.
+const POINTER_CHARACTERS_SHOWN_MAX: usize = 200;
+
+impl PointerError {
+    fn syntax(pointer: &str) -> Self {
+        Self::Syntax(single_line(pointer, POINTER_CHARACTERS_SHOWN_MAX))
+    }
+
+    /// Refuses a pointer with too many segments: the tree of its tokens is dropped and followed by recursion.
+    fn check_depth(pointer: &str) -> Result<(), Self> {
+        let segments = segment_count(pointer);
+        if segments <= SEGMENTS_MAX {
+            return Ok(());
+        }
+        Err(Self::TooDeep { pointer: single_line(pointer, POINTER_CHARACTERS_SHOWN_MAX), segments })
+    }
+}
+
+/// Parsed pointers, as a tree of their tokens. No deeper than [`SEGMENTS_MAX`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PointerTree {
     /// Whether the value here is kept whole.
@@ -51,11 +80,12 @@ impl PointerTree {
     }
 
     fn add(&mut self, pointer: &str) -> Result<(), PointerError> {
+        PointerError::check_depth(pointer)?;
         let mut node = self;
         if !pointer.is_empty() {
-            let path = pointer.strip_prefix('/').ok_or_else(|| PointerError(pointer.to_owned()))?;
+            let path = pointer.strip_prefix('/').ok_or_else(|| PointerError::syntax(pointer))?;
             for token in path.split('/') {
-                let token = unescape(token).ok_or_else(|| PointerError(pointer.to_owned()))?;
+                let token = unescape(token).ok_or_else(|| PointerError::syntax(pointer))?;
                 node = node.below.entry(token).or_default();
             }
         }
@@ -76,8 +106,10 @@ impl PointerTree {
 
     /// The subtree for the list element at `index`.
     fn item(&self, index: usize) -> Option<Cow<'_, Self>> {
-        let at = self.below.iter().find(|(token, _)| place(token) == Some(index)).map(|(_, tree)| tree);
-        match (self.below.get(EACH), at) {
+        let each = self.below.get(EACH);
+        let has_places = self.below.len() > usize::from(each.is_some());
+        let at = if has_places { self.below.get(&index.to_string()) } else { None };
+        match (each, at) {
             (Some(each), Some(at)) => Some(Cow::Owned(each.merged(at))),
             (each, at) => each.or(at).map(Cow::Borrowed),
         }
@@ -150,6 +182,8 @@ impl<'de> Visitor<'de> for Selection<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<bool, A::Error> {
         let Self { tree, kept } = self;
         let start = kept.len();
+        // The end of the last selected item.
+        let mut end = start;
         let mut written = 0;
         for index in 0.. {
             let Some(tree) = tree.item(index) else {
@@ -158,23 +192,22 @@ impl<'de> Visitor<'de> for Selection<'_> {
                 }
                 continue;
             };
-            let before = kept.len();
             for place in written..=index {
                 kept.push(if place == 0 { '[' } else { ',' });
                 if place < index {
                     kept.push_str("null");
                 }
             }
+            // The nulls stay until the end: to write them anew for each item would take quadratic time.
             match items.next_element_seed(Selection { tree: &tree, kept: &mut *kept })? {
-                Some(true) => written = index + 1,
-                Some(false) => kept.truncate(before),
-                None => {
-                    kept.truncate(before);
-                    break;
-                }
+                Some(true) => end = kept.len(),
+                Some(false) => kept.push_str("null"),
+                None => break,
             }
+            written = index + 1;
         }
-        let any = kept.len() > start;
+        kept.truncate(end);
+        let any = end > start;
         if any {
             kept.push(']');
         }
@@ -288,6 +321,37 @@ mod tests {
     #[test]
     fn the_empty_pointer_is_everything() {
         assert_eq!(project(&[""])["spec"]["other"], true);
+    }
+
+    /// Quadratic work would take hours.
+    #[test]
+    fn long_lists_without_a_selected_item_are_read_in_no_time() {
+        let items = vec![r#"{"a":1}"#; 200_000].join(",");
+        let select = |pointers: &[&str], text: &str| {
+            PointerTree::new(pointers.iter().copied()).expect("pointers").select(text).expect("valid")
+        };
+        assert_eq!(select(&["/items/*/name"], &format!(r#"{{"items":[{items}]}}"#)), "{}");
+        let one = select(&["/items/*/name"], &format!(r#"{{"items":[{items},{{"name":"x"}},{items}]}}"#));
+        assert!(one.starts_with(r#"{"items":[null,null,"#) && one.ends_with(r#",null,{"name":"x"}]}"#));
+        let places: Vec<_> = (0..5_000).map(|place| format!("/items/{place}/name")).collect();
+        let places: Vec<_> = places.iter().map(String::as_str).collect();
+        assert_eq!(select(&places, &format!(r#"{{"items":[{items}]}}"#)), "{}");
+    }
+
+    #[test]
+    fn a_pointer_that_is_too_deep_is_refused() {
+        let deepest = "/a".repeat(SEGMENTS_MAX);
+        assert!(PointerTree::new([&*deepest]).is_ok());
+        for deep in ["/".repeat(500_000), format!("{deepest}/a")] {
+            let errors = [
+                PointerTree::new([&*deep]).expect_err("too deep"),
+                PointerTree::of_read(std::slice::from_ref(&deep)).expect_err("too deep"),
+                PointerTree::of_watch([&*deep]).expect_err("too deep"),
+            ];
+            for error in errors.map(|error| error.to_string()) {
+                assert!(error.contains("segments, of at most 64") && error.len() < 500, "{error}");
+            }
+        }
     }
 
     #[test]

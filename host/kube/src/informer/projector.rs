@@ -1,8 +1,10 @@
 //! Reduces the text of an object to what a watch's projection keeps.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use sha2::{Digest as _, Sha256};
 use windlass_core::cache::watch::{DIGEST, Projection};
 use windlass_core::object::pointer;
@@ -55,26 +57,40 @@ impl Projector {
 
 impl Digester {
     fn project(&self, text: &str) -> Result<String, serde_json::Error> {
-        let mut kept: Value = serde_json::from_str(&self.metadata.select(text)?)?;
-        if let Some(annotations) = kept.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
-            annotations.remove(LAST_APPLIED);
+        let selected = self.metadata.select(text)?;
+        let digest = to_raw_value(&self.digest(text)?)?;
+        let mut kept: RawFields<'_> = serde_json::from_str(&selected)?;
+        kept.insert(DIGEST.into(), &digest);
+        let metadata = kept.get("metadata").copied().map(without_last_applied).transpose()?.flatten();
+        if let Some(metadata) = &metadata {
+            kept.insert("metadata".into(), metadata);
         }
-        kept[DIGEST] = self.digest(text)?.into();
-        Ok(kept.to_string())
+        serde_json::to_string(&kept)
     }
 
     /// The digest of the values at the pointers. Plugins store it in objects, so it must stay the same: it depends on
-    /// nothing but the pointers and the values, and not on the order of fields.
+    /// nothing but the pointers and the values, and not on the order of fields, except of values that are too deep.
     fn digest(&self, text: &str) -> Result<String, serde_json::Error> {
-        let body: Value = serde_json::from_str(&self.digested.select(text)?)?;
+        let selected = self.digested.select(text)?;
         let mut hash = Sha256::new();
+        match serde_json::from_str(&selected) {
+            Ok(body) => self.add_values(&body, &mut hash),
+            // They are JSON, but too deep to be parsed. No other input of the hash begins like this.
+            Err(_) => hash.update(["unparsed:", &selected].concat()),
+        }
+        let digits: Vec<_> = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(format!("sha256:{}", digits.concat()))
+    }
+
+    /// Adds each pointer and the values there.
+    fn add_values(&self, body: &Value, hash: &mut Sha256) {
         // With their lengths, so that different values are different bytes.
         let mut add = |text: &str| {
             hash.update((text.len() as u64).to_be_bytes());
             hash.update(text);
         };
         for pointer in self.pointers.iter() {
-            let values = pointer::values(&body, pointer).into_iter().filter(|value| !value.is_null());
+            let values = pointer::values(body, pointer).into_iter().filter(|value| !value.is_null());
             let values: Vec<_> = values.map(Value::to_string).collect();
             add(pointer);
             add(&values.len().to_string());
@@ -82,9 +98,22 @@ impl Digester {
                 add(value);
             }
         }
-        let digits: Vec<_> = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(format!("sha256:{}", digits.concat()))
     }
+}
+
+/// The fields of an object with their texts, which may be too deep to be parsed: `managedFields` repeat the form of an
+/// object.
+type RawFields<'a> = BTreeMap<String, &'a RawValue>;
+
+/// `metadata` without kubectl's annotation. `None` if it has no annotations.
+fn without_last_applied(metadata: &RawValue) -> Result<Option<Box<RawValue>>, serde_json::Error> {
+    let Ok(mut metadata) = serde_json::from_str::<RawFields<'_>>(metadata.get()) else { return Ok(None) };
+    let annotations = metadata.get("annotations").map(|annotations| serde_json::from_str(annotations.get()));
+    let Some(Ok::<RawFields<'_>, _>(mut annotations)) = annotations else { return Ok(None) };
+    annotations.remove(LAST_APPLIED);
+    let annotations = to_raw_value(&annotations)?;
+    metadata.insert("annotations".into(), &annotations);
+    to_raw_value(&metadata).map(Some)
 }
 
 #[cfg(test)]
@@ -122,6 +151,31 @@ mod tests {
         let object = secret(&json!({"b": "2", "a": "1", "n": 1.5}));
         let known = "sha256:df7058d87df74dea60f8d87eb5370a0b5c3b6150e594533a1bdacc6471124ada";
         assert_eq!(digest(&["/binaryData", "/data"], &object), known, "plugins have stored it in objects");
+    }
+
+    #[test]
+    fn values_that_are_too_deep_to_be_parsed_have_a_digest_too() {
+        let object = |depth: usize, value: &str| {
+            let (open, close) = (r#"{"f:a":"#.repeat(depth), "}".repeat(depth));
+            let managed = format!(r#"[{{"manager":"m","fieldsV1":{open}{{}}{close}}}]"#);
+            let annotations = r#"{"kubectl.kubernetes.io/last-applied-configuration":"hunter2","a":"b"}"#;
+            let metadata = format!(r#"{{"name":"x","annotations":{annotations},"managedFields":{managed}}}"#);
+            format!(r#"{{"kind":"X","metadata":{metadata},"data":{open}"{value}"{close},"more":1}}"#)
+        };
+        let projection = Projection::Digest(["/data".into()].into());
+        let projector = Projector::of(&projection).expect("pointers").expect("it leaves something out");
+        let project = |depth, value| projector.project(&object(depth, value)).expect("an object");
+        let digest = |kept: &str| {
+            let kept: BTreeMap<String, &RawValue> = serde_json::from_str(kept).expect("JSON");
+            kept[DIGEST].get().to_owned()
+        };
+        let deep = project(100_000, "1");
+        assert!(!deep.contains("hunter2") && !deep.contains("more") && deep.contains(r#""annotations":{"a":"b"}"#));
+        assert!(deep.contains(r#""manager":"m""#));
+        assert_eq!(digest(&deep), digest(&project(100_000, "1")));
+        assert_ne!(digest(&deep), digest(&project(100_000, "2")));
+        assert_ne!(digest(&deep), digest(&project(100_001, "1")));
+        assert_ne!(digest(&project(3, "1")), digest(&project(3, "2")));
     }
 
     #[test]

@@ -110,16 +110,22 @@ impl Store {
         self.read().len()
     }
 
-    /// The approximate memory that the objects occupy, in bytes.
+    /// The approximate memory that the objects and all indexes occupy, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.read().bytes()
     }
 
-    /// The bytes that budgets are charged: [`Store::bytes`] as if nothing were packed, so that reading a cache does not
+    /// The bytes that budgets are charged for the objects, as if nothing were packed, so that reading a cache does not
     /// make it larger.
     pub(crate) fn whole_bytes(&self) -> usize {
         self.read().whole_bytes()
+    }
+
+    /// The approximate memory of these indexes together, in bytes.
+    pub(crate) fn index_bytes<'s>(&self, sources: impl IntoIterator<Item = &'s IndexSource>) -> usize {
+        let contents = self.read();
+        sources.into_iter().map(|source| contents.index_bytes(source)).fold(0, usize::saturating_add)
     }
 
     /// The number of objects with each condition. The cost depends on the number of types, not on that of objects.
@@ -201,7 +207,7 @@ impl Store {
     }
 
     /// Visits objects under the read lock. `visit` must be short and must not read the store. Returns false if the
-    /// scope is an index that is not declared.
+    /// scope is an index that is not declared, or that was too large.
     pub(crate) fn scan(
         &self,
         scope: StoreScope<'_>,

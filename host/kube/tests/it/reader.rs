@@ -257,3 +257,15 @@ async fn a_read_from_a_cache_that_is_not_filled_yet_is_an_error() {
     let error = reader.get(&call(), &target("a", None), None).expect_err("not filled");
     assert_eq!(error.reason, ApiReason::ServerError);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_field_that_is_too_deep_is_refused() {
+    let (reader, _subscription, _informers) = reader().await;
+    let fields = ["/".repeat(500_000)];
+    let got = reader.get(&call(), &target("a", None), Some(&fields)).expect_err("too deep");
+    let listed = reader.list(&call(), &ListQuery { fields: Some(fields.to_vec()), ..query() }).expect_err("too deep");
+    for error in [got, listed] {
+        assert_eq!(error.reason, ApiReason::Invalid);
+        assert!(error.to_string().contains("has 500000 segments, of at most 64"), "{error}");
+    }
+}

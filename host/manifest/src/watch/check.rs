@@ -5,7 +5,7 @@ use windlass_core::cache::mapping::Mapping;
 use windlass_core::cache::predicate::Predicate;
 use windlass_core::cache::watch::{DIGEST, Index, IndexSource, Projection};
 use windlass_core::object::ObjectKind;
-use windlass_core::object::pointer::{EACH, has_each};
+use windlass_core::object::pointer::{EACH, SEGMENTS_MAX, has_each, segment_count};
 use windlass_core::object::reference::ReferencePath;
 
 use super::Watch;
@@ -151,6 +151,10 @@ fn check_reference(reference: &ReferencePath, path: &str, problems: &mut Problem
         if has_each(below) {
             let what = "leads to more than one value: put the list of references into `base`, as in `/spec/refs";
             problems.add(format_args!("{path}.{field}"), format!("{} {what}/{EACH}`", quoted(below)));
+        }
+        let is_each_short = [base, below].into_iter().all(|pointer| segment_count(pointer) <= SEGMENTS_MAX);
+        if is_each_short {
+            problems.segments(format_args!("{path}.{field}"), &format!("{base}{below}"));
         }
     }
 }

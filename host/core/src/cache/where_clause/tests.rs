@@ -119,3 +119,44 @@ fn a_clause_is_printed_in_words() {
     assert_eq!(clause.to_string(), expected);
     assert_eq!(clause.keeping("f").to_string(), format!("{expected}, or deleted with the finalizer \"f\""));
 }
+
+#[test]
+fn one_of_several_wanted_values_is_found_as_each_alone_is() {
+    let numbers = [
+        "0",
+        "-0.0",
+        "1",
+        "1.0",
+        "-1",
+        "1e0",
+        "1.5",
+        "9007199254740992",
+        "9007199254740993",
+        "9007199254740992.0",
+        "18446744073709551615",
+        "-9223372036854775808",
+        "1e300",
+    ];
+    let others = ["true", "false", "\"1\"", "\"\"", "\"true\"", "[]", "{}", "null"];
+    let values: Vec<Value> =
+        numbers.iter().chain(&others).map(|text| serde_json::from_str(text).expect("JSON")).collect();
+    let admits =
+        |wanted: &Value, found: &Value| clause(&json!([{"field": "/a", "in": wanted}])).admits(&json!({"a": found}));
+    for wanted in values.iter().take(numbers.len() + 5) {
+        for found in &values {
+            let alone = admits(&json!([wanted]), found);
+            assert_eq!(admits(&json!([wanted, "other"]), found), alone, "{wanted} {found}");
+        }
+    }
+}
+
+/// By comparisons of each with each this would take hours.
+#[test]
+fn very_many_values_are_compared_with_very_many_wanted_ones_in_no_time() {
+    let items: Vec<_> = (0..200_000).map(|number| json!({"name": format!("n-{number}")})).collect();
+    let wanted: Vec<_> = (0..100_000).map(|number| format!("w-{number}")).collect();
+    let clause = |wanted: &[String]| clause(&json!([{"field": "/items/*/name", "in": wanted}]));
+    let body = json!({"items": items});
+    assert!(!clause(&wanted).admits(&body));
+    assert!(clause(&[&wanted[..], &["n-199999".to_owned()]].concat()).admits(&body));
+}

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use serde_json::Value;
 
 use crate::object::Object;
+use crate::object::shallow;
 
 /// A parsed field selector. An object must match all terms. A selector without terms matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,8 +73,7 @@ impl FieldSelector {
                 "metadata.name" => key.name.to_string(),
                 "metadata.namespace" => key.namespace.as_deref().unwrap_or_default().to_owned(),
                 _ => {
-                    let value =
-                        text.get_or_insert_with(|| serde_json::from_str(&object.glance()).unwrap_or(Value::Null));
+                    let value = text.get_or_insert_with(|| shallow::parse(&object.glance()).unwrap_or(Value::Null));
                     field(value, path, wanted)?
                 }
             };

@@ -10,6 +10,10 @@ use serde_json::{Map, Value};
 
 use super::{Requirement, Selector, Test};
 
+/// How many requirements a selector that is a text may have. No server has checked such a text, and each object may
+/// have to be compared with all of them.
+pub const TEXT_REQUIREMENTS_MAX: usize = 1_000;
+
 impl Selector {
     /// Reads `value` as a `LabelSelector`. `None` if it is not one, and selects nothing.
     #[must_use]
@@ -38,10 +42,12 @@ impl Selector {
         Some(Self { requirements: equalities(labels)? })
     }
 
-    /// Reads `value` as a text such as `app in (web,api),!canary`. `None` if it is not one, and selects nothing.
+    /// Reads `value` as a text such as `app in (web,api),!canary`. `None` if it is not one, or has more than
+    /// [`TEXT_REQUIREMENTS_MAX`] requirements, and selects nothing.
     #[must_use]
     pub fn of_text(value: &Value) -> Option<Self> {
-        value.as_str()?.parse().ok()
+        let selector: Self = value.as_str()?.parse().ok()?;
+        (selector.requirements.len() <= TEXT_REQUIREMENTS_MAX).then_some(selector)
     }
 }
 
@@ -113,6 +119,13 @@ mod tests {
         let selector = Selector::of_labels(&json!({"app": "web", "tier": "a"})).expect("it selects");
         assert!(selector.matches(&labels(&[("app", "web"), ("tier", "a"), ("more", "x")])));
         assert!(!selector.matches(&labels(&[("app", "web")])));
+    }
+
+    #[test]
+    fn a_text_with_very_many_requirements_selects_nothing() {
+        let text = |count: usize| json!((0..count).map(|at| format!("!k{at}")).collect::<Vec<_>>().join(","));
+        assert!(Selector::of_text(&text(TEXT_REQUIREMENTS_MAX)).is_some());
+        assert_eq!(Selector::of_text(&text(TEXT_REQUIREMENTS_MAX + 1)), None);
     }
 
     #[test]

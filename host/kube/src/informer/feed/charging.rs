@@ -1,9 +1,10 @@
 //! Charges a feed's memory to the budgets of its subscribers.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Feed, FeedState, Subscriber};
-use crate::informer::budget::{BudgetScope, Excess};
+use crate::informer::budget::{Budget, BudgetScope, Excess};
 use crate::informer::error::OverBudget;
 
 impl Feed {
@@ -15,16 +16,17 @@ impl Feed {
         if state.subscribers.is_empty() { Err(OverBudget) } else { Ok(()) }
     }
 
-    /// Charges the size of the store, or `at_least` bytes, and stops the subscribers without room for it.
+    /// Charges the size of the objects, or `at_least` bytes, and that of the indexes, and stops the subscribers without
+    /// room for it.
     pub(super) fn charge(&self, state: &mut FeedState, at_least: usize) -> Result<(), OverBudget> {
         let bytes = self.store.whole_bytes().max(at_least);
         let broke = if bytes > self.limit {
-            let (watch, limit) = (self.spec.clone(), self.limit);
-            let excess = Excess { watch, needed: bytes, total: bytes, limit, scope: BudgetScope::Informer };
-            state.charges.refuse(&excess);
+            state.charges.refuse(&self.excess(bytes));
             state.subscribers.keys().copied().collect()
         } else {
-            let broke = state.charges.set(bytes, &self.spec);
+            let mut broke = self.refuse_large_indexes(state, bytes);
+            let FeedState { charges, subscribers, .. } = state;
+            broke.extend(charges.set(bytes, |budget| self.index_bytes(subscribers, budget), &self.spec));
             let is_broke = |subscriber: &Subscriber| {
                 subscriber.options.budget.as_ref().is_some_and(|it| broke.iter().any(|broke| Arc::ptr_eq(broke, it)))
             };
@@ -38,5 +40,30 @@ impl Feed {
         }
         self.subscribers.send_replace(state.subscribers.len());
         if state.subscribers.is_empty() { Err(OverBudget) } else { Ok(()) }
+    }
+
+    /// Stops charging the budgets with whose indexes the cache exceeds its own limit, and returns them. The cache of
+    /// the others goes on.
+    fn refuse_large_indexes(&self, state: &mut FeedState, bytes: usize) -> Vec<Arc<Budget>> {
+        let FeedState { charges, subscribers, .. } = state;
+        let needed = |budget: &Arc<Budget>| bytes.saturating_add(self.index_bytes(subscribers, budget));
+        let large = charges.budgets().map(|budget| (Arc::clone(budget), needed(budget)));
+        let large: Vec<_> = large.filter(|(_, needed)| *needed > self.limit).collect();
+        for (budget, needed) in &large {
+            charges.refuse_one(budget, self.excess(*needed));
+        }
+        large.into_iter().map(|(budget, _)| budget).collect()
+    }
+
+    fn excess(&self, needed: usize) -> Excess {
+        let (watch, limit) = (self.spec.clone(), self.limit);
+        Excess { watch, needed, total: needed, limit, scope: BudgetScope::Informer }
+    }
+
+    /// The memory of the indexes that subscribers with this budget have declared, in bytes.
+    fn index_bytes(&self, subscribers: &HashMap<u64, Subscriber>, budget: &Arc<Budget>) -> usize {
+        let pays = |it: &&Subscriber| it.options.budget.as_ref().is_some_and(|it| Arc::ptr_eq(it, budget));
+        let declared: HashSet<_> = subscribers.values().filter(pays).flat_map(|it| &it.options.indexes).collect();
+        if declared.is_empty() { 0 } else { self.store.index_bytes(declared) }
     }
 }

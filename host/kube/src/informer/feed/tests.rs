@@ -12,6 +12,7 @@ use windlass_core::object::progress::{Observer, Progress as _};
 use windlass_core::object::{ObjectKey, ObjectKind};
 
 use super::*;
+use crate::informer::budget::BudgetScope;
 use crate::informer::parse::ObjectParser;
 use crate::informer::store::{NotSynced, StoreScope};
 
@@ -256,6 +257,61 @@ fn a_closed_cache_charges_no_budget() {
     let options = SubscribeOptions { budget: Some(Arc::clone(&budget)), ..SubscribeOptions::default() };
     drop(feed.subscribe_with(options).expect("no indexes"));
     assert_eq!(budget.used(), 0);
+}
+
+/// A Pod with an annotation of many short parts, which an index over them multiplies.
+fn pod_of_parts(name: u32, parts: usize) -> Object {
+    let parts: Vec<_> = (0..parts).map(|part| part.to_string()).collect();
+    let annotations = format!(r#"{{"uses":"{}"}}"#, parts.join(","));
+    let metadata = format!(r#"{{"name":"p{name}","uid":"u","resourceVersion":"1","annotations":{annotations}}}"#);
+    let text = format!(r#"{{"metadata":{metadata}}}"#);
+    ObjectParser::new(&pods()).expect("no pointers").object(&text).expect("an object")
+}
+
+fn by_part() -> IndexSource {
+    IndexSource::Annotation { key: "uses".into(), split: Some(',') }
+}
+
+#[test]
+fn an_index_is_charged_to_the_plugin_that_declares_it_whenever_it_grows() {
+    let (plain, indexing) = (Budget::new(100_000), Budget::new(100_000));
+    let options = |budget: &Arc<Budget>, indexes| SubscribeOptions { budget: Some(Arc::clone(budget)), indexes };
+    let grows = |feed: &Feed, is_list: bool| {
+        let pod = pod_of_parts(1, 2_000);
+        if is_list { feed.replace(list(vec![pod], 1)) } else { feed.apply(&pod) }
+    };
+    for is_list in [true, false] {
+        let feed = Arc::new(Feed::new(pods(), usize::MAX));
+        let _plain = feed.subscribe_with(options(&plain, vec![])).expect("no indexes");
+        let before = indexing.excesses();
+        let subscription = feed.subscribe_with(options(&indexing, vec![by_part()])).expect("no pointers");
+        assert_eq!(feed.lock().subscribers.len(), 2);
+        grows(&feed, is_list).expect("one stays");
+        assert_eq!((feed.lock().subscribers.len(), indexing.excesses() - before, plain.excesses()), (1, 1, 0));
+        assert_eq!(feed.store.index_bytes([&by_part()]), 0, "the index is gone with its user");
+        drop(subscription);
+        let later = feed.subscribe_with(options(&indexing, vec![by_part()])).expect("no pointers");
+        assert_eq!((feed.lock().subscribers.len(), indexing.excesses() - before), (1, 2), "the cache was full before");
+        drop(later);
+        assert_eq!(indexing.used(), 0);
+    }
+}
+
+#[test]
+fn an_index_that_exceeds_the_limit_of_a_cache_stops_those_who_declare_it() {
+    let (plain, indexing) = (Budget::new(usize::MAX), Budget::new(usize::MAX));
+    let feed = Arc::new(Feed::new(pods(), 100_000));
+    let options = |budget: &Arc<Budget>, indexes| SubscribeOptions { budget: Some(Arc::clone(budget)), indexes };
+    let _plain = feed.subscribe_with(options(&plain, vec![])).expect("no indexes");
+    let _indexing = feed.subscribe_with(options(&indexing, vec![by_part()])).expect("no pointers");
+    feed.apply(&pod_of_parts(1, 10)).expect("room");
+    assert_eq!(feed.store.indexed(&by_part(), "7").len(), 1);
+    assert!(indexing.used() > plain.used());
+    feed.apply(&pod_of_parts(2, 2_000)).expect("one stays");
+    assert_eq!((feed.lock().subscribers.len(), indexing.used(), plain.excesses()), (1, 0, 0));
+    let excess = indexing.last_excess().expect("notified");
+    assert!(excess.scope == BudgetScope::Informer && excess.needed > 100_000);
+    assert_eq!(feed.store.len(), 2, "the cache of the other goes on");
 }
 
 #[test]

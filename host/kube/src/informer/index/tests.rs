@@ -13,7 +13,7 @@ fn object(key: &str, spec: &str) -> Object {
 }
 
 fn filled(source: &IndexSource, objects: &[Object]) -> DeclaredIndex {
-    let mut index = DeclaredIndex::new(source).expect("pointers");
+    let mut index = DeclaredIndex::new(source, usize::MAX).expect("pointers");
     for object in objects {
         index.update(None, Some(object));
     }
@@ -134,4 +134,56 @@ fn a_value_without_an_index_is_judged_as_an_index_would() {
     assert!(!has_value(&source, &service, "app=api"));
     assert!(check(&source, "app=web").is_ok() && check(&source, "web").is_err());
     assert!(check(&IndexSource::Label("app".into()), "web").is_ok());
+}
+
+#[test]
+fn an_object_with_a_very_deep_field_is_found_by_its_other_values() {
+    let deep = format!("{}1{}", "[".repeat(50_000), "]".repeat(50_000));
+    let spec = format!(r#"{{"sources":[{{"name":"a"}},{{"name":{deep}}},{{"name":"b"}}]}}"#);
+    let index = filled(&IndexSource::Field("/spec/sources/*/name".into()), &[object("x/o", &spec)]);
+    assert_eq!((found(&index, "a"), found(&index, "b")), (vec!["x/o".to_owned()], vec!["x/o".to_owned()]));
+}
+
+#[test]
+fn the_memory_of_an_index_is_counted_until_its_objects_go() {
+    let split = IndexSource::Annotation { key: "e.com/uses".into(), split: Some(',') };
+    let field = IndexSource::Field("/spec/a".into());
+    let texts = selectors(SelectorForm::Text);
+    let small = |source: &IndexSource| match source {
+        IndexSource::Annotation { .. } => annotated("x/o", "a,b"),
+        _ => object("x/o", r#"{"a":["a","b"],"selector":"a=b,!c"}"#),
+    };
+    let many: Vec<_> = (0..500).map(|at| format!("k{at}")).collect();
+    let large = |source: &IndexSource| match source {
+        IndexSource::Annotation { .. } => annotated("x/o", &many.join(",")),
+        _ => object("x/o", &serde_json::json!({"a": many, "selector": many.join(",")}).to_string()),
+    };
+    for source in [split, field, texts] {
+        let (small, large) = (small(&source), large(&source));
+        let mut index = filled(&source, std::slice::from_ref(&small));
+        let before = index.bytes();
+        index.update(Some(&small), Some(&large));
+        assert!(before > 0 && index.bytes() > 500 * 32, "{source:?}: {}", index.bytes());
+        index.update(Some(&large), Some(&small));
+        assert_eq!(index.bytes(), before, "{source:?}");
+        index.update(Some(&small), None);
+        assert_eq!(index.bytes(), 0, "{source:?}");
+    }
+}
+
+#[test]
+fn an_index_beyond_its_limit_is_emptied_and_incomplete() {
+    let source = IndexSource::Annotation { key: "e.com/uses".into(), split: Some(',') };
+    let parts = |count: usize| (0..count).map(|at| at.to_string()).collect::<Vec<_>>().join(",");
+    let (small, large) = (annotated("x/a", &parts(10)), annotated("x/b", &parts(1_000)));
+    let mut index = DeclaredIndex::new(&source, 10_000).expect("no pointers");
+    index.update(None, Some(&small));
+    assert!(index.is_complete() && index.bytes() < 10_000);
+    index.update(None, Some(&large));
+    assert!(!index.is_complete() && index.bytes() > 10_000 && index.groups.lists.is_empty());
+    index.update(Some(&large), None);
+    assert!(!index.is_complete(), "it lacks the other object");
+    index.clear();
+    index.update(None, Some(&small));
+    assert!(index.is_complete());
 }

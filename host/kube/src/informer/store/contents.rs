@@ -131,13 +131,13 @@ impl Contents {
         self.whole_bytes = self.whole_bytes + whole(new) - whole(old);
     }
 
-    /// Builds an index, or adds a user of it.
-    pub(crate) fn declare(&mut self, source: &IndexSource) -> Result<(), PointerError> {
+    /// Builds an index that may occupy `limit` bytes, or adds a user of it.
+    pub(crate) fn declare(&mut self, source: &IndexSource, limit: usize) -> Result<(), PointerError> {
         if let Some(index) = self.indexes.get_mut(source) {
             index.users += 1;
             return Ok(());
         }
-        let mut index = DeclaredIndex::new(source)?;
+        let mut index = DeclaredIndex::new(source, limit)?;
         index.users = 1;
         for object in self.iter() {
             index.update(None, Some(object));
@@ -230,7 +230,12 @@ impl Contents {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.indexes.values().map(DeclaredIndex::bytes).sum::<usize>()
+    }
+
+    /// The memory of an index, in bytes. 0 if it is not declared.
+    pub(crate) fn index_bytes(&self, source: &IndexSource) -> usize {
+        self.indexes.get(source).map_or(0, DeclaredIndex::bytes)
     }
 
     pub(crate) fn whole_bytes(&self) -> usize {
@@ -270,7 +275,7 @@ impl Contents {
     }
 
     /// Visits the objects of `scope` after the key `after`, sorted by key, until `visit` breaks. Returns false if there
-    /// is no such index.
+    /// is no such index, or none that is complete.
     pub(super) fn scan(
         &self,
         scope: StoreScope<'_>,
@@ -287,7 +292,7 @@ impl Contents {
                 return true;
             }
             StoreScope::Index(source, value) => {
-                let Some(index) = self.indexes.get(source) else { return false };
+                let Some(index) = self.indexes.get(source).filter(|it| it.is_complete()) else { return false };
                 let _ = index.after(value, after).iter().try_for_each(visit);
                 return true;
             }

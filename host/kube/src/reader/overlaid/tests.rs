@@ -111,7 +111,7 @@ fn readable(spec: &WatchSpec, world: &World, version: usize) -> (Readable, Store
     let mut parser = ObjectParser::new(spec).expect("pointers");
     writer.update(|contents| {
         for Index { source, .. } in &indexes {
-            contents.declare(source).expect("a pointer");
+            contents.declare(source, usize::MAX).expect("a pointer");
         }
         for ((namespace, name), object) in world {
             let metadata = &object["metadata"];
