@@ -35,8 +35,8 @@ pub(crate) struct EndState {
     pub(crate) orphans: Vec<String>,
     /// Objects with an owner.
     pub(crate) owned: Vec<OwnedObject>,
-    /// Objects without an owner that the plugin has created, and the user has not changed.
-    pub(crate) of_plugin: BTreeSet<String>,
+    /// Objects without an owner that the plugin has created, and the user has not changed: their places by UID.
+    pub(crate) of_plugin: BTreeMap<String, String>,
     /// The objects that the user has applied, as the user would apply them now.
     pub(crate) asked: Vec<Value>,
     /// Objects whose status names a generation that they never had.
@@ -129,7 +129,7 @@ impl EndState {
                 owners.map(|owner| by_uid.get(owner["uid"].as_str().unwrap_or_default()).copied()).collect();
             if owners.is_empty() {
                 // An object with an owner would be deleted with it.
-                state.of_plugin.extend((is_made && !is_of_user).then(|| place.clone()));
+                state.of_plugin.extend((is_made && !is_of_user).then(|| (uid(object).to_owned(), place.clone())));
             } else {
                 let is_made_again = (is_made || !is_of_user) && children::is_made_again(object, &owners);
                 state.owned.push(OwnedObject { name: ObjectName::of(object), is_made_again });
