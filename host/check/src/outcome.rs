@@ -53,7 +53,7 @@ pub(crate) struct OwnedObject {
 }
 
 /// The actions of the host after it was stopped gracefully and started again.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SecondRun {
     /// Whether anything changed.
     pub(crate) changed: bool,
@@ -290,10 +290,14 @@ fn without_addresses(status: &mut Value) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::scenario::Scenario;
 
     fn state(objects: &[(&str, Value)]) -> EndState {
-        let normalizer = Normalizer::default();
+        let begun = Duration::from_hours(438_288);
+        let normalizer = Normalizer::new(begun, &Scenario::new("a".to_owned(), vec![], vec![]));
         let objects =
             objects.iter().map(|(place, object)| ((*place).to_owned(), comparable(object, &normalizer))).collect();
         EndState { objects, ..EndState::default() }
@@ -308,8 +312,8 @@ mod tests {
                 "status": {"observedGeneration": uid.len(), "conditions": [{"lastTransitionTime": time}]},
             })
         };
-        let one = state(&[("a", object("1", "2026-01-01T00:00:00Z"))]);
-        assert_eq!(one.differences(&state(&[("a", object("22", "2026-01-02T00:00:00Z"))])), []);
+        let one = state(&[("a", object("1", "2020-01-01T00:00:00Z"))]);
+        assert_eq!(one.differences(&state(&[("a", object("22", "2020-01-01T00:01:00Z"))])), []);
     }
 
     #[test]

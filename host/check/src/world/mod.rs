@@ -147,7 +147,8 @@ impl World {
         let host_faults = HostFaults::of(faults);
         let engine = Engine::start(ServerHandle::of(&server), self.subject.clone(), self.record.clone(), host_faults);
         let slow = SlowFaults::of(faults, &rules, clock);
-        let mut round = Round::new(server, engine, self, slow, rules);
+        let normalizer = Normalizer::new(self.start + shift, &self.scenario);
+        let mut round = Round::new(server, engine, self, slow, rules, normalizer);
         let at_rest = faults.iter().enumerate().filter_map(|(place, fault)| Some((place, fault.at_rest.as_ref()?)));
         let undone = round.steps(steps, &at_rest.collect::<Vec<_>>()).await;
         round.settle(END_QUIET_TIMEOUT).await;
@@ -204,7 +205,14 @@ struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    fn new(server: ApiServer, engine: Engine, world: &'a World, slow: SlowFaults, rules: FaultRules) -> Round<'a> {
+    fn new(
+        server: ApiServer,
+        engine: Engine,
+        world: &'a World,
+        slow: SlowFaults,
+        rules: FaultRules,
+        normalizer: Normalizer,
+    ) -> Round<'a> {
         let World { record, beginning, .. } = world;
         Round {
             server,
@@ -213,7 +221,7 @@ impl<'a> Round<'a> {
             beginning,
             slow,
             rules,
-            normalizer: Normalizer::new(world.start),
+            normalizer,
             owned: vec![],
             purposes: Purposes::default(),
             left: vec![],
@@ -275,6 +283,7 @@ impl<'a> Round<'a> {
 
     /// The objects as they are now.
     fn state(&mut self) -> EndState {
+        self.normalizer.reach(self.slow.now());
         EndState::of(&self.server.snapshot(), self.beginning, &self.record.created(), &mut self.normalizer)
     }
 
