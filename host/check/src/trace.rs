@@ -74,6 +74,9 @@ pub struct RequestNote {
     /// The object that the request has created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<CreatedObject>,
+    /// The primary whose call sent the request. `None` if the host sent it by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }
 
 /// An object that the host has created.
