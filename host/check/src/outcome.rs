@@ -105,7 +105,7 @@ impl EndState {
     pub(crate) fn of(
         end: &Snapshot,
         beginning: &Beginning,
-        made: &BTreeSet<String>,
+        made: &BTreeMap<String, Option<String>>,
         normalizer: &mut Normalizer,
     ) -> EndState {
         let all = end.objects();
@@ -120,7 +120,7 @@ impl EndState {
                 state.stuck.push(place.clone());
             }
             let mut managers = metadata["managedFields"].as_array().into_iter().flatten();
-            let (is_of_user, is_made) = (managers.any(|it| it["manager"] == USER), made.contains(uid(object)));
+            let (is_of_user, is_made) = (managers.any(|it| it["manager"] == USER), made.contains_key(uid(object)));
             if is_of_user {
                 state.asked.push(asked(object));
             }

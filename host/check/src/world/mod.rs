@@ -214,6 +214,8 @@ impl<'a> Round<'a> {
         normalizer: Normalizer,
     ) -> Round<'a> {
         let World { record, beginning, .. } = world;
+        let controllers = &world.subject.plugin.manifest().controllers;
+        let primaries = controllers.iter().map(|controller| controller.primary.object_kind());
         Round {
             server,
             engine,
@@ -223,7 +225,7 @@ impl<'a> Round<'a> {
             rules,
             normalizer,
             owned: vec![],
-            purposes: Purposes::default(),
+            purposes: Purposes::new(primaries),
             left: vec![],
             rests: vec![],
             noisy: None,
@@ -295,7 +297,7 @@ impl<'a> Round<'a> {
                 self.owned.push((index, object.clone()));
             }
         }
-        self.purposes.note(step, &there.of_plugin);
+        self.purposes.note(step, &there.of_plugin, &self.record.created());
         let applied = |name: &ObjectName| {
             let before = self.rests.last().into_iter().flat_map(|rest| &rest.asked);
             before.map(ObjectName::of).any(|it| it == *name)
