@@ -35,16 +35,21 @@ pub(crate) struct Normalizer {
     names: Vec<(String, String)>,
 }
 
+/// Everything in a scenario that has the form of a time.
+pub(crate) fn times_of(scenario: &Scenario) -> BTreeSet<String> {
+    let any = Normalizer { span: (Duration::ZERO, Duration::MAX), ..Normalizer::default() };
+    let mut found = BTreeSet::new();
+    scenario.load.iter().for_each(|object| any.times_within(object, &mut found));
+    for part in [json!(scenario.steps), json!(scenario.expect)] {
+        any.times_within(&part, &mut found);
+    }
+    found
+}
+
 impl Normalizer {
-    /// For a run of this scenario that begins at this time since 1970.
-    pub(crate) fn new(begun: Duration, scenario: &Scenario) -> Normalizer {
-        let mut normalizer = Normalizer { span: (Duration::ZERO, Duration::MAX), ..Normalizer::default() };
-        for part in [json!(scenario.load), json!(scenario.steps), json!(scenario.expect)] {
-            let mut of_part = BTreeSet::new();
-            normalizer.times_within(&part, &mut of_part);
-            normalizer.of_scenario.append(&mut of_part);
-        }
-        normalizer.span = (begun, begun);
+    /// For a run that begins at this time since 1970. `of_scenario` are the [times of its scenario](times_of).
+    pub(crate) fn new(begun: Duration, of_scenario: BTreeSet<String>) -> Normalizer {
+        let mut normalizer = Normalizer { span: (begun, begun), of_scenario, ..Normalizer::default() };
         normalizer.reach(begun);
         normalizer
     }
@@ -262,7 +267,7 @@ mod tests {
     const BEGUN: Duration = Duration::from_hours(438_288);
 
     fn normalizer(steps: Vec<Step>) -> Normalizer {
-        Normalizer::new(BEGUN, &Scenario::new("a".to_owned(), vec![], steps))
+        Normalizer::new(BEGUN, times_of(&Scenario::new("a".to_owned(), vec![], steps)))
     }
 
     fn normalized(normalizer: &Normalizer, mut value: Value) -> Value {

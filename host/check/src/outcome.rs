@@ -293,11 +293,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::scenario::Scenario;
 
     fn state(objects: &[(&str, Value)]) -> EndState {
-        let begun = Duration::from_hours(438_288);
-        let normalizer = Normalizer::new(begun, &Scenario::new("a".to_owned(), vec![], vec![]));
+        let normalizer = Normalizer::new(Duration::from_hours(438_288), BTreeSet::new());
         let objects =
             objects.iter().map(|(place, object)| ((*place).to_owned(), comparable(object, &normalizer))).collect();
         EndState { objects, ..EndState::default() }

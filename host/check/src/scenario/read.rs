@@ -126,14 +126,11 @@ impl Scenario {
     /// Checks that each rule that is off can be. A run with a failed step cannot be compared, so without `steps` a check
     /// could find nothing and seem to pass.
     fn check_rules(&self) -> Result<(), Misplaced> {
-        match self.rules.contains_key(&RunRule::Steps) {
-            true => Err((
-                "rules.steps".to_owned(),
-                "it cannot be switched off, because nothing can be compared after a failed step: mend or remove the step"
-                    .to_owned(),
-            )),
-            false => Ok(()),
+        if self.rules.contains_key(&RunRule::Steps) {
+            let problem = "it cannot be switched off, because nothing can be compared after a failed step";
+            return Err(("rules.steps".to_owned(), format!("{problem}: mend or remove the step")));
         }
+        Ok(())
     }
 
     /// Checks that each class of faults that is off exists.
