@@ -269,18 +269,36 @@ async fn a_plugin_that_computes_for_ever_is_stopped_at_the_same_place_each_time(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_finding_is_reduced_to_the_fewest_steps_and_can_be_accepted() -> anyhow::Result<()> {
+async fn a_finding_is_reduced_to_the_fewest_steps() -> anyhow::Result<()> {
     let folder = Folder::buggy("writes-the-time")?;
-    let [plugin, baseline] = ["buggy.wasm", "baseline.json"].map(|name| folder.file(name).display().to_string());
-    let usual = [plugin.as_str(), "--runs", "30", "--budget", "10m"];
-    let (code, out, errors) = check(&usual).await?;
+    let plugin = folder.file("buggy.wasm").display().to_string();
+    let (code, out, errors) = check(&[plugin.as_str(), "--runs", "30", "--budget", "10m"]).await?;
     ensure!(code == 1 && out.contains("needs    1 steps of the scenario:"), "{code} {out}{errors}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_finding_can_be_accepted() -> anyhow::Result<()> {
+    let folder = Folder::buggy("draws-a-name")?;
+    let [plugin, baseline] = ["buggy.wasm", "baseline.json"].map(|name| folder.file(name).display().to_string());
+    let usual = [plugin.as_str(), "--runs", "2"];
     let (code, _, errors) = check(&[&usual[..], &["--write-baseline", &baseline]].concat()).await?;
     ensure!(code == 0, "{errors}");
     let (code, out, errors) = check(&[&usual[..], &["--baseline", &baseline]].concat()).await?;
     ensure!(code == 0 && out.contains("by the baseline") && out.contains("found           nothing"), "{out}{errors}");
     let (code, _, errors) = check(&[&usual[..], &["--baseline", &plugin]].concat()).await?;
     ensure!(code == 2 && errors.contains("buggy.wasm"), "{code} {errors}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_that_compared_nothing_does_not_pass_by_its_baseline() -> anyhow::Result<()> {
+    let folder = Folder::buggy("writes-the-time")?;
+    let [plugin, baseline] = ["buggy.wasm", "baseline.json"].map(|name| folder.file(name).display().to_string());
+    let (code, _, errors) = check(&[plugin.as_str(), "--runs", "2", "--write-baseline", &baseline]).await?;
+    ensure!(code == 0, "{errors}");
+    let (code, out, errors) = check(&[plugin.as_str(), "--runs", "2", "--baseline", &baseline]).await?;
+    ensure!(code == 2 && out.contains("INCOMPLETE      the plugin did not stop writing"), "{code} {out}{errors}");
     Ok(())
 }
 

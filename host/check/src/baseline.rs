@@ -114,6 +114,7 @@ mod tests {
             rules_off: BTreeMap::new(),
             faults_off: BTreeMap::new(),
             imports: ImportUse::default(),
+            incomplete: None,
             accepted: 0,
             findings: findings.iter().map(finding).collect(),
         }

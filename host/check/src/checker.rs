@@ -33,6 +33,7 @@ pub async fn check(subject: CheckSubject, scenario: Scenario, mut effort: Effort
     let mut checker = Checker::of(&world, &reference);
     checker.without_faults(effort.seed, &|runs| effort.lasts(runs, false)).await;
     let tried = checker.with_faults(&mut effort).await;
+    let incomplete = incomplete(&reference);
     let Checker { mut found, runs, .. } = checker;
     let runs = shrink::shorten(&world, &mut found, runs, &effort).await;
     let count = |what: &dyn Fn(&Happening) -> bool| reference.entries.iter().filter(|it| what(&it.happened)).count();
@@ -49,6 +50,7 @@ pub async fn check(subject: CheckSubject, scenario: Scenario, mut effort: Effort
         rules_off: reasons(world.scenario().rules.iter().map(|(rule, off)| (rule.name(), off))),
         faults_off: reasons(world.scenario().faults.iter().map(|(class, off)| (class.as_str(), off))),
         imports: ImportUse::of(plugin.functions(), &record.imports()),
+        incomplete,
         accepted: 0,
         findings: found.ordered(),
     })
@@ -57,6 +59,18 @@ pub async fn check(subject: CheckSubject, scenario: Scenario, mut effort: Effort
 /// The reason of each rule or class of faults that is switched off.
 fn reasons<'a>(off: impl Iterator<Item = (&'a str, &'a SwitchedOff)>) -> BTreeMap<String, String> {
     off.map(|(name, SwitchedOff { off })| (name.to_owned(), off.clone())).collect()
+}
+
+/// The reason why a reference says nothing about the plugin, if so.
+fn incomplete(reference: &Run) -> Option<String> {
+    if let Some((step, _)) = &reference.undone {
+        return Some(format!("step {} failed without a fault, so no other run was compared", step + 1));
+    }
+    if reference.noisy.is_some() {
+        return Some("the plugin did not stop writing without a fault, so no other run was compared".to_owned());
+    }
+    let is_called = reference.entries.iter().any(|entry| matches!(entry.happened, Happening::Call { .. }));
+    (!is_called).then(|| "the scenario has no object for which the plugin is called".to_owned())
 }
 
 /// A repeated run.
@@ -176,5 +190,31 @@ impl<'a> Checker<'a> {
         self.runs += 1;
         self.found.add(verdict::compared(&run, self.reference, faults), faults, &run);
         run.struck
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::trace::Entry;
+    use crate::world::UserError;
+
+    #[test]
+    fn a_reference_that_cannot_be_compared_makes_the_check_incomplete() {
+        let call = Happening::Call {
+            key: "a".to_owned(),
+            result: "Done".to_owned(),
+            trapped: false,
+            failed: false,
+            again: None,
+        };
+        let run = || Run { entries: vec![Entry { at: Duration::ZERO, happened: call.clone() }], ..Run::default() };
+        assert_eq!(incomplete(&run()), None);
+        let failed = Run { undone: Some((1, UserError("no".to_owned()))), ..run() };
+        assert!(incomplete(&failed).is_some_and(|why| why.starts_with("step 2 failed")));
+        assert!(incomplete(&Run { noisy: Some("writes".to_owned()), ..run() }).is_some());
+        assert!(incomplete(&Run::default()).is_some_and(|why| why.contains("no object for which")));
     }
 }

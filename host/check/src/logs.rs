@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use tracing::field::{Field, Visit};
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{Event, Level, Metadata, Span, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, Registry};
 
 use crate::trace::{Happening, Record};
 
@@ -24,6 +24,15 @@ const SWAPPED: &str = "a new generation has taken over";
 
 /// The text of results for which `windlass_core::queue::outcome::CallResult::is_wait` is true.
 const WAITED: &str = "reason: \"waited\"";
+
+/// The key of the call in whose span the caller is.
+pub(crate) fn current_key() -> Option<String> {
+    let key = Span::current().with_subscriber(|(id, subscriber)| {
+        let span = subscriber.downcast_ref::<Registry>()?.span(id)?;
+        span.scope().find_map(|span| span.extensions().get::<SpanKey>().map(|key| key.0.clone()))
+    });
+    key.flatten()
+}
 
 /// A `tracing` layer that records log lines.
 pub(crate) struct Notes(pub(crate) Record);
@@ -115,9 +124,20 @@ fn requeue(result: &str) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use tracing_subscriber::layer::SubscriberExt as _;
     use windlass_core::queue::outcome::CallResult;
 
     use super::*;
+
+    #[test]
+    fn the_key_of_a_call_is_known_within_its_spans() {
+        let _logs = tracing::subscriber::set_default(tracing_subscriber::registry().with(Notes(Record::default())));
+        assert_eq!(current_key(), None);
+        let call = tracing::info_span!(target: "windlass_runtime", "reconcile", key = %"default/a").entered();
+        let _write = tracing::info_span!(target: "windlass_kube", "write").entered();
+        assert_eq!(current_key().as_deref(), Some("default/a"));
+        drop(call);
+    }
 
     #[test]
     fn the_time_of_a_requeue_is_read_from_the_result() {

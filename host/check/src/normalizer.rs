@@ -4,42 +4,87 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use jiff::civil::Date;
+use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+
+use crate::scenario::Scenario;
 
 /// The length of a UID.
 const UID_LEN: usize = 36;
 /// The word for a time.
 const TIME: &str = "(a time)";
-/// Numbers are taken for times within this distance of the beginning of a run: farther than a seed or a fault sets the
-/// clock, and than most scenarios last.
-const TIME_RANGE: Duration = Duration::from_hours(24 * 366);
+/// The run's own times are within this distance of those that its clock has shown: as far as a `clock` fault sets it.
+/// With that, what is due soon is replaced in all runs.
+const TIME_MARGIN: Duration = Duration::from_hours(6);
 /// A number, not a text, must have this many digits to be taken for a time.
 const NUMBER_DIGITS_MIN: usize = 10;
 
-/// Knows the UIDs and generated names of one run.
+/// Knows the UIDs, the generated names and the time of one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Normalizer {
-    /// The beginning of the run, since 1970.
-    begun: Duration,
-    /// Each UID, with what stands for it.
+    /// The times that the run has shown so far, since 1970, and a margin on both sides.
+    span: (Duration, Duration),
+    /// The times in the scenario. The plugin has them from there, so they are no times of the run.
+    of_scenario: BTreeSet<String>,
+    /// Each UID, with the place of its object.
     uids: BTreeMap<String, String>,
+    /// The UIDs of the objects that are there now.
+    present: BTreeSet<String>,
     /// Each generated name, with what stands for it. The longest comes first.
     names: Vec<(String, String)>,
 }
 
+/// Everything in a scenario that has the form of a time.
+pub(crate) fn times_of(scenario: &Scenario) -> BTreeSet<String> {
+    let any = Normalizer { span: (Duration::ZERO, Duration::MAX), ..Normalizer::default() };
+    let mut found = BTreeSet::new();
+    scenario.load.iter().for_each(|object| any.times_within(object, &mut found));
+    for part in [json!(scenario.steps), json!(scenario.expect)] {
+        any.times_within(&part, &mut found);
+    }
+    found
+}
+
 impl Normalizer {
-    /// For a run that begins at this time since 1970.
-    pub(crate) fn new(begun: Duration) -> Normalizer {
-        Normalizer { begun, ..Normalizer::default() }
+    /// For a run that begins at this time since 1970. `of_scenario` are the [times of its scenario](times_of).
+    pub(crate) fn new(begun: Duration, of_scenario: BTreeSet<String>) -> Normalizer {
+        let mut normalizer = Normalizer { span: (begun, begun), of_scenario, ..Normalizer::default() };
+        normalizer.reach(begun);
+        normalizer
+    }
+
+    /// The run shows this time now, since 1970.
+    pub(crate) fn reach(&mut self, now: Duration) {
+        let (from, to) = &mut self.span;
+        *from = now.saturating_sub(TIME_MARGIN).min(*from);
+        *to = now.saturating_add(TIME_MARGIN).max(*to);
+    }
+
+    /// Collects everything in a value that has the form of a time.
+    fn times_within(&self, value: &Value, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(map) => {
+                for (key, value) in map {
+                    found.extend(self.times(key).into_iter().map(str::to_owned));
+                    self.times_within(value, found);
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.times_within(item, found)),
+            Value::String(text) => found.extend(self.times(text).into_iter().map(str::to_owned)),
+            Value::Number(number) => found.extend(self.times(&number.to_string()).into_iter().map(str::to_owned)),
+            Value::Null | Value::Bool(_) => {}
+        }
     }
 
     /// Learns the UIDs and generated names of objects, each with its resource. What it has learnt holds also after the
     /// objects have gone, as others may still name them.
     pub(crate) fn learn<'a>(&mut self, objects: impl Iterator<Item = (&'a str, &'a Value)>) {
         let text = |object: &'a Value, field: &str| object["metadata"][field].as_str().unwrap_or_default();
-        let new: Vec<_> = objects.filter(|(_, object)| !self.uids.contains_key(text(object, "uid"))).collect();
+        let objects: Vec<_> = objects.collect();
+        self.present = objects.iter().map(|(_, object)| text(object, "uid").to_owned()).collect();
+        let new: Vec<_> =
+            objects.into_iter().filter(|(_, object)| !self.uids.contains_key(text(object, "uid"))).collect();
         for (_, object) in &new {
             if let Some(prefix) = generated(object) {
                 self.names.push((text(object, "name").to_owned(), format!("{prefix}*")));
@@ -49,7 +94,7 @@ impl Normalizer {
         self.names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
         for (resource, object) in new {
             let place = self.place(resource, object);
-            self.uids.insert(text(object, "uid").to_owned(), format!("(the UID of {place})"));
+            self.uids.insert(text(object, "uid").to_owned(), place);
         }
     }
 
@@ -73,8 +118,7 @@ impl Normalizer {
                 map.remove("observedGeneration");
                 map.values_mut().for_each(|value| self.normalize(value));
                 if map.keys().any(|key| self.text(key).is_some()) {
-                    let renamed = |(key, value): (String, Value)| (self.text(&key).unwrap_or(key), value);
-                    *map = std::mem::take(map).into_iter().map(renamed).collect::<Map<_, _>>();
+                    *map = self.renamed(std::mem::take(map));
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.normalize(item)),
@@ -94,6 +138,22 @@ impl Normalizer {
         }
     }
 
+    /// The map with its keys replaced. Several keys may become one: then it has all their values, as a set.
+    fn renamed(&self, map: Map<String, Value>) -> Map<String, Value> {
+        let mut by_key: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for (key, value) in map {
+            by_key.entry(self.text(&key).unwrap_or(key)).or_default().push(value);
+        }
+        let joined = |(key, mut values): (String, Vec<Value>)| {
+            values.sort_by_cached_key(ToString::to_string);
+            match <[Value; 1]>::try_from(values) {
+                Ok([value]) => (key, value),
+                Err(values) => (key, json!({"count": values.len(), "values": values})),
+            }
+        };
+        by_key.into_iter().map(joined).collect()
+    }
+
     /// The text with everything replaced. `None` if nothing is.
     fn text(&self, text: &str) -> Option<String> {
         let mut replaced: Option<String> = None;
@@ -105,7 +165,9 @@ impl Normalizer {
         };
         // By the shape of UIDs, as looking for each of them would take long.
         for uid in uids(text).into_iter().filter_map(|uid| self.uids.get_key_value(uid)) {
-            replace(uid.0, uid.1);
+            // A former object at the same place is another one.
+            let which = if self.present.contains(uid.0) { "" } else { "a former " };
+            replace(uid.0, &format!("(the UID of {which}{})", uid.1));
         }
         self.names.iter().for_each(|(name, by)| replace(name, by));
         for time in self.times(text) {
@@ -122,8 +184,9 @@ impl Normalizer {
             if !part.contains(|it: char| it.is_ascii_digit()) {
                 continue;
             }
-            if part.parse::<Timestamp>().is_ok() {
-                found.insert(part);
+            if let Ok(time) = part.parse::<Timestamp>() {
+                let is_own = since_1970(time).is_some_and(|time| self.is_own_time(part, time, Duration::ZERO));
+                found.extend(is_own.then_some(part));
             } else {
                 let words = part.split(|it: char| !it.is_ascii_alphanumeric());
                 found.extend(words.filter(|word| self.is_time(word)));
@@ -132,21 +195,26 @@ impl Normalizer {
         found
     }
 
-    /// Whether these digits are a time near the beginning: in one of the units since 1970, or as a date.
+    /// Whether these digits are a time of the run: in one of the units since 1970, or as a date.
     fn is_time(&self, digits: &str) -> bool {
         let Some(number) = digits.parse::<u64>().ok().filter(|_| digits.bytes().all(|it| it.is_ascii_digit())) else {
             return false;
         };
-        let since_1970 = match digits.len() {
-            8 => Some(Duration::from_secs(number.saturating_mul(60))),
-            10 => Some(Duration::from_secs(number)),
-            13 => Some(Duration::from_millis(number)),
-            16 => Some(Duration::from_micros(number)),
-            19 => Some(Duration::from_nanos(number)),
+        let number = match digits.len() {
+            8 => Some((Duration::from_secs(number.saturating_mul(60)), Duration::from_mins(1))),
+            10 => Some((Duration::from_secs(number), Duration::ZERO)),
+            13 => Some((Duration::from_millis(number), Duration::ZERO)),
+            16 => Some((Duration::from_micros(number), Duration::ZERO)),
+            19 => Some((Duration::from_nanos(number), Duration::ZERO)),
             _ => None,
         };
-        let date = Some(digits).filter(|it| matches!(it.len(), 8 | 12 | 14)).and_then(|it| date(&it[..8]));
-        [since_1970, date].into_iter().flatten().any(|time| self.begun.abs_diff(time) <= TIME_RANGE)
+        [number, date(digits)].into_iter().flatten().any(|(time, lasts)| self.is_own_time(digits, time, lasts))
+    }
+
+    /// Whether `text` means a time that the run has shown: at `time` since 1970, or within `lasts` after that.
+    fn is_own_time(&self, text: &str, time: Duration, lasts: Duration) -> bool {
+        let (from, to) = self.span;
+        time <= to && time.saturating_add(lasts) >= from && !self.of_scenario.contains(text)
     }
 }
 
@@ -170,23 +238,37 @@ fn uids(text: &str) -> Vec<&str> {
     starts.map(|at| &text[at..at + UID_LEN]).collect()
 }
 
-/// A date of eight digits, since 1970.
-fn date(digits: &str) -> Option<Duration> {
-    let part = |range: std::ops::Range<usize>| digits.get(range)?.parse::<i16>().ok();
-    let [year, month, day] = [part(0..4)?, part(4..6)?, part(6..8)?];
-    let date = Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()?;
-    let since_1970 = date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second();
-    u64::try_from(since_1970).ok().map(Duration::from_secs)
+/// The beginning of a date in digits, since 1970, and how long that lasts: a day; a minute, if it has hours and minutes;
+/// or a second.
+fn date(digits: &str) -> Option<(Duration, Duration)> {
+    let part = |range: std::ops::Range<usize>| digits.get(range)?.parse::<i8>().ok();
+    let date = Date::new(digits.get(0..4)?.parse().ok()?, part(4..6)?, part(6..8)?).ok()?;
+    let time =
+        |second| DateTime::new(date.year(), date.month(), date.day(), part(8..10)?, part(10..12)?, second, 0).ok();
+    let (begins, lasts) = match digits.len() {
+        8 => (date.at(0, 0, 0, 0), Duration::from_hours(24)),
+        12 => (time(0)?, Duration::from_mins(1)),
+        14 => (time(part(12..14)?)?, Duration::ZERO),
+        _ => return None,
+    };
+    Some((since_1970(begins.to_zoned(TimeZone::UTC).ok()?.timestamp())?, lasts))
+}
+
+fn since_1970(time: Timestamp) -> Option<Duration> {
+    Duration::try_from(time.as_duration()).ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::scenario::Step;
 
     /// The beginning of 2020.
     const BEGUN: Duration = Duration::from_hours(438_288);
+
+    fn normalizer(steps: Vec<Step>) -> Normalizer {
+        Normalizer::new(BEGUN, times_of(&Scenario::new("a".to_owned(), vec![], steps)))
+    }
 
     fn normalized(normalizer: &Normalizer, mut value: Value) -> Value {
         normalizer.normalize(&mut value);
@@ -197,7 +279,7 @@ mod tests {
     fn uids_are_replaced_by_the_objects_that_they_belong_to() {
         let uid = "01234567-89ab-cdef-0123-456789abcdef";
         let job = json!({"metadata": {"namespace": "default", "name": "hello", "uid": uid}});
-        let mut normalizer = Normalizer::new(BEGUN);
+        let mut normalizer = normalizer(vec![]);
         normalizer.learn([("jobs.batch", &job)].into_iter());
         let of = "(the UID of jobs.batch default/hello)";
         let labels = json!({"controller-uid": uid, "other": "x", "é": format!("volume-{uid}")});
@@ -212,7 +294,7 @@ mod tests {
     #[test]
     fn generated_names_are_replaced_wherever_they_are() {
         let object = |name: &str, prefix: &str| json!({"metadata": {"namespace": "a", "name": name, "generateName": prefix, "uid": name}});
-        let mut normalizer = Normalizer::new(BEGUN);
+        let mut normalizer = normalizer(vec![]);
         let (job, pod) = (object("hello-x7k2p", "hello-"), object("hello-x7k2p-abcde", "hello-x7k2p-"));
         normalizer.learn([("jobs.batch", &job), ("pods", &pod)].into_iter());
         assert_eq!(normalizer.place("pods", &pod), "pods a/hello-*-*");
@@ -221,10 +303,34 @@ mod tests {
     }
 
     #[test]
-    fn times_near_the_beginning_are_replaced_in_every_usual_form() {
-        let normalizer = Normalizer::new(BEGUN);
+    fn the_uid_of_a_former_object_is_another_one() {
+        let [former, now] = ["0", "1"].map(|it| format!("{it}1234567-89ab-cdef-0123-456789abcdef"));
+        let job = |uid: &str| json!({"metadata": {"namespace": "default", "name": "hello", "uid": uid}});
+        let mut normalizer = normalizer(vec![]);
+        normalizer.learn([("jobs.batch", &job(&former))].into_iter());
+        assert_eq!(normalized(&normalizer, json!(former)), json!("(the UID of jobs.batch default/hello)"));
+        normalizer.learn([("jobs.batch", &job(&now))].into_iter());
+        assert_eq!(normalized(&normalizer, json!(now)), json!("(the UID of jobs.batch default/hello)"));
+        assert_eq!(normalized(&normalizer, json!(former)), json!("(the UID of a former jobs.batch default/hello)"));
+    }
+
+    #[test]
+    fn keys_that_become_one_keep_all_their_values() {
+        let pod = |name: &str| json!({"metadata": {"name": name, "generateName": "web-", "uid": name}});
+        let mut normalizer = normalizer(vec![]);
+        normalizer.learn([("pods", &pod("web-abc12")), ("pods", &pod("web-def34"))].into_iter());
+        let both = normalized(&normalizer, json!({"web-def34": "a", "web-abc12": "b", "other": "c"}));
+        assert_eq!(both, json!({"web-*": {"count": 2, "values": ["a", "b"]}, "other": "c"}));
+        assert_eq!(normalized(&normalizer, json!({"web-def34": "a"})), json!({"web-*": "a"}));
+    }
+
+    #[test]
+    fn times_of_the_run_are_replaced_in_every_usual_form() {
+        let mut normalizer = normalizer(vec![]);
+        normalizer.reach(BEGUN + Duration::from_hours(30));
         for time in [
-            json!("2026-01-01T00:00:00Z"),
+            json!("2020-01-02T06:00:00Z"),
+            json!("2020-01-02T11:00:00+02:00"),
             json!("1577840400"),
             json!(1_577_840_400),
             json!(1_577_840_400_123_u64),
@@ -236,6 +342,7 @@ mod tests {
             ("hello-26297340", "hello-(a time)"),
             ("backup-20200102", "backup-(a time)"),
             ("backup-202001020304.gz", "backup-(a time).gz"),
+            ("backup-20200102030405", "backup-(a time)"),
             ("since 2020-01-02T03:04:05Z, or so", "since (a time), or so"),
         ];
         for (text, expected) in within {
@@ -249,8 +356,34 @@ mod tests {
     }
 
     #[test]
+    fn times_that_the_run_has_not_shown_are_values() {
+        let mut normalizer = normalizer(vec![]);
+        normalizer.reach(BEGUN + Duration::from_hours(30));
+        for value in [
+            json!("app:20191201"),
+            json!("app:20200105"),
+            json!("1600000000"),
+            json!(1_600_000_000),
+            json!("backup-202001021500"),
+            json!("2021-01-01T00:00:00Z"),
+            json!("hello-26299999"),
+        ] {
+            assert_eq!(normalized(&normalizer, value.clone()), value);
+        }
+    }
+
+    #[test]
+    fn times_of_the_scenario_are_values() {
+        let spec = json!({"image": "app:20200101", "bytes": 1_577_840_400, "until": "2020-01-01T01:00:00Z"});
+        let normalizer = normalizer(vec![Step::Apply(json!({"spec": spec}))]);
+        assert_eq!(normalized(&normalizer, spec.clone()), spec);
+        assert_eq!(normalized(&normalizer, json!("copy-20200101")), json!("copy-20200101"));
+        assert_eq!(normalized(&normalizer, json!("2020-01-01T01:00:01Z")), json!(TIME));
+    }
+
+    #[test]
     fn observed_generations_are_removed() {
         let status = json!({"observedGeneration": 3, "conditions": [{"observedGeneration": 3, "type": "Ready"}]});
-        assert_eq!(normalized(&Normalizer::default(), status), json!({"conditions": [{"type": "Ready"}]}));
+        assert_eq!(normalized(&normalizer(vec![]), status), json!({"conditions": [{"type": "Ready"}]}));
     }
 }

@@ -35,8 +35,8 @@ pub(crate) struct EndState {
     pub(crate) orphans: Vec<String>,
     /// Objects with an owner.
     pub(crate) owned: Vec<OwnedObject>,
-    /// Objects without an owner that the plugin has created, and the user has not changed.
-    pub(crate) of_plugin: BTreeSet<String>,
+    /// Objects without an owner that the plugin has created, and the user has not changed: their places by UID.
+    pub(crate) of_plugin: BTreeMap<String, String>,
     /// The objects that the user has applied, as the user would apply them now.
     pub(crate) asked: Vec<Value>,
     /// Objects whose status names a generation that they never had.
@@ -53,7 +53,7 @@ pub(crate) struct OwnedObject {
 }
 
 /// The actions of the host after it was stopped gracefully and started again.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SecondRun {
     /// Whether anything changed.
     pub(crate) changed: bool,
@@ -105,7 +105,7 @@ impl EndState {
     pub(crate) fn of(
         end: &Snapshot,
         beginning: &Beginning,
-        made: &BTreeSet<String>,
+        made: &BTreeMap<String, Option<String>>,
         normalizer: &mut Normalizer,
     ) -> EndState {
         let all = end.objects();
@@ -120,7 +120,7 @@ impl EndState {
                 state.stuck.push(place.clone());
             }
             let mut managers = metadata["managedFields"].as_array().into_iter().flatten();
-            let (is_of_user, is_made) = (managers.any(|it| it["manager"] == USER), made.contains(uid(object)));
+            let (is_of_user, is_made) = (managers.any(|it| it["manager"] == USER), made.contains_key(uid(object)));
             if is_of_user {
                 state.asked.push(asked(object));
             }
@@ -129,7 +129,7 @@ impl EndState {
                 owners.map(|owner| by_uid.get(owner["uid"].as_str().unwrap_or_default()).copied()).collect();
             if owners.is_empty() {
                 // An object with an owner would be deleted with it.
-                state.of_plugin.extend((is_made && !is_of_user).then(|| place.clone()));
+                state.of_plugin.extend((is_made && !is_of_user).then(|| (uid(object).to_owned(), place.clone())));
             } else {
                 let is_made_again = (is_made || !is_of_user) && children::is_made_again(object, &owners);
                 state.owned.push(OwnedObject { name: ObjectName::of(object), is_made_again });
@@ -290,10 +290,12 @@ fn without_addresses(status: &mut Value) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn state(objects: &[(&str, Value)]) -> EndState {
-        let normalizer = Normalizer::default();
+        let normalizer = Normalizer::new(Duration::from_hours(438_288), BTreeSet::new());
         let objects =
             objects.iter().map(|(place, object)| ((*place).to_owned(), comparable(object, &normalizer))).collect();
         EndState { objects, ..EndState::default() }
@@ -308,8 +310,8 @@ mod tests {
                 "status": {"observedGeneration": uid.len(), "conditions": [{"lastTransitionTime": time}]},
             })
         };
-        let one = state(&[("a", object("1", "2026-01-01T00:00:00Z"))]);
-        assert_eq!(one.differences(&state(&[("a", object("22", "2026-01-02T00:00:00Z"))])), []);
+        let one = state(&[("a", object("1", "2020-01-01T00:00:00Z"))]);
+        assert_eq!(one.differences(&state(&[("a", object("22", "2020-01-01T00:01:00Z"))])), []);
     }
 
     #[test]

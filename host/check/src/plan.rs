@@ -305,7 +305,7 @@ mod tests {
     fn request(verb: &'static str, resource: &str, name: &str, code: u16) -> Entry {
         let line = RequestLine { verb, resource: resource.into(), namespace: "default".into(), name: name.into() };
         let events = if verb == "watch" { 3 } else { 0 };
-        let happened = Happening::Request(RequestNote { line, code: Some(code), events, created: None });
+        let happened = Happening::Request(RequestNote { line, code: Some(code), events, created: None, key: None });
         Entry { at: Duration::ZERO, happened }
     }
 

@@ -34,6 +34,9 @@ pub struct Report {
     pub faults_off: BTreeMap<String, String>,
     /// The imports of the plugin that were called, and those that no run reached.
     pub imports: ImportUse,
+    /// The reason why other runs could not be compared with the reference, if so. Then no finding means nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
     /// The number of findings that are not listed because a baseline accepts them.
     pub accepted: usize,
     /// The findings, most severe first.

@@ -74,6 +74,9 @@ pub struct RequestNote {
     /// The object that the request has created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<CreatedObject>,
+    /// The primary whose call sent the request. `None` if the host sent it by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }
 
 /// An object that the host has created.
@@ -177,11 +180,11 @@ impl Record {
         failing(&self.noted().entries)
     }
 
-    /// The UIDs of the objects that the host has created.
-    pub(crate) fn created(&self) -> BTreeSet<String> {
+    /// The UIDs of the objects that the host has created, each with the primary whose call created it.
+    pub(crate) fn created(&self) -> BTreeMap<String, Option<String>> {
         let noted = self.noted();
         let created = noted.entries.iter().filter_map(|entry| match &entry.happened {
-            Happening::Request(note) => Some(note.created.as_ref()?.uid.clone()),
+            Happening::Request(note) => Some((note.created.as_ref()?.uid.clone(), note.key.clone())),
             _ => None,
         });
         created.collect()

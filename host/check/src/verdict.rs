@@ -1,6 +1,7 @@
 //! Judges runs by rules that have their sources.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::fault::Fault;
 use crate::outcome::StateDifference;
@@ -123,15 +124,27 @@ fn written(entries: &[Entry]) -> Vec<String> {
     carried_out(entries).map(|(_, note)| note.line.to_string()).collect()
 }
 
-/// The entries before the first time at which a call that the plugin asked for is due. What it does then depends on the
-/// time, and not on the restart.
+/// The entries before the first write of a call that the plugin had asked for. That write, and what follows from it,
+/// depends on the time, and not on the restart.
 fn before_requeues(entries: &[Entry]) -> &[Entry] {
-    let due = entries.iter().filter_map(|entry| match &entry.happened {
-        Happening::Call { again: Some(again), .. } => entry.at.checked_add(*again),
-        _ => None,
-    });
-    let end = due.min().and_then(|due| entries.iter().position(|entry| entry.at >= due));
-    &entries[..end.unwrap_or(entries.len())]
+    let mut due: BTreeMap<&str, Duration> = BTreeMap::new();
+    for (index, entry) in entries.iter().enumerate() {
+        match &entry.happened {
+            // A call that the plugin wants at once is no matter of time.
+            Happening::Call { key, again: Some(again), .. } if !again.is_zero() => {
+                let at = entry.at.saturating_add(*again);
+                due.entry(key).and_modify(|due| *due = at.min(*due)).or_insert(at);
+            }
+            Happening::Request(note) if note.line.alters() => {
+                let due = note.key.as_deref().and_then(|key| due.get(key));
+                if due.is_some_and(|due| entry.at >= *due) {
+                    return &entries[..index];
+                }
+            }
+            _ => {}
+        }
+    }
+    entries
 }
 
 /// The last few writes, if they do not end.
@@ -190,33 +203,17 @@ fn count<'a>(entries: impl Iterator<Item = &'a Entry>) -> Made {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::outcome::{EndState, SecondRun};
+    use crate::outcome::EndState;
     use crate::request_line::RequestLine;
 
     fn request(verb: &'static str, code: u16) -> Happening {
         let line = RequestLine { verb, resource: "services".to_owned(), ..RequestLine::default() };
-        Happening::Request(RequestNote { line, code: Some(code), events: 0, created: None })
+        Happening::Request(RequestNote { line, code: Some(code), events: 0, created: None, key: Some("a".to_owned()) })
     }
 
     fn run(end: EndState, broken: &[&str]) -> Run {
-        Run {
-            number: 1,
-            entries: vec![],
-            struck: vec![],
-            given: vec![],
-            owned: vec![],
-            rests: vec![],
-            left: vec![],
-            undone: None,
-            failing: None,
-            noisy: None,
-            end,
-            broken: broken.iter().map(|it| (*it).to_owned()).collect(),
-            second: SecondRun { changed: false, entries: vec![] },
-        }
+        Run { number: 1, end, broken: broken.iter().map(|it| (*it).to_owned()).collect(), ..Run::default() }
     }
 
     #[test]
@@ -233,22 +230,35 @@ mod tests {
         assert_eq!(rules(true), [RunRule::Stuck], "it must still let its own objects go");
     }
 
+    /// A call for `key`, after which the plugin asks to run again.
+    fn call(key: &str, again: Option<u64>) -> Happening {
+        let again = again.map(Duration::from_secs);
+        Happening::Call { key: key.to_owned(), result: String::new(), trapped: false, failed: false, again }
+    }
+
+    fn at(seconds: u64, happened: Happening) -> Entry {
+        Entry { at: Duration::from_secs(seconds), happened }
+    }
+
     #[test]
     fn what_a_plugin_does_when_it_is_due_is_no_second_run() {
-        let at = |seconds, happened| Entry { at: Duration::from_secs(seconds), happened };
-        let call = |again: Option<u64>| {
-            let again = again.map(Duration::from_secs);
-            Happening::Call { key: "a".to_owned(), result: String::new(), trapped: false, failed: false, again }
-        };
         let entries = [
             at(1, request("patch", 200)),
-            at(1, call(Some(30))),
-            at(2, call(Some(50))),
+            at(1, call("a", Some(30))),
+            at(2, call("a", Some(50))),
             at(31, request("delete", 200)),
         ];
         assert_eq!(written(before_requeues(&entries)), ["patch services"]);
-        let entries = [at(1, call(None)), at(31, request("delete", 200))];
+        let entries = [at(1, call("a", None)), at(31, request("delete", 200))];
         assert_eq!(written(before_requeues(&entries)), ["delete services"], "it asked for nothing");
+    }
+
+    #[test]
+    fn a_requeue_excuses_only_its_own_object_and_only_when_time_has_passed() {
+        let entries = [at(1, call("b", Some(1))), at(3, request("delete", 200))];
+        assert_eq!(written(before_requeues(&entries)), ["delete services"], "the requeue of another object");
+        let entries = [at(1, call("a", Some(0))), at(3, request("delete", 200))];
+        assert_eq!(written(before_requeues(&entries)), ["delete services"], "a requeue at once");
     }
 
     #[test]

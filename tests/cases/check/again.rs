@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 use serde_json::{Value, json};
-use windlass_check::{Finding, RunAgain, scenario};
+use windlass_check::{Finding, Happening, RunAgain, scenario};
 use windlass_tests::paths;
 
 use super::told;
@@ -36,6 +36,28 @@ fn an_outage_that_begins_with_a_deed_ends_before_it_is_judged() -> anyhow::Resul
     told::with(&paths::plugins()?.join("webapp.wasm"), async |plugin| {
         let again = plugin.again(&file).await?;
         ensure!(again.missed.is_empty() && again.findings.is_empty(), "{:?} {:?}", again.missed, broken(&again));
+        Ok(())
+    })
+}
+
+#[test]
+fn each_write_of_a_call_is_recorded_with_the_key_of_the_call() -> anyhow::Result<()> {
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"});
+    // It is made once more, which this fault does not allow.
+    let deed = json!({
+        "name": "somebody deletes it", "class": "deleted-child",
+        "atRest": {"afterStep": 1, "object": deployment, "deed": "delete"},
+    });
+    let file = file("webapp", &json!([deed]))?;
+    told::with(&paths::plugins()?.join("webapp.wasm"), async |plugin| {
+        let again = plugin.again(&file).await?;
+        let story = again.findings.iter().flat_map(|finding| &finding.story);
+        let writes = story.filter_map(|entry| match &entry.happened {
+            Happening::Request(note) if note.line.verb == "patch" => Some(note.key.as_deref()),
+            _ => None,
+        });
+        let keys: Vec<_> = writes.collect();
+        ensure!(!keys.is_empty() && keys.iter().all(|key| *key == Some("default/shop")), "{keys:?}");
         Ok(())
     })
 }

@@ -11,13 +11,15 @@ pub(super) fn is_made_again(object: &Value, owners: &[Option<&Value>]) -> bool {
 
 /// Whether a workload has kept the object as a record of how it was.
 pub(super) fn is_old_revision(object: &Value, owners: &[Option<&Value>]) -> bool {
+    // A plugin may keep such objects too, and then answers for them.
+    let is_of = |kinds: &[&str]| {
+        let mut owners = owners.iter().flatten().filter(|owner| owner["apiVersion"] == "apps/v1");
+        owners.any(|owner| owner["kind"].as_str().is_some_and(|kind| kinds.contains(&kind)))
+    };
     match object["kind"].as_str() {
-        Some("ControllerRevision") => true,
+        Some("ControllerRevision") => is_of(&["Deployment", "StatefulSet", "DaemonSet"]),
         // A Deployment scales its earlier ReplicaSets to zero, and keeps them.
-        Some("ReplicaSet") => {
-            let mut owners = owners.iter().flatten();
-            object["spec"]["replicas"] == 0 && owners.any(|owner| owner["kind"] == "Deployment")
-        }
+        Some("ReplicaSet") => object["spec"]["replicas"] == 0 && is_of(&["Deployment"]),
         _ => false,
     }
 }
@@ -58,11 +60,14 @@ mod tests {
 
     #[test]
     fn old_revisions_are_not_created_again() {
-        let deployment = json!({"kind": "Deployment"});
+        let apps = |kind: &str| json!({"apiVersion": "apps/v1", "kind": kind});
+        let (deployment, daemon_set) = (apps("Deployment"), apps("DaemonSet"));
         let set = |replicas: u8| json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "spec": {"replicas": replicas}});
         assert!(is_made_again(&set(1), &[Some(&deployment)]));
         assert!(!is_made_again(&set(0), &[Some(&deployment)]));
         assert!(is_made_again(&set(0), &[Some(&json!({"kind": "Shop"}))]), "a ReplicaSet that a plugin wants so");
-        assert!(!is_made_again(&json!({"kind": "ControllerRevision"}), &[Some(&json!({"kind": "DaemonSet"}))]));
+        let revision = json!({"apiVersion": "apps/v1", "kind": "ControllerRevision"});
+        assert!(!is_made_again(&revision, &[Some(&daemon_set)]));
+        assert!(is_made_again(&revision, &[Some(&json!({"kind": "Shop"}))]), "a revision that a plugin keeps");
     }
 }

@@ -57,7 +57,7 @@ mod tests {
 
     fn request(verb: &'static str, resource: &str, name: &str) -> Entry {
         let line = RequestLine { verb, resource: resource.into(), namespace: "default".into(), name: name.into() };
-        let happened = Happening::Request(RequestNote { line, code: Some(200), events: 0, created: None });
+        let happened = Happening::Request(RequestNote { line, code: Some(200), events: 0, created: None, key: None });
         Entry { at: Duration::ZERO, happened }
     }
 

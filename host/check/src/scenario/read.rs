@@ -12,6 +12,7 @@ use windlass_apiserver::Condition;
 use super::document::{ObjectSource, ScenarioDocument, StepDocument, checked_kind, durations};
 use super::{Expectation, ObjectCondition, ObjectName, Scenario, Step};
 use crate::fault_class::FAULT_CLASSES;
+use crate::rule::RunRule;
 
 const API_VERSION: &str = "windlass.dev/v1alpha1";
 const KIND: &str = "Scenario";
@@ -89,6 +90,7 @@ impl Scenario {
     pub(crate) fn check(&self) -> Result<(), Misplaced> {
         self.parsed_stand_ins().map_err(|error| ("standIns".to_owned(), error.to_string()))?;
         self.check_start_time().map_err(|problem| ("startTime".to_owned(), problem))?;
+        self.check_rules()?;
         self.check_faults()?;
         let at = |list: &str, index: usize| format!("{list}[{index}]");
         for (index, object) in self.load.iter().enumerate() {
@@ -119,6 +121,16 @@ impl Scenario {
             Some(_) => Err(format!("{text:?} is not between 2000 and 2100")),
             None => Err(format!("{text:?} is not a time: use one like 2026-01-05T18:00:00Z")),
         }
+    }
+
+    /// Checks that each rule that is off can be. A run with a failed step cannot be compared, so without `steps` a check
+    /// could find nothing and seem to pass.
+    fn check_rules(&self) -> Result<(), Misplaced> {
+        if self.rules.contains_key(&RunRule::Steps) {
+            let problem = "it cannot be switched off, because nothing can be compared after a failed step";
+            return Err(("rules.steps".to_owned(), format!("{problem}: mend or remove the step")));
+        }
+        Ok(())
     }
 
     /// Checks that each class of faults that is off exists.

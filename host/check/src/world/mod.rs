@@ -17,6 +17,7 @@ mod user;
 mod wire;
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -37,7 +38,7 @@ use self::strikes::FaultRules;
 use self::user::User;
 use self::wire::ServerHandle;
 use crate::fault::{AtRest, Deed, Fault};
-use crate::normalizer::Normalizer;
+use crate::normalizer::{Normalizer, times_of};
 use crate::outcome::{Beginning, EndState, FOREIGN, OwnedObject, SecondRun, USER, foreign_mark};
 use crate::rule::RunRule;
 use crate::scenario::{Expectation, ObjectName, ObjectPatch, Scenario, Step};
@@ -83,6 +84,8 @@ pub(crate) struct World {
     /// The time at which the server starts, since 1970.
     start: Duration,
     config: Config,
+    /// The times that the scenario contains.
+    times: BTreeSet<String>,
     /// The state with the loaded objects.
     begins: Snapshot,
     /// The same state, for comparisons.
@@ -113,7 +116,8 @@ impl World {
         let begins = server.snapshot();
         server.shutdown().await;
         let beginning = Beginning::of(&begins);
-        Ok(World { subject, scenario, start, config, begins, beginning, record, runs: Cell::new(0) })
+        let times = times_of(&scenario);
+        Ok(World { subject, scenario, start, config, times, begins, beginning, record, runs: Cell::new(0) })
     }
 
     /// Runs the whole scenario with `faults`. The same seed and faults lead to the same run.
@@ -147,7 +151,8 @@ impl World {
         let host_faults = HostFaults::of(faults);
         let engine = Engine::start(ServerHandle::of(&server), self.subject.clone(), self.record.clone(), host_faults);
         let slow = SlowFaults::of(faults, &rules, clock);
-        let mut round = Round::new(server, engine, self, slow, rules);
+        let normalizer = Normalizer::new(self.start + shift, self.times.clone());
+        let mut round = Round::new(server, engine, self, slow, rules, normalizer);
         let at_rest = faults.iter().enumerate().filter_map(|(place, fault)| Some((place, fault.at_rest.as_ref()?)));
         let undone = round.steps(steps, &at_rest.collect::<Vec<_>>()).await;
         round.settle(END_QUIET_TIMEOUT).await;
@@ -204,8 +209,17 @@ struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    fn new(server: ApiServer, engine: Engine, world: &'a World, slow: SlowFaults, rules: FaultRules) -> Round<'a> {
+    fn new(
+        server: ApiServer,
+        engine: Engine,
+        world: &'a World,
+        slow: SlowFaults,
+        rules: FaultRules,
+        normalizer: Normalizer,
+    ) -> Round<'a> {
         let World { record, beginning, .. } = world;
+        let controllers = &world.subject.plugin.manifest().controllers;
+        let primaries = controllers.iter().map(|controller| controller.primary.object_kind());
         Round {
             server,
             engine,
@@ -213,9 +227,9 @@ impl<'a> Round<'a> {
             beginning,
             slow,
             rules,
-            normalizer: Normalizer::new(world.start),
+            normalizer,
             owned: vec![],
-            purposes: Purposes::default(),
+            purposes: Purposes::new(primaries),
             left: vec![],
             rests: vec![],
             noisy: None,
@@ -275,6 +289,7 @@ impl<'a> Round<'a> {
 
     /// The objects as they are now.
     fn state(&mut self) -> EndState {
+        self.normalizer.reach(self.slow.now());
         EndState::of(&self.server.snapshot(), self.beginning, &self.record.created(), &mut self.normalizer)
     }
 
@@ -286,7 +301,7 @@ impl<'a> Round<'a> {
                 self.owned.push((index, object.clone()));
             }
         }
-        self.purposes.note(step, &there.of_plugin);
+        self.purposes.note(step, &there.of_plugin, &self.record.created());
         let applied = |name: &ObjectName| {
             let before = self.rests.last().into_iter().flat_map(|rest| &rest.asked);
             before.map(ObjectName::of).any(|it| it == *name)

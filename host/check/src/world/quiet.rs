@@ -8,8 +8,9 @@ use super::{Round, WAIT_LOOK_INTERVAL};
 
 /// The world is quiet after this time without a change.
 pub(super) const QUIET_TIME: Duration = Duration::from_mins(1);
-/// Changes with shorter pauses between them are one burst. What does something from time to time makes longer pauses.
-const BURST_PAUSE: Duration = Duration::from_secs(10);
+/// Changes with shorter pauses between them are one burst. Who acts once a minute makes longer pauses; who repeats
+/// itself every 15 or 30 s, for example because it writes the time of its last look, does not.
+const BURST_PAUSE: Duration = Duration::from_secs(40);
 /// If a burst has more changes, the plugin is considered not to stop writing.
 const BURST_CHANGES_MAX: u64 = 200;
 /// The same if a burst lasts longer.
@@ -107,7 +108,9 @@ mod tests {
     #[test]
     fn a_schedule_has_an_end_each_time_and_a_hot_loop_has_none() {
         assert!(!endless(|second| second / 60 * 50), "50 changes each minute");
-        assert!(!endless(|second| second / 10), "one change every ten seconds");
+        assert!(!endless(|second| second / 60 * 15 + (second % 60).min(15)), "15 changes over 15 s of each minute");
+        assert!(endless(|second| second / 15), "the time of its last look every 15 s");
+        assert!(endless(|second| second / 30), "the same every 30 s");
         assert!(endless(|second| second), "one change each second");
         assert!(endless(|second| second / 9), "one change every nine seconds");
         assert!(endless(|second| second.min(1) * 201), "many changes at once");

@@ -6,7 +6,7 @@ use crate::scenario::ObjectName;
 use crate::trace::Entry;
 
 /// The result of one run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Run {
     /// The number among all runs of the world, from 1.
     pub(crate) number: usize,

@@ -36,6 +36,11 @@ impl SlowFaults {
         SlowFaults { clock, sets: sets.collect(), outages: outages.collect() }
     }
 
+    /// The host's time of day, since 1970.
+    pub(super) fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
     /// The outages that have begun.
     fn begun(&self, reactors: &Reactors) -> Vec<&Outage> {
         let counts = reactors.counts();

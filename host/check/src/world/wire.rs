@@ -23,6 +23,7 @@ use windlass_apiserver::{ApiServer, ApiService, CommitSide, Reactors};
 use super::succession::Succession;
 use super::swap::HotSwap;
 use crate::fault::WritePoint;
+use crate::logs::current_key;
 use crate::request_line::RequestLine;
 use crate::trace::{CreatedObject, Happening, Record, RequestNote};
 
@@ -162,7 +163,8 @@ impl Wire {
         }
     }
 
-    async fn send(mut self, request: Request<Body>) -> Result<Response<AnswerBody>, BoxError> {
+    /// Sends a request of the call for `key`.
+    async fn send(mut self, request: Request<Body>, key: Option<String>) -> Result<Response<AnswerBody>, BoxError> {
         if self.dead.is_cancelled() {
             return self.unheard().await;
         }
@@ -184,7 +186,7 @@ impl Wire {
         self.note_strikes();
         let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
         let (answer, created) = read_created(answer.map_err(BoxError::from)).await;
-        let entry = self.note(&line, code, of_lease, created);
+        let entry = self.note(RequestNote { line: line.clone(), code, events: 0, created, key }, of_lease);
         if let Some(write) = write
             && self.strike(write, CommitSide::AfterCommit).await
         {
@@ -205,21 +207,14 @@ impl Wire {
 
     /// Records a request and its answer, and returns the number of the entry. Writes of the host's own leases are not
     /// entries, because they are not part of the plugin's work.
-    fn note(
-        &self,
-        line: &RequestLine,
-        code: Option<u16>,
-        of_lease: bool,
-        created: Option<CreatedObject>,
-    ) -> Option<usize> {
-        let note = RequestNote { line: line.clone(), code, events: 0, created };
-        if !of_lease && !line.resource.is_empty() {
+    fn note(&self, note: RequestNote, of_lease: bool) -> Option<usize> {
+        if !of_lease && !note.line.resource.is_empty() {
             return self.record.note(Happening::Request(note));
         }
-        if of_lease && line.writes() && note.is_carried_out() {
+        if of_lease && note.line.writes() && note.is_carried_out() {
             self.record.lease_written();
             if let Some(succession) = &self.standby {
-                succession.lease_written(line);
+                succession.lease_written(&note.line);
             }
         }
         None
@@ -305,7 +300,8 @@ impl Service<Request<Body>> for Wire {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        self.clone().send(request).boxed()
+        // The client calls this in the span of who sends the request.
+        self.clone().send(request, current_key()).boxed()
     }
 }
 

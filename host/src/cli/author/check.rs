@@ -15,7 +15,7 @@ use serde_json::Value;
 use windlass_author::build::{self, BuildRequest};
 use windlass_author::documents;
 use windlass_check::scenario::{self, RecordedScenario, Scenario};
-use windlass_check::{Baseline, CheckSubject, Effort, FAULT_CLASSES, Reproduction, RunAgain};
+use windlass_check::{Baseline, CheckSubject, Effort, FAULT_CLASSES, Report, Reproduction, RunAgain};
 use windlass_core::error::explained;
 use windlass_files::read_argument_text;
 use windlass_wasm::{Limits, Metering, Plugin, Sandbox, SandboxOptions};
@@ -26,6 +26,8 @@ use crate::cli::author::check_report::{self, junit};
 use crate::cli::features::FeatureGateArgs;
 use crate::cli::flags::limits::LimitArgs;
 
+/// Exit code: nothing was found.
+const PASSED: u8 = 0;
 /// Exit code: something was found.
 const FOUND: u8 = 1;
 /// Exit code: the check could not be made.
@@ -48,7 +50,8 @@ const FINDING_BYTES_MAX: u64 = 64 << 20;
 ///
 /// In a plugin's folder it needs only crd.yaml and sample.yaml. A scenario says more: see docs/checking.md.
 ///
-/// Exit codes: 0, nothing was found; 1, something was found; 2, the check could not be made.
+/// Exit codes: 0, nothing was found; 1, something was found; 2, the check could not be made, or could not compare
+/// anything.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  windlass check                              # in the plugin's folder, which is built first\n  \
@@ -269,8 +272,7 @@ impl CheckArgs {
             std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
             return Ok(ExitCode::SUCCESS);
         }
-        let found = reports.iter().any(|report| !report.findings.is_empty());
-        Ok(if found { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
+        Ok(ExitCode::from(exit_code(&reports)))
     }
 
     async fn again(&self, subject: CheckSubject, file: &Path) -> anyhow::Result<ExitCode> {
@@ -298,6 +300,15 @@ impl CheckArgs {
         }
         Ok(ExitCode::from(FOUND))
     }
+}
+
+/// The exit code after these reports. A check that compared nothing has not passed, even if a baseline accepts the
+/// reason.
+fn exit_code(reports: &[Report]) -> u8 {
+    if reports.iter().any(|report| !report.findings.is_empty()) {
+        return FOUND;
+    }
+    if reports.iter().any(|report| report.incomplete.is_some()) { FAILED } else { PASSED }
 }
 
 /// The file itself, or all files of a directory.
@@ -341,7 +352,34 @@ fn clear_progress() {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use windlass_check::{ImportUse, Tried};
+
     use super::*;
+
+    #[test]
+    fn a_check_that_compared_nothing_has_not_passed() {
+        let report = |incomplete: Option<&str>| Report {
+            plugin: String::new(),
+            version: String::new(),
+            digest: String::new(),
+            scenario: String::new(),
+            seed: 1,
+            runs: 1,
+            calls: 1,
+            writes: 1,
+            tried: Tried::default(),
+            rules_off: BTreeMap::new(),
+            faults_off: BTreeMap::new(),
+            imports: ImportUse::default(),
+            incomplete: incomplete.map(str::to_owned),
+            accepted: 1,
+            findings: vec![],
+        };
+        assert_eq!(exit_code(&[report(None)]), PASSED);
+        assert_eq!(exit_code(&[report(None), report(Some("step 1 failed"))]), FAILED);
+    }
 
     #[test]
     fn the_time_that_a_check_takes_is_said_before_it_begins() {

@@ -39,6 +39,9 @@ pub(crate) fn text(report: &Report, took: Duration, files: &[PathBuf]) -> String
     if report.accepted > 0 {
         let _ = writeln!(text, "  accepted        {} by the baseline", report.accepted);
     }
+    if let Some(why) = &report.incomplete {
+        let _ = writeln!(text, "  INCOMPLETE      {why}");
+    }
     if report.findings.is_empty() {
         let _ = writeln!(text, "  found           nothing");
         return text;
@@ -106,23 +109,16 @@ pub(crate) fn finding(finding: &Finding, file: Option<&PathBuf>, most: usize) ->
     text
 }
 
-/// The reports in `JUnit`'s XML format, with one case for each rule.
+/// The reports in `JUnit`'s XML format, with one case for each rule, and one for each class of faults that is off.
 pub(crate) fn junit(reports: &[Report]) -> String {
-    let failures: usize = reports.iter().map(|report| report.findings.len()).sum();
-    let tests = reports.len() * RunRule::ALL.len();
-    let skipped: usize = reports.iter().map(|report| report.rules_off.len()).sum();
-    let mut text = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"windlass check\" tests=\"{tests}\" failures=\"{failures}\" \
-         skipped=\"{skipped}\">\n"
-    );
+    let sum = |count: &dyn Fn(&Report) -> usize| reports.iter().map(count).sum::<usize>();
+    let totals = counts(sum(&cases), sum(&|it| it.findings.len()), sum(&errors), sum(&skipped));
+    let mut text =
+        format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"windlass check\" {totals}>\n");
     for report in reports {
         let name = escaped(&report.scenario);
-        let count = report.findings.len();
-        let (rules, skipped) = (RunRule::ALL.len(), report.rules_off.len());
-        let _ = writeln!(
-            text,
-            "  <testsuite name=\"{name}\" tests=\"{rules}\" failures=\"{count}\" skipped=\"{skipped}\">"
-        );
+        let own = counts(cases(report), report.findings.len(), errors(report), skipped(report));
+        let _ = writeln!(text, "  <testsuite name=\"{name}\" {own}>");
         for rule in RunRule::ALL {
             let _ = write!(text, "    <testcase classname=\"{name}\" name=\"{}\"", rule.name());
             if let Some(reason) = report.rules_off.get(rule.name()) {
@@ -141,9 +137,34 @@ pub(crate) fn junit(reports: &[Report]) -> String {
             }
             text.push_str("    </testcase>\n");
         }
+        for (class, reason) in &report.faults_off {
+            let case = format!("classname=\"{name}\" name=\"faults {class}\"");
+            let _ = writeln!(text, "    <testcase {case}><skipped message=\"{}\"/></testcase>", escaped(reason));
+        }
+        if let Some(why) = &report.incomplete {
+            let case = format!("classname=\"{name}\" name=\"complete\"");
+            let _ = writeln!(text, "    <testcase {case}><error message=\"{}\"/></testcase>", escaped(why));
+        }
         text.push_str("  </testsuite>\n");
     }
     text + "</testsuites>\n"
+}
+
+fn cases(report: &Report) -> usize {
+    RunRule::ALL.len() + report.faults_off.len() + errors(report)
+}
+
+fn errors(report: &Report) -> usize {
+    usize::from(report.incomplete.is_some())
+}
+
+fn skipped(report: &Report) -> usize {
+    report.rules_off.len() + report.faults_off.len()
+}
+
+/// The attributes of a suite.
+fn counts(tests: usize, failures: usize, errors: usize, skipped: usize) -> String {
+    format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\"")
 }
 
 /// Escaped for XML. Control characters, which XML cannot represent, are dropped.
@@ -187,14 +208,20 @@ mod tests {
             rules_off: off("history", "Jobs of \"before\" stay"),
             faults_off: off("clock", "Jobs run at their time"),
             imports: ImportUse::default(),
+            incomplete: Some("step 1 failed".into()),
             accepted: 0,
             findings: vec![],
         };
         let text = text(&report, Duration::from_secs(1), &[]);
         assert!(text.contains("\n  switched off    rule history: Jobs of \"before\" stay\n"), "{text}");
         assert!(text.contains("\n  switched off    faults clock: Jobs run at their time\n"), "{text}");
+        assert!(text.contains("\n  INCOMPLETE      step 1 failed\n"), "{text}");
         let junit = junit(&[report]);
         let skipped = "name=\"history\"><skipped message=\"Jobs of &quot;before&quot; stay\"/></testcase>\n";
-        assert!(junit.contains(skipped) && junit.contains("failures=\"0\" skipped=\"1\">"), "{junit}");
+        assert!(junit.contains(skipped), "{junit}");
+        assert!(junit.contains("name=\"faults clock\"><skipped message=\"Jobs run at their time\"/>"), "{junit}");
+        assert!(junit.contains("name=\"complete\"><error message=\"step 1 failed\"/>"), "{junit}");
+        let counts = format!("tests=\"{}\" failures=\"0\" errors=\"1\" skipped=\"2\">", RunRule::ALL.len() + 2);
+        assert_eq!((junit.matches("<testcase").count(), junit.matches(&counts).count()), (RunRule::ALL.len() + 2, 2));
     }
 }
