@@ -52,7 +52,7 @@ pub struct WhereTest {
 pub enum WhereSubject {
     /// The annotation with this key.
     Annotation(Arc<str>),
-    /// The values at this JSON pointer (see [`pointer`]).
+    /// The values at this JSON pointer (see [`mod@pointer`]).
     Field(Arc<str>),
 }
 
