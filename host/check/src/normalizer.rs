@@ -238,8 +238,8 @@ fn uids(text: &str) -> Vec<&str> {
     starts.map(|at| &text[at..at + UID_LEN]).collect()
 }
 
-/// The beginning of a date in digits, since 1970, and how long that lasts: a day; a minute, if it has hours and minutes;
-/// or a second.
+/// The beginning of a date in digits, since 1970, and how long that lasts: a day; a minute, if it has hours and
+/// minutes; or a second.
 fn date(digits: &str) -> Option<(Duration, Duration)> {
     let part = |range: std::ops::Range<usize>| digits.get(range)?.parse::<i8>().ok();
     let date = Date::new(digits.get(0..4)?.parse().ok()?, part(4..6)?, part(6..8)?).ok()?;

@@ -155,7 +155,7 @@ fn last_writes(entries: &[Entry]) -> Vec<String> {
 }
 
 /// Creations and deletions beyond those of the reference, by resource.
-fn more(found: &Made, wanted: &Made, allowed: usize) -> Vec<String> {
+fn more(found: &ResourceCounts, wanted: &ResourceCounts, allowed: usize) -> Vec<String> {
     let beyond = found.iter().filter_map(|(what, count)| {
         let needed = wanted.get(what).copied().unwrap_or_default();
         let (verb, resource) = what;
@@ -166,16 +166,16 @@ fn more(found: &Made, wanted: &Made, allowed: usize) -> Vec<String> {
 }
 
 /// Creations and deletions by resource.
-type Made = BTreeMap<(&'static str, String), usize>;
+type ResourceCounts = BTreeMap<(&'static str, String), usize>;
 
-fn made(entries: &[Entry]) -> Made {
+fn made(entries: &[Entry]) -> ResourceCounts {
     count(entries.iter())
 }
 
 /// Creations and deletions, except between the user's deletion of one of their own objects and the next step. The
 /// plugin may see that deletion late, and recreates the children until then. If the user deletes a child by hand, the
 /// plugin must recreate it once.
-fn made_while_owned(entries: &[Entry], given: &[ObjectName]) -> Made {
+fn made_while_owned(entries: &[Entry], given: &[ObjectName]) -> ResourceCounts {
     let mut of_user: BTreeSet<String> = given.iter().map(ToString::to_string).collect();
     let mut after_end = false;
     count(entries.iter().filter(|entry| {
@@ -187,7 +187,7 @@ fn made_while_owned(entries: &[Entry], given: &[ObjectName]) -> Made {
     }))
 }
 
-fn count<'a>(entries: impl Iterator<Item = &'a Entry>) -> Made {
+fn count<'a>(entries: impl Iterator<Item = &'a Entry>) -> ResourceCounts {
     let mut counts = BTreeMap::new();
     let first = entries.take_while(|entry| entry.happened != Happening::Restart);
     for (_, note) in carried_out(first) {

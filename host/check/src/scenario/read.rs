@@ -123,8 +123,8 @@ impl Scenario {
         }
     }
 
-    /// Checks that each rule that is off can be. A run with a failed step cannot be compared, so without `steps` a check
-    /// could find nothing and seem to pass.
+    /// Checks that each rule that is off can be. A run with a failed step cannot be compared, so without `steps` a
+    /// check could find nothing and seem to pass.
     fn check_rules(&self) -> Result<(), Misplaced> {
         if self.rules.contains_key(&RunRule::Steps) {
             let problem = "it cannot be switched off, because nothing can be compared after a failed step";

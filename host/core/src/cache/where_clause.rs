@@ -173,10 +173,13 @@ pub fn is_of_metadata(pointer: &str) -> bool {
     pointer == "/metadata" || pointer.starts_with("/metadata/")
 }
 
-/// Whether one of `found` equals one of `wanted`. Both may be long, so each value found is looked up.
+/// The most wanted values that are compared one by one. Looking up a few costs more.
+const COMPARED_VALUES_MAX: usize = 16;
+
+/// Whether one of `found` equals one of `wanted`. Both may be long, so each value found is looked up among many.
 fn is_any_wanted<'v>(mut found: impl Iterator<Item = &'v Value>, wanted: &[Scalar]) -> bool {
     let is_wanted = |value: &Value| wanted.iter().any(|wanted| wanted.equals(value));
-    if wanted.len() == 1 {
+    if wanted.len() <= COMPARED_VALUES_MAX {
         return found.any(is_wanted);
     }
     let keys: BTreeSet<_> = wanted.iter().map(ScalarKey::of_wanted).collect();

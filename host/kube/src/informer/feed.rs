@@ -196,7 +196,7 @@ impl Feed {
         self.subscribers.send_replace(state.subscribers.len());
         if has_indexes {
             // They need memory as well. Subscribers without room for it are stopped. The informer learns from its next
-            // charge whether anyone is left.
+            // list whether anyone is left.
             let at_least = state.charges.bytes();
             let _ = self.charge(state, at_least);
         }
@@ -369,6 +369,9 @@ impl Feed {
         let mut state = self.lock();
         state.remove(id, &self.spec);
         self.subscribers.send_replace(state.subscribers.len());
+        // The indexes that only this subscriber had declared are gone. Less is charged, which stops nobody.
+        let at_least = state.charges.bytes();
+        let _ = self.charge(&mut state, at_least);
     }
 
     fn lock(&self) -> MutexGuard<'_, FeedState> {

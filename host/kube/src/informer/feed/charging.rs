@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{Feed, FeedState, Subscriber};
-use crate::informer::budget::{Budget, BudgetScope, Excess};
+use super::{Feed, FeedState, SubscribeOptions, Subscriber};
+use crate::informer::budget::{Budget, BudgetScope, Charges, Excess};
 use crate::informer::error::OverBudget;
 
 impl Feed {
@@ -24,9 +24,10 @@ impl Feed {
             state.charges.refuse(&self.excess(bytes));
             state.subscribers.keys().copied().collect()
         } else {
-            let mut broke = self.refuse_large_indexes(state, bytes);
-            let FeedState { charges, subscribers, .. } = state;
-            broke.extend(charges.set(bytes, |budget| self.index_bytes(subscribers, budget), &self.spec));
+            let indexes = self.index_bytes(&state.subscribers);
+            let of_indexes = |budget: &Arc<Budget>| indexes.get(&Arc::as_ptr(budget)).copied().unwrap_or_default();
+            let mut broke = self.refuse_large_indexes(&mut state.charges, bytes, of_indexes);
+            broke.extend(state.charges.set(bytes, of_indexes, &self.spec));
             let is_broke = |subscriber: &Subscriber| {
                 subscriber.options.budget.as_ref().is_some_and(|it| broke.iter().any(|broke| Arc::ptr_eq(broke, it)))
             };
@@ -44,9 +45,13 @@ impl Feed {
 
     /// Stops charging the budgets with whose indexes the cache exceeds its own limit, and returns them. The cache of
     /// the others goes on.
-    fn refuse_large_indexes(&self, state: &mut FeedState, bytes: usize) -> Vec<Arc<Budget>> {
-        let FeedState { charges, subscribers, .. } = state;
-        let needed = |budget: &Arc<Budget>| bytes.saturating_add(self.index_bytes(subscribers, budget));
+    fn refuse_large_indexes(
+        &self,
+        charges: &mut Charges,
+        bytes: usize,
+        indexes: impl Fn(&Arc<Budget>) -> usize,
+    ) -> Vec<Arc<Budget>> {
+        let needed = |budget: &Arc<Budget>| bytes.saturating_add(indexes(budget));
         let large = charges.budgets().map(|budget| (Arc::clone(budget), needed(budget)));
         let large: Vec<_> = large.filter(|(_, needed)| *needed > self.limit).collect();
         for (budget, needed) in &large {
@@ -60,10 +65,15 @@ impl Feed {
         Excess { watch, needed, total: needed, limit, scope: BudgetScope::Informer }
     }
 
-    /// The memory of the indexes that subscribers with this budget have declared, in bytes.
-    fn index_bytes(&self, subscribers: &HashMap<u64, Subscriber>, budget: &Arc<Budget>) -> usize {
-        let pays = |it: &&Subscriber| it.options.budget.as_ref().is_some_and(|it| Arc::ptr_eq(it, budget));
-        let declared: HashSet<_> = subscribers.values().filter(pays).flat_map(|it| &it.options.indexes).collect();
-        if declared.is_empty() { 0 } else { self.store.index_bytes(declared) }
+    /// By budget, the memory of the indexes that its subscribers have declared, in bytes. Budgets without an index are
+    /// left out.
+    fn index_bytes(&self, subscribers: &HashMap<u64, Subscriber>) -> HashMap<*const Budget, usize> {
+        let mut declared: HashMap<_, HashSet<_>> = HashMap::new();
+        for SubscribeOptions { budget, indexes, .. } in subscribers.values().map(|it| &it.options) {
+            if let Some(budget) = budget.as_ref().filter(|_| !indexes.is_empty()) {
+                declared.entry(Arc::as_ptr(budget)).or_default().extend(indexes);
+            }
+        }
+        declared.into_iter().map(|(budget, indexes)| (budget, self.store.index_bytes(indexes))).collect()
     }
 }

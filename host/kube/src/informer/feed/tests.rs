@@ -315,6 +315,20 @@ fn an_index_that_exceeds_the_limit_of_a_cache_stops_those_who_declare_it() {
 }
 
 #[test]
+fn an_index_is_no_longer_charged_once_its_last_user_leaves() {
+    let budget = Budget::new(usize::MAX);
+    let feed = Arc::new(Feed::new(pods(), usize::MAX));
+    let options = |indexes| SubscribeOptions { budget: Some(Arc::clone(&budget)), indexes };
+    let _plain = feed.subscribe_with(options(vec![])).expect("no indexes");
+    feed.apply(&pod_of_parts(1, 100)).expect("room");
+    let objects = budget.used();
+    let indexing = feed.subscribe_with(options(vec![by_part()])).expect("no pointers");
+    assert!(budget.used() > objects);
+    drop(indexing);
+    assert_eq!(budget.used(), objects);
+}
+
+#[test]
 fn without_an_order_of_versions_a_smaller_one_is_an_ordinary_change() {
     let feed = Arc::new(Feed::new(pods(), usize::MAX));
     let mut listed = list(vec![pod(1, 1, 50), pod(2, 1, 60)], 100);
