@@ -133,7 +133,7 @@ async fn a_replaced_file_waits_as_the_policy_says_even_after_a_restart() -> anyh
 
     let place = [OsStr::new("--plugins"), directory.path().as_os_str()];
     let gave_up = rollout("abort", &place).await?;
-    assert!(String::from_utf8(gave_up.stdout)?.contains("again the same as chameleon.current.wasm"));
+    assert!(String::from_utf8(gave_up.stdout)?.contains("is the same as chameleon.current.wasm again"));
     host.says("there is no next version any more").await?;
     assert!(!rollout("promote", &place).await?.status.success(), "none waits");
 
