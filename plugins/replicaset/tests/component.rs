@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-/// The bar of issue 3 for the WebApp plugin is 200 KiB; this one does more.
-const REPLICASET_COMPONENT_BYTES_MAX: usize = 208 * 1024;
+/// The WebApp plugin may have 200 KiB; this one does more. Manifests have had conditions, digests and indexes over
+/// annotations since 208 KiB were enough.
+const REPLICASET_COMPONENT_BYTES_MAX: usize = 216 * 1024;
 
 fn component() -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/plugins/replicaset.wasm");
