@@ -53,3 +53,10 @@ bool exports_windlass_plugin_reconciler_reconcile(exports_windlass_plugin_reconc
     ret->requeue_after_ms.is_some = false;
     return true;
 }
+
+// The generated bindings export the mapper, too. The manifest maps nothing by it.
+bool exports_windlass_plugin_mapper_map(exports_windlass_plugin_mapper_change_batch_t *batch, exports_windlass_plugin_mapper_list_list_target_t *ret,
+                                        reconciler_plugin_string_t *err) {
+    (void)batch, (void)ret, (void)err;
+    abort();
+}
