@@ -15,7 +15,7 @@ const UID_LEN: usize = 36;
 /// The word for a time.
 const TIME: &str = "(a time)";
 /// The run's own times are within this distance of those that its clock has shown: as far as a `clock` fault sets it.
-/// With that, what is due soon is replaced in all runs.
+/// The times of work that is due soon are therefore replaced in all runs.
 const TIME_MARGIN: Duration = Duration::from_hours(6);
 /// A number, not a text, must have this many digits to be taken for a time.
 const NUMBER_DIGITS_MIN: usize = 10;

@@ -48,7 +48,7 @@ pub(crate) struct EndState {
 pub(crate) struct OwnedObject {
     /// Its name as it is.
     pub(crate) name: ObjectName,
-    /// Whether somebody is expected to create it again if it is deleted.
+    /// Whether the plugin or a controller is expected to create it again if it is deleted.
     pub(crate) is_made_again: bool,
 }
 

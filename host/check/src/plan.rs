@@ -46,7 +46,7 @@ struct RequestPlace {
     code: Option<u16>,
     /// For a watch: the number of events that it delivered.
     events: usize,
-    /// Whether the host has created the object before. Otherwise it is somebody else's.
+    /// Whether the host created the object earlier. Otherwise the object belongs to another client.
     is_own: bool,
 }
 
@@ -191,8 +191,8 @@ fn delays(places: &[RequestPlace]) -> Vec<Fault> {
     writes(places).map(|place| place.fault("delay", "is answered 20 s late", pause.clone())).collect()
 }
 
-/// Another client deletes an object that the host is about to change. If the plugin has created the object, it must do
-/// so again; otherwise nobody does.
+/// Another client deletes an object that the host is about to change. The plugin must recreate it if it created it;
+/// otherwise it stays deleted.
 fn foreign_deletes(places: &[RequestPlace]) -> Vec<Fault> {
     let change = |change| ForeignEdit { resource: None, namespace: None, name: None, manager: None, change };
     let changes = writes(places).filter(|place| place.code == Some(200) && place.line.verb != "delete");

@@ -45,7 +45,8 @@ fn can_be_shortened(finding: &Finding) -> bool {
     match finding.rule {
         // These rules compare runs of their own.
         RunRule::Chance | RunRule::History => false,
-        // Nobody knows which steps an expectation needs. Only the run without the fault tells: there it must hold.
+        // The steps that an expectation needs are not known. With a fault, the shortened run without it shows whether
+        // they are still there, because the expectation must hold then.
         RunRule::Expectation => !finding.faults.is_empty(),
         _ => true,
     }

@@ -23,8 +23,8 @@ pub struct ImpliedAccess {
 }
 
 impl Controller {
-    /// The access that the watches imply: to read what is watched, to read and write what is owned, and, unless the
-    /// options say `status: false`, to write the status of primaries.
+    /// The access that the watches imply: reading watched objects, reading and writing owned objects, and writing the
+    /// status of primaries unless the options say `status: false`.
     #[must_use]
     pub fn implied_access(&self) -> Vec<ImpliedAccess> {
         let primary = access("reconciles", &self.primary, None, READ);

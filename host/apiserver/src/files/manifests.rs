@@ -18,7 +18,7 @@ const MANAGER: &str = "windlass-load";
 const MANIFESTS_BYTES_MAX: u64 = 256 << 20;
 const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
 
-/// Why manifests were not loaded. In that case, none of them is.
+/// The reason why manifests were not loaded. After an error, no manifest is loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// A file or folder cannot be read.

@@ -1,4 +1,4 @@
-//! Which children somebody creates again when they are deleted.
+//! Decides whether a deleted child is created again, by the plugin or by a controller.
 
 use serde_json::Value;
 

@@ -62,7 +62,7 @@ pub enum WhereSubject {
 pub enum WantedValue {
     /// One of these.
     In(Arc<[Scalar]>),
-    /// None of these, which includes an absent value, as in label selectors.
+    /// Not one of these values. An absent value passes, as in label selectors.
     NotIn(Arc<[Scalar]>),
     Exists,
     Absent,

@@ -369,7 +369,7 @@ impl Feed {
         let mut state = self.lock();
         state.remove(id, &self.spec);
         self.subscribers.send_replace(state.subscribers.len());
-        // The indexes that only this subscriber had declared are gone. Less is charged, which stops nobody.
+        // Indexes that only this subscriber declared are gone, so the charge shrinks, and no subscriber is stopped.
         let at_least = state.charges.bytes();
         let _ = self.charge(&mut state, at_least);
     }

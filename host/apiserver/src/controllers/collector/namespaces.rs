@@ -1,5 +1,5 @@
-//! The deletion of a namespace: its content is deleted, its conditions show what is left, and once nothing is left, its
-//! own finalizer is removed.
+//! Deletes a namespace's content, reports what is left in the namespace's conditions, and removes its finalizer once
+//! nothing is left.
 
 use std::sync::Arc;
 

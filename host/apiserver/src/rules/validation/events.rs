@@ -108,7 +108,7 @@ fn series(series: &Value, report: &mut Report) {
     }
 }
 
-/// A new Event in `events.k8s.io` must have all fields of the new form, and none of the old one.
+/// A new Event in `events.k8s.io` must set all fields of that API and no deprecated ones.
 fn new_form(object: &Value, report: &mut Report) {
     series(&object["series"], report);
     if object["eventTime"].is_null() {

@@ -91,7 +91,7 @@ impl Controller {
     }
 
     /// Takes over the queue of the working round if the primaries are the same; else that round ends, and its queue
-    /// with it. Call this before the working round is told to end and before this one may begin.
+    /// with it. Call this before ending the working round and before letting this one begin.
     pub(crate) fn take_over(&self) {
         let Some(takeover) = &self.takeover else { return };
         let mut round = takeover.lock();
