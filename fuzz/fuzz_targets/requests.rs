@@ -70,7 +70,7 @@ thread_local! {
 impl Fixture {
     fn start() -> Fixture {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
-        let config = Config { clock: Clock::Told(SystemTime::UNIX_EPOCH), seed: Some(1), ..Config::default() };
+        let config = Config { clock: Clock::Given(SystemTime::UNIX_EPOCH), seed: Some(1), ..Config::default() };
         let server = runtime.block_on(async {
             let server = ApiServer::in_process(&config);
             for (path, object) in first_objects() {

@@ -3,7 +3,7 @@
 mod again;
 mod defects;
 mod seeds;
-mod told;
+mod simulated;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

@@ -1,4 +1,4 @@
-//! The code that would make two runs of the engine differ though they have one seed (docs/adr/0025-a-told-world.md).
+//! The code that would make two runs of the engine differ though they have one seed (docs/adr/0025-a-simulated-world.md).
 
 use std::sync::LazyLock;
 

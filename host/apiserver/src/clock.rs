@@ -17,7 +17,7 @@ pub enum Clock {
     #[default]
     Wall,
     /// This time when the server starts. It advances with tokio's clock, even if that is paused and advanced by hand.
-    Told(SystemTime),
+    Given(SystemTime),
 }
 
 /// A running clock.
@@ -34,7 +34,7 @@ impl Time {
         let told = match clock {
             Clock::Wall => None,
             // An object cannot contain a time after the year 9999.
-            Clock::Told(moment) => Some((Timestamp::try_from(moment).unwrap_or(Timestamp::MAX), Instant::now())),
+            Clock::Given(moment) => Some((Timestamp::try_from(moment).unwrap_or(Timestamp::MAX), Instant::now())),
         };
         Time { told, offset: SignedDuration::ZERO }
     }
@@ -193,7 +193,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_virtual_clock_follows_tokios_time() {
-        let time = Time::start(Clock::Told(SystemTime::UNIX_EPOCH));
+        let time = Time::start(Clock::Given(SystemTime::UNIX_EPOCH));
         tokio::time::advance(std::time::Duration::from_hours(10)).await;
         assert_eq!(time.now().text(), "1970-01-01T10:00:00Z");
         assert_eq!(time.now().age("1970-01-01T00:00:00Z"), "10h");

@@ -1,4 +1,4 @@
-//! The stand-ins at work, on told time: what clients see of pods and of those who make them.
+//! The stand-ins at work, on simulated time: what clients see of pods and of those who make them.
 
 mod support;
 
@@ -17,12 +17,12 @@ use windlass_apiserver::{ApiServer, Clock, Config, StandIns};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 
-/// A server in this process, on told time.
+/// A server in this process, on simulated time.
 struct Played(ApiServer);
 
 impl Played {
     fn by(stand_ins: StandIns) -> Played {
-        let clock = Clock::Told(SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 365 * 40));
+        let clock = Clock::Given(SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 365 * 40));
         Played(ApiServer::in_process(&Config { stand_ins, clock, seed: Some(3), ..Config::default() }))
     }
 

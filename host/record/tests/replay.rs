@@ -247,7 +247,7 @@ async fn calls_are_sampled_at_the_configured_rate() {
         let recordings = Recordings::start(options(directory.path(), sample), "0.0.0").expect("a thread");
         let recorder = recordings.of(&plugin);
         let context = context(&plugin);
-        let _told = windlass_world::tell(7, || Duration::from_secs(1_790_000_000));
+        let _simulated = windlass_world::simulate(7, || Duration::from_secs(1_790_000_000));
         let chosen = (0..30).filter(|_| {
             let request = request(&context, None);
             recorder.reconcile(&request, &context, &CallLimits::default()).is_some()

@@ -68,9 +68,9 @@ pub struct Settings {
 /// fully compiled in a quarter of a second.
 pub const QUICK_COMPILE_BYTES_MIN: u64 = 1 << 20;
 
-/// The number of calls at once in a told world. It does not depend on the machine, so that all machines make the same
+/// The number of calls at once in a simulated world. It does not depend on the machine, so that all machines make the same
 /// calls.
-const CALLS_OF_TOLD_WORLD: u32 = 4;
+const CALLS_OF_SIMULATED_WORLD: u32 = 4;
 
 /// The settings of `windlass run` without flags, with two exceptions. The directories of plugins and policies have no
 /// default. And plugins are compiled in this process, where `run` uses a child process: only the program itself can be
@@ -115,14 +115,14 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The settings of a host that runs loaded plugins in a told world: no files, no leases, no rollback, and plugins
+    /// The settings of a host that runs loaded plugins in a simulated world: no files, no leases, no rollback, and plugins
     /// are granted all that they ask for. The rest is the default of `windlass run`.
     #[must_use]
     pub fn in_process() -> Self {
         let run = Self::default();
         Self {
-            concurrent_calls: CALLS_OF_TOLD_WORLD,
-            call_slots: call_slots(CALLS_OF_TOLD_WORLD),
+            concurrent_calls: CALLS_OF_SIMULATED_WORLD,
+            call_slots: call_slots(CALLS_OF_SIMULATED_WORLD),
             cache_dir: None,
             policies: PolicySettings { mode: GrantMode::Manifest, ..run.policies },
             rollback: false,

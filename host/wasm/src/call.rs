@@ -183,7 +183,7 @@ impl Callee<'_> {
         store.epoch_deadline_callback(|store| {
             let way = store.data().meter.give_way()?;
             // Interrupts occur at random times, which a simulated world must not have.
-            Ok(if windlass_world::is_told() {
+            Ok(if windlass_world::is_simulated() {
                 UpdateDeadline::Continue(1)
             } else {
                 UpdateDeadline::YieldCustom(1, Box::pin(way))

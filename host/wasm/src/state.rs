@@ -258,7 +258,7 @@ impl CallState {
 
     /// If time stands still, advances it by `time` and returns true. Returns false if time is real.
     pub(crate) fn passes_at_once(&mut self, time: Duration) -> bool {
-        let is_told = self.is_time_told();
+        let is_told = self.is_time_simulated();
         if is_told {
             self.slept = self.slept.saturating_add(time);
         }
@@ -266,7 +266,7 @@ impl CallState {
     }
 
     /// Whether time stands still except for waits, which pass at once.
-    pub(crate) fn is_time_told(&self) -> bool {
+    pub(crate) fn is_time_simulated(&self) -> bool {
         self.world.told_now().is_some() || self.world.surroundings().is_some_and(Surroundings::is_told)
     }
 
@@ -274,7 +274,7 @@ impl CallState {
     /// must follow. `None` if there are none, or if the call is a replay, which answers only those that the guest must
     /// see.
     pub(crate) fn take_requests(&mut self) -> Option<Requests> {
-        if self.is_time_told() {
+        if self.is_time_simulated() {
             return None;
         }
         self.used_wasi()?.http.take_requests()

@@ -15,47 +15,47 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use tokio::task::JoinHandle;
 
 thread_local! {
-    static TOLD: RefCell<Option<ToldWorld>> = const { RefCell::new(None) };
+    static SIMULATED: RefCell<Option<SimulatedWorld>> = const { RefCell::new(None) };
 }
 
 /// The random generator and the clock that are injected into a thread.
-struct ToldWorld {
+struct SimulatedWorld {
     chance: Xoshiro256PlusPlus,
     now: Box<dyn Fn() -> Duration>,
 }
 
 /// While this guard is held, its thread has injected random values and an injected time of day. The guard stays on that
 /// thread.
-#[must_use = "the world is told only while this is held"]
-pub struct Told {
-    before: Option<ToldWorld>,
+#[must_use = "the world is simulated only while this is held"]
+pub struct Simulated {
+    before: Option<SimulatedWorld>,
     _stays: PhantomData<Rc<()>>,
 }
 
 /// Injects random values, by a seed, and the time since 1970 into this thread. Work that it hands to other threads uses
 /// those of the system.
-pub fn tell(seed: u64, now: impl Fn() -> Duration + 'static) -> Told {
-    let told = ToldWorld { chance: Xoshiro256PlusPlus::seed_from_u64(seed), now: Box::new(now) };
-    Told { before: TOLD.replace(Some(told)), _stays: PhantomData }
+pub fn simulate(seed: u64, now: impl Fn() -> Duration + 'static) -> Simulated {
+    let simulated = SimulatedWorld { chance: Xoshiro256PlusPlus::seed_from_u64(seed), now: Box::new(now) };
+    Simulated { before: SIMULATED.replace(Some(simulated)), _stays: PhantomData }
 }
 
-impl Drop for Told {
+impl Drop for Simulated {
     fn drop(&mut self) {
-        TOLD.set(self.before.take());
+        SIMULATED.set(self.before.take());
     }
 }
 
 /// Whether random values and the time are injected into this thread.
 #[must_use]
-pub fn is_told() -> bool {
-    TOLD.with_borrow(Option::is_some)
+pub fn is_simulated() -> bool {
+    SIMULATED.with_borrow(Option::is_some)
 }
 
 /// The time since 1970. Zero if the clock is before that.
 #[must_use]
 pub fn now() -> Duration {
-    let told = TOLD.with_borrow(|told| told.as_ref().map(|told| (told.now)()));
-    told.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    let simulated = SIMULATED.with_borrow(|simulated| simulated.as_ref().map(|simulated| (simulated.now)()));
+    simulated.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
 /// A random value, as `rand::random` returns.
@@ -64,20 +64,24 @@ pub fn random<T>() -> T
 where
     StandardUniform: Distribution<T>,
 {
-    TOLD.with_borrow_mut(|told| told.as_mut().map(|told| told.chance.random())).unwrap_or_else(rand::random)
+    SIMULATED
+        .with_borrow_mut(|simulated| simulated.as_mut().map(|simulated| simulated.chance.random()))
+        .unwrap_or_else(rand::random)
 }
 
 /// A random value in `range`, which must not be empty, as `rand::random_range` returns.
 #[must_use]
 pub fn random_range<T: SampleUniform>(range: impl SampleRange<T> + Clone) -> T {
-    let told = TOLD.with_borrow_mut(|told| told.as_mut().map(|told| told.chance.random_range(range.clone())));
-    told.unwrap_or_else(|| rand::random_range(range))
+    let simulated = SIMULATED
+        .with_borrow_mut(|simulated| simulated.as_mut().map(|simulated| simulated.chance.random_range(range.clone())));
+    simulated.unwrap_or_else(|| rand::random_range(range))
 }
 
 /// Fills `bytes` with random bytes that cannot be guessed, unless random values are injected.
 pub fn fill(bytes: &mut [u8]) {
-    let is_told = TOLD.with_borrow_mut(|told| told.as_mut().map(|told| told.chance.fill_bytes(bytes)).is_some());
-    if !is_told {
+    let is_simulated = SIMULATED
+        .with_borrow_mut(|simulated| simulated.as_mut().map(|simulated| simulated.chance.fill_bytes(bytes)).is_some());
+    if !is_simulated {
         rand::rng().fill_bytes(bytes);
     }
 }
@@ -85,7 +89,7 @@ pub fn fill(bytes: &mut [u8]) {
 /// Runs `work` on a thread where it may block. If the world is injected, runs it in a task of this thread instead, so
 /// that nothing happens at the same time.
 pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    if is_told() { tokio::spawn(async { work() }) } else { tokio::task::spawn_blocking(work) }
+    if is_simulated() { tokio::spawn(async { work() }) } else { tokio::task::spawn_blocking(work) }
 }
 
 #[cfg(test)]
@@ -93,7 +97,7 @@ mod tests {
     use super::*;
 
     fn draw(seed: u64) -> (u64, u8, [u8; 9]) {
-        let _told = tell(seed, || Duration::from_secs(7));
+        let _simulated = simulate(seed, || Duration::from_secs(7));
         let mut bytes = [0; 9];
         fill(&mut bytes);
         (random(), random_range(0..10), bytes)
@@ -107,16 +111,16 @@ mod tests {
 
     #[test]
     fn an_injected_world_ends_with_its_guard_and_with_its_thread() {
-        let told = tell(1, || Duration::from_secs(7));
+        let simulated = simulate(1, || Duration::from_secs(7));
         assert_eq!(now(), Duration::from_secs(7));
         {
-            let _inner = tell(2, || Duration::from_secs(8));
+            let _inner = simulate(2, || Duration::from_secs(8));
             assert_eq!(now(), Duration::from_secs(8));
         }
         assert_eq!(now(), Duration::from_secs(7));
-        let elsewhere = std::thread::spawn(|| (is_told(), now())).join().expect("no panic");
+        let elsewhere = std::thread::spawn(|| (is_simulated(), now())).join().expect("no panic");
         assert!(!elsewhere.0 && elsewhere.1 > Duration::from_hours(24 * 365 * 50));
-        drop(told);
-        assert!(!is_told());
+        drop(simulated);
+        assert!(!is_simulated());
     }
 }

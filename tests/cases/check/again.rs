@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use windlass_check::{Finding, Happening, RunAgain, scenario};
 use windlass_tests::paths;
 
-use super::told;
+use super::simulated;
 
 /// The file of a run with these faults, for a scenario of tests/scenarios.
 pub(super) fn file(scenario: &str, faults: &Value) -> anyhow::Result<Value> {
@@ -33,7 +33,7 @@ fn an_outage_that_begins_with_a_deed_ends_before_it_is_judged() -> anyhow::Resul
     let rule = json!({"name": "outage", "when": when, "then": [{"error": {"code": 500}}]});
     let outage = json!({"name": "each patch fails", "class": "outage", "rules": [rule], "lastsSeconds": 7200});
     let file = file("webapp", &json!([deed, outage]))?;
-    told::with(&paths::plugins()?.join("webapp.wasm"), async |plugin| {
+    simulated::with(&paths::plugins()?.join("webapp.wasm"), async |plugin| {
         let again = plugin.again(&file).await?;
         ensure!(again.missed.is_empty() && again.findings.is_empty(), "{:?} {:?}", again.missed, broken(&again));
         Ok(())
@@ -49,7 +49,7 @@ fn each_write_of_a_call_is_recorded_with_the_key_of_the_call() -> anyhow::Result
         "atRest": {"afterStep": 1, "object": deployment, "deed": "delete"},
     });
     let file = file("webapp", &json!([deed]))?;
-    told::with(&paths::plugins()?.join("webapp.wasm"), async |plugin| {
+    simulated::with(&paths::plugins()?.join("webapp.wasm"), async |plugin| {
         let again = plugin.again(&file).await?;
         let story = again.findings.iter().flat_map(|finding| &finding.story);
         let writes = story.filter_map(|entry| match &entry.happened {
@@ -80,7 +80,7 @@ fn faults_that_no_check_has_written_come_to_an_end() -> anyhow::Result<()> {
         (0, of_watches(json!({"older": {"resourceVersion": u64::MAX}}))),
         (0, of_watches(json!({"jump": "-99999999h"}))),
     ];
-    told::with(&paths::plugins()?.join("webapp.wasm"), async |plugin| {
+    simulated::with(&paths::plugins()?.join("webapp.wasm"), async |plugin| {
         for (missed, mut fault) in faults {
             (fault["name"], fault["class"]) = ("a stranger's".into(), "none".into());
             let again = plugin.again(&file("webapp", &json!([fault, fault]))?).await?;

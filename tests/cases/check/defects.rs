@@ -10,7 +10,7 @@ use windlass_core::defect::Defect;
 use windlass_tests::{marker, paths};
 
 use self::Guest::{Composer, ReplicaSet, WebApp};
-use super::told::{self, Trial, told};
+use super::simulated::{self, Trial, told};
 use crate::composite::OWNS;
 
 /// A plugin that reveals defects.
@@ -62,7 +62,7 @@ impl Guest {
     /// Searches for all defects that this plugin reveals.
     fn shows_its_defects(self) -> anyhow::Result<()> {
         let folder = tempfile::tempdir()?;
-        told::with(&self.file(folder.path())?, async |plugin| {
+        simulated::with(&self.file(folder.path())?, async |plugin| {
             let (mut wrong, mut without) = (Vec::new(), Vec::new());
             for (defect, _, scenario, classes, seed, runs, rule) in CASES.iter().filter(|case| case.1 == self) {
                 let trial = Trial { scenario, classes, runs: *runs, seed: *seed };

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::ensure;
 use windlass_tests::{marker, paths};
 
-use super::told::{self, Trial, told};
+use super::simulated::{self, Trial, told};
 
 /// The number of runs of each seed, beside those without a fault.
 const FAULTS: usize = 4;
@@ -27,7 +27,7 @@ fn seeds() -> anyhow::Result<u64> {
 
 /// Checks the plugin of `file` with this many seeds, each with this many runs without a fault.
 fn checked(name: &str, file: &Path, scenario: &str, seeds: u64, without_faults: usize) -> anyhow::Result<()> {
-    told::with(file, async |plugin| {
+    simulated::with(file, async |plugin| {
         let (began, mut runs) = (Instant::now(), 0);
         for seed in 1..=seeds {
             let report = plugin.check(&Trial { scenario, classes: &[], runs: without_faults + FAULTS, seed }).await?;

@@ -116,7 +116,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_token_outlives_the_deletion_of_its_account_by_a_minute() {
-        let mut state = State::new(10, Clock::Told(std::time::SystemTime::UNIX_EPOCH), Some(1));
+        let mut state = State::new(10, Clock::Given(std::time::SystemTime::UNIX_EPOCH), Some(1));
         let here = [ISSUER.to_owned()];
         let account = stored(&mut state, "serviceaccounts", "robot", "1");
         let token = token(&state, None);

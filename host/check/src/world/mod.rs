@@ -100,7 +100,7 @@ impl World {
     pub(crate) async fn new(subject: CheckSubject, scenario: Scenario, record: Record) -> Result<World, WorldError> {
         let stand_ins = scenario.parsed_stand_ins().unwrap_or_default();
         let start = scenario.parsed_start_time().unwrap_or(WORLD_START);
-        let clock = Clock::Told(SystemTime::UNIX_EPOCH + start);
+        let clock = Clock::Given(SystemTime::UNIX_EPOCH + start);
         let config = Config { clock, seed: Some(0), stand_ins, ..Config::default() };
         let server = ApiServer::in_process(&config);
         let user = User(server.service(), USER);
@@ -136,7 +136,7 @@ impl World {
         let shift = Duration::from_secs(if self.scenario.start_time.is_some() { 0 } else { seed % 1_000 * 3_607 });
         let clock = HostClock::start(self.start + WAIT_LOOK_INTERVAL + shift);
         let shown = clock.clone();
-        let _told = windlass_world::tell(seed, move || shown.now());
+        let _simulated = windlass_world::simulate(seed, move || shown.now());
         let server = ApiServer::from_snapshot(&self.config, &self.begins);
         server.reseed(seed);
         server.advance_clock(shift);

@@ -2,6 +2,6 @@
 
 pub(crate) mod played;
 pub(crate) mod played_events;
+pub(crate) mod simulated;
 pub(crate) mod stage;
 pub(crate) mod switch;
-pub(crate) mod told;

@@ -207,11 +207,11 @@ impl CheckArgs {
             return check_recorded::scenarios(path, plugin.name(), &load);
         }
         let told = |scenario| RecordedScenario { scenario, redacted: vec![] };
-        Ok(self.told_scenarios(plugin, checked)?.into_iter().map(told).collect())
+        Ok(self.simulated_scenarios(plugin, checked)?.into_iter().map(told).collect())
     }
 
     /// The scenarios from files, or one made from a sample.
-    fn told_scenarios(&self, plugin: &Plugin, checked: &CheckedPlugin) -> anyhow::Result<Vec<Scenario>> {
+    fn simulated_scenarios(&self, plugin: &Plugin, checked: &CheckedPlugin) -> anyhow::Result<Vec<Scenario>> {
         let own = checked.folder.join(SCENARIOS);
         let named = self.scenario.clone().or_else(|| (self.load.is_empty() && own.is_dir()).then_some(own));
         if let Some(named) = named {

@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn restarts_say_when_the_last_one_was() {
-        let now = Time::start(Clock::Told(std::time::SystemTime::UNIX_EPOCH)).now();
+        let now = Time::start(Clock::Given(std::time::SystemTime::UNIX_EPOCH)).now();
         let ended = json!({ "terminated": { "finishedAt": "1969-12-31T23:59:30Z" } });
         let status = json!([{ "name": "a", "restartCount": 2, "lastState": ended, "state": { "running": {} } }]);
         assert_eq!(restarts(&pod(json!({ "containerStatuses": status })), now), "2 (30s ago)");

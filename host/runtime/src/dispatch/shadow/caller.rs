@@ -170,7 +170,7 @@ mod tests {
     use super::super::{ShadowLedger, Shadows};
     use super::*;
     use crate::observe::metrics::HostMetrics;
-    use crate::tests::{played, told};
+    use crate::tests::{played, simulated};
 
     /// A plugin that reports each call, and answers when the test lets it.
     struct Held(mpsc::UnboundedSender<(ObjectKey, oneshot::Sender<()>)>);
@@ -204,7 +204,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_replaced_versions_calls_are_dropped_and_its_successors_are_made() {
-        let (plugin, name, shadows) = (told::plugin().await, Arc::from("a"), Shadows::default());
+        let (plugin, name, shadows) = (simulated::plugin().await, Arc::from("a"), Shadows::default());
         let (sender, mut calls) = mpsc::unbounded_channel();
         let caller = ShadowCaller {
             backlog: Arc::default(),

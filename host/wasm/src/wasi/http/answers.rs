@@ -29,7 +29,7 @@ impl CallState {
         requests: &[u32],
         patience: Option<Duration>,
     ) -> wasmtime::Result<bool> {
-        let answered = if self.is_time_told() {
+        let answered = if self.is_time_simulated() {
             let noted = self.world.surroundings().and_then(Surroundings::told_answers);
             let told = noted.unwrap_or_else(|| requests[..1].to_vec());
             let told: Vec<_> = told.into_iter().filter(|number| requests.contains(number)).collect();
@@ -59,7 +59,7 @@ impl CallState {
     /// meanwhile.
     async fn first_answered(&mut self, requests: &[u32], patience: Option<Duration>) -> wasmtime::Result<Vec<u32>> {
         // A replay has no answers to requests that it does not show the guest.
-        let alone = self.is_time_told();
+        let alone = self.is_time_simulated();
         // Taken out temporarily. If the call is cancelled here, so are its requests.
         let mut all = std::mem::take(&mut self.wasi().http.requests);
         let mut first = poll_fn(|context| all.poll_first(context, requests, alone));

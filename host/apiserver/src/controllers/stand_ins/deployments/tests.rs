@@ -6,7 +6,7 @@ use super::*;
 use crate::clock::{Clock, Time};
 
 fn now() -> Moment {
-    Time::start(Clock::Told(SystemTime::UNIX_EPOCH)).now()
+    Time::start(Clock::Given(SystemTime::UNIX_EPOCH)).now()
 }
 
 fn template(image: &str) -> Value {

@@ -1,4 +1,4 @@
-//! The engine on told time: one thread, seeded random numbers, no socket; two runs with one seed are identical to the
+//! The engine on simulated time: one thread, seeded random numbers, no socket; two runs with one seed are identical to the
 //! byte.
 
 use std::fmt::Write as _;
@@ -27,8 +27,8 @@ use crate::leadership::LeaseMode;
 use crate::policies::GrantMode;
 use crate::run_loaded;
 
-/// The time at which the told world begins.
-const TOLD_WORLD_START: Duration = Duration::from_hours(24 * 365 * 50);
+/// The time at which the simulated world begins.
+const SIMULATED_WORLD_START: Duration = Duration::from_hours(24 * 365 * 50);
 
 fn root() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -77,8 +77,8 @@ pub(crate) async fn plugin() -> Arc<Plugin> {
 /// Creates WebApp's sample, lets an hour pass, and stops the host. Returns the requests and the objects.
 async fn story(plugin: &Arc<Plugin>, seed: u64) -> (String, Vec<u8>) {
     let begun = Instant::now();
-    let _told = windlass_world::tell(seed, move || TOLD_WORLD_START + begun.elapsed());
-    let clock = Clock::Told(SystemTime::UNIX_EPOCH + TOLD_WORLD_START);
+    let _simulated = windlass_world::simulate(seed, move || SIMULATED_WORLD_START + begun.elapsed());
+    let clock = Clock::Given(SystemTime::UNIX_EPOCH + SIMULATED_WORLD_START);
     let server = ApiServer::in_process(&Config { clock, seed: Some(seed), ..Config::default() });
     let notes = Arc::new(Mutex::default());
     let service = Noted { service: server.service(), notes: notes.clone(), begun };

@@ -1,4 +1,4 @@
-//! Told time, chance by seed, and no socket: a whole story runs in one thread, and twice the same to the byte.
+//! Simulated time, chance by seed, and no socket: a whole story runs in one thread, and twice the same to the byte.
 
 mod support;
 
@@ -17,7 +17,7 @@ use windlass_apiserver::{ApiServer, ApiService, Clock, Config, Snapshot};
 /// A config that follows nothing outside.
 fn told(seed: u64) -> Config {
     let start = SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 365 * 40);
-    Config { clock: Clock::Told(start), seed: Some(seed), ..Config::default() }
+    Config { clock: Clock::Given(start), seed: Some(seed), ..Config::default() }
 }
 
 /// A client in the same process that notes each answer.
