@@ -140,11 +140,11 @@ impl Surroundings for Capture {
         self.noted().random.fill_bytes(bytes);
     }
 
-    fn is_told(&self) -> bool {
+    fn is_simulated(&self) -> bool {
         false
     }
 
-    fn told_answers(&self) -> Option<Vec<u32>> {
+    fn recorded_answers(&self) -> Option<Vec<u32>> {
         None
     }
 

@@ -1,8 +1,7 @@
 //! One call of one export: its instance, its limits, and its result.
 //!
-//! The instance is fresh and dropped afterwards, unless the operator wants instances to be reused. Then it is an
-//! instance whose earlier calls all ended well, and only data that the guest itself keeps in its memory is older than
-//! the call.
+//! The call normally gets a fresh instance, which is dropped afterwards. If the operator has enabled reuse, it may get
+//! an instance whose earlier calls all ended well; then the guest's own memory is all that is left of them.
 
 pub(crate) mod answer;
 
@@ -114,7 +113,7 @@ impl Callee<'_> {
             let memory = &self.shared.memory;
             call.overlay.charge_to(memory.room(self.counters.share(memory)));
         }
-        let Seat { mut store, mut instance, served, terms } = self.seat(world, Q::EXPORT).await;
+        let CallInstance { mut store, mut instance, served, terms } = self.call_instance(world, Q::EXPORT).await;
         let time = store.data().meter.time().clone();
         // The call is dropped with this block, so that a wait in progress is counted before `ended` asks for the
         // reason.
@@ -138,8 +137,9 @@ impl Callee<'_> {
         answer
     }
 
-    /// A parked instance, or else the parts of a fresh one. Waits for memory before the clock starts.
-    async fn seat(&self, world: World, export: Export) -> Seat {
+    /// The instance for a call: a parked one, or a store in which a fresh one can be created. Waits for memory before
+    /// the clock starts.
+    async fn call_instance(&self, world: World, export: Export) -> CallInstance {
         let lot = &self.shared.lot;
         // Parked instances serve only the entry point.
         let is_reused = self.instances == Instances::Reuse && export == Export::Entry;
@@ -149,7 +149,7 @@ impl Callee<'_> {
         } else if export != Export::Entry {
             None
         } else {
-            // The instances may have been reused until now.
+            // The operator may have disabled reuse just now, so drop the instances that are still parked.
             lot.forget(self.counters);
             None
         };
@@ -160,15 +160,15 @@ impl Callee<'_> {
             store.data_mut().meter.begin_another(self.limits.clone(), begins(cpu_permit), self.cpu.clone());
             store.set_epoch_deadline(1);
             refuel(&mut store, &self.limits);
-            return Seat { store, instance: Some(instance), served, terms };
+            return CallInstance { store, instance: Some(instance), served, terms };
         }
         let memory = cpu_permit.without(self.room(self.counters.memory_expected())).await;
         let meter = Meter::new(self.limits.clone(), begins(cpu_permit), self.cpu.clone(), memory);
         let state = CallState::new(meter, world, self.code.script.clone(), self.shared.engine.clone());
-        Seat { store: self.store(state), instance: None, served: Service::default(), terms }
+        CallInstance { store: self.store(state), instance: None, served: Service::default(), terms }
     }
 
-    /// Waits for `bytes` in the memory of all guests.
+    /// Reserves `bytes` in the memory of all guests, and waits for them.
     async fn room(&self, bytes: usize) -> Account {
         let memory = &self.shared.memory;
         memory.reserve(self.counters.share(memory), bytes).await
@@ -197,7 +197,8 @@ impl Callee<'_> {
         let memory = store.data().meter.memory();
         let room = self.limits.memory_bytes.saturating_sub(memory.used());
         let served = served.and_one(room, self.limits.calls_per_instance);
-        // The reserve is for calls that cannot go on without it.
+        // An instance that holds the memory reserve is not kept: other calls may be unable to go on without the
+        // reserve.
         let keeps_too_much = memory.has_kept_back() || store.data_mut().keeps_handles();
         let (Some(served), false) = (served, keeps_too_much) else { return };
         store.data_mut().park();
@@ -206,10 +207,10 @@ impl Callee<'_> {
     }
 }
 
-/// The place of a call.
-struct Seat {
+/// The instance that a call runs in, with its store.
+struct CallInstance {
     store: Store<CallState>,
-    /// `None` if it has not been created yet.
+    /// `None` if the instance has not been created yet.
     instance: Option<Instance>,
     served: Service,
     /// The terms of the call, if its instance may serve other calls under the same terms. `None` if it may not.

@@ -70,12 +70,12 @@ pub enum ComponentError {
     Wasi { imports: Vec<String> },
     /// It is a composer and has imports that only reconcilers may use.
     #[error(
-        "it is a composer and imports {}: a composer computes and does nothing else, so it gets `log`, `clock`, \
-         `random` and `config` only; answer with what should be, or write a reconciler", list(.imports)
+        "it is a composer and imports {}: a composer only computes an answer, so it gets `log`, `clock`, `random` \
+         and `config` only; return the objects that should exist, or write a reconciler", list(.imports)
     )]
     NotForComposers { imports: Vec<String> },
     /// It has unknown imports.
-    #[error("it imports {}, which a plugin cannot be given: it gets the interfaces of `windlass:plugin` and WASI 0.2 only",
+    #[error("it imports {}, which cannot be given to a plugin: plugins get only the interfaces of `windlass:plugin` and WASI 0.2",
         list(.imports))]
     UnknownImports { imports: Vec<String> },
 }
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_names_both() {
+    fn the_error_about_another_version_names_both_versions() {
         let newer = choose_entry(&["windlass:plugin/reconciler@0.3.0"]).expect_err("unknown").to_string();
         assert!(
             newer.contains("reconciler@0.3.0") && newer.contains("0.2.0") && newer.contains("newer windlass"),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn two_entry_points_and_none_are_different_errors() {
+    fn two_entry_points_and_no_entry_point_are_different_errors() {
         let both = choose_entry(&["windlass:plugin/composer@0.2.0", "windlass:plugin/reconciler@0.2.0"]);
         assert!(matches!(both, Err(ComponentError::Ambiguous { .. })));
         let none = choose_entry(&["wasi:cli/run@0.2.0"]).expect_err("no entry").to_string();

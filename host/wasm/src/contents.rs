@@ -19,7 +19,7 @@ const LISTED_NAME_BYTES_MAX: usize = 80;
 
 /// Prefixes of names that indicate a language. Tools that are themselves written in another language, such as
 /// interpreters, come first.
-const SPEAKS: [(&str, &str); 11] = [
+const LANGUAGE_PREFIXES: [(&str, &str); 11] = [
     ("componentize-py", "Python"),
     ("libpython", "Python"),
     ("ComponentizeJS", "JavaScript"),
@@ -77,15 +77,15 @@ pub struct FileContents {
 /// How much of one limit a file needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// The counted thing.
+    /// The thing that is counted.
     pub what: &'static str,
     /// The name of the limit for `--limit`.
     pub limit: &'static str,
     /// Whether it is a number of bytes.
     pub is_bytes: bool,
-    /// How much is needed.
+    /// The amount that the file needs.
     pub needs: u64,
-    /// How much there may be.
+    /// The limit.
     pub most: u64,
 }
 
@@ -194,7 +194,7 @@ impl FileContents {
     pub fn language(&self) -> Option<String> {
         let signs = || self.tools.iter().map(|tool| &tool.name).chain(&self.modules);
         let begins = |sign: &str, with: &str| sign.get(..with.len()).is_some_and(|it| it.eq_ignore_ascii_case(with));
-        let known = SPEAKS.iter().find(|(with, _)| signs().any(|sign| begins(sign, with)));
+        let known = LANGUAGE_PREFIXES.iter().find(|(with, _)| signs().any(|sign| begins(sign, with)));
         let said = || self.languages.first().map(|language| language.name.clone());
         self.labelled.clone().or_else(|| known.map(|(_, language)| (*language).to_owned())).or_else(said)
     }
@@ -208,7 +208,7 @@ impl FileContents {
         vec![
             bytes("file", "file", self.bytes, limits.file_bytes),
             count("memories", "memories", size.memories, limits.memories.into()),
-            bytes("memory to begin with", "memory", size.all_memory_bytes, limits.memory_bytes as u64),
+            bytes("initial memory", "memory", size.all_memory_bytes, limits.memory_bytes as u64),
             count("core instances", "instances", self.instances, limits.instances.into()),
             count("tables", "instances", size.tables, limits.instances.into()),
             count(

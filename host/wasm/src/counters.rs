@@ -1,5 +1,5 @@
-//! The counters of one plugin's calls, with which the memory of later calls is estimated, and the budget of its log
-//! lines.
+//! Counts the memory of one plugin's calls, to estimate the memory of later calls, and what the plugin has lost to
+//! limits. Also keeps the budget of its log lines.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -18,7 +18,7 @@ const LOG_BURST_SECONDS: u32 = 10;
 /// How often the host logs that lines are dropped, so that it does not answer a flood with another.
 const DROPPED_LINES_REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The losses of a plugin to limits since it was loaded, and the memory of its calls.
+/// The log lines and metric values that a plugin has lost to limits since it was loaded, and the memory of its calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginStats {
     /// Log lines beyond a call's limit or the plugin's.
@@ -27,7 +27,7 @@ pub struct PluginStats {
     pub dropped_metric_values: u64,
     /// The memory that its calls and parked instances use or have reserved, in bytes.
     pub memory: usize,
-    /// The maximum of that so far.
+    /// The maximum of `memory` so far.
     pub most_memory: usize,
 }
 
@@ -41,12 +41,12 @@ pub(crate) struct PluginCounters {
     origin: Instant,
     /// The memory that a call will probably need, in bytes.
     memory: AtomicUsize,
-    /// The share of all its calls together.
+    /// The plugin's share of the guests' memory, for all its calls together.
     share: OnceLock<Share>,
 }
 
 /// The budget of one plugin's log lines over all its calls. The limits per call do not bound a plugin that is called a
-/// thousand times a second, and a flood in the host's log hides the lines of others.
+/// thousand times a second, and a flood in the host's log hides the lines of other plugins.
 #[derive(Debug)]
 struct LogBudget {
     lines: TokenBucket,
@@ -77,7 +77,7 @@ impl LogBudget {
     }
 }
 
-/// A value beyond the bucket's size is refused in any case.
+/// `bytes` as a number of tokens. A value that does not fit is more than any bucket holds, so the line is refused.
 fn saturated(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
@@ -114,12 +114,12 @@ impl PluginCounters {
         Moment(self.origin.elapsed())
     }
 
-    /// Returns whether this is the first one.
+    /// Counts a dropped metric value. Returns whether it is the first.
     pub(crate) fn metric_dropped(&self) -> bool {
         self.metric_values.fetch_add(1, Ordering::Relaxed) == 0
     }
 
-    /// The share of `memory` for all its calls together.
+    /// The plugin's share of `memory`, for all its calls together.
     pub(crate) fn share(&self, memory: &GuestMemory) -> &Share {
         self.share.get_or_init(|| memory.share())
     }

@@ -30,7 +30,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// Whether `text` has the form of a [`sha256`]. It becomes a part of a file's name.
+/// Whether `text` has the form of a [`sha256`]. Checked because the text becomes a part of a file's name.
 pub(crate) fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

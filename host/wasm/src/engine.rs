@@ -75,7 +75,7 @@ pub(crate) fn new(limits: &Limits, concurrent_calls: u32, parked: u32) -> Result
 pub(crate) fn for_compiling(limits: &Limits, effort: CompileEffort) -> Result<Engine, EngineError> {
     let mut config = base(limits);
     if effort == CompileEffort::Quick {
-        // The register allocator stays the thorough one, because its authors do not vouch for the fast one's code.
+        // The thorough register allocator stays, because the authors of the fast one do not vouch for its code.
         config.cranelift_opt_level(OptLevel::None);
     }
     Engine::new(&config).map_err(EngineError::Unsupported)
@@ -95,7 +95,7 @@ fn base(limits: &Limits) -> Config {
         // A guest's debug information is not parsed, because that would be unlimited work for the sake of a trap.
         .wasm_backtrace_details(WasmBacktraceDetails::Disable)
         .wasm_backtrace_max_frames(NonZeroUsize::new(16))
-        // The address map is a third of the memory for a plugin, and would only tell at which byte of a function it
+        // The address map takes a third of a plugin's memory, and would only show at which byte of a function it
         // trapped. The names of functions are kept in any case.
         .generate_address_map(false)
         // Backtraces of guests follow frame pointers. Unwind information is for native debuggers, and costs time at
@@ -120,10 +120,10 @@ fn deterministic(config: &mut Config) {
     config.cranelift_nan_canonicalization(true).relaxed_simd_deterministic(true);
 }
 
-/// Slots for `instances` concurrent instances of any component. A holder of a permit, or of the place of a parked
-/// instance, finds slots for the largest component. (Go, Python and `SpiderMonkey` components consist of up to 40 core
-/// instances with as many tables.) So the pool is never exhausted; only permits are limited, and calls wait for those.
-/// The pool is address space and uses no memory until it is needed.
+/// Slots for `instances` concurrent instances of any component. Each call with a permit and each parked instance has
+/// slots for the largest component. (Go, Python and `SpiderMonkey` components consist of up to 40 core instances with
+/// as many tables.) So the pool is never exhausted, and no call waits for a slot. The pool is address space, and uses
+/// memory only when it is needed.
 fn pool(limits: &Limits, instances: u32) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     let memories = instances.saturating_mul(limits.memories);
@@ -137,7 +137,7 @@ fn pool(limits: &Limits, instances: u32) -> PoolingAllocationConfig {
         .max_memories_per_component(limits.memories)
         .max_memory_size(limits.memory_bytes)
         .table_elements(limits.table_elements.min(TABLE_ELEMENTS_MAX))
-        // Each keeps up to `KEEP_RESIDENT` bytes of the plugin that used it last.
+        // Each warm slot keeps up to `KEEP_RESIDENT` bytes of the plugin that used it last.
         .max_unused_warm_slots(warm_slots(limits).min(memories))
         .linear_memory_keep_resident(KEEP_RESIDENT)
         .table_keep_resident(KEEP_TABLE)
@@ -146,8 +146,8 @@ fn pool(limits: &Limits, instances: u32) -> PoolingAllocationConfig {
     pool
 }
 
-/// The number of slots to keep warm. Their memory is not part of the guests' memory, so it is at most an eighth of
-/// that.
+/// The number of slots to keep warm. They use memory in addition to the guests' memory, so they are limited to an
+/// eighth of it.
 fn warm_slots(limits: &Limits) -> u32 {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let slots = (WARM_SLOTS * processors.clamp(4, 16)).min(limits.guest_memory() / 8 / KEEP_RESIDENT);
@@ -163,7 +163,7 @@ mod tests {
     use crate::limits::Setting;
 
     #[test]
-    fn there_is_an_engine_whatever_an_operator_may_set() {
+    fn every_allowed_setting_gives_an_engine() {
         for setting in Setting::ALL {
             for value in [setting.least, setting.most, u64::midpoint(setting.least, setting.most) + 1] {
                 let mut limits = Limits::default();

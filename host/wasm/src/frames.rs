@@ -23,8 +23,8 @@ const OTHER_PREFIXES: [&str; 7] =
 /// Functions of the C library in which programs trap.
 const OTHER_FUNCTIONS: [&str; 5] = ["abort", "exit", "memcpy", "memmove", "memset"];
 
-/// The frames of `backtrace`, innermost first, to append to a message. Empty if there are none.
-pub(crate) fn told(backtrace: &WasmBacktrace) -> String {
+/// A summary of the frames of `backtrace`, innermost first, to append to a message. Empty if there are no frames.
+pub(crate) fn summary(backtrace: &WasmBacktrace) -> String {
     let name = |frame: &wasmtime::FrameInfo| match frame.func_name() {
         Some(name) => single_line(&readable(name), SHOWN_NAME_BYTES_MAX),
         None => format!("function {}", frame.func_index()),
@@ -38,8 +38,8 @@ fn readable(name: &str) -> String {
 }
 
 fn in_words(names: &[String]) -> String {
-    // The author's own functions; if they were inlined into their callers, the SDK's functions that called them;
-    // otherwise the innermost ones.
+    // Shows the author's own functions. If they were inlined into their callers, shows the SDK's functions that called
+    // them; if there are none either, the innermost frames.
     let is_rusts = |name: &String| name.split_once("::").is_some_and(|(first, _)| RUSTS_CRATES.contains(&first));
     let shown = |is_shown: &dyn Fn(&String) -> bool| names.iter().filter(|name| is_shown(name)).collect::<Vec<_>>();
     let choices: [&dyn Fn(&String) -> bool; 3] = [&|name| is_the_authors(name), &|name| !is_rusts(name), &|_| true];
@@ -74,7 +74,7 @@ fn is_the_authors(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn told_of(names: &[&str]) -> String {
+    fn summary_of(names: &[&str]) -> String {
         in_words(&names.iter().map(|name| readable(name)).collect::<Vec<_>>())
     }
 
@@ -91,23 +91,23 @@ mod tests {
         ];
         let reads = "; in shop::scale ← <shop::Plugin as windlass_sdk::Reconciler>::reconcile \
                      (and 5 of the SDK and the runtime)";
-        assert_eq!(told_of(&names), reads);
+        assert_eq!(summary_of(&names), reads);
     }
 
     #[test]
     fn without_names_the_innermost_functions_are_shown() {
-        assert_eq!(told_of(&["function 179", "function 3"]), "; in function 179 ← function 3");
+        assert_eq!(summary_of(&["function 179", "function 3"]), "; in function 179 ← function 3");
         let inlined =
             ["core::panicking::panic", "windlass_sdk::entry::reconcile", "windlass:plugin/reconciler@0.2.0#reconcile"];
         let reads = "; in windlass_sdk::entry::reconcile ← windlass:plugin/reconciler@0.2.0#reconcile (and 1 of the SDK and the runtime)";
-        assert_eq!(told_of(&inlined), reads);
-        assert_eq!(told_of(&["core::panicking::panic"]), "; in core::panicking::panic");
-        assert_eq!(told_of(&["core::panicking::panic", "abort"]), "; in abort (and 1 of the SDK and the runtime)");
-        assert_eq!(told_of(&[]), "");
+        assert_eq!(summary_of(&inlined), reads);
+        assert_eq!(summary_of(&["core::panicking::panic"]), "; in core::panicking::panic");
+        assert_eq!(summary_of(&["core::panicking::panic", "abort"]), "; in abort (and 1 of the SDK and the runtime)");
+        assert_eq!(summary_of(&[]), "");
     }
 
     #[test]
     fn a_long_stack_is_cut() {
-        assert_eq!(told_of(&["f"; 9]), "; in f ← f ← f ← f ← f ← f ← …");
+        assert_eq!(summary_of(&["f"; 9]), "; in f ← f ← f ← f ← f ← f ← …");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Limits are values here; `meter` counts against them, and `call` and `loader` turn an overrun into a result.
 //!
-//! What bounds the texts and lists that cross between the host and a guest:
+//! The bounds of texts and lists that cross between the host and a guest:
 //!
 //! | from | what | bounded by |
 //! |---|---|---|
@@ -14,10 +14,10 @@
 //! | host | objects that `cache`, `live` and `writes` return, all of one import call together | `response`; they fail with `too-large`, pages end sooner |
 //! | host | a response of `http` and `wasi:http`, headers included | `response`, and before that the host's own limit of a fetch |
 //! | host | names of claimed objects | `response` |
-//! | host | the object of a `reconcile`; all that a `compose` is given | `response`: the plugin is not called (`request`) |
+//! | host | the object of a `reconcile`; all objects of a `compose` | `response`: the plugin is not called (`request`) |
 //! | host | random bytes | `random-bytes` |
 //! | host | the configuration | the size of its file, and that of its Secrets |
-//! | host | errors | their number by `host-calls`, each by what the API server and the host say, which are not guests |
+//! | host | errors | their number by `host-calls`; their length is not limited, because no guest writes them |
 
 mod settings;
 
@@ -256,7 +256,7 @@ impl Limit {
             Self::Deadline => "raise it with `options.deadlineMs` of the controller in the manifest",
             Self::MostDeadline => "its manifest asks for more; raise it with `--limit deadline=TIME`",
             Self::DescribeDeadline => {
-                "it has only to answer with a constant; raise it with `--limit describe-deadline=TIME`"
+                "it only has to return a constant; raise it with `--limit describe-deadline=TIME`"
             }
             Self::Waited => {
                 "most of that it waited for what it had asked for: see whether the API server and other servers answer, or raise it \
@@ -266,7 +266,7 @@ impl Limit {
             Self::Memory => "raise it with `--limit memory=SIZE`",
             Self::Table => "raise it with `--limit table=N`",
             Self::Stack => "look for endless recursion, or raise it with `--limit stack=SIZE`",
-            Self::Transfer => "hand over less at a time, or raise it with `--limit transfer=SIZE`",
+            Self::Transfer => "pass less at a time, or raise it with `--limit transfer=SIZE`",
             Self::Manifest => "raise it with `--limit manifest=SIZE`",
             Self::HostCalls => "list instead of single reads, or raise it with `--limit host-calls=N`",
             Self::Writes => "go on in the next call, or raise it with `--limit writes=N`",
@@ -331,13 +331,13 @@ impl fmt::Display for Overrun {
                 write!(f, "it had not ended after {value}")
             }
             Limit::Cpu => write!(f, "it used more than {value} of processor time"),
-            Limit::Transfer => write!(f, "it hands more than {value} to the host at once"),
-            Limit::Manifest => write!(f, "it answers with more than {value}"),
+            Limit::Transfer => write!(f, "it passes more than {value} to the host at once"),
+            Limit::Manifest => write!(f, "its answer has more than {value}"),
             Limit::HostCalls => write!(f, "it makes more than {value} calls to the host"),
             Limit::Writes => write!(f, "it makes more than {value} writes"),
             Limit::WrittenBytes => write!(f, "its writes have more than {value} together"),
             Limit::RandomBytes => write!(f, "it asks for more than {value} of randomness at once"),
-            Limit::Request => write!(f, "what it is called with has more than {value}"),
+            Limit::Request => write!(f, "the arguments of the call have more than {value}"),
         }?;
         write!(f, " ({})", self.limit.how_to_raise())
     }

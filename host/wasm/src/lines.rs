@@ -32,20 +32,20 @@ fn readable(message: &str, fields: &[(String, String)]) -> String {
     fields.iter().fold(message.to_owned(), |text, (name, value)| text + " " + name + "=" + value)
 }
 
-/// The level of an event is part of its type, so this is a match.
+/// Logs `message` at `level`. In `tracing`, the level is part of an event's type, so this is a match.
 fn emit(call: &CallContext, level: Level, message: &str, fields: Option<&str>) {
     macro_rules! at {
         ($level:expr) => {
             tracing::event!(
                 target: "windlass::plugin",
-                // The event has the fields that the span of the worker would add.
+                // The event needs no parent: it has all the fields that the worker's span would add.
                 parent: None,
                 $level,
                 plugin = &*call.principal.plugin,
                 controller = &*call.controller,
                 key = %call.primary_key,
                 trace_id = &*call.trace_id,
-                // Marks the lines of a shadow, which may be equal to those of the plugin that it follows.
+                // Marks the lines of a shadow, because they may be equal to the lines of the plugin that it follows.
                 role = call.principal.role.name(),
                 fields,
                 "{message}"

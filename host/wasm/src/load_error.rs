@@ -58,7 +58,9 @@ pub enum LoadProblem {
     #[error(transparent)]
     Stopped(#[from] CompileFailure),
     /// Its imports or exports have the right names but other types.
-    #[error("it does not fit the interface `windlass:plugin@{abi}`, so it was built from another text of it: {reason}")]
+    #[error(
+        "it does not fit the interface `windlass:plugin@{abi}`, so it was built from a different text of that interface: {reason}"
+    )]
     Link {
         /// The version in the name of the export.
         abi: AbiVersion,

@@ -82,7 +82,7 @@ async fn load_cached(
     }
 }
 
-/// The plugin `name` of what was obtained.
+/// The plugin `name` with the code that was obtained.
 async fn plugin(
     shared: &Arc<Shared>,
     name: String,

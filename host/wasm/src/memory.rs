@@ -187,8 +187,8 @@ impl Account {
         self.used = bytes;
     }
 
-    /// Reserves `bytes` in addition, which the host temporarily holds for the call. The next call of this replaces
-    /// them.
+    /// Reserves `bytes` in addition, which the host temporarily holds for the call. The next call of this method
+    /// replaces this amount.
     pub(crate) async fn have_beside(&mut self, bytes: usize, time: &CallTime) {
         self.cover(self.used.saturating_add(bytes), time).await;
     }
@@ -206,7 +206,8 @@ impl Account {
         self.cover(self.used, time).await;
     }
 
-    /// The call has ended, and another begins in the same instance.
+    /// Releases the bytes that the host kept for a call that has ended, before another call begins in the same
+    /// instance.
     pub(crate) fn keep_nothing(&mut self) {
         self.kept = 0;
     }
@@ -227,7 +228,7 @@ impl Account {
     async fn wait_for(&mut self, more: u32, wants: Wants) {
         let (budget, share) = (self.budget.clone(), self.share.clone());
         let _waiting = Waiting::of(&budget);
-        // Another call may have parked its instance before it could see that this one waits.
+        // Another call may have parked its instance before it could see that this call waits.
         while budget.idle.evict_oldest() {}
         let kept_back = async {
             if wants == Wants::ToBegin {

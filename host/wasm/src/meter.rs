@@ -112,8 +112,9 @@ impl Meter {
         if used < most { Ok(used) } else { Err(Overrun::time(Limit::Cpu, most)) }
     }
 
-    /// To be awaited where other tasks may use the thread, on the thread that runs the call. Yields to a waiting plugin
-    /// that has used less, or else to other tasks of this thread. Fails if the call may not go on.
+    /// Lets other tasks use the thread. Call this on the thread that runs the call, and await the result there: it
+    /// yields to a waiting plugin that has used less, or else to other tasks of the thread. Fails if the call may not
+    /// go on.
     pub(crate) fn give_way(&self) -> Result<impl Future<Output = ()> + Send + use<>, Overrun> {
         let used = self.check_time()?;
         let time = self.time.is_wanted(used).then(|| self.time.clone());
@@ -125,7 +126,8 @@ impl Meter {
         })
     }
 
-    /// Counts an import call of any kind. Returns whether there were too many, if fuel measures the processor time.
+    /// Counts an import call of any kind. Returns whether the call is now out of fuel for imports, if fuel measures the
+    /// processor time.
     pub(crate) fn import_call(&mut self) -> bool {
         self.used.import_fuel = self.used.import_fuel.saturating_add(IMPORT_FUEL);
         self.is_out_of_import_fuel()
@@ -137,7 +139,8 @@ impl Meter {
         self.used.import_fuel = self.used.import_fuel.saturating_add(fuel);
     }
 
-    /// The host's work does not use the guest's fuel, so it has a budget of the same size.
+    /// Whether imports have used up their fuel. The host's work does not use the guest's fuel, so it has a budget of
+    /// the same size.
     fn is_out_of_import_fuel(&self) -> bool {
         self.limits.fuel().is_some_and(|most| self.used.import_fuel > most)
     }
@@ -231,9 +234,9 @@ impl Meter {
     }
 }
 
-/// An error stops the guest at once, with a backtrace that shows which function needed more memory. If the growth was
-/// refused instead, programs in most languages would abort later without a reason. Memory that other guests use is
-/// waited for.
+/// Growth beyond the limit stops the guest at once, with a backtrace that shows which function needed more memory. If
+/// the growth were only refused, programs in most languages would abort later without a reason. If other guests use the
+/// memory, the call waits.
 #[async_trait::async_trait]
 impl ResourceLimiterAsync for Meter {
     async fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {

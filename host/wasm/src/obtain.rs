@@ -19,7 +19,7 @@ use crate::load_error::{LoadProblem, explained};
 use crate::sandbox::{Shared, TaskError};
 use crate::script;
 
-/// The time for work other than compiling within the deadline: reading, hashing, writing.
+/// The time for all work except compiling, which has its own deadline: reading, hashing, writing.
 const BESIDE_COMPILING_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How many times longer it may take to compile better code for a running plugin than code that is waited for.
@@ -141,13 +141,14 @@ impl PluginFile {
         if is_large { CompileEffort::Quick } else { CompileEffort::Full }
     }
 
-    /// As [`Self::found`], with the bytes if the code is not the best.
+    /// As [`Self::found`]. If the code is not the best, the result includes the bytes, so that better code can be
+    /// compiled.
     fn look_up(self) -> Result<Option<Obtained>, LoadProblem> {
         let found = self.found()?;
         Ok(found.map(|(obtained, effort)| self.complete(obtained, effort)))
     }
 
-    /// Adds the data in the file other than its code, and the bytes if the code is not the best.
+    /// Adds the data of the file to `obtained`: its script and size, and the bytes if the code is not the best.
     fn complete(self, obtained: Obtained, effort: CompileEffort) -> Obtained {
         if let (Some(artefacts), Some(script)) = (&self.shared.artefacts, &self.script) {
             artefacts.keep_script(&self.digests, script, self.size);
@@ -157,7 +158,7 @@ impl PluginFile {
         Obtained { script, size, unimproved, ..obtained }
     }
 
-    /// The cache's content for this file: its code with the effort, or nothing.
+    /// The code that the cache has for this file, with the effort that it was compiled with.
     fn found(&self) -> Result<Option<(Obtained, CompileEffort)>, LoadProblem> {
         let Self { shared, digests, .. } = self;
         let artefacts = shared.artefacts.as_deref();
@@ -198,7 +199,7 @@ fn compiled(
         CompileError::Failure(failure) => failure.into(),
         CompileError::Host(why) => LoadProblem::Host(why),
     })?;
-    // Before it is stored, because a component that needs more than calls may have is refused here.
+    // The code is loaded before it is stored, because this fails for a component that needs more than calls may have.
     let component = from_compiler(&shared.engine, &code).map_err(|error| {
         let is_the_machines = error.chain().any(<dyn std::error::Error>::is::<std::io::Error>);
         let why = explained(&error);

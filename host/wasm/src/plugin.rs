@@ -32,11 +32,11 @@ pub struct Called {
     pub result: CallResult,
     /// The processor time that it used on the guest's thread.
     pub cpu: Duration,
-    /// Whether the plugin was called. If not, the host knew the result without a call, and it says nothing about the
-    /// plugin.
+    /// Whether the plugin was called. If not, the host knew the result without a call, and the result says nothing
+    /// about the plugin.
     pub made: bool,
-    /// The call succeeded, but the object, which is being deleted, must stay, because its composer has not said that it
-    /// may go.
+    /// The call succeeded, but the object, which is being deleted, must keep its finalizer, because its composer has
+    /// not released it.
     pub keeps_finalizer: bool,
 }
 
@@ -327,7 +327,7 @@ impl Plugin {
             let better = improve(&shared, unimproved).await.and_then(|obtained| {
                 let Obtained { component, kept, .. } = obtained;
                 let linked = shared.linker.link(&component, entry, script).map_err(|error| {
-                    LoadProblem::Host(format!("the better code does not link as the other did: {error:#}"))
+                    LoadProblem::Host(format!("the better code does not link, although the quick code did: {error:#}"))
                 })?;
                 Ok(Code { linked: Arc::new(linked), pinned: kept.pinned })
             });
@@ -336,7 +336,7 @@ impl Plugin {
                     let Some(plugin) = plugin.upgrade() else { return };
                     let former =
                         std::mem::replace(&mut *plugin.code.write().unwrap_or_else(PoisonError::into_inner), code);
-                    // Its files are unmapped outside of the lock.
+                    // Dropped here, outside of the lock, because this unmaps files.
                     drop(former);
                     // The parked instances have the earlier code.
                     shared.lot.forget(&plugin.counters);
@@ -351,7 +351,7 @@ impl Plugin {
         let (ending, ended) = watch::channel(false);
         let task = task.map(move |()| ending.send_replace(true)).map(drop);
         let task = AbortOnDropHandle::new(tokio::spawn(task));
-        // This is called only once.
+        // The value is set only once, because this method is called only once.
         let _ = self.improvement.set(Improvement { ended, _task: task });
     }
 
@@ -359,7 +359,7 @@ impl Plugin {
     pub async fn improved(&self) {
         let Some(task) = self.improvement.get() else { return };
         let mut ended = task.ended.clone();
-        // An error means that the task is gone, and thus has ended too.
+        // An error means that the task is gone, so it has ended too.
         let _ = ended.wait_for(|ended| *ended).await;
     }
 

@@ -46,7 +46,7 @@ impl Refused {
         Some(match problem {
             LoadProblem::Compile(why) => Self::Compile(why.clone()),
             LoadProblem::NoRoom(why) => Self::NoRoom(why.clone()),
-            // The machine was busy or had no memory left.
+            // The machine may have been busy or short of memory.
             LoadProblem::Stopped(CompileFailure::Deadline { .. } | CompileFailure::Killed) => return None,
             LoadProblem::Stopped(failure) => Self::Stopped(failure.clone()),
             LoadProblem::Component(error) => Self::Component(error.clone()),
@@ -93,7 +93,7 @@ impl Refusals {
         };
         let (refused, age) = here.or_else(kept)?;
         (age < REFUSAL_REMEMBERED_FOR).then(|| {
-            tracing::info!(digest, ?age, "refused as it was before, and not compiled again");
+            tracing::info!(digest, ?age, "refused without compiling it, because the same bytes were refused before");
             refused.into()
         })
     }
@@ -142,7 +142,7 @@ mod tests {
                 problem.to_string()
             );
             assert!(refusals.of("b", CompileEffort::Full, None).is_none());
-            assert!(refusals.of("a", CompileEffort::Quick, None).is_none(), "compiled otherwise it may fare otherwise");
+            assert!(refusals.of("a", CompileEffort::Quick, None).is_none(), "another effort may have another result");
         }
     }
 

@@ -18,7 +18,7 @@ use crate::wasi_http_state::Requests;
 use crate::wasi_state::WasiState;
 
 /// The maximum size of the log text of `describe` that is kept.
-const DESCRIBE_WORDS_BYTES_MAX: usize = 2 << 10;
+const DESCRIBE_LOG_BYTES_MAX: usize = 2 << 10;
 
 /// The state of one call.
 pub(crate) struct CallState {
@@ -31,8 +31,8 @@ pub(crate) struct CallState {
     /// The last line that the guest logged as an error, or the first one of `describe`. If a trap follows, this is its
     /// reason.
     pub(crate) last_error: Option<String>,
-    /// The import by which `describe` logged it.
-    said_by: Option<&'static str>,
+    /// The import through which `describe` logged `last_error`.
+    logged_by: Option<&'static str>,
     /// The time that has passed for the guest because it slept, if time otherwise stands still.
     slept: Duration,
     /// The last real time that the guest has seen.
@@ -75,7 +75,7 @@ impl World {
     }
 
     /// The time, if it stands still. `None` if it is real.
-    fn told_now(&self) -> Option<Duration> {
+    fn fixed_now(&self) -> Option<Duration> {
         match self {
             Self::Describe(world) => Some(world.now),
             Self::Reconcile(world) => world.replayed.as_ref().map(|replayed| replayed.now),
@@ -169,8 +169,8 @@ pub(crate) struct ForbiddenImport {
 /// A component without a script asked for it. This travels through wasmtime as the cause of the trap.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "it asks for its script and carries none: that is its last section, `windlass:script`, of at most 4 MiB in UTF-8, with nothing \
-     behind it; `windlass build` joins an interpreter with a script"
+    "it asks for its script and contains none: a script is the last section of a component, `windlass:script`, with at most \
+     4 MiB of UTF-8; `windlass build` joins an interpreter with a script"
 )]
 pub(crate) struct NoScript;
 
@@ -191,14 +191,14 @@ impl HostFailed {
 
 impl CallState {
     pub(crate) fn new(meter: Meter, world: World, script: Option<Arc<str>>, engine: Engine) -> Self {
-        let (waiting_in, last_error, said_by) = (None, None, None);
+        let (waiting_in, last_error, logged_by) = (None, None, None);
         let (slept, latest) = (Duration::ZERO, Duration::ZERO);
-        Self { meter, world, script, waiting_in, last_error, said_by, slept, latest, wasi: None, engine }
+        Self { meter, world, script, waiting_in, last_error, logged_by, slept, latest, wasi: None, engine }
     }
 
     /// Releases all data of the call, so that nothing keeps it alive while the instance is parked.
     pub(crate) fn park(&mut self) {
-        (self.world, self.waiting_in, self.last_error, self.said_by) = (World::Parked, None, None, None);
+        (self.world, self.waiting_in, self.last_error, self.logged_by) = (World::Parked, None, None, None);
         (self.slept, self.latest) = (Duration::ZERO, Duration::ZERO);
         if let Some(wasi) = self.used_wasi() {
             wasi.http.requests.end();
@@ -221,8 +221,8 @@ impl CallState {
 
     /// The time since 1970 as the guest sees it. It never goes back within a call.
     pub(crate) fn now(&mut self) -> Duration {
-        if let Some(told) = self.world.told_now() {
-            return told + self.slept;
+        if let Some(fixed) = self.world.fixed_now() {
+            return fixed + self.slept;
         }
         let really = windlass_world::now();
         let now = self.world.surroundings().map_or(really, |surroundings| surroundings.now(really));
@@ -246,8 +246,8 @@ impl CallState {
 
     /// The guest's monotonic clock, in nanoseconds.
     pub(crate) fn monotonic(&mut self) -> u64 {
-        let now = if let Some(told) = self.world.told_now() {
-            told + self.slept
+        let now = if let Some(fixed) = self.world.fixed_now() {
+            fixed + self.slept
         } else {
             // It does not start at zero, because some runtimes treat that as a broken clock.
             let really = Duration::from_secs(1) + self.wasi().epoch.elapsed();
@@ -258,16 +258,16 @@ impl CallState {
 
     /// If time stands still, advances it by `time` and returns true. Returns false if time is real.
     pub(crate) fn passes_at_once(&mut self, time: Duration) -> bool {
-        let is_told = self.is_time_simulated();
-        if is_told {
+        let is_simulated = self.is_time_simulated();
+        if is_simulated {
             self.slept = self.slept.saturating_add(time);
         }
-        is_told
+        is_simulated
     }
 
     /// Whether time stands still except for waits, which pass at once.
     pub(crate) fn is_time_simulated(&self) -> bool {
-        self.world.told_now().is_some() || self.world.surroundings().is_some_and(Surroundings::is_told)
+        self.world.fixed_now().is_some() || self.world.surroundings().is_some_and(Surroundings::is_simulated)
     }
 
     /// Takes the requests of `wasi:http` that continue while the call waits for something else; [`Self::give_back`]
@@ -370,28 +370,28 @@ impl CallState {
         self.last_error = Some(message);
     }
 
-    /// Keeps the end of what it writes to standard error, as [`note_error`](Self::note_error) does, because a runtime
-    /// prints a panic in several lines.
+    /// Keeps the end of the text that the guest writes to standard error, as [`note_error`](Self::note_error) does,
+    /// because a runtime prints a panic in several lines.
     pub(crate) fn note_stderr(&mut self, line: &str) {
         let noted = self.last_error.get_or_insert_default();
         noted.push_str(if noted.is_empty() { "" } else { " " });
         noted.push_str(line);
-        let over = noted.len().saturating_sub(DESCRIBE_WORDS_BYTES_MAX);
+        let over = noted.len().saturating_sub(DESCRIBE_LOG_BYTES_MAX);
         noted.drain(..noted.ceil_char_boundary(over));
     }
 
     /// Keeps the beginning of the text that is logged by `import` outside of a call.
     pub(crate) fn note_said(&mut self, import: &'static str, message: &str) {
-        self.said_by.get_or_insert(import);
+        self.logged_by.get_or_insert(import);
         let said = self.last_error.get_or_insert_default();
-        if said.len() < DESCRIBE_WORDS_BYTES_MAX {
+        if said.len() < DESCRIBE_LOG_BYTES_MAX {
             said.push_str(if said.is_empty() { "" } else { " " });
-            said.push_str(&single_line(message, DESCRIBE_WORDS_BYTES_MAX - said.len().min(DESCRIBE_WORDS_BYTES_MAX)));
+            said.push_str(&single_line(message, DESCRIBE_LOG_BYTES_MAX - said.len().min(DESCRIBE_LOG_BYTES_MAX)));
         }
     }
 
     /// Checks at the end of `describe` that it has not logged.
     pub(crate) fn said_nothing(&self) -> wasmtime::Result<()> {
-        self.said_by.map_or(Ok(()), |import| Err(ForbiddenImport { export: "describe", import }.into()))
+        self.logged_by.map_or(Ok(()), |import| Err(ForbiddenImport { export: "describe", import }.into()))
     }
 }

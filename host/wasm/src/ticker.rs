@@ -90,7 +90,8 @@ impl TickerState {
     /// Sleeps until a call begins on a thread. The call may have left it again by then.
     fn rest(&self) {
         self.rests.store(true, Ordering::SeqCst);
-        // This sees a poll that did not see that this sleeps. A poll that did see it wakes this, even before it sleeps.
+        // No wake-up is lost: a poll that began before `rests` was set is seen here, and a poll that sees `rests`
+        // unparks this thread, which works even before it parks.
         if self.polls.load(Ordering::SeqCst) == 0 {
             thread::park();
         }

@@ -14,8 +14,8 @@ use windlass_core::budget::fair::CpuPermit;
 
 use crate::limits::{Limit, Overrun};
 
-/// A running guest is stopped at an epoch, where its backtrace is known. Only a guest that waits is stopped this much
-/// later.
+/// A running guest is stopped when it next checks the epoch, where its backtrace is known. Only a guest that waits is
+/// stopped this much after its deadline.
 const EPOCH_GRACE: Duration = Duration::from_millis(50);
 
 /// The wall time of one call. Clones are the same clock.
@@ -63,7 +63,8 @@ impl CallTime {
         self.deadline().saturating_duration_since(Instant::now())
     }
 
-    /// The overrun of a call that has not ended by then and was dropped; a wait counts when it ends.
+    /// The overrun of a call that was stopped at its deadline. The call must have been dropped, because a wait counts
+    /// only when it ends.
     pub(crate) fn overrun(&self) -> Overrun {
         let (limit, allowed) = self.0.allowed;
         let limit = if self.waits().asked >= allowed / 2 { Limit::Waited } else { limit };
@@ -104,7 +105,8 @@ impl CallTime {
         self.resting_for(wait).await
     }
 
-    /// Waits for `rest`, which the call itself wants. As [`Self::going_on_for`], but this says nothing about others.
+    /// Waits for `rest`, a sleep that the call itself has requested. As [`Self::going_on_for`], but the time does not
+    /// count as waiting for an answer.
     pub(crate) async fn resting_for<F: Future>(&self, rest: F) -> F::Output {
         let (mut rest, mut has_waited) = (pin!(rest), false);
         let wait = poll_fn(move |context| {

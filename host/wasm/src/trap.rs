@@ -32,7 +32,7 @@ pub(crate) fn stopped(error: &wasmtime::Error, state: &CallState) -> Stopped {
         let _ = write!(message, "; it had logged: {}", single_line(logged, LOGGED_BYTES));
     }
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
-        message.push_str(&frames::told(backtrace));
+        message.push_str(&frames::summary(backtrace));
     }
     Stopped { reason, message }
 }
@@ -64,7 +64,7 @@ fn cause(error: &wasmtime::Error, state: &CallState) -> (&'static str, String) {
     if is_the_hosts(error) {
         return ("host", format!("the call could not go on: {cause}"));
     }
-    let advice = "what it hands over is not what its interface says; build it with a current SDK";
+    let advice = "it passes a value that does not match the interface; build it with a current SDK";
     ("abi", format!("the plugin was stopped: {cause} ({advice})"))
 }
 
@@ -88,7 +88,7 @@ fn overrun(error: &wasmtime::Error, state: &CallState) -> Option<Overrun> {
     if error.downcast_ref::<Trap>() == Some(&Trap::OutOfFuel) {
         return Some(Overrun::fuel(Limit::Cpu, limits.cpu));
     }
-    // wasmtime has no type for it; a test checks the text.
+    // wasmtime has no type for this error. A test checks that the text is still the same.
     let exhausted = error.root_cause().to_string().contains("fuel allocated for hostcalls has been exhausted");
     let is_describe = state.meter.time().overrun().limit == Limit::DescribeDeadline;
     let limit = if is_describe { Limit::Manifest } else { Limit::Transfer };

@@ -30,24 +30,24 @@ const UNENDED_LINE_BYTES_MAX: usize = 64 << 10;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WasiError {
     /// The guest called `exit`. There is no process whose exit code would matter.
-    #[error("the plugin ended itself with exit code {0}, and a call ends with an answer")]
+    #[error("the plugin exited with exit code {0}; a call must end with an answer instead")]
     Exit(i32),
     /// The table of handles is full. Each handle costs memory in the host.
     #[error(
         "the plugin was stopped: it has more than {WASI_HANDLES_MAX} handles of WASI (streams, pollables) at once; it must drop \
-         those that it has done with"
+         handles that it no longer needs"
     )]
     Handles,
     /// WASI specifies a trap for this.
-    #[error("the plugin was stopped: it polls an empty list, which nothing would ever end")]
+    #[error("the plugin was stopped: it polls an empty list, so it would wait forever")]
     EmptyPoll,
     /// The guest wrote more than `check-write` permits, for which WASI specifies a trap.
     #[error("the plugin was stopped: it writes more than {WASI_WRITE_BYTES_MAX} bytes to a stream at once")]
     TooMuch,
-    /// Other calls wait for the memory that the sleeping guest would keep.
+    /// The sleeping guest would keep memory that other calls wait for.
     #[error(
-        "the plugin was stopped: it sleeps while it has memory that is kept back for calls that cannot go on; answer with a later \
-         time instead (`requeue-after`)"
+        "the plugin was stopped: it sleeps while it holds the memory reserve, which is for calls that cannot go on without it; \
+         return `requeue-after` instead of sleeping"
     )]
     Rests,
     /// The host does not support the import, and its type cannot express a refusal.
@@ -57,7 +57,7 @@ pub(crate) enum WasiError {
     #[error("the plugin was stopped: it drops a stream of WASI before it drops the pollables of that stream")]
     Children,
     /// Impossible as long as there are only pollables of clocks and HTTP requests. Nothing would ever wake the call.
-    #[error("the call could not go on: the host has it wait for something other than the clock or an HTTP request")]
+    #[error("the call could not go on: the host makes it wait for something other than the clock or an HTTP request")]
     NeverReady,
     /// The host sends a request when its body is complete, so the guest would wait forever.
     #[error(
@@ -176,7 +176,7 @@ impl WasiState {
     }
 }
 
-/// The guest's monotonic clock in nanoseconds, for its pollables, which cannot access the call.
+/// The guest's monotonic clock in nanoseconds, for the pollables of the clock, which cannot access the call.
 #[derive(Debug, Default)]
 pub(crate) struct Timer {
     now: AtomicU64,
@@ -191,8 +191,8 @@ impl Timer {
         *self.locked_due() = None;
     }
 
-    /// Whether it is `when` or later. If not, records `when` as a time to wait for.
-    pub(crate) fn is(&self, when: u64) -> bool {
+    /// Whether the clock has reached `when`. If not, records `when` as a time to wait for.
+    pub(crate) fn has_reached(&self, when: u64) -> bool {
         let is_past = when <= self.now.load(Ordering::Relaxed);
         if !is_past {
             let mut due = self.locked_due();
@@ -234,7 +234,7 @@ pub(crate) struct Unended {
 }
 
 impl Unended {
-    /// Adds `bytes`, and passes each finished line to `tell`. A line ends at a line feed, or at `limit` bytes, the
+    /// Adds `bytes`, and passes each finished line to `log`. A line ends at a line feed, or at `limit` bytes, the
     /// maximum length of a line. Empty lines are omitted.
     ///
     /// If `config` has secrets, a line is passed on as a whole and redacted, however much longer than `limit` it is. A
@@ -244,7 +244,7 @@ impl Unended {
         bytes: &[u8],
         limit: usize,
         config: Option<&Confidential>,
-        mut tell: impl FnMut(String),
+        mut log: impl FnMut(String),
     ) {
         let config = config.filter(|config| config.has_secrets());
         let limit = if config.is_some() { limit.max(UNENDED_LINE_BYTES_MAX) } else { limit.max(4) };
@@ -260,12 +260,12 @@ impl Unended {
                 self.bytes.extend_from_slice(fits);
                 part = rest;
                 let kept = self.bytes.split_off(last_boundary(&self.bytes));
-                self.end().into_iter().for_each(&mut tell);
+                self.end().into_iter().for_each(&mut log);
                 self.bytes = kept;
             }
             self.bytes.extend_from_slice(part);
             if part.ends_with(b"\n") {
-                self.end().into_iter().for_each(&mut tell);
+                self.end().into_iter().for_each(&mut log);
             }
         }
     }
@@ -324,7 +324,7 @@ mod tests {
         let mut text = Unended::default();
         assert_eq!(lines(&mut text, "aaaaaüüüü".as_bytes(), 6), ["aaaaa", "üüü"]);
         assert_eq!(text.end().as_deref(), Some("ü"));
-        assert_eq!(lines(&mut text, &[0xff; 9], 4).len(), 2, "what is no text has no boundaries");
+        assert_eq!(lines(&mut text, &[0xff; 9], 4).len(), 2, "bytes that are not text have no boundaries");
         assert!(text.bytes.len() <= 4);
     }
 
@@ -334,10 +334,10 @@ mod tests {
         let config = Confidential::holding("{}", [Confidential::from(secret)]);
         let printed = |text: &str| {
             let (mut unended, mut lines) = (Unended::default(), Vec::new());
-            let mut tell = |line: String| lines.extend(pieces(&config.redact(&line), 100).map(str::to_owned));
+            let mut log = |line: String| lines.extend(pieces(&config.redact(&line), 100).map(str::to_owned));
             // In chunks, as from a buffer.
-            text.as_bytes().chunks(7).for_each(|part| unended.add(part, 100, Some(&config), &mut tell));
-            unended.end().into_iter().for_each(&mut tell);
+            text.as_bytes().chunks(7).for_each(|part| unended.add(part, 100, Some(&config), &mut log));
+            unended.end().into_iter().for_each(&mut log);
             lines
         };
         for before in 80..101 {
@@ -365,9 +365,9 @@ mod tests {
     fn a_timer_is_due_when_its_first_pollable_is() {
         let timer = Timer::default();
         timer.show(10);
-        assert_eq!([5, 10, 30, 20].map(|when| timer.is(when)), [true, true, false, false]);
+        assert_eq!([5, 10, 30, 20].map(|when| timer.has_reached(when)), [true, true, false, false]);
         assert_eq!(timer.due(), Some(20));
         timer.show(20);
-        assert_eq!((timer.is(20), timer.due()), (true, None));
+        assert_eq!((timer.has_reached(20), timer.due()), (true, None));
     }
 }

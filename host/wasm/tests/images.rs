@@ -1,5 +1,5 @@
-//! Checks that the initial memory of a component is mapped copy-on-write, so that instances share the pages that none
-//! of them has written. Covers each layout that the toolchains of plugins produce, with newly compiled code and with
+//! Checks that the initial memory of a component is mapped copy-on-write, so that instances share the pages that no
+//! instance has written. Covers each layout that the toolchains of plugins produce, with newly compiled code and with
 //! code that is mapped from the cache.
 //!
 //! Linux only, because its kernel reports private memory. Runs alone in its process, because it measures the process.
@@ -25,7 +25,7 @@ const CALLS_OF_IMAGE: usize = 4;
 
 /// Memory that this process has written and does not share with other processes.
 fn private_bytes() -> usize {
-    let rollup = std::fs::read_to_string("/proc/self/smaps_rollup").expect("the kernel tells");
+    let rollup = std::fs::read_to_string("/proc/self/smaps_rollup").expect("the kernel reports it");
     let line = rollup.lines().find_map(|line| line.strip_prefix("Private_Dirty:")).expect("it is there");
     line.trim().trim_end_matches("kB").trim().parse::<usize>().expect("a number") << 10
 }
@@ -98,7 +98,7 @@ async fn written_by_calls(plugin: &Arc<Plugin>) -> usize {
 
 // Only one test, so that no other test writes memory at the same time.
 #[tokio::test]
-async fn instances_share_the_part_of_their_image_that_none_has_written() {
+async fn instances_share_the_unwritten_part_of_their_image() {
     let cache = PluginDir::new();
     for shape in SHAPES {
         let (guest, of) = (shape.guest(), shape.of);

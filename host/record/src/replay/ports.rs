@@ -192,11 +192,11 @@ impl Surroundings for ReplayedWorld {
         self.state().random.fill_bytes(bytes);
     }
 
-    fn is_told(&self) -> bool {
+    fn is_simulated(&self) -> bool {
         true
     }
 
-    fn told_answers(&self) -> Option<Vec<u32>> {
+    fn recorded_answers(&self) -> Option<Vec<u32>> {
         self.state().answered.pop_front()
     }
 

@@ -33,8 +33,8 @@ pub(super) struct CachedFile {
 }
 
 impl Bounds {
-    /// The names of the files to remove: those that were not used for long, and of the rest the least recently used
-    /// ones that exceed the size limit.
+    /// The names of the files to remove: files that have not been used for long, and then the least recently used files
+    /// until the rest fits the size limit.
     pub(super) fn surplus(
         self,
         mut entries: Vec<CachedFile>,

@@ -32,18 +32,18 @@ pub enum CacheError {
     /// The directory does not exist and cannot be created.
     #[error("cannot use {}: {source}", .path.display())]
     Use { path: PathBuf, source: io::Error },
-    /// Other users could place code there.
+    /// Other users could place files there, which the host would run as code.
     #[error(
-        "{} {why}: who writes there could run code in the host; name a directory that only this user may write to, such \
-         as a new one within it, which is then made", .path.display()
+        "{} {why}: anyone who can write there can run code in the host; name a directory that only this user may write \
+         to, such as a new one within it, which the host creates", .path.display()
     )]
     Unsafe {
         path: PathBuf,
-        /// The reason why other users could do so.
+        /// The reason why other users could place files there.
         why: &'static str,
     },
     /// The key cannot be read or created.
-    #[error("cannot read or make the key of {}: {source}", .path.display())]
+    #[error("cannot read or create the key of the cache directory {}: {source}", .path.display())]
     Key { path: PathBuf, source: io::Error },
 }
 
@@ -96,11 +96,11 @@ impl Directory {
         });
         let removed = self.remove(&unfinished);
         made.and(removed)?;
-        self.read_key()?.ok_or_else(|| io::Error::other("it was removed as soon as it was made"))
+        self.read_key()?.ok_or_else(|| io::Error::other("another process removed the key while the host created it"))
     }
 
-    /// The key, if there is a valid one. A key that other users may read is removed. A file that never was a key
-    /// belongs to another program, because a key is written atomically.
+    /// The directory's key, if it has a valid one. Removes a key that other users can read. Fails if the file is not a
+    /// key: a host writes its key atomically, so such a file belongs to another program.
     fn read_key(&self) -> io::Result<Option<SealKey>> {
         let Some(mut file) = self.open_file(KEY)? else { return Ok(None) };
         let metadata = file.metadata()?;
@@ -122,12 +122,12 @@ impl Directory {
         Ok(None)
     }
 
-    /// The file `name`. `None` if it does not exist. An error if it cannot have been written by a host.
+    /// The file `name`. `None` if it does not exist. Fails if a host cannot have written it.
     pub(super) fn read(&self, name: &str) -> io::Result<Option<File>> {
         let Some(file) = self.open_file(name)? else { return Ok(None) };
         let metadata = file.metadata()?;
         if !metadata.is_file() || metadata.uid() != geteuid().as_raw() || metadata.mode() & ANYBODY_MAY_WRITE != 0 {
-            return Err(io::Error::other("it is not a file that only its owner, this user, may read"));
+            return Err(io::Error::other("it is not a regular, read-only file of this user"));
         }
         Ok(Some(file))
     }
@@ -147,7 +147,7 @@ impl Directory {
         Ok(openat(&self.open, name, flags, mode)?.into())
     }
 
-    /// Writes the file `name` atomically, with all of `parts`. Afterwards it is not writable.
+    /// Writes the file `name` atomically. Its content is `parts`, one after the other. The finished file is read-only.
     pub(super) fn write(&self, name: &str, parts: &[&[u8]]) -> io::Result<()> {
         let unfinished = unfinished_name();
         let mut file = self.create(&unfinished, Mode::RUSR)?;
@@ -157,7 +157,8 @@ impl Directory {
             Ok(fsync(&self.open)?)
         });
         if finished.is_err() {
-            // The temporary file cannot be mistaken for a finished one; the returned error is more important.
+            // A failure to remove the temporary file is harmless, because its name shows that it is unfinished. The
+            // caller gets the error that came first.
             let _ = self.remove(&unfinished);
         }
         finished
@@ -180,7 +181,7 @@ impl Directory {
             if !unfinished && !is_ours(name) {
                 continue;
             }
-            // It may have been removed in the meantime.
+            // Another host may have removed the file in the meantime.
             let Ok(stat) = statat(&self.open, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let seconds = u64::try_from(stat.st_mtime).unwrap_or_default();
             entries.push(CachedFile {

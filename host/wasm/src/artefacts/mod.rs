@@ -40,7 +40,7 @@ pub(crate) struct Artefacts {
     engine: String,
     pinned: Mutex<Vec<Weak<Pinned>>>,
     cleaning: Mutex<Cleaning>,
-    told: AtomicBool,
+    is_reported: AtomicBool,
 }
 
 /// An artefact in use by a plugin. It is not removed while this exists.
@@ -83,16 +83,16 @@ impl Artefacts {
             engine: engine_name(engine),
             pinned: Mutex::default(),
             cleaning: Mutex::new(Cleaning::new(bounds)),
-            told: AtomicBool::new(false),
+            is_reported: AtomicBool::new(false),
         })
     }
 
-    /// Where they are.
+    /// The directory of the cache.
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Finds the component with these `digests`, if its code of this `effort` is in the cache.
+    /// Finds the component with these `digests`, if the cache has its code, compiled with this `effort`.
     pub(crate) fn find(&self, engine: &Engine, digests: &Digests, effort: CompileEffort) -> Option<Found> {
         let name = self.code_name(&digests.code, effort);
         let unsealed = self.unsealed(&name)?;
@@ -105,7 +105,7 @@ impl Artefacts {
         };
         let manifest = self.manifest(&digests.file);
         let pinned = self.pin([name, manifest_name(&digests.file), script_name(&digests.file)]);
-        // Records the last use. This fails on a read-only disk, and then nothing is removed either.
+        // Records the last use. On a read-only disk this fails, but there the clean-up cannot remove the file either.
         let _ = unsealed.file().set_modified(std::time::SystemTime::now());
         self.clean_when_due();
         Some(Found { component, size: unsealed.note(), manifest, pinned })
@@ -123,7 +123,7 @@ impl Artefacts {
     ) -> Option<Found> {
         self.write(&self.code_name(&digests.code, effort), code, size)?;
         if effort == CompileEffort::Full {
-            // This fails if there is no such file.
+            // The quick code is not needed any more. If there is none, this fails without consequence.
             let _ = self.directory.remove(&self.code_name(&digests.code, CompileEffort::Quick));
         }
         self.find(engine, digests, effort)
@@ -181,8 +181,8 @@ impl Artefacts {
         match self.directory.write(name, &[content, &end]) {
             Ok(()) => Some(()),
             Err(error) => {
-                // Only once, because the others would fail in the same way.
-                if !self.told.swap(true, Ordering::Relaxed) {
+                // Reported only once, because later attempts would fail in the same way.
+                if !self.is_reported.swap(true, Ordering::Relaxed) {
                     tracing::warn!(
                         directory = %self.path().display(), %error,
                         "compiled plugins cannot be kept: each is compiled again at the next start"
@@ -217,7 +217,7 @@ impl Artefacts {
             "a compiled plugin in the cache is not used: it is removed and created again"
         );
         if let Err(error) = self.directory.remove(name) {
-            tracing::warn!(file = %self.path().join(name).display(), %error, "it cannot be removed; delete it by hand");
+            tracing::warn!(file = %self.path().join(name).display(), %error, "cannot remove the file from the cache; delete it by hand");
         }
     }
 
@@ -252,7 +252,7 @@ impl Artefacts {
         match self.directory.entries() {
             Ok(entries) => {
                 for name in bounds.surplus(entries, std::time::SystemTime::now(), in_use) {
-                    tracing::debug!(file = %self.path().join(&name).display(), "removing what is not used any more");
+                    tracing::debug!(file = %self.path().join(&name).display(), "removing an unused file of the cache");
                     // Another host may have removed it first.
                     let _ = self.directory.remove(&name);
                 }
@@ -260,7 +260,7 @@ impl Artefacts {
             Err(error) => {
                 tracing::warn!(
                     directory = %self.path().display(), %error,
-                    "the compiled plugins cannot be cleaned up; they take more room than they need"
+                    "cannot clean up the cache of compiled plugins; it may exceed its limits of size and age"
                 );
             }
         }

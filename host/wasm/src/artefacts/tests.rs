@@ -1,4 +1,4 @@
-//! Tests the cache as hosts use it, and as an attacker finds it who wants them to run other code.
+//! Tests the cache as hosts use it, and against an attacker who wants a host to run other code.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::time::{Duration, SystemTime};
@@ -95,7 +95,7 @@ fn two_scripts_of_one_interpreter_share_its_code_but_not_their_manifest() {
 }
 
 #[test]
-fn the_directory_its_key_and_its_files_are_this_users_alone() {
+fn only_this_user_can_use_the_directory_its_key_and_its_files() {
     let fixture = Fixture::new();
     let artefacts = fixture.filled();
     assert_eq!(mode(&fixture.path()), 0o700);
@@ -125,7 +125,7 @@ fn a_directory_that_cannot_be_made_is_an_error_that_names_it() {
 }
 
 #[test]
-fn code_that_was_changed_cut_or_put_there_is_removed_and_not_run() {
+fn changed_truncated_or_planted_code_is_removed_and_not_run() {
     let fixture = Fixture::new();
     let whole = {
         let artefacts = fixture.filled();
@@ -256,7 +256,7 @@ fn with_another_key_everything_is_compiled_again() {
     let key = fixture.path().join("windlass-cache.key");
     std::fs::remove_file(&key).expect("removed");
     assert!(!fixture.finds(&fixture.open()));
-    // A key that other users could have read is not valid.
+    // A key that other users may have read is replaced.
     fixture.filled();
     set_mode(&key, 0o644);
     assert!(!fixture.finds(&fixture.open()));
@@ -273,7 +273,7 @@ fn files_of_another_program_in_the_directory_are_not_touched() {
     let artefacts = Artefacts::bounded(&fixture.path(), &fixture.engine, bounds).expect("a cache");
     drop(artefacts.keep(&fixture.engine, (&whole(3), CompileEffort::Full), &fixture.code, SIZE));
     assert!(theirs.exists());
-    // Especially not a key.
+    // The key's file is left alone too, if another program wrote it.
     let key = fixture.path().join("windlass-cache.key");
     std::fs::write(&key, "theirs, and longer than ours").expect("written");
     let error = Artefacts::open(&fixture.path(), &fixture.engine).expect_err("no key of ours").to_string();

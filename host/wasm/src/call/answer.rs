@@ -41,10 +41,10 @@ impl Question for ChangeBatch {
     }
 }
 
-/// The question which objects a composer relates to a parent.
-struct WhichRelated<'a>(&'a Request);
+/// A call of `customize`, which returns the objects that are related to a parent.
+struct CustomizeCall<'a>(&'a Request);
 
-impl Question for WhichRelated<'_> {
+impl Question for CustomizeCall<'_> {
     type Answer = Result<Vec<RelatedRule>, CallResult>;
 
     const EXPORT: Export = Export::Customize;
@@ -55,7 +55,7 @@ impl Question for WhichRelated<'_> {
 }
 
 /// The memory that a composed object takes while it is parsed, compared and sent, as a multiple of its text's length.
-const WORKED_WITH: usize = 5;
+const COMPOSED_MEMORY_FACTOR: usize = 5;
 
 /// Calls `compose` with `request`. The inner error is the plugin's own description of its failure. Also returns the
 /// remaining time of the call, and waits for room for the answer in the memory of all guests.
@@ -67,7 +67,7 @@ pub(crate) async fn compose(
     check_size(size(request), &callee.limits)?;
     let cpu_permit = world.call.cpu_permit.clone();
     let (answer, left) = callee.timed_call(request, World::Answer(Box::new(world))).await?;
-    let room = callee.room(answer.as_ref().map_or(0, |answer| WORKED_WITH.saturating_mul(size_of(answer))));
+    let room = callee.room(answer.as_ref().map_or(0, |answer| COMPOSED_MEMORY_FACTOR.saturating_mul(size_of(answer))));
     let held = cpu_permit.without(room).await.into();
     Ok((answer, left, held))
 }
@@ -92,7 +92,7 @@ pub(crate) async fn customize(
     world: AnswerWorld,
 ) -> Result<(Result<Vec<RelatedRule>, CallResult>, Duration), Stopped> {
     check_size(request.object.as_ref().map_or(0, |object| object.len()), &callee.limits)?;
-    callee.timed_call(&WhichRelated(request), World::Answer(Box::new(world))).await
+    callee.timed_call(&CustomizeCall(request), World::Answer(Box::new(world))).await
 }
 
 fn size_of(answer: &Composition) -> usize {

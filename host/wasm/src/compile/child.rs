@@ -21,8 +21,8 @@ const UNHURRIED_NICENESS: i32 = 10;
 /// Standard input and output, and some for the standard library itself.
 const OPEN_FILES_MAX: u64 = 16;
 
-/// Runs as the compiler of another process of this program: see [`Compiler::Process`](super::Compiler::Process). Call
-/// it before anything else is started, because it takes nearly all rights away from this process.
+/// Runs as the compiler process of a host; see [`Compiler::Process`](super::Compiler::Process). Call this before
+/// anything else is started, because it takes nearly all rights away from this process.
 #[must_use]
 pub fn compile_child() -> ExitCode {
     match run() {
@@ -41,12 +41,12 @@ fn run() -> io::Result<()> {
     bind(&order)?;
     let bytes = order.read_component(&mut input)?;
     let compiled = catch_unwind(AssertUnwindSafe(|| compile(&order, &bytes)));
-    let answered = compiled.unwrap_or_else(|panic| Err(fell(panics::cause(&*panic))));
+    let answered = compiled.unwrap_or_else(|panic| Err(crashed(panics::cause(&*panic))));
     answer(&mut io::stdout().lock(), &answered)
 }
 
-/// Makes this process die with the host, so that a killed host leaves none behind. On other systems the closed pipes
-/// have the same effect a little later.
+/// Makes this process die with the host, so that a killed host leaves no compiler behind. On other systems the closed
+/// pipes have the same effect a little later.
 fn die_with_the_host() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
@@ -67,7 +67,7 @@ fn bind(order: &Order) -> io::Result<()> {
     if cfg!(target_os = "linux") {
         memory?;
     }
-    // The first signal reports this limit; the second cannot be caught.
+    // The first signal, SIGXCPU, reports this limit. The second, a second later, cannot be caught.
     limit(Resource::Cpu, order.cpu_seconds, 1)?;
     limit(Resource::Fsize, 0, 0)?;
     limit(Resource::Core, 0, 0)?;
@@ -75,7 +75,8 @@ fn bind(order: &Order) -> io::Result<()> {
     Ok(())
 }
 
-/// The address space of this process before it does anything. It belongs to the program and not to the component.
+/// The address space of this process before it compiles anything. The memory limit comes on top of it, because it
+/// belongs to the program and not to the component.
 fn mapped() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
@@ -85,12 +86,12 @@ fn mapped() -> u64 {
 
 fn compile(order: &Order, bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     let limits = Limits { stack_bytes: order.stack_bytes, metering: order.metering, ..Limits::default() };
-    let engine: Engine = engine::for_compiling(&limits, order.effort).map_err(|error| fell(&error.to_string()))?;
+    let engine: Engine = engine::for_compiling(&limits, order.effort).map_err(|error| crashed(&error.to_string()))?;
     compile_here(&engine, order, bytes)
 }
 
-/// Some code panics when it runs out of memory.
-fn fell(why: &str) -> Refusal {
+/// The refusal for an error or a panic of the compiler. Some code panics when it runs out of memory.
+fn crashed(why: &str) -> Refusal {
     let memory = ["Cannot allocate memory", "Resource temporarily unavailable", "out of memory", "OutOfMemory"];
-    if memory.iter().any(|sign| why.contains(sign)) { Refusal::Memory } else { Refusal::Fell(single_line(why, 500)) }
+    if memory.iter().any(|sign| why.contains(sign)) { Refusal::Memory } else { Refusal::Crashed(single_line(why, 500)) }
 }

@@ -33,7 +33,7 @@ pub use size::TooMuch;
 /// How plugins are compiled.
 #[derive(Clone, Debug)]
 pub enum Compiler {
-    /// A process for each, which must only call [`compile_child`].
+    /// Each component is compiled in a process of its own, which must only call [`compile_child`].
     Process {
         /// The program, which must be of the same build as this one, because the code of other builds is refused.
         program: PathBuf,
@@ -45,9 +45,10 @@ pub enum Compiler {
 }
 
 impl Compiler {
-    /// This program itself, with `arguments`.
+    /// Compiles in processes of this program, which are started with `arguments`.
     pub fn this_program(arguments: Vec<OsString>) -> std::io::Result<Self> {
-        // The file may have been replaced or removed since; this refers to the running program.
+        // The program's file may have been replaced or removed since the start. This path refers to the running
+        // program.
         let running = PathBuf::from("/proc/self/exe");
         let program = if running.exists() { running } else { std::env::current_exe()? };
         Ok(Self::Process { program, arguments })
@@ -74,26 +75,26 @@ pub enum CompileFailure {
     },
     /// It took more wall time than allowed.
     #[error(
-        "compiling it had not ended after {limit:?} (if the machine is busy, that is why; raise it with \
+        "compiling it had not ended after {limit:?} (perhaps because the machine is busy; raise it with \
          `--limit compile-deadline=TIME`)"
     )]
     Deadline {
         /// `Limits::compile_deadline`
         limit: Duration,
     },
-    /// It was killed, but not by the host or itself.
+    /// The compiler was killed, usually by the system.
     #[error(
-        "compiling it was killed by the system, usually because the machine or the container has no memory left; give it \
-         more, or lower `--limit compile-memory=SIZE`"
+        "the system killed the compiler, usually because the machine or the container has no memory left; give it more \
+         memory, or lower `--limit compile-memory=SIZE`"
     )]
     Killed,
-    /// A bug of the compiler.
-    #[error("the compiler fell over it ({how}); this is a bug in the compiler, and has harmed nothing else{}", trailing(.said))]
-    Fell {
-        /// Such as `signal SEGV`.
+    /// The compiler has a bug.
+    #[error("the compiler crashed on it ({how}); this is a bug in the compiler and affects no other plugin{}", trailing(.output))]
+    Crashed {
+        /// How the compiler ended, such as `signal SEGV`.
         how: String,
-        /// Its last output.
-        said: String,
+        /// The last output of the compiler.
+        output: String,
     },
 }
 
@@ -110,7 +111,7 @@ impl CompileFailure {
             Self::Memory { .. } => "compile-memory",
             Self::Cpu { .. } => "compile-cpu",
             Self::Deadline { .. } => "compile-deadline",
-            Self::Killed | Self::Fell { .. } => "compile-crash",
+            Self::Killed | Self::Crashed { .. } => "compile-crash",
         }
     }
 }
@@ -176,7 +177,7 @@ pub(crate) fn compile(
         Refusal::Invalid(why) => CompileError::Invalid(why),
         Refusal::TooMuch(problem) => CompileError::Failure(problem.into()),
         Refusal::Memory => CompileError::Failure(CompileFailure::Memory { limit: limits.compile_memory_bytes }),
-        Refusal::Fell(said) => CompileError::Failure(CompileFailure::Fell { how: "panic".to_owned(), said }),
+        Refusal::Crashed(output) => CompileError::Failure(CompileFailure::Crashed { how: "panic".to_owned(), output }),
     })
 }
 

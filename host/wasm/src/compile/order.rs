@@ -26,7 +26,7 @@ pub(super) struct Order {
     pub(super) haste: Haste,
     /// The stack of calls, which is part of the engine's configuration.
     pub(super) stack_bytes: usize,
-    /// Part of the engine's configuration too.
+    /// How processor time is measured, which is part of the engine's configuration too.
     pub(super) metering: Metering,
     pub(super) functions: u32,
     pub(super) function_bytes: u32,
@@ -99,7 +99,7 @@ pub(super) enum Refusal {
     Invalid(String),
     TooMuch(TooMuch),
     Memory,
-    Fell(String),
+    Crashed(String),
 }
 
 pub(super) fn answer(to: &mut impl Write, answer: &Result<Vec<u8>, Refusal>) -> io::Result<()> {
@@ -117,17 +117,17 @@ pub(super) fn answer(to: &mut impl Write, answer: &Result<Vec<u8>, Refusal>) -> 
     to.flush()
 }
 
-/// The answer, if `said` is complete.
-pub(super) fn answered(mut said: Vec<u8>) -> Option<Result<Vec<u8>, Refusal>> {
-    let (header, body) = said.split_at_checked(HEADER_BYTES)?;
+/// The compiler's answer, if `received` contains all of it.
+pub(super) fn answered(mut received: Vec<u8>) -> Option<Result<Vec<u8>, Refusal>> {
+    let (header, body) = received.split_at_checked(HEADER_BYTES)?;
     let length = u64::from_le_bytes(header[1..].try_into().ok()?);
     if body.len() as u64 != length {
         return None;
     }
     match header[0] {
         ARTEFACT => {
-            said.drain(..HEADER_BYTES);
-            Some(Ok(said))
+            received.drain(..HEADER_BYTES);
+            Some(Ok(received))
         }
         REFUSAL => serde_json::from_slice(body).ok().map(Err),
         _ => None,
@@ -141,8 +141,8 @@ mod tests {
     #[test]
     fn a_written_order_is_read_back_with_the_component_after_it() {
         let order = Order::new(&Limits::default(), (CompileEffort::Quick, Haste::Awaited), 3);
-        let said = [order.line().as_bytes(), b"abc"].concat();
-        let mut from = said.as_slice();
+        let received = [order.line().as_bytes(), b"abc"].concat();
+        let mut from = received.as_slice();
         assert_eq!(Order::read(&mut from).expect("an order"), order);
         assert_eq!(order.read_component(&mut from).expect("all of it"), b"abc");
     }
@@ -156,11 +156,11 @@ mod tests {
     #[test]
     fn a_cut_answer_is_no_answer() {
         for given in [Ok(b"code".to_vec()), Err(Refusal::Invalid("no".to_owned())), Err(Refusal::Memory)] {
-            let mut said = Vec::new();
-            answer(&mut said, &given).expect("written");
-            assert_eq!(answered(said.clone()), Some(given));
-            for cut in 0..said.len() {
-                assert_eq!(answered(said[..cut].to_vec()), None, "{cut} of {}", said.len());
+            let mut received = Vec::new();
+            answer(&mut received, &given).expect("written");
+            assert_eq!(answered(received.clone()), Some(given));
+            for cut in 0..received.len() {
+                assert_eq!(answered(received[..cut].to_vec()), None, "{cut} of {}", received.len());
             }
         }
     }

@@ -22,15 +22,15 @@ use super::CompileFailure;
 use super::order::{Haste, Order, Refusal, answered};
 
 /// The maximum size of the code for a component of `component` bytes. Machine code is about three times as large as
-/// WebAssembly. In addition, there are images of memories, which a few bytes can request, and which the host would have
-/// to hold.
-fn most_answered(component: usize) -> usize {
+/// WebAssembly. The rest is for images of memories: a few bytes can request a large image, which the host would have to
+/// hold.
+fn code_bytes_max(component: usize) -> usize {
     (64_usize << 20).saturating_add(component.saturating_mul(16))
 }
 
-/// The maximum size of the compiler's other output that is kept.
-const KEPT_WORDS_BYTES_MAX: usize = 4096;
-/// More threads do not share a machine well, neither with the guests nor with each other's allocations.
+/// The maximum size of the compiler's error output that is kept.
+const KEPT_ERROR_OUTPUT_BYTES_MAX: usize = 4096;
+/// With more threads, compiling would slow down the guests, and the threads would wait for each other's allocations.
 const COMPILE_THREADS_MAX: usize = 4;
 /// How often a process that has closed its pipes is checked.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -58,25 +58,25 @@ pub(super) fn run(
     })?);
     let line = order.line();
     let mut pipes = Pipes::of(&mut process.0, [line.as_bytes(), bytes]).map_err(host)?;
-    let most = most_answered(bytes.len());
+    let most = code_bytes_max(bytes.len());
     match pipes.exchange(until, most, cancelled).map_err(host)? {
         Exchange::Ended => {}
         Exchange::Late => return Err(Ended::Failed(CompileFailure::Deadline { limit: deadline })),
-        Exchange::Cancelled => return Err(Ended::Host("nobody waits for it any more".to_owned())),
+        Exchange::Cancelled => return Err(Ended::Host("the load was cancelled".to_owned())),
         Exchange::Flood => {
-            return Err(Ended::Failed(CompileFailure::Fell {
+            return Err(Ended::Failed(CompileFailure::Crashed {
                 how: format!("more than {} MiB of code for {} bytes", most >> 20, bytes.len()),
-                said: String::new(),
+                output: String::new(),
             }));
         }
     }
-    let said = String::from_utf8_lossy(&pipes.errors).into_owned();
+    let output = String::from_utf8_lossy(&pipes.errors).into_owned();
     if let Some(answer) = answered(std::mem::take(&mut pipes.answer)) {
         return answer.map_err(Ended::Refused);
     }
     match process.status(until).map_err(host)? {
         None => Err(Ended::Failed(CompileFailure::Deadline { limit: deadline })),
-        Some(status) => Err(Ended::Failed(failure(status, &said, order))),
+        Some(status) => Err(Ended::Failed(failure(status, &output, order))),
     }
 }
 
@@ -106,7 +106,7 @@ fn start(program: &Path, arguments: &[OsString], haste: Haste) -> std::io::Resul
 struct Process(Child);
 
 impl Process {
-    /// How it ended. `None` if it has not by `until`.
+    /// Waits for the process to end, but not beyond `until`. `None` if it has not ended by then.
     fn status(&mut self, until: Instant) -> std::io::Result<Option<ExitStatus>> {
         loop {
             if let Some(status) = self.0.try_wait()? {
@@ -122,7 +122,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // This fails if it has ended.
+        // This fails if the process has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -134,7 +134,7 @@ struct Pipes<'a> {
     input: Option<ChildStdin>,
     left: [&'a [u8]; 2],
     output: ChildStdout,
-    /// `None` once it is closed.
+    /// `None` once the pipe is closed.
     error_output: Option<ChildStderr>,
     answer: Vec<u8>,
     errors: Vec<u8>,
@@ -179,16 +179,16 @@ impl<'a> Pipes<'a> {
             if self.wait(left, cancelled)? {
                 return Ok(Exchange::Cancelled);
             }
-            self.say()?;
+            self.write_input()?;
             if let Some(errors) = &mut self.error_output
-                && hear(errors, &mut buffer, &mut self.errors)?
+                && read_available(errors, &mut buffer, &mut self.errors)?
             {
                 self.error_output = None;
             }
-            // The end of the output matters most.
-            let surplus = self.errors.len().saturating_sub(KEPT_WORDS_BYTES_MAX);
+            // Only the end of the error output is kept, because it says most.
+            let surplus = self.errors.len().saturating_sub(KEPT_ERROR_OUTPUT_BYTES_MAX);
             self.errors.drain(..surplus);
-            if hear(&mut self.output, &mut buffer, &mut self.answer)? {
+            if read_available(&mut self.output, &mut buffer, &mut self.answer)? {
                 return Ok(Exchange::Ended);
             }
             if self.answer.len() > most {
@@ -197,7 +197,7 @@ impl<'a> Pipes<'a> {
         }
     }
 
-    /// Waits for any of the pipes. Returns whether the result is not needed any more.
+    /// Waits until any of the pipes is ready. Returns whether the load was cancelled.
     fn wait(&self, most: Duration, cancelled: &UnixStream) -> std::io::Result<bool> {
         let mut polled = vec![PollFd::new(cancelled, PollFlags::IN), PollFd::new(&self.output, PollFlags::IN)];
         polled.extend(self.error_output.as_ref().map(|errors| PollFd::new(errors, PollFlags::IN)));
@@ -210,7 +210,7 @@ impl<'a> Pipes<'a> {
         }
     }
 
-    fn say(&mut self) -> std::io::Result<()> {
+    fn write_input(&mut self) -> std::io::Result<()> {
         let Some(input) = &mut self.input else { return Ok(()) };
         while let Some(part) = self.left.iter_mut().find(|part| !part.is_empty()) {
             match input.write(part) {
@@ -228,7 +228,7 @@ impl<'a> Pipes<'a> {
 }
 
 /// Appends available data to `to`. Returns whether the end was reached.
-fn hear(from: &mut impl Read, buffer: &mut [u8], to: &mut Vec<u8>) -> std::io::Result<bool> {
+fn read_available(from: &mut impl Read, buffer: &mut [u8], to: &mut Vec<u8>) -> std::io::Result<bool> {
     match from.read(buffer) {
         Ok(0) => Ok(true),
         Ok(read) => {
@@ -241,11 +241,11 @@ fn hear(from: &mut impl Read, buffer: &mut [u8], to: &mut Vec<u8>) -> std::io::R
 }
 
 /// The reason why a process ended without an answer.
-fn failure(status: ExitStatus, said: &str, order: &Order) -> CompileFailure {
+fn failure(status: ExitStatus, output: &str, order: &Order) -> CompileFailure {
     let memory = CompileFailure::Memory { limit: order.memory_bytes };
     let is = |signal: Signal| status.signal() == Some(signal.as_raw());
-    // Rust prints this before it aborts.
-    if said.contains("memory allocation of ") {
+    // Rust prints this text before it aborts for lack of memory.
+    if output.contains("memory allocation of ") {
         memory
     } else if is(Signal::XCPU) {
         CompileFailure::Cpu { limit: Duration::from_secs(order.cpu_seconds) }
@@ -257,7 +257,7 @@ fn failure(status: ExitStatus, said: &str, order: &Order) -> CompileFailure {
                 .map_or_else(|| format!("signal {number}"), |signal| format!("signal {signal:?}")),
             (None, code) => format!("exit code {}", code.unwrap_or_default()),
         };
-        CompileFailure::Fell { how, said: single_line(said.trim(), 500) }
+        CompileFailure::Crashed { how, output: single_line(output.trim(), 500) }
     }
 }
 
@@ -267,10 +267,10 @@ mod tests {
     use crate::engine::CompileEffort;
     use crate::limits::Limits;
 
-    fn failed(wait_status: i32, said: &str) -> &'static str {
+    fn failed(wait_status: i32, output: &str) -> &'static str {
         failure(
             ExitStatus::from_raw(wait_status),
-            said,
+            output,
             &Order::new(&Limits::default(), (CompileEffort::Full, Haste::Awaited), 0),
         )
         .reason()
@@ -298,7 +298,7 @@ mod tests {
         let (cancelled, _waiting) = UnixStream::pair().expect("a pair");
         let ended = ordered("exec sleep 600", &vec![0; 1 << 20], Duration::from_millis(200), &cancelled);
         assert!(matches!(ended, Err(Ended::Failed(CompileFailure::Deadline { .. }))));
-        // Also a process that has closed its output.
+        // The deadline also ends a process that has closed its output.
         let ended = ordered("exec >&- 2>&-; exec sleep 600", &[], Duration::from_millis(200), &cancelled);
         assert!(matches!(ended, Err(Ended::Failed(CompileFailure::Deadline { .. }))));
     }
@@ -320,7 +320,7 @@ mod tests {
         let half = r"cat >/dev/null; printf 'A\004\000\000\000\000\000\000\000abc'";
         assert!(matches!(
             ordered(half, b"component", time, &cancelled),
-            Err(Ended::Failed(CompileFailure::Fell { .. }))
+            Err(Ended::Failed(CompileFailure::Crashed { .. }))
         ));
         let flood = "cat /dev/zero >&2 & exec sleep 600";
         let short = Duration::from_millis(300);
@@ -328,15 +328,15 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_of_a_compiler_says_nothing_of_the_hosts() {
+    fn the_compiler_does_not_get_the_hosts_environment() {
         let (cancelled, _waiting) = UnixStream::pair().expect("a pair");
         let script = "export -p >&2; exit 3";
-        let Err(Ended::Failed(CompileFailure::Fell { how, said })) =
+        let Err(Ended::Failed(CompileFailure::Crashed { how, output })) =
             ordered(script, &[], Duration::from_mins(1), &cancelled)
         else {
             panic!("it answered nothing");
         };
         assert_eq!(how, "exit code 3");
-        assert!(!said.contains("HOME=") && !said.contains("CARGO"), "{said}");
+        assert!(!output.contains("HOME=") && !output.contains("CARGO"), "{output}");
     }
 }

@@ -18,13 +18,13 @@ pub enum TooMuch {
     },
     /// The code of one function is too large.
     #[error(
-        "one of its functions has {found} bytes of code, and {} are allowed; machines write such functions, and compiling \
-         them takes ages (raise it with `--limit function=SIZE`)", Bytes(u64::from(*.limit))
+        "one of its functions has {found} bytes of code, and {} are allowed; such functions are usually generated, and \
+         compiling them takes very long (raise it with `--limit function=SIZE`)", Bytes(u64::from(*.limit))
     )]
     FunctionBytes {
         /// `Limits::function_bytes`
         limit: u32,
-        /// How many it has.
+        /// The size of its code in bytes.
         found: u64,
     },
     /// Too many types, imports, exports and the like.
@@ -50,7 +50,7 @@ pub enum TooMuch {
     MemoryBytes {
         /// `Limits::memory_bytes`
         limit: u64,
-        /// How large it is.
+        /// The memory's initial size in bytes.
         found: u64,
     },
     /// Too many tables, for the same reason.
@@ -64,7 +64,7 @@ pub enum TooMuch {
     TableElements {
         /// The lower of `Limits::table_elements` and what fits into a table.
         limit: u64,
-        /// How many it has.
+        /// The table's initial number of elements.
         found: u64,
     },
 }
@@ -73,7 +73,7 @@ fn of_a_table(limit: u64) -> &'static str {
     if limit < TABLE_ELEMENTS_MAX as u64 {
         "raise it with `--limit table=N`"
     } else {
-        "no table of this host's has room for more; have fewer functions called by pointer"
+        "the tables of this host have no room for more; call fewer functions by pointer"
     }
 }
 

@@ -112,7 +112,8 @@ async fn parsed(
         };
         let length = part.items.iter().map(|item| item.len()).sum::<usize>();
         let length = u32::try_from(length).unwrap_or(u32::MAX);
-        // A single object is never too large for its own page, which begins here.
+        // These objects exceed what is left of the page, so the next page begins with them. A page that is still empty
+        // takes them all the same: a single object is never too large for a page.
         if !page.items.is_empty() && bytes.is_some_and(|bytes| length > bytes) {
             return Ok(Ok(page));
         }
@@ -142,7 +143,7 @@ fn read(
     };
     Ok(match reads.get(call, &target, fields) {
         Ok(Some(object)) if object.len() > budget => {
-            let message = format!("{target} does not fit: one call returns no more at once ({RAISE_RESPONSE})");
+            let message = format!("{target} is larger than what one import call may return ({RAISE_RESPONSE})");
             Err(too_large("get", message))
         }
         Ok(object) => Ok(object.as_deref().map(str::to_owned)),

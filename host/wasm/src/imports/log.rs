@@ -17,11 +17,11 @@ impl Host for CallState {
             self.meter.drop_log_line();
             return Ok(());
         }
-        // Before the text is truncated, because a part of a secret would not be found.
+        // Secrets are redacted before the text is truncated, because a part of a secret would not be found.
         let message = text::single_line(&self.redacted(&message), limit);
         if self.world.call().is_none() {
-            // It is refused only after `describe` has ended, because it may be a runtime that prints a panic piece by
-            // piece.
+            // `describe` may not log. It is refused only after it has ended, because the text may be a panic, which
+            // some runtimes print piece by piece.
             self.note_said("log.log", &message);
             return Ok(());
         }

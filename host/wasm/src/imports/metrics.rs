@@ -42,7 +42,7 @@ fn record(
             controller = &*call.controller,
             key = %call.primary_key,
             trace_id = &*call.trace_id,
-            "values of metrics are dropped: one call may give {limit}; further ones are only counted"
+            "metric values are dropped: one call may report {limit}; further values are only counted"
         );
     }
     Ok(())

@@ -68,7 +68,7 @@ async fn ask<Q: TypedAsk>(
     };
     state.give_back(requests);
     state.waiting_in = None;
-    // After a panic, it is not known what the port has done, so the call must not continue.
+    // After a panic, it is not known how far the port had got, so the call must not continue.
     let answer = done.map_err(|panic| HostFailed::in_import(import, panics::cause(&*panic)))?;
     let bytes = answer.bytes();
     // The few names in the answer to a claim need hardly any memory.

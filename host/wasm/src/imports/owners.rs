@@ -27,7 +27,7 @@ impl Host for CallState {
         let (claimed, size) = ask(self, "owners.claim", claim).await?;
         if size > self.meter.limits().response_bytes {
             // The claim has taken effect. A claim of fewer objects, or the next one, will return them.
-            let message = format!("it was carried out, but the answer has {size} bytes ({RAISE_RESPONSE})");
+            let message = format!("the claim was carried out, but its answer has {size} bytes ({RAISE_RESPONSE})");
             return Ok(Err(vec![too_large("claim", message)]));
         }
         let references = |objects: &[_]| objects.iter().map(convert::reference).collect();

@@ -63,7 +63,8 @@ impl Host for CallState {
         };
         let (deleted, size) = ask(self, IMPORT, CollectionDeletion { collection, options }).await?;
         if size > self.meter.limits().response_bytes {
-            let message = "it was carried out, but the names of what was deleted do not fit";
+            let message =
+                "it was carried out, but the names of the deleted objects exceed what one import call may return";
             return Ok(Err(too_large(VERB, format!("{message} ({RAISE_RESPONSE})"))));
         }
         let named = |deleted: Vec<CoreRef>| deleted.iter().map(convert::reference).collect();
@@ -164,14 +165,15 @@ async fn write(
 fn fitting(verb: &'static str, object: Option<&str>, left: &mut usize) -> WriteAnswer {
     let size = object.map_or(0, str::len);
     if size > *left {
-        let message = "it was carried out, but the object does not fit: one call returns no more at once";
+        let message = "it was carried out, but the object is larger than what one import call may return";
         return Err(too_large(verb, format!("{message} ({RAISE_RESPONSE})")));
     }
     *left -= size;
     Ok(object.map(str::to_owned))
 }
 
-/// A port that answers fewer operations than it received has a bug. The outcome of the others is not known.
+/// The error for an operation that the port did not answer, which is a bug of the port. The outcome of the operation is
+/// not known.
 fn lost(verb: &'static str) -> CoreError {
     CoreError::refused(ApiReason::UnknownOutcome, verb, "", None, "the host lost the result of this operation")
 }

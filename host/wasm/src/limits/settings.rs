@@ -41,7 +41,7 @@ enum Field<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetLimitError {
     /// Lower than makes sense, or higher than this host allows.
-    #[error("it is outside of what the limit may be")]
+    #[error("it is outside the range of this limit")]
     Range {
         /// `Setting::least`
         least: u64,
@@ -69,10 +69,10 @@ impl Setting {
             Field::Bytes(&mut it.table_elements)
         }),
         bytes("stack", (64 * KI, 4 * MI), "stack of a call", |it| Field::Bytes(&mut it.stack_bytes)),
-        bytes("transfer", (64 * KI, 64 * MI), "what a call hands to the host at once", |it| {
+        bytes("transfer", (64 * KI, 64 * MI), "data that a call passes to the host at once", |it| {
             Field::Bytes(&mut it.transfer_bytes)
         }),
-        bytes("response", (64 * KI, 64 * MI), "what a call is given at once", |it| {
+        bytes("response", (64 * KI, 64 * MI), "data that a call gets from the host at once", |it| {
             Field::Bytes(&mut it.response_bytes)
         }),
         count(

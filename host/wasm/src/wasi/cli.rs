@@ -60,7 +60,7 @@ impl OutputStream for LogStream {
     }
 
     fn write_zeroes(&mut self, length: usize) -> StreamResult<()> {
-        // One byte more than the limit is already too much.
+        // Any length beyond the limit is refused, so one byte more than the limit stands for it.
         self.write(vec![0; length.min(WASI_WRITE_BYTES_MAX + 1)].into())
     }
 
@@ -79,32 +79,32 @@ fn print(state: &mut CallState, output: Output, bytes: &[u8]) {
     // Taken out temporarily, because logging a line needs the whole state.
     let mut unended = std::mem::take(state.wasi().unended(output));
     let config = state.world.call().map(|call| call.config.clone());
-    unended.add(bytes, limit, config.as_ref(), |line| tell(state, output, &line));
+    unended.add(bytes, limit, config.as_ref(), |line| log_line(state, output, &line));
     *state.wasi().unended(output) = unended;
 }
 
-/// The call has ended, and with it its unfinished lines.
+/// Logs the unfinished lines of a call that has ended.
 pub(crate) fn end_lines(state: &mut CallState) {
     for output in [Output::Stdout, Output::Stderr] {
         if let Some(line) = state.used_wasi().and_then(|wasi| wasi.unended(output).end()) {
-            tell(state, output, &line);
+            log_line(state, output, &line);
         }
     }
 }
 
-fn tell(state: &mut CallState, output: Output, line: &str) {
+fn log_line(state: &mut CallState, output: Output, line: &str) {
     let may_explain = output == Output::Stderr || state.world.call().is_none();
     let is_kept = may_explain || state.meter.has_log_budget();
     if !is_kept || !state.looks_for_secrets_in(line.len(), may_explain) {
         return state.meter.drop_log_line();
     }
-    // Before the line is truncated, because a part of a secret would not be found.
+    // Secrets are redacted before the line is truncated, because a part of a secret would not be found.
     let line = state.redacted(line).into_owned();
     let limit = state.meter.limits().log_line_bytes;
-    pieces(&line, limit).for_each(|piece| tell_piece(state, output, &single_line(piece, limit)));
+    pieces(&line, limit).for_each(|piece| log_piece(state, output, &single_line(piece, limit)));
 }
 
-fn tell_piece(state: &mut CallState, output: Output, line: &str) {
+fn log_piece(state: &mut CallState, output: Output, line: &str) {
     let (import, level) = match output {
         Output::Stdout => ("wasi:cli/stdout", Level::INFO),
         Output::Stderr => ("wasi:cli/stderr", Level::WARN),

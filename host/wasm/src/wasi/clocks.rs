@@ -57,7 +57,7 @@ struct Time {
 #[async_trait::async_trait]
 impl Pollable for Time {
     async fn ready(&mut self) {
-        if !self.timer.is(self.when) {
+        if !self.timer.has_reached(self.when) {
             std::future::pending::<()>().await;
         }
     }

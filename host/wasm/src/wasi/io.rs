@@ -37,14 +37,14 @@ impl CallState {
         }
         let never = if has_open_bodies { WasiError::OpenBody } else { WasiError::NeverReady };
         let (due, left) = due.zip(left).ok_or(never)?;
-        // If the wait for requests took as long, nothing of it is left.
+        // If the call has waited for requests, it has already waited for `left`.
         if !self.passes_at_once(left) && requests.is_empty() {
             self.rest(left).await?;
         }
         Ok(due)
     }
 
-    /// The indices of those of `pollables` that are ready when the clock shows `now`. `None` if none is.
+    /// The indices of the `pollables` that are ready when the clock shows `now`. `None` if no pollable is ready.
     fn ready_at(&mut self, now: u64, pollables: &[Resource<DynPollable>]) -> wasmtime::Result<Option<Vec<u32>>> {
         let wasi = self.wasi();
         wasi.timer.show(now);
@@ -53,9 +53,10 @@ impl CallState {
         poll::Host::poll(&mut wasi.table, pollables).now_or_never().transpose()
     }
 
-    /// Lets `time` pass, because the call wants it.
+    /// Sleeps for `time`, as the guest has requested.
     async fn rest(&mut self, time: Duration) -> wasmtime::Result<()> {
-        // After each wait, the call queues for its CPU permit with its clock suspended, so the waits are counted.
+        // Each wait counts as a host call. Afterwards the call queues for its CPU permit with its clock suspended, so
+        // many short waits could otherwise outlast the deadline by far.
         self.meter.host_call()?;
         if self.meter.memory().has_kept_back() {
             return Err(WasiError::Rests.into());
@@ -73,7 +74,7 @@ impl CallState {
         Ok(())
     }
 
-    /// Checks that `stream`, an input or an output stream, is ready, as each of them always is.
+    /// Checks that `stream` is ready. All input and output streams of this host always are.
     fn check_ready<S: Pollable>(&mut self, stream: &Resource<S>) -> StreamResult<()> {
         let stream = self.table().get_mut(&Resource::<S>::new_borrow(stream.rep()));
         let is_ready = stream.map_err(|error| StreamError::Trap(error.into()))?.ready().now_or_never();
@@ -292,7 +293,7 @@ mod tests {
 
     #[test]
     fn printed_bytes_and_polled_handles_take_fuel() {
-        // As much as 1,000 bytes take.
+        // The limit is as much fuel as 1,000 bytes take.
         let by_fuel =
             || state(Limits { cpu: Duration::from_micros(10), metering: Metering::Fuel, ..Limits::default() });
         let is_over = |state: &CallState| state.meter.check_time().is_err();

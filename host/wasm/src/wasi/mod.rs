@@ -24,7 +24,7 @@ use wasmtime_wasi::{WasiCtxView, WasiView};
 
 use crate::state::CallState;
 
-/// The crate needs its context and its table. Each of its functions gets them here, and so is counted.
+/// Each function of the crate gets its context and table here, so this is where calls are counted.
 impl WasiView for CallState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         let wasi = self.called().wasi();

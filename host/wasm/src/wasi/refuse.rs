@@ -44,15 +44,15 @@ struct Nothing;
 
 /// The component declares WASI to have something that it does not have.
 #[derive(Debug, thiserror::Error)]
-#[error("it imports more of WASI than there is: {0}")]
+#[error("its WASI imports declare something that WASI does not have: {0}")]
 struct NotWasi(&'static str);
 
 /// Makes `linker` refuse everything of WASI that `component` imports. Supported parts are defined later and replace
 /// this.
 pub(super) fn define(linker: &mut Linker<CallState>, component: &Component) -> wasmtime::Result<()> {
     let engine = linker.engine().clone();
-    // Covers the imports so far: an interface repeats the names of types that it takes from another one, where they are
-    // defined.
+    // The resource types of the imports so far. An interface repeats the types that it takes from another interface;
+    // only the interface that comes first defines them.
     let mut known = Vec::new();
     let (mut items, mut types) = (0, 0);
     for (name, import) in component.component_type().imports(&engine) {
@@ -94,8 +94,8 @@ fn in_given_version(name: &str) -> String {
     format!("{interface}@{GIVEN_VERSION}")
 }
 
-/// Refuses types whose values take far more memory in the host than wasmtime charges the guest for, namely many sets of
-/// flags, each of which is a list of names. `types` counts the examined types.
+/// Refuses types whose values need far more memory in the host than wasmtime charges the guest for: lists of flags,
+/// because each set of flags is a list of names. `types` counts the examined types.
 fn check(ty: &Type, is_repeated: bool, types: &mut usize) -> Result<(), NotWasi> {
     *types += 1;
     if *types > PARAMETER_TYPES_MAX {
@@ -213,7 +213,7 @@ fn refusal(store: &mut StoreContextMut<'_, CallState>, ty: &Type) -> wasmtime::R
             let nothing = store.data_mut().table().push(Nothing)?;
             Some(Val::Resource(nothing.try_into_resource_any(store)?))
         }
-        // A pollable for something that never comes: it is ready, and then there is an error.
+        // A pollable for an operation that is refused: it is ready at once, and the operation then fails.
         Type::Own(ty) if *ty == ResourceType::host::<DynPollable>() => {
             let ready = store.data_mut().pollable_from(0)?;
             Some(Val::Resource(ready.try_into_resource_any(store)?))

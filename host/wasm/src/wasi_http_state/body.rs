@@ -85,7 +85,7 @@ impl http_body::Body for OutgoingBody {
     fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         let mut written = self.written();
         match written.end {
-            // The waiting request is polled again whenever the guest waits.
+            // The request that waits for this body is polled again whenever the guest waits.
             BodyEnd::Open => Poll::Pending,
             BodyEnd::Aborted => Poll::Ready(Some(Err(Error::HttpProtocolError))),
             BodyEnd::Whole | BodyEnd::TooLarge => {
@@ -130,7 +130,7 @@ impl OutputStream for BodyStream {
     }
 
     fn write_zeroes(&mut self, length: usize) -> StreamResult<()> {
-        // One byte more than the limit is already too much.
+        // Any length beyond the limit is refused, so one byte more than the limit stands for it.
         self.write(vec![0; length.min(WASI_WRITE_BYTES_MAX + 1)].into())
     }
 

@@ -43,7 +43,7 @@ impl WasiHttpHooks for Hooks {
         is_hosts_header(name.as_str()) && name != http::header::CONTENT_LENGTH
     }
 
-    /// Only the crate's `handle` calls it, which is replaced here.
+    /// Never called: only the crate's own `handle` calls this, and the host replaces `handle`.
     fn send_request(
         &mut self,
         _: http::Request<WasiBody>,
@@ -145,7 +145,7 @@ impl HeldBytes {
         self.all.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// They belong to another owner now.
+    /// Stops counting, because the bytes belong to another owner now.
     fn clear(&mut self) {
         self.all.fetch_sub(std::mem::take(&mut self.bytes), Ordering::Relaxed);
     }

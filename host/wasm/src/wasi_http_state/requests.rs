@@ -116,7 +116,7 @@ pub(crate) struct RequestErrorContext {
 }
 
 impl SentRequest {
-    /// Whether it no longer depends on the guest.
+    /// Whether the request goes on without the guest, because its body is complete.
     fn has_begun(&self) -> bool {
         !matches!(self.stage, RequestStage::Body(..))
     }
@@ -209,8 +209,8 @@ impl Requests {
         self.sent.iter_mut().filter(|sent| matches!(sent.stage, RequestStage::Ready(_)))
     }
 
-    /// The requests that were asked about since the last time, oldest first: those that have begun, and whether there
-    /// are others.
+    /// The requests that the guest has asked about since the last call of this: the requests with complete bodies,
+    /// oldest first, and whether there are others.
     pub(crate) fn awaited(&self) -> (Vec<u32>, bool) {
         let mut awaited = self.awaited.take();
         awaited.sort_unstable();
@@ -225,7 +225,7 @@ impl Requests {
         self.awaited.take();
     }
 
-    /// The answered ones among `awaited`, once there is one. The other requests advance too, unless `alone`.
+    /// The requests among `awaited` that are answered, once there is one. Other requests advance too, unless `alone`.
     pub(crate) fn poll_first(&mut self, context: &mut Context<'_>, awaited: &[u32], alone: bool) -> Poll<Vec<u32>> {
         let mut answered = Vec::new();
         for sent in &mut self.sent {
@@ -259,7 +259,7 @@ impl Requests {
         Some(self.sent.remove(at))
     }
 
-    /// The call has ended, and its requests with it. Handles that outlive it contain an error.
+    /// Ends all requests, because the call has ended. Handles that outlive the call contain an error.
     pub(crate) fn end(&mut self) {
         for sent in self.sent.drain(..) {
             sent.see(Err(ErrorCode::ConnectionTerminated));

@@ -96,11 +96,11 @@ impl Case {
         self.compare(&first)?;
         let is_lacking = is_unsupported(&first) && !self.calls().any(|call| language.may_lack(call));
         if is_lacking {
-            return Err("it says that the language has no such thing, and it has".to_owned());
+            return Err("the probe reports a step as unsupported that the language must support".to_owned());
         }
         let second = call.make(&plugin, in_order(&self.answers));
         same(&first.all(), &second.all()).map_err(|differs| {
-            format!("the same call again, with the same answers, time and chance, came out otherwise\n      {differs}")
+            format!("the same call with the same answers, time and random seed had another outcome\n      {differs}")
         })
     }
 
@@ -112,11 +112,11 @@ impl Case {
     /// Compares the actual outcome with the expected one.
     pub(crate) fn compare(&self, seen: &Seen) -> Result<(), String> {
         let part = |name: &str, expected: &Value, got: &Value| {
-            same(expected, got).map_err(|differs| format!("{name}: {differs}{}", told(seen)))
+            same(expected, got).map_err(|differs| format!("{name}: {differs}{}", logged_errors(seen)))
         };
         part("how the call ended", self.ended.as_ref().unwrap_or(&json!({"done": true})), &seen.ended)?;
         part("the results", self.results.as_ref().unwrap_or(&Value::Null), &seen.results())?;
-        part("what the host was asked for", &json!(self.asked), &json!(seen.asked))?;
+        part("the requests to the host", &json!(self.asked), &json!(seen.asked))?;
         if let Some(report) = &seen.report {
             let usual = json!({"owned": false, "force": false, "dryRun": false, "fieldValidation": "strict"});
             part("the options of the report's create", &usual, &report["options"])?;
@@ -130,12 +130,15 @@ impl Case {
 
 /// Compares log lines. Compares only the fields of a line that the case names.
 pub(crate) fn compare_lines(expected: &[Value], seen: &[Value]) -> Result<(), String> {
-    let said = |(expected, got): (&Value, &Value)| {
+    let named_fields = |(expected, got): (&Value, &Value)| {
         let keys = expected.as_object().into_iter().flatten().map(|(key, _)| key.clone());
         keys.map(|key| (key.clone(), got[&key].clone())).collect::<Value>()
     };
-    let got: Vec<Value> =
-        if expected.len() == seen.len() { expected.iter().zip(seen).map(said).collect() } else { seen.to_vec() };
+    let got: Vec<Value> = if expected.len() == seen.len() {
+        expected.iter().zip(seen).map(named_fields).collect()
+    } else {
+        seen.to_vec()
+    };
     same(&json!(expected), &json!(got)).map_err(|differs| format!("the log: {differs}"))
 }
 
@@ -146,8 +149,8 @@ fn is_unsupported(seen: &Seen) -> bool {
     results.into_iter().any(verdict::is_unsupported)
 }
 
-/// The most useful value to show if a call failed unexpectedly.
-fn told(seen: &Seen) -> String {
+/// The first errors that the call logged, to explain an unexpected outcome.
+fn logged_errors(seen: &Seen) -> String {
     let errors = seen.lines.iter().filter(|line| line["level"] == "error").take(3);
     errors.flat_map(|line| ["\n      logged: ".to_owned(), shown(line)]).collect()
 }

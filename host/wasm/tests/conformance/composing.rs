@@ -106,14 +106,14 @@ impl Case {
         match (&self.answer, &self.ended, &first.answer) {
             (Some(expected), None, Ok(answer)) => same(expected, answer)?,
             (None, Some(expected), Err(ended)) => same(expected, ended)?,
-            (_, _, Ok(other) | Err(other)) => return Err(format!("the call ended otherwise: {}", shown(other))),
+            (_, _, Ok(other) | Err(other)) => return Err(format!("the call ended differently: {}", shown(other))),
         }
         if let Some(expected) = &self.lines {
             crate::case::compare_lines(expected, &first.lines)?;
         }
         for again in [call.clone(), call.again()] {
             same(&first.all(), &compose(&plugin, &again, &around).all())
-                .map_err(|differs| format!("the same call again came out otherwise\n      {differs}"))?;
+                .map_err(|differs| format!("the same call had another outcome the second time\n      {differs}"))?;
         }
         Ok(())
     }
@@ -149,10 +149,10 @@ fn a_composers_randomness_follows_from_its_parent() {
             compose(plugin, &call, &around).answer.unwrap_or_default()["status"]["results"].clone()
         };
         let one = drawn("u-1", 1);
-        same(&one, &drawn("u-1", 2)).map_err(|differs| format!("about the same parent: {differs}"))?;
+        same(&one, &drawn("u-1", 2)).map_err(|differs| format!("random data of the same parent: {differs}"))?;
         let other = drawn("u-2", 1);
         if one[0] == other[0] || one[1] == other[1] {
-            return Err(format!("about another parent the same is drawn: {one}"));
+            return Err(format!("another parent gets the same random data: {one}"));
         }
         Ok(())
     });

@@ -95,7 +95,7 @@ fn ends(step: &Value, check: impl Fn(&Language, &crate::call::Seen) -> Result<()
                 let seen = Call { deadline: Duration::from_secs(5), ..call }.make(&plugin, in_order(&[]));
                 check(&language, &seen)?;
                 if let Some(report) = &seen.report {
-                    return Err(format!("nothing is created after it, but {}", shown(report)));
+                    return Err(format!("expected no report after the failed step\n      got {}", shown(report)));
                 }
                 let next = Call::with_steps(&json!([{"call": "echo", "value": 2}])).again();
                 let next = next.make(&plugin, in_order(&[]));
@@ -110,7 +110,11 @@ fn ends(step: &Value, check: impl Fn(&Language, &crate::call::Seen) -> Result<()
 fn is_stopped(seen: &crate::call::Seen, reasons: &[&str]) -> Result<(), String> {
     match seen.ended["stopped"].as_str() {
         Some(reason) if reasons.contains(&reason) => Ok(()),
-        _ => Err(format!("expected that it is stopped for: {}\n      got {}", reasons.join(", "), shown(&seen.ended))),
+        _ => Err(format!(
+            "expected that the call is stopped for: {}\n      got {}",
+            reasons.join(", "),
+            shown(&seen.ended)
+        )),
     }
 }
 
@@ -127,8 +131,8 @@ fn an_exception_fails_the_call_and_is_logged_with_its_stack() {
     const MESSAGE: &str = "größer als erlaubt: 42";
     ends(&json!({"call": "raise", "message": MESSAGE}), |language, seen| {
         has_failed(seen, &["trap"])?;
-        let told = |line: &&Value| line["level"] == "error" && line.to_string().contains(MESSAGE);
-        let Some(line) = seen.lines.iter().find(told) else {
+        let has_message = |line: &&Value| line["level"] == "error" && line.to_string().contains(MESSAGE);
+        let Some(line) = seen.lines.iter().find(has_message) else {
             return Err(format!(
                 "no error line of the log has the message {MESSAGE:?}\n      got {}",
                 shown(&json!(seen.lines))

@@ -18,17 +18,17 @@ const LANGUAGES: [(&str, bool); 7] =
 const LACKING: [(&str, &[&str]); 5] = [
     // Without WASI, the language can neither print nor open files.
     ("rust", &["stdout", "stderr", "open-file", "connect", "sleep"]),
-    // It prints only by its console, which is the logger, and has no modules of Node.js.
+    // JavaScript prints only to its console, which is the logger, and has no modules of Node.js.
     ("js", &["stdout", "stderr", "open-file"]),
-    // Their library for WebAssembly declares no sockets.
+    // The C library for WebAssembly declares no sockets.
     ("c", &["connect"]),
     ("zig", &["connect"]),
-    // It prints whole lines, and has no other access to an operating system.
+    // Starlark prints whole lines, and has no other access to an operating system.
     ("starlark", &["stdout", "stderr", "open-file", "connect", "sleep"]),
 ];
 
-/// Languages whose scripts are frozen after they are read: `state` counts only within a call, and each call starts
-/// afresh.
+/// Languages whose scripts are frozen after they are read. Their `state` counts only within a call, and each call
+/// starts again.
 const FROZEN: [&str; 1] = ["starlark"];
 
 /// The sandbox in which plugins are loaded and called. All tests share it and its plugins.
@@ -138,8 +138,8 @@ impl Language {
         if FROZEN.contains(&self.name) { 1 } else { served }
     }
 
-    /// Whether the outcome of this step may differ in an instance that has served other calls. The language's runtime
-    /// itself draws random values in the first call that needs them.
+    /// Whether the outcome of this step may differ in an instance that has served other calls, because the language's
+    /// runtime draws random values in the first call that needs them.
     pub(crate) fn draws_otherwise_when_used(&self, call: &str) -> bool {
         self.name == "go" && ["language.random", "language.order"].contains(&call)
     }
@@ -183,5 +183,5 @@ fn first_difference(expected: &str, got: &str) -> String {
     let (expected, got): (Vec<_>, Vec<_>) = (expected.lines().collect(), got.lines().collect());
     let at = expected.iter().zip(&got).take_while(|(expected, got)| expected == got).count();
     let part = |of: &[&str]| of[at.saturating_sub(AROUND)..(at + 4).min(of.len())].join("\n        ");
-    format!("expected, in the end of this part of it:\n        {}\n      got:\n        {}", part(&expected), part(&got))
+    format!("expected, at the end of this excerpt:\n        {}\n      got:\n        {}", part(&expected), part(&got))
 }

@@ -185,7 +185,7 @@ fn compare_cases(language: &Language, findings: &mut Findings) -> Result<(), Str
     let (mut served, mut config) = (0_u64, None);
     for case in every_case() {
         if config.replace(case.config.clone()).is_some_and(|before| before != case.config) {
-            // An instance serves calls with one configuration.
+            // An instance serves calls with only one configuration, so another instance begins here.
             served = 0;
         }
         let call = counting(&case);
@@ -227,7 +227,7 @@ fn random_values_depend_only_on_the_hosts_seed() {
         };
         let (one, other) = (drawn(1), drawn(2));
         if one[0] == other[0] || one[1] == other[1] {
-            return Err(format!("with another seed of the host's the same is drawn: {one}"));
+            return Err(format!("another seed of the host gives the same random data: {one}"));
         }
         same(&one, &drawn(1))
     });

@@ -18,7 +18,7 @@ use windlass_wasm::Limits;
 
 use crate::wire;
 
-/// A longer timeout is shown as what the call has left.
+/// A longer timeout is recorded as the remaining time of the call.
 const HTTP_TIMEOUT_MAX: Duration = Duration::from_secs(10);
 
 /// Answers the requests of ports: takes a request and returns `{"ok": VALUE}` or `{"error": {…}}`.

@@ -135,7 +135,7 @@ fn a_mapper_reads_the_cache() {
             (Err(error), logged) if format!("{error} {}", json!(logged)).contains("no rule grants it: größer") => {
                 Ok(())
             }
-            other => Err(format!("the read's error is not told: {other:?}")),
+            other => Err(format!("the error of the read is not reported: {other:?}")),
         }
     });
 }
@@ -146,7 +146,7 @@ fn an_error_of_a_mapper_carries_its_message() {
         let (answer, _) = mapped(plugin, &Call::about(""), &[(None, Some(json!({"fail": "no idea: größer"})))]);
         match answer {
             Err(error) if error.contains("no idea: größer") => Ok(()),
-            other => Err(format!("it does not say so, but {other:?}")),
+            other => Err(format!("expected its own error, got {other:?}")),
         }
     });
     for_each(Part::Reconciler, "map that raises", |plugin| {
@@ -179,12 +179,12 @@ fn rules_of_related_objects_arrive_complete() {
 }
 
 #[test]
-fn a_composer_that_cannot_say_its_rules_says_why() {
+fn an_error_of_customize_carries_its_message() {
     for_each(Part::Composer, "customize that fails", |plugin| {
         let ended = customized(plugin, &parent(&json!({"failRules": "no idea: größer"})));
         match ended {
             Err(ended) if ended.to_string().contains("no idea: größer") => Ok(()),
-            other => Err(format!("it does not say so, but {other:?}")),
+            other => Err(format!("expected its own error, got {other:?}")),
         }
     });
     for_each(Part::Composer, "customize that raises", |plugin| {

@@ -40,7 +40,7 @@ fn name_of<T: PartialEq>(list: &[(T, &'static str)], case: &T) -> &'static str {
 
 fn named<T: Copy>(list: &[(T, &'static str)], name: &Value) -> T {
     let known = list.iter().find(|(_, known)| *name == *known);
-    known.unwrap_or_else(|| panic!("the case has a reason that there is not: {name}")).0
+    known.unwrap_or_else(|| panic!("the case has an unknown reason: {name}")).0
 }
 
 fn text(value: &Value) -> String {
@@ -190,7 +190,7 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A request. Its timeout is left out if it is what the call has left.
+/// A request. Its timeout is left out if it is the remaining time of the call.
 pub(crate) fn http_request(request: &HttpRequest, longest: Duration) -> Value {
     json!({
         "method": request.method, "url": request.url, "headers": request.headers,

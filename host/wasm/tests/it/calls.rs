@@ -19,7 +19,7 @@ pub(crate) const WEBAPP: &str = r#"{
 }"#;
 
 #[tokio::test]
-async fn a_webapp_gets_its_children_by_way_of_the_ports() {
+async fn a_webapp_creates_its_children_through_the_ports() {
     let plugin = load(&sandbox(Limits::default()), "webapp", &webapp()).await.expect("it loads");
     let ports = FakePorts::with_writes(WriteMode::Echo);
     let result = reconcile_object(&plugin, &ports.ports(), Some(WEBAPP)).await;
@@ -60,7 +60,7 @@ async fn a_call_costs_its_guests_processor_time_even_if_it_is_stopped() {
     assert!(Duration::ZERO < quiet && quiet < spinning, "{quiet:?}, {spinning:?}");
 }
 
-/// The object is copied on its way to the thread that runs the call.
+/// The future is moved on its way to the thread that runs the call.
 #[tokio::test]
 async fn the_future_of_a_call_is_small() {
     let plugin = load(&sandbox(Limits::default()), "guest", &Core::default().component()).await.expect("it loads");
@@ -133,17 +133,17 @@ async fn batched(limits: Limits) -> (Arc<FakePorts>, CallResult) {
     (ports, result)
 }
 
-fn told(result: CallResult) -> String {
+fn failure_summary(result: CallResult) -> String {
     match result {
         CallResult::Failed(failures) => windlass_core::queue::outcome::summary(&failures),
-        other => panic!("it fails for good, and does not end with {other:?}"),
+        other => panic!("it should fail for good, and ended with {other:?}"),
     }
 }
 
 #[tokio::test]
 async fn a_batch_is_answered_in_order_and_invalid_writes_are_not_sent() {
     let (ports, result) = batched(Limits::default()).await;
-    assert_eq!(told(result), "first, none, Invalid, fourth");
+    assert_eq!(failure_summary(result), "first, none, Invalid, fourth");
     assert_eq!(ports.written.lock().expect("not poisoned").len(), 3);
 }
 
@@ -168,10 +168,10 @@ async fn a_batch_over_the_written_bytes_limit_sends_nothing() {
 #[tokio::test]
 async fn each_body_of_a_batch_and_its_answers_together_have_limits() {
     let (ports, result) = batched(Limits { write_bytes: 5, ..Limits::default() }).await;
-    assert_eq!(told(result), "first, none, Invalid, RequestEntityTooLarge");
+    assert_eq!(failure_summary(result), "first, none, Invalid, RequestEntityTooLarge");
     assert_eq!(ports.written.lock().expect("not poisoned").len(), 2);
     let (ports, result) = batched(Limits { response_bytes: 8, ..Limits::default() }).await;
-    assert_eq!(told(result), "first, none, Invalid, RequestEntityTooLarge");
+    assert_eq!(failure_summary(result), "first, none, Invalid, RequestEntityTooLarge");
     assert_eq!(ports.written.lock().expect("not poisoned").len(), 3);
 }
 

@@ -168,7 +168,7 @@ async fn bombs_within_the_counts_end_within_the_limits() {
 async fn a_compiler_that_cannot_start_is_the_hosts_problem_not_the_files() {
     let compiler = Compiler::Process { program: "/no/such/program".into(), arguments: vec![] };
     let sandbox = Sandbox::new(SandboxOptions { compiler, ..options(Limits::default()) }).expect("a sandbox");
-    let error = load(&sandbox, "webapp", &webapp()).await.expect_err("nobody compiles it").problem;
+    let error = load(&sandbox, "webapp", &webapp()).await.expect_err("there is no compiler").problem;
     assert_eq!(error.reason(), "host");
     assert!(error.to_string().contains("/no/such/program"), "{error}");
 }
@@ -189,9 +189,10 @@ async fn a_plugin_is_compiled_and_described_once_for_all_runs_of_the_host() {
     let first = load(&keeping(&cache), "webapp", &webapp()).await.expect("it loads");
     assert!(!first.was_cached() && first.is_cached());
     // This sandbox could neither compile the plugin nor call it.
-    let nobody = Compiler::Process { program: "/no/such/program".into(), arguments: vec![] };
+    let no_compiler = Compiler::Process { program: "/no/such/program".into(), arguments: vec![] };
     let limits = Limits { describe_deadline: Duration::ZERO, ..Limits::default() };
-    let restarted = SandboxOptions { compiler: nobody, cache: Some(cache.path().join("cache")), ..options(limits) };
+    let restarted =
+        SandboxOptions { compiler: no_compiler, cache: Some(cache.path().join("cache")), ..options(limits) };
     let again = load(&Sandbox::new(restarted).expect("a sandbox"), "webapp", &webapp()).await.expect("it loads");
     assert!(again.was_cached());
     assert_eq!((again.digest(), again.size(), again.imports()), (first.digest(), first.size(), first.imports()));
@@ -248,8 +249,7 @@ async fn plugins_run_without_a_usable_cache_directory() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn plugins_run_with_an_unwritable_cache_directory() {
-    // Permissions do not stop root, as which tests often run; but in this directory the system lets no one create a
-    // file.
+    // Permissions do not stop root, and tests often run as root. But in this directory not even root can create a file.
     let cache = Some("/proc/self/fdinfo".into());
     let sandbox = Sandbox::new(SandboxOptions { cache, ..options(Limits::default()) }).expect("a sandbox");
     let plugin = load(&sandbox, "webapp", &webapp()).await.expect("it loads");
@@ -386,7 +386,7 @@ async fn a_plugin_keeps_its_quick_code_if_better_code_is_unavailable() {
     let again = load(&sandbox, "webapp", &webapp()).await.expect("it loads");
     assert!(again.was_cached());
     // A sandbox that needs optimised code does not use quick code, and there is no other.
-    let thorough = load(&keeping(&cache), "webapp", &webapp()).await.expect_err("it is known what comes of it");
+    let thorough = load(&keeping(&cache), "webapp", &webapp()).await.expect_err("the failed compilation is remembered");
     assert_eq!(thorough.problem.reason(), "compile-crash");
 }
 

@@ -119,7 +119,7 @@ async fn failures_of_a_composer_reach_the_host_unchanged() {
 }
 
 #[tokio::test]
-async fn a_composer_with_more_around_it_than_fits_is_not_called() {
+async fn a_composer_whose_request_is_too_large_is_not_called() {
     let plugin = guest(Limits { response_bytes: 1_000, ..Limits::default() }).await;
     assert!(answer(&plugin, "u-1", json!({})).await.is_ok());
     let (reason, message) = trapped(answer(&plugin, "u-1", json!({"x": "y".repeat(1_000)})).await.expect_err("large"));

@@ -186,7 +186,7 @@ fn ports() -> Ports {
             if waits {
                 std::future::pending::<()>().await;
             }
-            ask.refused(ApiReason::NotGranted, "nobody is asked")
+            ask.refused(ApiReason::NotGranted, "no port answers this")
         }
         .boxed()
     });

@@ -142,7 +142,7 @@ async fn writes_over_the_limit_are_stopped_before_any_is_sent() {
 }
 
 #[tokio::test]
-async fn an_object_that_is_too_large_is_not_handed_over() {
+async fn a_plugin_is_not_called_with_an_object_that_is_too_large() {
     let limits = Limits { response_bytes: 1_000, ..Limits::default() };
     let plugin = load(&sandbox(limits), "chameleon", &chameleon("good")).await.expect("it loads");
     let text = format!(r#"{{"metadata":{{"name":"{}"}}}}"#, "x".repeat(1_000));
@@ -152,7 +152,7 @@ async fn an_object_that_is_too_large_is_not_handed_over() {
 }
 
 #[tokio::test]
-async fn randomness_is_given_in_moderation() {
+async fn random_bytes_of_one_import_call_are_limited() {
     let import = r#"(import "windlass:plugin/random@0.2.0" "get-bytes" (func $random (param i32 i32)))"#;
     let ask = |bytes: u32| format!("(call $random (i32.const {bytes}) (i32.const 1024))");
     let (reason, message) = stopped(Limits::default(), "guest", &Core::reconciling(import, &ask(65_537))).await;
@@ -220,7 +220,7 @@ async fn a_neighbour_runs_while_others_spin_on_every_guest_thread() {
 }
 
 #[tokio::test]
-async fn an_abandoned_call_gives_its_place_back() {
+async fn an_abandoned_call_releases_its_permit() {
     let options =
         windlass_wasm::SandboxOptions { threads: 1, concurrent_calls: 1, ..windlass_wasm::SandboxOptions::default() };
     let sandbox = windlass_wasm::Sandbox::new(options).expect("a sandbox");
@@ -233,7 +233,7 @@ async fn an_abandoned_call_gives_its_place_back() {
     assert_eq!(result, Ok(CallResult::Done));
 }
 
-/// On a separate thread, as leases are.
+/// All calls and timers share the only thread of this runtime, so the timers fire only if the guests yield.
 #[tokio::test(flavor = "current_thread")]
 async fn the_callers_runtime_keeps_time_while_guests_spin_on_every_thread() {
     let sandbox = sandbox(Limits { cpu: Duration::from_mins(1), ..Limits::default() });
@@ -251,9 +251,10 @@ async fn the_callers_runtime_keeps_time_while_guests_spin_on_every_thread() {
         late.push(due.elapsed());
     }
     late.sort();
-    // The median, as the machine may be busy. If guests blocked the runtime, it would be late by their processor time.
+    // The median, because the machine may be busy. If guests blocked the runtime, timers would be late by the guests'
+    // processor time.
     assert!(late[10] < Duration::from_millis(500), "{late:?}");
-    // The guests' requests to the ports run on that runtime, too.
+    // The guests' requests to the ports run on this runtime too.
     let result = tokio::time::timeout(Duration::from_secs(10), reconcile(&writing, &slow.ports())).await;
     assert!(matches!(result, Ok(CallResult::Failed(_))), "{result:?}");
     assert_eq!(slow.written.lock().expect("not poisoned").len(), 3);

@@ -83,7 +83,7 @@ async fn another_version_of_the_interface_names_both() {
 }
 
 #[tokio::test]
-async fn a_composer_is_given_nothing_that_acts() {
+async fn a_composer_with_an_import_that_acts_is_refused() {
     let composer = |import: &str| {
         let export = r#"(instance $i) (export "windlass:plugin/composer@0.2.0" (instance $i))"#;
         wat::parse_str(format!(r#"(component (import "{import}" (instance)) {export})"#)).expect("well-formed")

@@ -40,8 +40,8 @@ async fn crowd(guest: &Core) -> usize {
     let limits = Limits {
         memory_bytes: 32 * MIB,
         guest_memory_bytes: Some(64 * MIB),
-        // Three times what one call takes, and less than all of them together take, three at a time: waiting for memory
-        // must not count towards it.
+        // Three times as long as one call takes, but shorter than all calls take together, three at a time: time spent
+        // waiting for memory must not count.
         deadline: Duration::from_millis(3_200),
         ..Limits::default()
     };
@@ -142,7 +142,7 @@ async fn calls_that_wait_for_answers_or_memory_leave_the_permit_to_others() {
         calls
     };
     // Their deadline is 30 s.
-    let calls = tokio::time::timeout(Duration::from_secs(25), calls).await.expect("nobody sits on the turn");
+    let calls = tokio::time::timeout(Duration::from_secs(25), calls).await.expect("no waiting call keeps its permit");
     assert_eq!(sandbox.stats().waiting_for_memory, 1);
     assert!(calls.iter().all(|call| !call.is_finished()));
     calls.iter().for_each(tokio::task::JoinHandle::abort);

@@ -41,7 +41,7 @@ struct Tried {
 
 impl Tried {
     /// Printed for people, and for `tools/soak`.
-    fn tell(&self, what: &str, seed: u64) {
+    fn report(&self, what: &str, seed: u64) {
         let Self { became, memory, slowest, took } = self;
         let memory = memory.map_or_else(String::new, |(before, after)| {
             format!(", memory {} KiB after {WARM_UP_FILES} of them and {} KiB at the end", before >> 10, after >> 10)
@@ -90,7 +90,7 @@ async fn try_all(files: impl Iterator<Item = Vec<u8>>) -> Tried {
             Err(error) => {
                 assert!(!error.to_string().contains('\n'), "{index}: more than one line: {error}");
                 if let LoadProblem::Host(why) = &error.problem {
-                    panic!("{index}: a file is at fault, and the host says it is itself: {why}");
+                    panic!("{index}: the file is at fault, but the host blames itself: {why}");
                 }
                 error.problem.reason()
             }
@@ -158,7 +158,7 @@ async fn mutated_components_neither_panic_nor_hang() {
         mutant(original, &mut random)
     });
     let tried = try_all(files).await;
-    tried.tell("mutants", seed);
+    tried.report("mutants", seed);
     tried.assert_no_growth();
     let became = tried.became;
     assert!(became.contains_key("compile") && became.contains_key("loaded"), "they are too much alike: {became:?}");
@@ -171,7 +171,7 @@ async fn random_components_neither_panic_nor_hang() {
     let mut random = StdRng::seed_from_u64(seed);
     let files = (0..count).map(|index| smith(index % 2 == 0, &mut random));
     let tried = try_all(files).await;
-    tried.tell("random components", seed);
+    tried.report("random components", seed);
     tried.assert_no_growth();
     let became = tried.became;
     assert!(became.contains_key("component"), "none of them is valid: {became:?}");

@@ -76,5 +76,5 @@ async fn an_interpreter_without_a_script_is_refused_with_the_remedy() {
     let alone = load(&sandbox(Limits::default()), "guest", &interpreter()).await.expect_err("it has no script");
     let LoadProblem::Describe { reason, message } = alone.problem else { panic!("{alone}") };
     assert_eq!(reason, "no-script");
-    assert!(message.contains("carries none") && message.contains("windlass build"), "{message}");
+    assert!(message.contains("contains none") && message.contains("windlass build"), "{message}");
 }

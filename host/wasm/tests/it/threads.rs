@@ -162,7 +162,7 @@ async fn a_spinning_call_yields_its_permit_half_way_and_then_continues() {
 }
 
 #[tokio::test]
-async fn a_call_waits_for_a_place_in_the_sandbox_without_its_cpu_permit() {
+async fn a_call_waits_for_a_sandbox_permit_without_its_cpu_permit() {
     let options = SandboxOptions { threads: 1, concurrent_calls: 1, ..SandboxOptions::default() };
     let sandbox = Sandbox::new(options).expect("a sandbox");
     let plugin = load(&sandbox, "chameleon", &chameleon("batch")).await.expect("it loads");
@@ -188,9 +188,9 @@ async fn a_call_waits_for_a_place_in_the_sandbox_without_its_cpu_permit() {
             permit.finish(called.cpu);
         }
     };
-    // It has the only place, and waits for its write.
+    // The first call has the only permit of the sandbox, and waits for its write.
     let first = tokio::spawn(called(share.acquire().await));
-    // It waits for the place.
+    // The second call waits for that permit.
     let second = tokio::spawn(called(share.acquire().await));
     let free = tokio::time::timeout(Duration::from_secs(30), neighbour.acquire()).await;
     free.expect("both wait without the CPU permit").unused();

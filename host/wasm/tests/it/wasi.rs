@@ -189,7 +189,7 @@ async fn a_sleep_holding_reserved_memory_is_stopped_except_on_replay() {
     let limits = Limits { memory_bytes: memory, guest_memory_bytes: Some(memory), ..patient() };
     let plugin = load(&sandbox(limits), "guest", &sleeping("0.2.12", 3_600, 3_600)).await.expect("it loads");
     let (reason, message) = trapped(reconcile(&plugin, &quiet()).await);
-    assert_eq!((reason, message.contains("kept back")), ("wasi", true), "{message}");
+    assert_eq!((reason, message.contains("memory reserve")), ("wasi", true), "{message}");
     assert_eq!(replayed(&plugin).await, CallResult::Done);
 }
 
@@ -260,11 +260,11 @@ impl Surroundings for Readings {
 
     fn fill_random(&self, _: &mut [u8]) {}
 
-    fn is_told(&self) -> bool {
+    fn is_simulated(&self) -> bool {
         true
     }
 
-    fn told_answers(&self) -> Option<Vec<u32>> {
+    fn recorded_answers(&self) -> Option<Vec<u32>> {
         None
     }
 
@@ -274,7 +274,7 @@ impl Surroundings for Readings {
 }
 
 #[tokio::test]
-async fn waits_read_the_clock_as_often_as_recordings_have_it_and_streams_never() {
+async fn waits_read_the_clock_a_fixed_number_of_times_and_streams_never() {
     let imports = r#"(import "wasi:cli/stdin@VERSION" "get-stdin" (func $stdin (result i32)))
         (import "wasi:cli/stdout@VERSION" "get-stdout" (func $stdout (result i32)))
         (import "wasi:io/streams@VERSION" "[method]input-stream.blocking-read" (func $read (param i32 i64 i32)))
@@ -589,7 +589,7 @@ async fn messages_about_a_components_wasi_imports_are_bounded() {
         (functions, names.iter().map(|name| import(name, "")).collect(), "thousands of functions"),
     ] {
         let message = load_error("guest", &importing(&interface, &imports)).await;
-        assert!(message.contains(&format!("more of WASI than there is: {said}")), "{message}");
+        assert!(message.contains(&format!("something that WASI does not have: {said}")), "{message}");
     }
 }
 

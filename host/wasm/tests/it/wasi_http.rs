@@ -54,7 +54,7 @@ async fn guest(limits: Limits, reconcile: &str) -> Arc<Plugin> {
 }
 
 /// The result of a guest that runs `reconcile`, with `ports`.
-async fn said(ports: &Ports, reconcile: &str) -> CallResult {
+async fn called_with(ports: &Ports, reconcile: &str) -> CallResult {
     let plugin = guest(Limits::default(), reconcile).await;
     called(&plugin, ports, Some("{}")).await.result
 }
@@ -68,12 +68,12 @@ async fn a_request_brings_its_response() {
     let (server, ports) = server(|_| ready(Ok(response(203, "hello"))).boxed());
     let get = "(global.set $a (call $send (call $to (i32.const 0)))) (call $wait (global.get $a))
         (call $say (i32.add (call $seen (global.get $a)) (i32.mul (i32.const 1000) (call $read))))";
-    assert_eq!(said(&ports, get).await, number(5203));
+    assert_eq!(called_with(&ports, get).await, number(5203));
     let asked = server.lock().expect("not poisoned").remove(0);
     assert_eq!((&*asked.method, &*asked.url, asked.body), ("GET", "https://host.example/first", None));
 }
 
-/// A response with the URL's last segment as its body; for `/first` only after `told` says so.
+/// A response with the URL's last segment as its body. The response for `/first` comes only after `told` is notified.
 fn late(told: &Arc<Notify>) -> (Server, Ports) {
     let told = told.clone();
     server(move |request| {
@@ -102,12 +102,12 @@ async fn a_poll_ends_with_the_first_answer_whichever_request_is_older() {
          (if (i32.ne (call $seen (global.get $a)) (i32.const 0)) (then unreachable))"
     );
     // One future is ready: the second, at index 1.
-    assert_eq!(said(&ports, &first).await, number(11_200));
+    assert_eq!(called_with(&ports, &first).await, number(11_200));
     let urls: Vec<_> = server.lock().expect("not poisoned").iter().map(|request| request.url.clone()).collect();
     assert_eq!(urls, ["https://host.example/first", "https://host.example/second"]);
     let (_, ports) = self::server(|request| ready(Ok(response(200, &request.url))).boxed());
     let both = format!("{SEND_BOTH} (call $say {POLL_BOTH})");
-    assert_eq!(said(&ports, &both).await, number(20), "both at once come in the order of the list");
+    assert_eq!(called_with(&ports, &both).await, number(20), "both at once come in the order of the list");
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn a_timer_ends_a_wait_for_an_answer_that_then_still_comes() {
     told.notify_one();
     let timely = "(global.set $a (call $send (call $to (i32.const 0))))
         (call $say (call $poll-two (call $subscribe (global.get $a)) (call $after (i64.const 60000000000))))";
-    assert_eq!(said(&ports, timely).await, number(10));
+    assert_eq!(called_with(&ports, timely).await, number(10));
     // The response to the second request makes the server respond to the first one, too.
     let ports = {
         let told = Arc::new(Notify::new());
@@ -142,7 +142,7 @@ async fn a_timer_ends_a_wait_for_an_answer_that_then_still_comes() {
         (call $wait (call $send (call $to (i32.const 1))))
         (call $wait (global.get $a))
         (call $say (call $seen (global.get $a)))";
-    assert_eq!(said(&ports, late).await, number(200));
+    assert_eq!(called_with(&ports, late).await, number(200));
 }
 
 #[tokio::test]
@@ -155,11 +155,11 @@ async fn a_response_is_seen_at_a_poll_and_can_be_taken_once() {
         (if (i32.ne (call $seen (global.get $a)) (i32.const 204)) (then unreachable))
         (call $wait (global.get $a))
         (call $say (call $seen (global.get $a)))";
-    assert_eq!(said(&ports, looks).await, number(2000));
+    assert_eq!(called_with(&ports, looks).await, number(2000));
     let (_, ports) = server(|_| std::future::pending().boxed());
     let in_vain = "(global.set $a (call $send (call $to (i32.const 0))))
         (call $say (call $ready (call $subscribe (global.get $a))))";
-    assert_eq!(said(&ports, in_vain).await, number(0));
+    assert_eq!(called_with(&ports, in_vain).await, number(0));
 }
 
 #[tokio::test]
@@ -183,7 +183,7 @@ async fn bodies_are_sent_whole_whenever_they_are_written() {
         format!("{begin} {send} {before} {after} {finish} {see}"),
     ] {
         let (server, ports) = server(|_| ready(Ok(response(201, ""))).boxed());
-        assert_eq!(said(&ports, &order).await, number(201), "{order}");
+        assert_eq!(called_with(&ports, &order).await, number(201), "{order}");
         let asked = server.lock().expect("not poisoned").remove(0);
         assert_eq!((&*asked.method, asked.body), ("POST", Some(HttpBody::Text("host.example".to_owned()))), "{order}");
     }
@@ -195,7 +195,7 @@ async fn bodies_are_sent_whole_whenever_they_are_written() {
     let (server, ports) = server(|_| ready(Ok(response(201, ""))).boxed());
     let dropped =
         format!("{begin} {send} {before} (call $drop-output (global.get $b)) (call $drop-body (global.get $c)) {see}");
-    assert_eq!(said(&ports, &dropped).await, number(1000 + 35));
+    assert_eq!(called_with(&ports, &dropped).await, number(1000 + 35));
     assert!(server.lock().expect("not poisoned").is_empty());
 }
 
@@ -219,7 +219,7 @@ async fn a_body_without_end_stops_at_the_bound_with_an_error_that_says_so() {
         (if (i32.ne (i32.load8_u (i32.const 1208)) (i32.const 17)) (then unreachable))
         (if (i32.ne (call $finished (global.get $b)) (i32.const 1017)) (then unreachable))
         (call $wait (global.get $a)) (call $say (call $seen (global.get $a)))";
-    assert_eq!(said(&ports, endless).await, number(1017));
+    assert_eq!(called_with(&ports, endless).await, number(1017));
     assert_eq!(server.lock().expect("not poisoned").len(), 1, "the port refuses and counts it, as for other guests");
 }
 
@@ -423,19 +423,19 @@ async fn requests_under_way_are_bounded_and_those_given_up_count() {
         (global.set $a (call $try-send (call $to (i32.const 0))))
         (if (i32.gt_s (global.get $a) (i32.const 0)) (then (call $drop-future (global.get $a)) (br $more))))
         (call $say (i32.sub (i32.const 0) (global.get $a)))";
-    assert_eq!(said(&ports, many).await, number(1011));
+    assert_eq!(called_with(&ports, many).await, number(1011));
     assert_eq!(server.lock().expect("not poisoned").len(), 32);
     // Requests whose responses were seen do not count.
     let (server, ports) = self::server(|_| ready(Ok(response(200, ""))).boxed());
     let one_by_one = "(local.set 0 (i32.const 100)) (loop $more
         (global.set $a (call $send (call $to (i32.const 0)))) (call $wait (global.get $a)) (call $drop-future (global.get $a))
         (br_if $more (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))";
-    assert_eq!(said(&ports, one_by_one).await, CallResult::Done);
+    assert_eq!(called_with(&ports, one_by_one).await, CallResult::Done);
     assert_eq!(server.lock().expect("not poisoned").len(), 100);
 }
 
 #[tokio::test]
-async fn a_deadline_in_a_wait_for_an_answer_says_what_was_waited_for() {
+async fn a_deadline_during_a_wait_names_the_awaited_import() {
     let (_, ports) = server(|_| std::future::pending().boxed());
     let plugin = guest(support::limits(), "(call $wait (call $send (call $to (i32.const 0))))").await;
     let (reason, message) = trapped(called(&plugin, &ports, Some("{}")).await.result);
@@ -582,7 +582,7 @@ async fn headers_are_bounded_in_one_list_and_in_all() {
           (call $drop-fields (global.get $a))
           (br_if $more (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))"
     );
-    assert_eq!(said(&quiet(), &dropped).await, CallResult::Done);
+    assert_eq!(called_with(&quiet(), &dropped).await, CallResult::Done);
 }
 
 #[tokio::test]

@@ -137,7 +137,7 @@ where
         let answer = match &ask {
             Ask::Claim(_) => Answer::Claim(Ok(Claimed::default())),
             Ask::Write(_) => Answer::Write(Ok(Some("{}".into()))),
-            other => unreachable!("nobody meets for {other:?}"),
+            other => unreachable!("no call waits for {other:?}"),
         };
         // A write keeps its body until it is finished.
         meet().map(|()| answer).inspect(move |_| drop(ask)).boxed()

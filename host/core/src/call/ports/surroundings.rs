@@ -15,11 +15,11 @@ pub trait Surroundings: Send + Sync {
     fn fill_random(&self, bytes: &mut [u8]);
 
     /// Whether waits of the guest end at once because time is simulated.
-    fn is_told(&self) -> bool;
+    fn is_simulated(&self) -> bool;
 
     /// With simulated time: numbers of the HTTP requests that the guest finds answered when it polls next. Each call
     /// counts its requests from 0. `None` if the guest polls more often than the recording did.
-    fn told_answers(&self) -> Option<Vec<u32>>;
+    fn recorded_answers(&self) -> Option<Vec<u32>>;
 
     /// With real time: records that the guest now learns of answers to these requests. Empty if there are none yet.
     fn answered(&self, requests: &[u32]);

@@ -167,10 +167,10 @@ mod tests {
         let need = |what, limit, is_bytes, needs, most| Need { what, limit, is_bytes, needs, most };
         let text = needs(&[
             need("memories", "memories", false, 1, 6),
-            need("memory to begin with", "memory", true, 256 << 20, 128 << 20),
+            need("initial memory", "memory", true, 256 << 20, 128 << 20),
         ]);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[2], "  memories    1 of 6");
-        assert_eq!(lines[3], "  memory      TOO MUCH: 256Mi of 128Mi, memory to begin with");
+        assert_eq!(lines[3], "  memory      TOO MUCH: 256Mi of 128Mi, initial memory");
     }
 }

@@ -65,7 +65,8 @@ pub(crate) fn call_result(answer: Result<Outcome, Vec<wit::Failure>>) -> CallRes
     }
 }
 
-/// Removes duplicates, because a plugin may report the same failure from every place that met it.
+/// The result of a call that reports `failures`. Duplicates are removed, because a plugin may report the same failure
+/// from every place that met it.
 pub(super) fn failed(failures: Vec<wit::Failure>) -> CallResult {
     let mut distinct = Vec::new();
     for failure in failures.into_iter().take(FAILURES_MAX).map(failure) {
@@ -121,7 +122,7 @@ pub(crate) fn milliseconds(ms: u32) -> Duration {
 }
 
 fn known_verb(verb: &str) -> &'static str {
-    // `fetch` is how the SDKs call a request by HTTP that was denied.
+    // The SDKs report a denied HTTP request with the verb `fetch`.
     const VERBS: [&str; 11] =
         ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "claim", "served", "fetch"];
     VERBS.into_iter().find(|known| *known == verb).unwrap_or("unknown")
@@ -303,7 +304,7 @@ fn write_options(options: writes::WriteOptions) -> Result<WriteOptions, Malforme
     })
 }
 
-/// Together with the plugin's name, it must fit into a field manager.
+/// Checks a suffix, which must fit into a field manager together with the plugin's name.
 fn manager_suffix(suffix: String) -> Result<Arc<str>, Malformed> {
     if suffix.len() > SUFFIX_BYTES_MAX || !is_dns_label(&suffix) {
         let rule = "lower-case letters, digits and dashes, beginning and ending with a letter or digit";

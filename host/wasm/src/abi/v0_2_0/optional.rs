@@ -20,12 +20,13 @@ use crate::text::{shortened, single_line};
 pub(crate) const MAPPER: &str = "windlass:plugin/mapper@0.2.0";
 pub(crate) const CUSTOMIZE: &str = "windlass:plugin/customize@0.2.0";
 
-/// The maximum number of rules for one parent, and of names in all of them. All of them are kept.
+/// The maximum number of rules for one parent, and of names in all its rules together. The host keeps all rules in
+/// memory.
 const RULES_MAX: usize = 64;
 const NAMES_MAX: usize = 1024;
 /// The maximum number of targets of one change.
 const TARGETS_MAX: usize = 1024;
-/// The maximum length of a value. Labels can be longer than other texts.
+/// The maximum length of an index value. Labels can be longer than other texts.
 const INDEX_VALUE_BYTES_MAX: usize = 64 << 10;
 
 /// The world of a component whose mapper is called.
@@ -102,7 +103,7 @@ pub(super) fn related_rules(
 ) -> Result<Vec<RelatedRule>, CallResult> {
     let rules = answer.map_err(convert::failed)?;
     let wrong = |what: String| {
-        // The answer depends only on the question, so a retry would give the same.
+        // `customize` depends only on its argument, so a retry would give the same answer.
         CallResult::Failed(vec![Failure::Terminal(shortened(
             format!("the answer of `customize` is wrong: {what}"),
             MESSAGE_BYTES_MAX,

@@ -19,24 +19,24 @@ use crate::text::single_line;
 use crate::wasi_http_state::{RequestErrorContext, RequestStage, Seen, SentRequest};
 
 impl CallState {
-    /// Shows the guest which of `requests` have been answered. Waits for the first one, but no longer than `patience`;
-    /// `None` means any time. Returns whether there is one.
+    /// Shows the guest which of `requests` have been answered. If there is no answer yet, waits for the first one, but
+    /// no longer than `patience` (`None`: without a limit). Returns whether there is an answer.
     ///
-    /// If time stands still, an answer comes before any time passes. The oldest request is answered first, whichever
-    /// was faster.
+    /// If time stands still, the call waits for an answer without any time passing, and sees the oldest request
+    /// answered first, whichever was faster.
     pub(in crate::wasi) async fn see_answers(
         &mut self,
         requests: &[u32],
         patience: Option<Duration>,
     ) -> wasmtime::Result<bool> {
         let answered = if self.is_time_simulated() {
-            let noted = self.world.surroundings().and_then(Surroundings::told_answers);
-            let told = noted.unwrap_or_else(|| requests[..1].to_vec());
-            let told: Vec<_> = told.into_iter().filter(|number| requests.contains(number)).collect();
-            for number in &told {
+            let noted = self.world.surroundings().and_then(Surroundings::recorded_answers);
+            let visible = noted.unwrap_or_else(|| requests[..1].to_vec());
+            let visible: Vec<_> = visible.into_iter().filter(|number| requests.contains(number)).collect();
+            for number in &visible {
                 self.first_answered(&[*number], None).await?;
             }
-            told
+            visible
         } else {
             let answered = self.first_answered(requests, patience).await?;
             if let Some(surroundings) = self.world.surroundings() {
@@ -55,8 +55,8 @@ impl CallState {
         Ok(!answered.is_empty())
     }
 
-    /// Those of `requests` that are answered when the first one is, or when `patience` ends. All requests continue
-    /// meanwhile.
+    /// Waits until one of `requests` is answered, but no longer than `patience`. Returns all that are answered then.
+    /// All requests continue meanwhile.
     async fn first_answered(&mut self, requests: &[u32], patience: Option<Duration>) -> wasmtime::Result<Vec<u32>> {
         // A replay has no answers to requests that it does not show the guest.
         let alone = self.is_time_simulated();
@@ -68,8 +68,8 @@ impl CallState {
             (Some(answered), _) => answered,
             (None, Some(Duration::ZERO)) => vec![],
             (None, patience) => {
-                // After each wait, the call queues for its CPU permit with its clock suspended, so the waits are
-                // counted.
+                // Each wait counts as a host call. Afterwards the call queues for its CPU permit with its clock
+                // suspended, so many short waits could otherwise outlast the deadline by far.
                 self.meter.host_call()?;
                 let call_time = self.meter.time().clone();
                 self.waiting_in = Some(HANDLE);

@@ -29,7 +29,7 @@ pub(super) fn is_import(name: &str) -> bool {
     name.starts_with("wasi:http/")
 }
 
-/// Each function of the crate gets its view here, and so is counted.
+/// Each function of the crate gets its view here, so this is where calls are counted.
 impl WasiHttpView for CallState {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         let wasi = self.called().wasi();

@@ -18,7 +18,7 @@ use crate::state::CallState;
 use crate::wasi_http_state::{FutureResponse, OutgoingBody};
 
 impl CallState {
-    /// The body of `request`, once.
+    /// The body of `request`. The guest can take it only once.
     pub(super) fn outgoing_body(
         &mut self,
         request: &Resource<HostOutgoingRequest>,
@@ -71,14 +71,15 @@ impl CallState {
     /// Sends all requests to the port whose bodies have become complete.
     pub(in crate::wasi) fn ask_ready_requests(&mut self) -> wasmtime::Result<()> {
         // A replay knows which requests it will show the guest, and answers only these.
-        let begins = self.world.surroundings().is_none_or(|surroundings| !surroundings.is_told());
+        let begins = self.world.surroundings().is_none_or(|surroundings| !surroundings.is_simulated());
         let Some(wasi) = self.used_wasi().filter(|wasi| !wasi.http.requests.sent.is_empty()) else { return Ok(()) };
         let mut sent = std::mem::take(&mut wasi.http.requests);
         let asked = sent.ready().try_for_each(|sent| {
             let Some(request) = sent.take_ready() else { return Ok(()) };
             let world = self.reconcile(HANDLE)?;
             let (port, call, summary) = (world.ports.outside.clone(), world.call.clone(), summary(&request));
-            // Now, and not when it is polled, so that the order of the questions is the guest's.
+            // The port is asked now, and not when the future is polled, so that it gets the requests in the guest's
+            // order.
             let work = match catch_unwind(AssertUnwindSafe(|| port.ask(call, request.into()))) {
                 Ok(work) => AssertUnwindSafe(work).catch_unwind().boxed(),
                 Err(panic) => ready(Err(panic)).boxed(),
@@ -96,7 +97,7 @@ fn content_length(request: &HostOutgoingRequest) -> Result<Option<u64>, ErrorCod
     let Some(length) = request.headers.get(http::header::CONTENT_LENGTH) else { return Ok(None) };
     let digits = length.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     let length = digits.and_then(|digits| digits.parse().ok());
-    let unread = || ErrorCode::InternalError(Some("the header `content-length` is no number".to_owned()));
+    let unread = || ErrorCode::InternalError(Some("the header `content-length` is not a number".to_owned()));
     length.map(Some).ok_or_else(unread)
 }
 
@@ -139,8 +140,8 @@ fn text_of(method: Method) -> String {
     known.to_owned()
 }
 
-/// The timeout of the whole exchange, which is what the port limits. A client sets one for each part. Without a limit
-/// for the first byte, there is none.
+/// The timeout of the whole exchange, which is what the port limits. A client sets one for each part of it. If the
+/// client sets none for the first byte, the exchange has no timeout.
 fn exchange_timeout(options: RequestOptions) -> Option<Duration> {
     let RequestOptions { connect_timeout, first_byte_timeout, between_bytes_timeout } = options;
     let others = connect_timeout.unwrap_or_default().saturating_add(between_bytes_timeout.unwrap_or_default());

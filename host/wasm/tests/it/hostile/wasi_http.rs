@@ -141,7 +141,7 @@ async fn bodies_and_headers_without_end_are_stopped_alone() {
 }
 
 #[tokio::test]
-async fn what_has_one_owner_is_had_once() {
+async fn a_resource_with_one_owner_can_be_taken_once() {
     let refused = "(if (i32.ne (i32.load8_u (i32.const 1104)) (i32.const 1)) (then unreachable))";
     let attacks = vec![
         (
