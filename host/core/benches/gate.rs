@@ -1,7 +1,7 @@
 //! Measures the gate: `make bench`. Covers a key without expectations, a key of another controller, and the time from
 //! the event that frees a held key until a worker has it. Runs each case several times and prints the median.
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
-#![allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
 mod wall_clock;
 
@@ -98,16 +98,16 @@ fn wake(queue: &Queue<ObjectKey>, gate: &Arc<Gate>, cache: &Arc<Reached>, first:
 
 fn main() {
     let (idle, ..) = gate();
-    report("a key, while no key has anything to see", CHECKS, checks(&idle, &key(1)));
+    report("a key, with no expectations in the gate", CHECKS, checks(&idle, &key(1)));
     let (busy, ..) = gate();
     for number in 2..10_000 {
         write(&busy, &key(number), number as u64);
     }
-    report("a key with nothing to see, while 10,000 others have", CHECKS, checks(&busy, &key(1)));
+    report("a key without expectations, while 10,000 others have some", CHECKS, checks(&busy, &key(1)));
 
     let (gate, queue, cache) = gate();
     let waits = wake(&queue, &gate, &cache, 2);
-    println!("{:<64} {:>10.0?} median", "from the event to the worker, of a held key", waits[WAKES / 2]);
+    println!("{:<64} {:>10.0?} median", "a held key, from the event to the worker", waits[WAKES / 2]);
     println!("{:<64} {:>10.0?} 99th percentile", "", waits[WAKES * 99 / 100]);
 
     let all: Vec<_> = (10_u64..).take(10_000).collect();
@@ -116,7 +116,7 @@ fn main() {
     for version in &all {
         cache.reach(&version.to_string());
     }
-    report("an event, while it lets one of 10,000 keys go", all.len(), start.elapsed());
+    report("an event that frees one of 10,000 keys", all.len(), start.elapsed());
     assert!(many.is_empty());
 }
 

@@ -26,7 +26,7 @@ fn keys(count: usize) -> Arc<Vec<ObjectKey>> {
     Arc::new((0..count).map(|number| ObjectKey::namespaced(namespace.clone(), format!("name-{number}"))).collect())
 }
 
-#[allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
+#[allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 fn timed(work: impl FnOnce()) -> Duration {
     let start = Instant::now();
     work();

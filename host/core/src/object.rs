@@ -28,7 +28,7 @@ use crate::object::conditions::Conditions;
 use crate::object::labels::Labels;
 use crate::object::text::{Dictionary, Text};
 
-/// As long as names in Kubernetes get.
+/// The longest name in Kubernetes.
 const API_VERSION_BYTES_MAX: usize = 253;
 const KIND_BYTES_MAX: usize = 63;
 

@@ -168,12 +168,12 @@ proptest! {
         expected.sort();
         doomed.sort();
         prop_assert_eq!(doomed, expected);
-        prop_assert!(pruning.doomed.iter().all(|it| &*it.version == "7"), "what has changed since must be looked at again");
+        prop_assert!(pruning.doomed.iter().all(|it| &*it.version == "7"), "a changed child must be judged again");
         let withheld = match &pruning.withheld {
             None => 0,
             Some(Withheld::Empty(count) | Withheld::Unfinished(count)) => *count,
         };
-        prop_assert_eq!(withheld, if may_prune { 0 } else { due.len() }, "what is held back is told");
+        prop_assert_eq!(withheld, if may_prune { 0 } else { due.len() }, "withheld children are reported");
     }
 
     #[test]

@@ -146,7 +146,7 @@ async fn a_later_version_is_no_proof_if_versions_do_not_compare() {
     let bench = Bench::new(false);
     bench.write(&object("a", "u", "5"));
     bench.cache().applied(&object("a", "u", "9"));
-    assert!(bench.holds(), "which of the two is later, nobody can tell");
+    assert!(bench.holds(), "the two versions cannot be ordered");
     bench.cache().applied(&object("a", "u", "5"));
     assert!(!bench.holds());
 }
@@ -493,7 +493,7 @@ async fn a_slow_cache_is_probed_and_then_reported() {
     assert_eq!((began.elapsed(), expired[0].key.clone()), (Duration::from_mins(5), web()));
     assert!(expired[0].what.contains("version 5"), "{}", expired[0].what);
     assert!(bench.holds() && !bench.has_woken(), "it stays held");
-    assert!(bench.gate.due().await.expired.is_empty(), "it is told once");
+    assert!(bench.gate.due().await.expired.is_empty(), "it is reported once");
     bench.gate.give_up(vec![web()]);
     assert!(bench.has_woken() && bench.gate.is_empty());
     assert_eq!(bench.gate.counts().expired, 1);

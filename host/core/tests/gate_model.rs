@@ -320,7 +320,7 @@ impl World {
     }
 
     /// The calls of the running generation have ended. The next generation inherits the queue and reads its own caches,
-    /// whose progress differs from that of the earlier ones.
+    /// whose progress differs from that of the former caches.
     fn swap(&mut self, reads: bool) {
         if self.is_running {
             return;
@@ -492,12 +492,12 @@ impl World {
             self.bookmark(cache);
         }
         if !self.needs_proof {
-            assert!(self.may_run(), "all has been told, and it is held: {:?}", self.gate.waiting(9));
+            assert!(self.may_run(), "all changes have been delivered, but the key is held: {:?}", self.gate.waiting(9));
         }
         for cache in 0..2 {
             self.gate.proven(cache, Stamp::take());
         }
-        assert!(self.may_run() && self.gate.is_empty(), "something stays recorded: {:?}", self.gate.waiting(9));
+        assert!(self.may_run() && self.gate.is_empty(), "an expectation is left: {:?}", self.gate.waiting(9));
         self.check();
     }
 }

@@ -243,7 +243,7 @@ impl World {
                 let over = machine.over.max(machine.over_of_lost);
                 assert!(
                     *purpose != Purpose::Release || over <= time,
-                    "{number} lets go at {time}, and what it started may run until {over}"
+                    "{number} releases the lease at {time}, but its requests may run until {over}"
                 );
                 *limit
             }
@@ -269,7 +269,7 @@ impl World {
         let began = self.time;
         while self.holder().is_none_or(|holder| Some(holder) == by_another_than) {
             self.tick();
-            assert!(self.time < began + 120_000, "nobody holds it for two minutes");
+            assert!(self.time < began + 120_000, "no candidate has held the lease for two minutes");
         }
         self.time - began
     }
@@ -296,7 +296,7 @@ proptest! {
             machine.wish = LeaseWish::Hold { after: Duration::ZERO };
         }
         world.run(60);
-        prop_assert!(world.holder().is_some(), "nobody holds it in peace: {:?}", world.holders);
+        prop_assert!(world.holder().is_some(), "without faults, no candidate holds the lease: {:?}", world.holders);
     }
 
     #[test]

@@ -107,7 +107,11 @@ fn a_failure_in_a_long_backoff_may_be_retried_sooner_and_then_counts() {
     let (queue, clock) = manual();
     queue.add_rate_limited(1, Retry::Uncounted, Some(Duration::from_mins(10)));
     clock.advance(Duration::from_mins(1));
-    assert_eq!(queue.add_rate_limited(1, Retry::Uncounted, None), Duration::from_millis(5), "nobody asked for more");
+    assert_eq!(
+        queue.add_rate_limited(1, Retry::Uncounted, None),
+        Duration::from_millis(5),
+        "no longer delay was requested"
+    );
     clock.advance(Duration::from_millis(5));
     assert_eq!(poll(&queue), Poll::Ready(Some(1)));
     assert_eq!(queue.add_rate_limited(1, Retry::Uncounted, None), Duration::from_millis(10));
@@ -150,7 +154,7 @@ async fn was_due_holds_until_the_key_is_done_or_given_back() {
     queue.add(1);
     queue.add_after(1, Duration::from_secs(1));
     assert_eq!(queue.get().await, Some(1));
-    assert!(!queue.was_due(&1), "somebody was sooner");
+    assert!(!queue.was_due(&1), "an event came first");
     queue.done(&1);
     assert_eq!(queue.get().await, Some(1));
     assert!(queue.was_due(&1));

@@ -1,4 +1,4 @@
-//! The time of the world, without timers.
+//! A clock that shows real time, without timers.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use windlass_core::clock::{Clock, Moment};
 pub(crate) struct WallClock(Instant);
 
 impl WallClock {
-    #[allow(clippy::disallowed_methods, reason = "a benchmark measures the time of the world")]
+    #[allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self(Instant::now()))
     }

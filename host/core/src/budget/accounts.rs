@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
     ToBegin,
-    /// For work that has begun. Goes ahead of work that begins, within one plugin.
+    /// The waiter continues work that has begun. Within a plugin, it comes before waiters that begin work.
     ToGoOn,
 }
 
@@ -102,11 +102,11 @@ impl<A, W> Accounts<A, W> {
     }
 
     pub(crate) fn get(&self, id: AccountId) -> &AccountEntry<A, W> {
-        self.accounts[id.0].as_ref().expect("whoever has the number has not left")
+        self.accounts[id.0].as_ref().expect("an account is closed only when its id is not used any more")
     }
 
     pub(crate) fn get_mut(&mut self, id: AccountId) -> &mut AccountEntry<A, W> {
-        self.accounts[id.0].as_mut().expect("whoever has the number has not left")
+        self.accounts[id.0].as_mut().expect("an account is closed only when its id is not used any more")
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (AccountId, &AccountEntry<A, W>)> {

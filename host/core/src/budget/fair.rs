@@ -39,15 +39,15 @@ struct PermitWaiter {
 }
 
 impl Fair {
-    /// At most `permits` calls (at least one) compute at once, and at most `call_slots` (at least `permits`) are
-    /// open.
+    /// Creates the permits: at most `permits` calls (at least one) compute at once, and at most `call_slots` calls (at
+    /// least `permits`) are open.
     #[must_use]
     pub fn new(permits: u32, call_slots: u32) -> Self {
         Self::in_order(permits, call_slots, CpuOrder::LeastUsed)
     }
 
-    /// Grants permits first come, first served, whatever each plugin has used. Used when the feature `FairDispatch`
-    /// is off.
+    /// As [`Self::new`], but grants permits first come, first served, whatever each plugin has used. Used when the
+    /// feature `FairDispatch` is off.
     #[must_use]
     pub fn first_come(permits: u32, call_slots: u32) -> Self {
         Self::in_order(permits, call_slots, CpuOrder::FirstCome)
@@ -189,7 +189,8 @@ impl Drop for Acquiring<'_> {
         let ShareAccount { fair, id } = &*self.share.account;
         let cancelled = fair.lock().cancel(*id, self.ticket);
         drop(cancelled);
-        // After this line a CPU permit that is still being sent returns to its sender. This one arrived earlier.
+        // A CPU permit that is sent after this line returns to its sender. A permit that has arrived already is
+        // dropped, and so returned, here.
         self.granted.close();
         drop(self.granted.try_recv());
     }

@@ -105,7 +105,7 @@ impl BudgetShare {
         Portion { share: self.clone(), amount: 0 }
     }
 
-    /// Takes `amount` if the plugin may have it now and none of its own waiters would be passed over.
+    /// Takes `amount` if the plugin may have it now, and if no waiter of the plugin is passed over.
     #[must_use]
     pub fn try_take(&self, amount: u32, wants: Wants) -> Option<Portion> {
         let is_taken = self.0.budget.lock().try_take(self.0.id, amount, wants);
@@ -171,7 +171,8 @@ impl Drop for Taking {
         let BudgetAccount { budget, id, .. } = &*self.share.0;
         let cancelled = budget.lock().cancel(*id, self.ticket);
         drop(cancelled);
-        // After this line a portion that is still being sent returns to its sender. This one arrived earlier.
+        // A portion that is sent after this line returns to its sender. A portion that has arrived already is dropped,
+        // and so returned, here.
         self.granted.close();
         drop(self.granted.try_recv());
         // A waiter behind this one may be next.

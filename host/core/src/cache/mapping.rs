@@ -44,12 +44,12 @@ pub enum Mapping {
     /// The primary has the object's namespace and name.
     #[serde(deserialize_with = "nothing_else")]
     SameName,
-    /// Each primary whose values in its index of this name name the object, as `namespace/name` or as `name`. A bare
-    /// name counts in the same namespace, or if the primary or the object is cluster-scoped.
+    /// Each primary that names the object, as `namespace/name` or as `name`, by a value in its index of this name. A
+    /// bare name counts in the same namespace, or if the primary or the object is cluster-scoped.
     #[serde(deserialize_with = "index")]
     ReferencedBy(Arc<str>),
-    /// Each primary whose selector in its index of this name selects the object, in the same namespace, or if the
-    /// primary or the object is cluster-scoped.
+    /// Each primary that has, in its index of this name, a selector that selects the object. This counts in the same
+    /// namespace, or if the primary or the object is cluster-scoped.
     #[serde(deserialize_with = "index")]
     SelectedBy(Arc<str>),
     /// Every primary. Collect many changes before mapping them this way.
@@ -207,7 +207,7 @@ fn scoped(name: &str, own: &ObjectKey, primary: &PrimaryKind) -> Option<ObjectKe
         _ if name.is_empty() => None,
         (false, None) => Some(ObjectKey::cluster(name)),
         (false, Some(_)) => None,
-        // Written by hand: no object can have such a name.
+        // Such a value may be written by mistake, but no object can have this name.
         (true, Some((namespace, name))) if namespace.is_empty() || name.is_empty() || name.contains('/') => None,
         (true, Some((namespace, name))) => Some(ObjectKey::namespaced(namespace, name)),
         (true, None) => Some(ObjectKey { namespace: Some(own.namespace.clone()?), name: name.into() }),

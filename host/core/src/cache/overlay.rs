@@ -50,7 +50,7 @@ struct States {
     room: Option<Arc<dyn Room>>,
     /// Bytes for which `room` has granted memory.
     covered: usize,
-    /// Bytes for which there is room elsewhere.
+    /// Bytes that the call has reserved elsewhere, for what `room` did not grant.
     paid: usize,
     closed: bool,
     is_fixed: bool,
@@ -126,7 +126,7 @@ impl Overlay {
         if states.room.is_some() { states.bytes.saturating_sub(states.covered + states.paid) } else { 0 }
     }
 
-    /// Records that there is room elsewhere for `bytes` more.
+    /// Records that the call has reserved `bytes` more elsewhere.
     pub fn paid(&self, bytes: usize) {
         self.states().paid += bytes;
     }
@@ -291,7 +291,7 @@ mod tests {
         overlay.gone(&kind("v1"), large(0).0, None);
         let (key, object) = large(2);
         overlay.record(kind("v1"), key, Some(object));
-        assert!(kept(2), "what is gone makes place");
+        assert!(kept(2), "a deleted object makes room");
     }
 
     #[derive(Debug)]
@@ -322,10 +322,10 @@ mod tests {
         overlay.paid(overlay.owed());
         assert_eq!(overlay.owed(), 0);
         keys.iter().for_each(write);
-        assert_eq!(kept(), 4, "there was room elsewhere, so there is credit again");
+        assert_eq!(kept(), 4, "the call has reserved more, so there is credit again");
         let free = Overlay::default();
         free.record(kind("v1"), key(), Some(object(" ".repeat(OBJECT))));
-        assert_eq!(free.owed(), 0, "nobody counts");
+        assert_eq!(free.owed(), 0, "no budget counts the bytes");
     }
 
     #[test]

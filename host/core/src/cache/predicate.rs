@@ -195,7 +195,7 @@ mod tests {
         let (resumed, predicates) = (object(1, "{}"), [Predicate::Generation]);
         assert!(passes_primary(&predicates, &paused, &resumed));
         assert!(!passes_primary(&predicates, &paused, &paused));
-        assert!(!passes(&predicates, &paused, &resumed), "a pause of another object concerns nobody");
+        assert!(!passes(&predicates, &paused, &resumed), "a pause of another object concerns no key");
     }
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_begin_of_a_deletion_and_a_new_incarnation_always_pass() {
+    fn the_start_of_a_deletion_and_a_new_incarnation_always_pass() {
         let old = object(1, "{}");
         let deleting = Header { deleting: true, ..old.header.clone() };
         let deleting = Object::new(deleting, old.text());
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_begin_of_a_deletion_passes_a_not_unless_deletions_do_not_count() {
+    fn the_start_of_a_deletion_passes_a_not_if_deletions_count() {
         let (old, not) = (object(1, STATUS), [Predicate::Not(Box::new(Predicate::Labels))]);
         assert!(passes(&not, &old, &deleting(&old)));
         for predicates in [&[][..], &not, &[Predicate::Generation], &[Predicate::Fields(vec!["/metadata".into()])]] {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_came_with_the_begin_of_a_deletion_passes_as_ever() {
+    fn a_change_merged_with_the_start_of_a_deletion_is_judged_as_usual() {
         let old = object(1, r#"{"metadata":{}}"#);
         let changed = deleting(&object(2, STATUS));
         for predicates in [&[][..], &[Predicate::Generation], &[Predicate::Fields(vec!["/status".into()])]] {

@@ -15,12 +15,12 @@ use crate::object::{Object, ObjectKey};
 pub struct RelatedRule {
     /// The name of the watch in the manifest.
     pub watch: Arc<str>,
-    /// Their namespace. `None` means the parent's namespace and cluster-scoped objects; for a cluster-scoped parent,
-    /// every namespace.
+    /// The namespace of the objects. `None` means the parent's namespace and cluster-scoped objects; for a
+    /// cluster-scoped parent, every namespace.
     pub namespace: Option<Arc<str>>,
-    /// Their names. Empty means any name.
+    /// The names of the objects. Empty means any name.
     pub names: BTreeSet<Arc<str>>,
-    /// A selector for their labels.
+    /// A selector for the labels of the objects.
     pub labels: Selector,
 }
 
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(related(&rules, &object(Some("prod"), "tls", &[("app", "web")])), ["prod/by-label", "prod/by-name"]);
         assert_eq!(related(&rules, &object(Some("prod"), "key", &[])), ["prod/by-name"]);
         assert_eq!(related(&rules, &object(Some("test"), "tls", &[("app", "web")])), ["prod/from-afar"]);
-        assert_eq!(related(&rules, &object(None, "tls", &[])), ["prod/by-name"], "what has no namespace is near");
+        assert_eq!(related(&rules, &object(None, "tls", &[])), ["prod/by-name"], "a cluster-scoped object counts too");
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
         rules.forget(&parent);
         assert!(related(&rules, &tls).is_empty() && rules.of(&parent).is_empty());
         let state = rules.state();
-        assert!(state.by_name.is_empty() && state.of_any_name.is_empty(), "nothing of who has gone is kept");
+        assert!(state.by_name.is_empty() && state.of_any_name.is_empty(), "nothing is kept for a forgotten parent");
     }
 
     fn some_rule() -> impl Strategy<Value = RelatedRule> {

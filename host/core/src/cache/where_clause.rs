@@ -187,7 +187,7 @@ fn is_any_wanted<'v>(mut found: impl Iterator<Item = &'v Value>, wanted: &[Scala
     candidates.any(is_wanted)
 }
 
-/// Equal scalars have equal keys. Different ones nearly always have different keys.
+/// Equal scalars have equal keys. Different scalars nearly always have different keys.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum ScalarKey<'a> {
     Text(&'a str),
@@ -275,7 +275,7 @@ impl WrittenCondition {
         let (first, second) = (wanted.next(), wanted.next());
         match (annotation, field, any, first, second) {
             (None, None, Some(any), None, None) => alternatives(any).map(WhereCondition::Any),
-            (None, None, Some(_), ..) => Err("`any` holds whole conditions, so it has nothing beside it"),
+            (None, None, Some(_), ..) => Err("`any` contains whole conditions, so it must be the only field"),
             (Some(_), Some(_), ..) | (Some(_), _, Some(_), ..) | (_, Some(_), Some(_), ..) | (None, None, None, ..) => {
                 Err("needs exactly one of `annotation`, `field` and `any`")
             }

@@ -216,38 +216,38 @@ impl IntendedEnd {
             (false, true) => return Some("is not deleted → is deleted".to_owned()),
             (false, false) => {}
         }
-        let (mut said, mut both) = (Vec::new(), 0);
+        let (mut parts, mut both) = (Vec::new(), 0);
         for (manager, body) in &self.applied {
             let Some(other) = next.applied.get(manager) else { continue };
             both += 1;
-            said.push(between(body, other, disclosure));
+            parts.push(between(body, other, disclosure));
         }
-        // An apply removes fields that it leaves out, and which ones is not known here.
+        // An apply also removes fields that it leaves out. Which fields these are is not known here.
         if self.applied.keys().ne(next.applied.keys()) && self.was_there && next.was_there {
             let count = |end: &Self| end.applied.len();
-            said.push(format!("is applied {} times → {} times, by its managers", count(self), count(next)));
+            parts.push(format!("is applied {} times → {} times, by its managers", count(self), count(next)));
         }
         let is_applied_alone = both > 0 && both == self.applied.len() && both == next.applied.len();
         match (&self.state, &next.state) {
             // Bodies that both versions apply were compared above, more exactly.
-            _ if is_applied_alone && said.iter().any(|it| !it.is_empty()) => {}
+            _ if is_applied_alone && parts.iter().any(|it| !it.is_empty()) => {}
             (DryState::Is(one), DryState::Is(other)) => {
-                said.push(between(one, other, disclosure));
+                parts.push(between(one, other, disclosure));
             }
             (DryState::Is(one), _) => {
-                said.push(format!("is written → is not; {}", Difference::of_new(one, disclosure)));
+                parts.push(format!("is written → is not written; {}", Difference::of_new(one, disclosure)));
             }
             (_, DryState::Is(other)) => {
-                said.push(format!("is not written → is; {}", Difference::of_new(other, disclosure)));
+                parts.push(format!("is not written → is written; {}", Difference::of_new(other, disclosure)));
             }
             _ => {}
         }
         if self.others != next.others {
-            said.push(format!("{} writes → {} writes, which are not the same", self.others.len(), next.others.len()));
+            parts.push(format!("{} writes → {} different writes", self.others.len(), next.others.len()));
         }
-        said.retain(|it| !it.is_empty());
-        said.dedup();
-        (!said.is_empty()).then(|| said.join("; "))
+        parts.retain(|it| !it.is_empty());
+        parts.dedup();
+        (!parts.is_empty()).then(|| parts.join("; "))
     }
 }
 
@@ -268,7 +268,7 @@ pub fn end_difference(current: &CallResult, next: &CallResult) -> Option<IntentD
         (CallResult::RequeueAfter(one), CallResult::RequeueAfter(other)) => is_same_delay(*one, *other),
         _ => false,
     };
-    let text = || format!("{} → {}", told(current), told(next));
+    let text = || format!("{} → {}", end_text(current), end_text(next));
     (!is_alike).then(|| IntentDifference { about: "the call".to_owned(), text: text() })
 }
 
@@ -276,7 +276,7 @@ fn is_same_delay(one: Duration, other: Duration) -> bool {
     one.abs_diff(other) <= one.max(other) / DELAY_TOLERANCE
 }
 
-fn told(result: &CallResult) -> String {
+fn end_text(result: &CallResult) -> String {
     let mut text = match result {
         CallResult::Done => "done".to_owned(),
         CallResult::RequeueAfter(after) => format!("again after {after:?}"),

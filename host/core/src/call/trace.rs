@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The most spans of one call, not counting its root and its waits: one plugin must not crowd out the spans of
 /// others.
 pub const SPANS_PER_CALL_MAX: u32 = 1_000;
-/// How a span has failed whose work was dropped before its end.
+/// The error of a span whose work was dropped before its end.
 const CUT_OFF: &str = "cut off: its caller stopped waiting, for example because the call was stopped";
 
 /// Receives ended spans, and supplies what a span needs from outside.

@@ -259,7 +259,7 @@ impl Features {
 
 impl Default for Features {
     fn default() -> Self {
-        Self::new([]).expect("nobody has named a gate")
+        Self::new([]).expect("no gate is named")
     }
 }
 
@@ -286,7 +286,7 @@ fn decide(wishes: &[(String, bool)], table: &'static [FeatureGate]) -> Result<Fe
     Ok(Features { states, special: SPECIAL.map(|(name, _)| wish(name).unwrap_or_default()) })
 }
 
-/// The index of a gate that is on and needs one that is off, and the name of the latter.
+/// The index of a gate that is on although it needs a gate that is off, and the name of the needed gate.
 fn lacking(states: &[FeatureState]) -> Option<(usize, &'static str)> {
     let is_off = |name: &str| states.iter().any(|state| state.gate.name == name && !state.enabled);
     let on = states.iter().enumerate().filter(|(_, state)| state.enabled);

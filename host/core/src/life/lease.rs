@@ -238,7 +238,8 @@ impl Election {
         match (found, &mut self.seen) {
             (Some((version, _)), Some(seen)) if seen.version.as_ref() == Some(&version) => {}
             (Some((version, record)), seen) => *seen = Some(SeenLease { version: Some(version), record, at: now }),
-            // The former holder does not know yet that its lease was deleted, and keeps its time.
+            // The former holder does not know yet that its lease was deleted, so the lease counts as held for its full
+            // duration.
             (None, Some(seen)) => seen.version = None,
             (None, seen) => *seen = Some(SeenLease { version: None, record: free(0), at: now }),
         }
@@ -269,7 +270,7 @@ impl Election {
             }
             LeaseWish::Yield => ElectionStep::WaitUntil(never()),
             LeaseWish::Hold { .. } if self.held.is_some() => self.write(&seen, Purpose::Renew, now),
-            // Its own name, from a write whose answer was lost or from a term that ran out.
+            // The record has this candidate's own name: its answer was lost, or its term has run out.
             LeaseWish::Hold { .. } if is_mine => self.write(&seen, Purpose::Acquire, now),
             LeaseWish::Hold { after } => {
                 let held_for = if seen.record.holder.is_empty() { Duration::ZERO } else { seen.record.duration };

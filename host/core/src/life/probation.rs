@@ -74,7 +74,8 @@ pub enum OwnFailure {
     Trap,
     /// It returned an error that counts.
     Report,
-    /// It returned an error about an object about which the generation before had failed last, too.
+    /// It returned an error about an object, and the previous generation's last call about that object had failed as
+    /// well.
     OldReport,
 }
 
@@ -154,9 +155,9 @@ pub fn judge(new: CallCounts, called_for: Duration, old: CallCounts) -> Probatio
     }
 }
 
-/// Whether a call with `result` and `decision` failed through the plugin's own fault: a trap, a limit, or an error
-/// that counts. Errors of the API server, and errors that the object's owner must fix, do not count. `failed_before`
-/// says that the generation before had failed about the object last.
+/// Whether a call with `result` and `decision` failed through the plugin's own fault: a trap, a limit, or an error that
+/// counts. Errors of the API server, and errors that the object's owner must fix, do not count. `failed_before` says
+/// that the previous generation's last call about the object had failed.
 #[must_use]
 pub fn own_failure(result: &CallResult, decision: &Decision, failed_before: bool) -> Option<OwnFailure> {
     let is_own = matches!(decision, Decision::Retry { retry: Retry::Counted, .. });

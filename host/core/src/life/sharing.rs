@@ -220,8 +220,8 @@ pub struct Part {
     serves_none: bool,
     /// When `lacks` last changed for a member that already lived.
     since: Moment,
-    /// The members at the last hand-over. If none of them acquires the lease, the hand-over is not repeated while
-    /// they stay the same.
+    /// The members at the last hand-over. If no member acquires the lease, the hand-over is not repeated until they
+    /// change.
     handed_to: Option<BTreeMap<Arc<str>, usize>>,
 }
 

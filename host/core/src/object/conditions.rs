@@ -1,10 +1,10 @@
 //! The conditions of an object's status, kept as compactly as possible: most objects of a kind share one set.
 //!
-//! They are in the header so that counting them needs no text. Texts that are not read are packed, those of a long
-//! list even before they reach the store, so looking for conditions in texts would unpack every object. When an
-//! object arrives its text is at hand, and the header grows by eight bytes. Reading the five conditions of a Pod
-//! makes its parsing about a third more expensive (measured by callgrind, not optimised); an object without
-//! conditions costs nothing. Hence there is no flag. The informers count them for `/metrics`.
+//! They are in the header so that counting them needs no text. Texts that are not read are packed, in a long list even
+//! before they reach the store, so looking for conditions in texts would unpack every object. When an object arrives,
+//! its text is at hand, and the header grows by eight bytes. Reading the five conditions of a Pod makes parsing it
+//! about a third more expensive (measured by callgrind, not optimised); an object without conditions costs nothing. So
+//! there is no flag to switch this off. The informers count the conditions for `/metrics`.
 
 use std::sync::Arc;
 

@@ -296,7 +296,7 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// The items by `key`, if each is an object with a unique one.
+/// The items by their value of `key`, if each item is an object with a unique value there.
 fn by<'a>(key: &str, items: &'a [Value]) -> Option<BTreeMap<&'a str, &'a Value>> {
     let named: Option<BTreeMap<_, _>> = items.iter().map(|item| Some((item.get(key)?.as_str()?, item))).collect();
     named.filter(|named| named.len() == items.len())

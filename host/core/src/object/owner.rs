@@ -64,7 +64,7 @@ pub enum ClaimStep {
 #[must_use]
 pub fn claim_step(owner: &Header, object: &Header, is_match: bool) -> ClaimStep {
     if owner.deleting {
-        // Its own deletion decides about its children, and it adopts no more.
+        // An owner that is being deleted adopts nothing more, and its deletion decides about its children.
         return ClaimStep::Leave;
     }
     match object.controller() {

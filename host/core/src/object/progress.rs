@@ -65,8 +65,8 @@ pub enum Advance<'a> {
     },
     /// An event or a bookmark has advanced [`Progress::version`].
     Version(&'a Version),
-    /// A complete list was taken over. [`Progress::listed`], [`Progress::version`] and [`Progress::epoch`] are those
-    /// of the list.
+    /// A complete list was taken over. [`Progress::listed`], [`Progress::version`] and [`Progress::epoch`] now describe
+    /// the list.
     Listed,
     /// The cache will not advance: its kind is no longer served, or its informer has ended. If the kind comes back, a
     /// list in a new epoch follows.

@@ -98,8 +98,8 @@ impl Selector {
         size_of::<Self>() + self.requirements.iter().map(requirement).sum::<usize>()
     }
 
-    /// A label, and the values of which an object must have one to match: the label with the fewest values. `None` if
-    /// objects without any label may match.
+    /// A label that an object must have to match, with the values of which it must have one. If there are several such
+    /// labels, the label with the fewest values. `None` if objects without any label may match.
     #[must_use]
     pub fn needed(&self) -> Option<(&str, impl Iterator<Item = &str>)> {
         let needed = self.requirements.iter().filter_map(|requirement| match &requirement.test {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::object::pointer::SEGMENTS_MAX;
 
-/// How many levels are read: those to which a pointer leads, and enough for a `LabelSelector` there.
+/// How many levels are read: as many as a pointer can have segments, and enough below them for a `LabelSelector`.
 const LEVELS_MAX: usize = SEGMENTS_MAX + 8;
 
 /// The JSON of `text`. Lists and objects that are deeper than pointers and selectors reach are empty.

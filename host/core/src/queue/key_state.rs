@@ -221,7 +221,7 @@ impl KeyState {
     #[must_use]
     pub fn why(self) -> &'static str {
         match self {
-            Self::Done => "nothing is to be done until one of its objects changes",
+            Self::Done => "there is nothing to do until one of its objects changes",
             Self::Scheduled => "its last call asked to run again later",
             Self::Queued => "it waits for a worker: all workers of the controller have other keys",
             Self::WaitingForPermit => "a worker has it and waits for a permit: other calls of the host have them all",
@@ -240,7 +240,7 @@ impl KeyState {
             Self::CachesUnproven => {
                 "the API server was restored, or may have been: no call is made until the caches have been listed anew"
             }
-            Self::NotServed => "its controller is not at work in this process",
+            Self::NotServed => "its controller does not run in this process",
         }
     }
 }
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(
             KeyState::of(&KeyFacts { queued: None, ..looping }),
             KeyState::HotLoop,
-            "also while nothing is to do"
+            "also while there is nothing to do"
         );
     }
 
@@ -322,8 +322,8 @@ mod tests {
 
     #[test]
     fn each_state_has_a_name_and_a_reason_of_its_own() {
-        for told in [KeyState::as_str, KeyState::why] {
-            let all: BTreeSet<_> = KeyState::ALL.iter().map(|state| told(*state)).collect();
+        for describe in [KeyState::as_str, KeyState::why] {
+            let all: BTreeSet<_> = KeyState::ALL.iter().map(|state| describe(*state)).collect();
             assert_eq!(all.len(), KeyState::ALL.len());
         }
     }

@@ -1,8 +1,8 @@
 //! Decides whether a plugin's request is granted, without I/O. `reader` and `writer` ask before they serve an import.
 //!
 //! All layers must allow a request: the manifest, the operator's policy, and the host's ceiling. Some requests are
-//! denied even if all layers allow them: those in the host's own namespace, and those for kinds that another plugin
-//! installs. The caller supplies the layers; this module only decides.
+//! denied even if all layers allow them: requests in the host's own namespace, and requests for kinds that another
+//! plugin installs. The caller supplies the layers; this module only decides.
 
 mod denial;
 mod denials;
@@ -174,7 +174,7 @@ impl Grants {
     }
 
     /// The rules that all layers have in common. They may cover requests that are denied to every plugin or lie outside
-    /// the only namespace; [`Self::allows`] decides about those.
+    /// the only namespace; [`Self::allows`] denies such requests.
     #[must_use]
     pub fn common_rules(&self) -> Vec<Rule> {
         self.bounds.iter().fold(self.asked.rules.clone(), |rules, (_, bound)| {
@@ -216,7 +216,7 @@ impl Grants {
     }
 
     /// The namespaces that rules of the limiting layers name, sorted and unique. Used to split a request for all
-    /// namespaces into requests for those that are granted.
+    /// namespaces into requests for the granted namespaces.
     #[must_use]
     pub fn named_namespaces(&self) -> BTreeSet<&str> {
         let rules = self.bounds.iter().flat_map(|(_, bound)| &bound.rules);

@@ -196,8 +196,8 @@ impl Principal {
     }
 
     /// The field manager: `windlass/<plugin>`, or `windlass-<role>` for the host's own work, whose fields must not look
-    /// like ones that the plugin applied. CRDs use the plugin's manager: the server then refuses another plugin that
-    /// installs the same CRD.
+    /// like the plugin's. CRDs use the plugin's manager: the server then refuses another plugin that installs the same
+    /// CRD.
     #[must_use]
     pub fn field_manager(&self) -> String {
         match (self.role, self.role.name()) {

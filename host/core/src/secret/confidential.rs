@@ -44,22 +44,22 @@ impl Confidential {
         !self.forms.is_empty()
     }
 
-    /// Replaces the secrets of this text in `said`, a plugin's message, with [`REDACTED`]. Only secrets of at least
-    /// [`SECRET_BYTES_MIN`](crate::secret::known_secrets::SECRET_BYTES_MIN) bytes are found. Call it before `said` is
-    /// truncated.
+    /// Replaces the secrets of this text in `message`, which a plugin wrote, with [`REDACTED`]. Only secrets of at
+    /// least [`SECRET_BYTES_MIN`](crate::secret::known_secrets::SECRET_BYTES_MIN) bytes are found. Call it before
+    /// `message` is truncated.
     #[must_use]
-    pub fn redact<'a>(&self, said: &'a str) -> Cow<'a, str> {
-        let is_too_much = said.len() > SEARCHED_TEXT_BYTES_MAX || self.forms.work(said.len()) > TEXT_WORK_MAX;
+    pub fn redact<'a>(&self, message: &'a str) -> Cow<'a, str> {
+        let is_too_much = message.len() > SEARCHED_TEXT_BYTES_MAX || self.forms.work(message.len()) > TEXT_WORK_MAX;
         if self.has_secrets() && is_too_much {
             return REDACTED.into();
         }
-        self.forms.replace(said)
+        self.forms.replace(message)
     }
 
-    /// Whether `said` contains a secret that [`redact`](Self::redact) would replace.
+    /// Whether `message` contains a secret that [`redact`](Self::redact) would replace.
     #[must_use]
-    pub fn stands_in(&self, said: &str) -> bool {
-        self.redact(said) != said
+    pub fn stands_in(&self, message: &str) -> bool {
+        self.redact(message) != message
     }
 
     /// Redacts the messages of a call's result.
@@ -79,9 +79,9 @@ impl Confidential {
     }
 
     /// As [`redact`](Self::redact), in place.
-    pub fn redact_in(&self, said: &mut String) {
-        if let Cow::Owned(redacted) = self.redact(said) {
-            *said = redacted;
+    pub fn redact_in(&self, message: &mut String) {
+        if let Cow::Owned(redacted) = self.redact(message) {
+            *message = redacted;
         }
     }
 }
@@ -143,8 +143,11 @@ mod tests {
             CallResult::Failed(vec![Failure::Transient(message()), Failure::Terminal(message())]),
             CallResult::Failed(vec![Failure::TransientAfter { message: message(), after: std::time::Duration::ZERO }]),
         ] {
-            let told = config.redact_result(result).failure();
-            assert!(told.contains("it is true that <redacted> is wrong") && !told.contains("hunter22"), "{told}");
+            let failure = config.redact_result(result).failure();
+            assert!(
+                failure.contains("it is true that <redacted> is wrong") && !failure.contains("hunter22"),
+                "{failure}"
+            );
         }
     }
 }

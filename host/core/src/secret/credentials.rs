@@ -38,15 +38,15 @@ pub fn hide_in_urls(text: &str, hide: &mut dyn FnMut(&str) -> String) -> String 
 }
 
 fn hide_in_urls_to(depth: usize, text: &str, hide: &mut dyn FnMut(&str) -> String) -> String {
-    let (mut told, mut rest) = (String::with_capacity(text.len()), text);
+    let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(at) = rest.find("//") {
         let (before, after) = rest.split_at(at + 2);
-        told.push_str(before);
+        shown.push_str(before);
         rest = after;
         let authority = &after[..after.find(ends_authority).unwrap_or(after.len())];
         // Some servers take a token as the user name, so all of it is hidden.
         if let Some(user) = authority.rfind('@').map(|at| &authority[..at]).filter(|user| !user.is_empty()) {
-            told.push_str(&hide(user));
+            shown.push_str(&hide(user));
             if let Some((_, password)) = user.split_once(':') {
                 hide(password);
                 hide(&percent_decoded(password));
@@ -54,8 +54,8 @@ fn hide_in_urls_to(depth: usize, text: &str, hide: &mut dyn FnMut(&str) -> Strin
             rest = &after[user.len()..];
         }
     }
-    told.push_str(rest);
-    hide_parameters(depth, &told, hide)
+    shown.push_str(rest);
+    hide_parameters(depth, &shown, hide)
 }
 
 /// Replaces the credentials in the body of an HTML form (`application/x-www-form-urlencoded`), as [`hide_in_urls`]
@@ -74,10 +74,10 @@ fn ends_url(character: char) -> bool {
 }
 
 fn hide_parameters(depth: usize, text: &str, hide: &mut dyn FnMut(&str) -> String) -> String {
-    let (mut told, mut rest) = (String::with_capacity(text.len()), text);
+    let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(at) = rest.find(['?', '&', '#', ';']) {
         let (before, after) = rest.split_at(at + 1);
-        told.push_str(before);
+        shown.push_str(before);
         rest = after;
         let ends_name = |it: char| matches!(it, '=' | '?' | '&' | '#' | ';') || ends_url(it);
         let name = &after[..after.find(ends_name).unwrap_or(after.len())];
@@ -86,13 +86,13 @@ fn hide_parameters(depth: usize, text: &str, hide: &mut dyn FnMut(&str) -> Strin
         if value.is_empty() {
             continue;
         }
-        told.push_str(name);
-        told.push('=');
-        told.push_str(&hide_parameter(depth, &percent_decoded(name), value, hide));
+        shown.push_str(name);
+        shown.push('=');
+        shown.push_str(&hide_parameter(depth, &percent_decoded(name), value, hide));
         rest = &after[name.len() + 1 + value.len()..];
     }
-    told.push_str(rest);
-    told
+    shown.push_str(rest);
+    shown
 }
 
 fn hide_parameter(depth: usize, name: &str, value: &str, hide: &mut dyn FnMut(&str) -> String) -> String {
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn credentials_of_urls_are_hidden_wherever_the_urls_stand() {
-        for (text, told) in [
+        for (text, shown) in [
             ("https://me:hunter2@h.example/p?page=2&api_key=k", "https://*@h.example/p?page=2&api_key=*"),
             ("https://t0ken@h", "https://*@h"),
             ("//me:pw@h/p", "//*@h/p"),
@@ -153,7 +153,7 @@ mod tests {
             ("https://h/?%73ig=1", "https://h/?%73ig=*"),
             ("https://h/?next=https%3A%2F%2Fu%3Ap%40h", "https://h/?next=*"),
         ] {
-            assert_eq!(hidden(text), told);
+            assert_eq!(hidden(text), shown);
         }
     }
 
@@ -174,12 +174,12 @@ mod tests {
 
     #[test]
     fn passwords_are_decoded_before_they_are_hidden() {
-        let mut told = Vec::new();
+        let mut shown = Vec::new();
         hide_in_urls("x://u:p%40ss@h", &mut |it| {
-            told.push(it.to_owned());
+            shown.push(it.to_owned());
             String::new()
         });
-        assert_eq!(told, ["u:p%40ss", "p%40ss", "p@ss"]);
+        assert_eq!(shown, ["u:p%40ss", "p%40ss", "p@ss"]);
     }
 
     #[test]
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn form_fields_are_hidden_by_their_names() {
-        let told = hide_in_form("client_id=a&client_secret=b", &mut |_| "*".to_owned());
-        assert_eq!(told, "client_id=a&client_secret=*");
+        let shown = hide_in_form("client_id=a&client_secret=b", &mut |_| "*".to_owned());
+        assert_eq!(shown, "client_id=a&client_secret=*");
     }
 }

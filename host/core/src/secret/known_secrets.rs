@@ -127,8 +127,8 @@ mod tests {
             STANDARD.encode(secret),
             URL_SAFE_NO_PAD.encode(secret),
         ] {
-            let told = redacted(secret, &text);
-            assert!(told.contains(REDACTED) && !told.contains("w0rd") && !told.contains("w0Jk"), "{text}: {told}");
+            let shown = redacted(secret, &text);
+            assert!(shown.contains(REDACTED) && !shown.contains("w0rd") && !shown.contains("w0Jk"), "{text}: {shown}");
         }
     }
 
@@ -136,9 +136,12 @@ mod tests {
     fn a_secret_is_found_in_base64_of_a_longer_text() {
         for before in ["", "u", "us", "use"] {
             let text = STANDARD.encode(format!("{before}:hunter22-and-more\n"));
-            let told = redacted("hunter22", &text);
-            assert!(told.contains(REDACTED), "{before}: {told}");
-            assert!(!told.contains("dW50ZXIy") && !told.contains("h1bnRlcj") && !told.contains("odW50ZX"), "{told}");
+            let shown = redacted("hunter22", &text);
+            assert!(shown.contains(REDACTED), "{before}: {shown}");
+            assert!(
+                !shown.contains("dW50ZXIy") && !shown.contains("h1bnRlcj") && !shown.contains("odW50ZX"),
+                "{shown}"
+            );
         }
     }
 
@@ -155,11 +158,11 @@ mod tests {
             body[34..].to_owned(),
             STANDARD.encode(&pem).as_bytes().chunks(76).map(String::from_utf8_lossy).collect::<Vec<_>>().join("\n"),
         ] {
-            let told = redacted(&pem, &text);
-            assert!(told.contains(REDACTED), "{text}: {told}");
+            let shown = redacted(&pem, &text);
+            assert!(shown.contains(REDACTED), "{text}: {shown}");
             for secret in [body, &STANDARD.encode(&pem)] {
                 let parts: Vec<_> = secret.as_bytes().windows(12).map(String::from_utf8_lossy).collect();
-                assert!(!parts.iter().any(|part| told.contains(&**part)), "{text}: {told}");
+                assert!(!parts.iter().any(|part| shown.contains(&**part)), "{text}: {shown}");
             }
         }
     }

@@ -6,8 +6,8 @@
 //! own lock. So no write is missed, whether its response or its event comes first.
 //!
 //! Lock order: a cache's change lock, the gate's lock, the lock of a cache's contents. The queue's lock may be taken
-//! under a cache's change lock, to wake keys, but not under the gate's lock or the lock of a cache's contents. Under
-//! the queue's lock, none of the others is taken.
+//! under a cache's change lock, to wake keys, but not under the gate's lock or the lock of a cache's contents. No other
+//! lock is taken under the queue's lock.
 
 mod audit;
 mod hold_times;
@@ -91,7 +91,7 @@ impl Gate {
             return None;
         }
         let id = self.state.with(|state| {
-            // Before the caches are read: a later change is then reported.
+            // Counted before the caches are read, so that every later change is reported.
             self.active.fetch_add(1, Ordering::SeqCst);
             let id = state.expectations.open(primary.clone(), object.clone(), &caches);
             self.note(state);
@@ -187,7 +187,7 @@ impl Gate {
         self.state.with(|state| state.expectations.is_empty())
     }
 
-    /// At most `most` waiting keys, those that have waited longest first, and the current time.
+    /// At most `most` waiting keys, and the current time. The keys that have waited longest come first.
     #[must_use]
     pub fn waiting(&self, most: usize) -> (Vec<HeldKey>, Moment) {
         (self.state.with(|state| state.expectations.waiting(most)), self.clock.now())
@@ -252,7 +252,7 @@ impl Observer for Gate {
 }
 
 /// A write that is under way. If it is dropped before [`Interest::ended`], its outcome counts as unknown.
-#[must_use = "what becomes of the write is to be told"]
+#[must_use = "report the outcome of the write with `ended`"]
 pub struct Interest {
     gate: Arc<Gate>,
     id: u64,

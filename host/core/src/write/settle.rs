@@ -107,10 +107,10 @@ pub enum SettleLook {
     /// The write's [`Preconditions`] fail for good: either the write has changed the object, or it never will.
     Superseded,
     /// Any other object. A create has been refused, or will be refused for as long as this object exists.
-    AnothersObject,
+    OtherObject,
     Nothing,
     /// The server answered, but the answer does not help: the read is forbidden, or the answer cannot be parsed.
-    Untold,
+    Unclear,
     /// The server did not answer, or failed.
     Unanswered,
 }
@@ -163,12 +163,10 @@ pub fn after_look_for_create(look: SettleLook, over: bool) -> SettleStep {
         // The key waits for an answer, however long that takes. If it ran before, it could create a second object under
         // another generated name. Another object may be deleted, and the create that is still under way then finds the
         // name free.
-        (SettleLook::Unanswered, _) | (SettleLook::AnothersObject | SettleLook::Nothing, false) => {
-            SettleStep::LookAgain
-        }
-        (SettleLook::Untold, false) => SettleStep::LookWhenOver,
-        (SettleLook::AnothersObject | SettleLook::Nothing, true) => SettleStep::Settled(Settlement::NotCommitted),
-        (SettleLook::Untold, true) => SettleStep::Settled(Settlement::Expired),
+        (SettleLook::Unanswered, _) | (SettleLook::OtherObject | SettleLook::Nothing, false) => SettleStep::LookAgain,
+        (SettleLook::Unclear, false) => SettleStep::LookWhenOver,
+        (SettleLook::OtherObject | SettleLook::Nothing, true) => SettleStep::Settled(Settlement::NotCommitted),
+        (SettleLook::Unclear, true) => SettleStep::Settled(Settlement::Expired),
     }
 }
 
@@ -181,8 +179,8 @@ pub fn after_look(look: SettleLook, over: bool) -> SettleStep {
         (SettleLook::Ours, _) => SettleStep::Settled(Settlement::Committed),
         (SettleLook::Superseded, _) => SettleStep::Settled(Settlement::Superseded),
         (_, true) => SettleStep::Settled(Settlement::Expired),
-        (SettleLook::AnothersObject | SettleLook::Nothing | SettleLook::Unanswered, false) => SettleStep::LookAgain,
-        (SettleLook::Untold, false) => SettleStep::LookWhenOver,
+        (SettleLook::OtherObject | SettleLook::Nothing | SettleLook::Unanswered, false) => SettleStep::LookAgain,
+        (SettleLook::Unclear, false) => SettleStep::LookWhenOver,
     }
 }
 
@@ -195,9 +193,9 @@ mod tests {
     const LOOKS: [SettleLook; 6] = [
         SettleLook::Ours,
         SettleLook::Superseded,
-        SettleLook::AnothersObject,
+        SettleLook::OtherObject,
         SettleLook::Nothing,
-        SettleLook::Untold,
+        SettleLook::Unclear,
         SettleLook::Unanswered,
     ];
 

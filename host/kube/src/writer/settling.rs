@@ -104,24 +104,24 @@ impl Unsettled {
     async fn look(&self, client: &Client, call: &CallContext, skips: Option<&Skips>) -> (SettleLook, Option<Object>) {
         let Plan { resource, key, .. } = &self.plan;
         if !self.can_be_seen() {
-            return (SettleLook::Untold, None);
+            return (SettleLook::Unclear, None);
         }
-        let Ok(headers) = headers::of_call(call) else { return (SettleLook::Untold, None) };
+        let Ok(headers) = headers::of_call(call) else { return (SettleLook::Unclear, None) };
         let uri = resource.object(key, "");
         match request::get_as(client, &uri, headers, MUTATION_ANSWER_BYTES_MAX, SETTLING_READ_TIMEOUT).await {
             Ok(text) => match answer::whole(&resource.kind, &text) {
                 Ok(object) => match self.judge(&object, skips) {
-                    SettleLook::AnothersObject => (SettleLook::AnothersObject, None),
+                    SettleLook::OtherObject => (SettleLook::OtherObject, None),
                     look => (look, Some(object)),
                 },
-                Err(_) => (SettleLook::Untold, None),
+                Err(_) => (SettleLook::Unclear, None),
             },
             Err(RequestError::Refused { status, .. }) if status.code == 404 => (self.judge_absence(&status), None),
             Err(RequestError::Refused { status, .. }) if status.code >= 500 || status.code == 429 => {
                 (SettleLook::Unanswered, None)
             }
             Err(RequestError::Refused { .. } | RequestError::TooLarge { .. } | RequestError::NotText(_)) => {
-                (SettleLook::Untold, None)
+                (SettleLook::Unclear, None)
             }
             Err(RequestError::NotSent { .. } | RequestError::Broken { .. } | RequestError::TimedOut { .. }) => {
                 (SettleLook::Unanswered, None)
@@ -136,7 +136,7 @@ impl Unsettled {
         } else if self.is_ours(object, skips) {
             SettleLook::Ours
         } else {
-            SettleLook::AnothersObject
+            SettleLook::OtherObject
         }
     }
 

@@ -133,7 +133,7 @@ pub(super) async fn tell_denials(host: Arc<Host>, plugin: Arc<str>, stop: Cancel
             biased;
             () = stop.cancelled() => return,
             _ = interval.tick() => denials.renew(),
-            denied = denials.to_tell() => {
+            denied = denials.to_log() => {
                 for DenialCount { count, last, .. } in denied {
                     tracing::warn!(
                         %plugin, times = count, error = last,

@@ -34,7 +34,7 @@ pub(super) struct PermitReturn {
 }
 
 impl CpuPermitInner {
-    /// For a call that begins, with its CPU permit.
+    /// The state of a call that begins, and holds its CPU permit.
     pub(super) fn held(share: CpuShare) -> Arc<Self> {
         Arc::new(Self {
             share,
@@ -169,7 +169,7 @@ mod tests {
         assert!(at_once(&neighbour).is_none());
         let cpu_permit = call.cpu_permit();
         cpu_permit.give_up();
-        let other = at_once(&neighbour).expect("nobody works");
+        let other = at_once(&neighbour).expect("no call runs");
         let mut again = Box::pin(cpu_permit.regain());
         assert!(again.as_mut().now_or_never().is_none(), "its CPU permit is another's now");
         other.finish(Duration::ZERO);
@@ -195,7 +195,7 @@ mod tests {
     fn a_call_that_used_much_yields_to_one_that_did_not_and_resumes() {
         let [spins, comes] = shares(1, 8);
         let (long, milliseconds) = (at_once(&spins).expect("free"), Duration::from_millis);
-        assert!(!long.cpu_permit().is_wanted(milliseconds(100)), "nobody waits");
+        assert!(!long.cpu_permit().is_wanted(milliseconds(100)), "no plugin waits");
         let mut coming = Box::pin(comes.acquire());
         assert!(coming.as_mut().now_or_never().is_none());
         assert!(long.cpu_permit().is_wanted(milliseconds(101)));
@@ -225,7 +225,7 @@ mod tests {
                 1 => drop(cpu_permit.regain()),
                 // The call ends while it waits for its CPU permit.
                 2 => {
-                    let other = at_once(&neighbour).expect("nobody works");
+                    let other = at_once(&neighbour).expect("no call runs");
                     let mut again = Box::pin(cpu_permit.regain());
                     assert!(again.as_mut().now_or_never().is_none());
                     drop(call);
@@ -233,7 +233,7 @@ mod tests {
                     assert!(again.now_or_never().is_some());
                 }
                 _ => {
-                    let other = at_once(&neighbour).expect("nobody works");
+                    let other = at_once(&neighbour).expect("no call runs");
                     assert!(cpu_permit.regain().now_or_never().is_none());
                     other.unused();
                 }

@@ -26,7 +26,7 @@ use crate::budget::accounts::{AccountEntry, AccountId, Accounts, WaitTicket, Wan
 const FIRST_ESTIMATE: u64 = 1_000_000;
 /// A running call yields to a plugin that has used at least this much less, in nanoseconds over the weight. A smaller
 /// difference is not worth the switch.
-const WORTH_A_CHANGE: u64 = 5_000_000;
+const YIELD_ADVANTAGE_MIN: u64 = 5_000_000;
 /// The weight of the last call in the moving average is one part in this many.
 const SMOOTHING: u64 = 4;
 /// A plugin may hold this many times the CPU permits that it leaves free: three quarters of all if it is alone.
@@ -225,9 +225,9 @@ impl<W> Schedule<W> {
         }
         let free = Free { permits: self.free.permits.saturating_add(1), ..self.free };
         let mine = self.accounts.get(id).account.reckoned();
-        // The plugin itself is among them, and is never behind itself.
+        // The plugin of `id` may be among them. It is never behind itself, so it does not count.
         let mut waiting = self.accounts.iter().filter(|(_, entry)| entry.next_of(free).is_some());
-        waiting.any(|(_, entry)| entry.account.reckoned().saturating_add(WORTH_A_CHANGE) < mine)
+        waiting.any(|(_, entry)| entry.account.reckoned().saturating_add(YIELD_ADVANTAGE_MIN) < mine)
     }
 
     /// Ends a call that holds no CPU permit: takes back its call slot and charges `cpu`, or the estimate if `None`.

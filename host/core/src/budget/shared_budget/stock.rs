@@ -90,8 +90,7 @@ impl<W> Stock<W> {
         self.accounts.get(id).account.most
     }
 
-    /// Takes `amount` and returns true, if the plugin may have it now and none of its own waiters would be passed
-    /// over.
+    /// Takes `amount` and returns true if the plugin may have it now, and if no waiter of the plugin is passed over.
     pub(super) fn try_take(&mut self, id: AccountId, amount: u32, wants: Wants) -> bool {
         let entry = self.accounts.get_mut(id);
         let is_passing = entry.is_waiting(Wants::ToGoOn) || wants == Wants::ToBegin && entry.has_waiters();
@@ -245,11 +244,11 @@ mod tests {
                 Step::Try(plugin, amount, begins) => {
                     let passes = self.waiting.iter().any(|(of, is, ..)| *of == plugin && (begins || !is));
                     let taken = self.stock.try_take(self.ids[plugin], amount, wants(begins));
-                    assert!(!(taken && passes), "nobody passes his own");
+                    assert!(!(taken && passes), "a waiter of the plugin was passed over");
                     if taken {
                         self.takes(plugin, amount);
                     } else {
-                        assert!(passes || !may_take(self.held(plugin), amount, self.free()), "it is there");
+                        assert!(passes || !may_take(self.held(plugin), amount, self.free()), "the amount was free");
                     }
                 }
                 Step::Cancel(which) if !self.waiting.is_empty() => {
@@ -267,9 +266,10 @@ mod tests {
 
         fn grant(&mut self) {
             while let Some((granted, waiter)) = self.stock.grant() {
-                let place = self.waiting.iter().position(|(.., it)| *it == waiter).expect("he waits");
+                let place =
+                    self.waiting.iter().position(|(.., it)| *it == waiter).expect("a granted waiter has waited");
                 let (plugin, _, amount, ..) = self.waiting[place];
-                assert_eq!((granted, self.next_of(plugin)), (amount, Some(place)), "the next of his own");
+                assert_eq!((granted, self.next_of(plugin)), (amount, Some(place)), "the next waiter of its plugin");
                 let mine = (self.held(plugin), waiter);
                 for other in (0..PLUGINS).filter(|other| *other != plugin) {
                     let Some(next) = self.next_of(other) else { continue };
@@ -285,7 +285,7 @@ mod tests {
                 assert_eq!(self.stock.held(self.ids[plugin]), self.held(plugin));
                 let next = self.next_of(plugin).map(|place| self.waiting[place].2);
                 let could = next.is_some_and(|amount| may_take(self.held(plugin), amount, self.free()));
-                assert!(!could, "somebody waits for what is there");
+                assert!(!could, "a waiter waits for an amount that is free");
             }
             assert_eq!(self.stock.free(), self.free());
         }
@@ -303,7 +303,7 @@ mod tests {
             while !model.granted.is_empty() {
                 model.take(Step::GiveBack(0));
             }
-            prop_assert!(model.waiting.is_empty(), "somebody waits for ever");
+            prop_assert!(model.waiting.is_empty(), "a waiter waits forever");
         }
 
         /// This holds whatever the other plugins hold, and however many of them wait.

@@ -1,4 +1,4 @@
-//! Decides which children are deleted: those that ADR 9 names and no others.
+//! Decides which children are deleted: exactly the children that ADR 9 names.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -18,8 +18,8 @@ pub enum ChildStep<'a> {
         /// It has the created-by label.
         marked: bool,
     },
-    /// As [`ChildStep::Update`], but only metadata can change in place. A dry run tells whether anything else would
-    /// change; if so, replace it.
+    /// As [`ChildStep::Update`], but only metadata can change in place. If a dry run shows that anything else would
+    /// change, replace the child.
     Replace {
         /// The child that would be replaced.
         observed: &'a ObservedChildren,
@@ -49,7 +49,7 @@ impl ChildStep<'_> {
     /// Whether the step is taken for a parent that is being deleted. Such a parent creates and adopts nothing more:
     /// new children would be deleted with it, or would block its deletion.
     #[must_use]
-    pub fn is_for_who_goes(&self) -> bool {
+    pub fn is_for_deleted_parent(&self) -> bool {
         match self {
             Self::Update { .. } | Self::Keep | Self::Wait { .. } => true,
             Self::Create | Self::Replace { .. } | Self::Adopt { .. } | Self::Leave { .. } => false,
@@ -230,7 +230,7 @@ mod tests {
             refused(&child(UpdateStrategy::InPlace), error)
         };
         let clear = refusal(ApiReason::Invalid, "spec.clusterIPs[0]: Invalid value: may not change once set");
-        assert!(matches!(&clear, Failure::Terminal(told) if told.contains("recreate")), "{clear:?}");
+        assert!(matches!(&clear, Failure::Terminal(message) if message.contains("recreate")), "{clear:?}");
         assert!(matches!(refusal(ApiReason::Invalid, "spec.port: out of range"), Failure::Api(_)));
         assert!(matches!(refusal(ApiReason::Conflict, "immutable"), Failure::Api(_)));
     }

@@ -198,7 +198,7 @@ fn check_metadata(metadata: &Map<String, Value>) -> Result<(), String> {
         return Err("it has a generateName: a child needs the same name each time that it is composed".to_owned());
     }
     match SERVERS.into_iter().find(|field| metadata.contains_key(*field)) {
-        Some(field) => Err(format!("its metadata.{field} is the server's to set: compose only what is wanted")),
+        Some(field) => Err(format!("it has metadata.{field}, which only the server sets: leave the field out")),
         None => Ok(()),
     }
 }
@@ -222,7 +222,7 @@ fn namespace(
         None => None,
         Some(Value::String(namespace)) if namespace.is_empty() => None,
         Some(Value::String(namespace)) => Some(namespace.as_str()),
-        Some(_) => return Err("its metadata.namespace is no string".to_owned()),
+        Some(_) => return Err("its metadata.namespace is not a string".to_owned()),
     };
     let kind = &owned.kind;
     let namespace: Arc<str> = match (owned.namespaced, &parent.key.namespace, named) {
@@ -264,7 +264,7 @@ fn take_labels(metadata: &mut Map<String, Value>) -> Result<BTreeMap<String, Str
     let labels = labels.into_iter().filter(|(key, value)| *key != CREATED_BY && !value.is_null());
     let text = |(key, value)| match value {
         Value::String(value) => Ok((key, value)),
-        _ => Err(format!("its label {key:?} is no string")),
+        _ => Err(format!("its label {key:?} is not a string")),
     };
     labels.map(text).collect()
 }

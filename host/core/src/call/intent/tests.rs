@@ -122,7 +122,7 @@ fn uncached_objects_are_compared_by_their_writes() {
 fn an_object_created_or_deleted_by_one_version_is_reported() {
     let object = deployment(json!({"replicas": 1}));
     let said = compared(&DryState::Absent, &[], &[create(&object)]);
-    assert_eq!(said, ["Deployment prod/web: is not written → is; spec.replicas: 1"]);
+    assert_eq!(said, ["Deployment prod/web: is not written → is written; spec.replicas: 1"]);
     let there = DryState::Is(object.clone());
     assert_eq!(compared(&there, &[delete()], &[]), ["Deployment prod/web: is deleted → is not deleted"]);
     assert_eq!(compared(&DryState::Unknown, &[], &[delete()]), ["Deployment prod/web: is not deleted → is deleted"]);

@@ -9,7 +9,7 @@ use super::{Answer, Ask, CallContext, Event, Events, ListPage, ListQuery, Metric
 use crate::error::{ApiError, ApiReason};
 use crate::object::ObjectRef;
 
-const NO_WAY: &str = "this host has no way to do it";
+const UNSUPPORTED: &str = "this host does not support this request";
 
 /// Answers every question with an error and discards Events and metrics.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,7 +31,7 @@ impl Absent {
 }
 
 fn none(verb: &'static str, object: Option<ObjectRef>) -> ApiError {
-    ApiError::refused(ApiReason::ServerError, verb, "", object, NO_WAY)
+    ApiError::refused(ApiReason::ServerError, verb, "", object, UNSUPPORTED)
 }
 
 impl Reads for Absent {
@@ -46,7 +46,7 @@ impl Reads for Absent {
 
 impl Port for Absent {
     fn ask(&self, _: Arc<CallContext>, ask: Ask) -> BoxFuture<'static, Answer> {
-        ready(ask.refused(ApiReason::ServerError, NO_WAY)).boxed()
+        ready(ask.refused(ApiReason::ServerError, UNSUPPORTED)).boxed()
     }
 }
 

@@ -42,7 +42,7 @@ impl Kept {
         CallTrace::root(self.clone(), TRACE.into(), "reconcile", 0)
     }
 
-    fn told(&self) -> Vec<(String, u64, Option<u64>)> {
+    fn names_and_parents(&self) -> Vec<(String, u64, Option<u64>)> {
         let spans = self.spans.lock().expect("not poisoned");
         spans.iter().map(|span| (span.name.to_string(), span.id, span.parent)).collect()
     }
@@ -57,8 +57,8 @@ fn spans_are_parts_of_the_span_whose_trace_began_them() {
     drop(run);
     root.trace().past("queue", 0, 3);
     drop(root);
-    let told = [("request", 7, Some(2)), ("run", 2, Some(1)), ("queue", 3, Some(1)), ("reconcile", 1, None)];
-    assert_eq!(kept.told(), told.map(|(name, id, parent)| (name.to_owned(), id, parent)));
+    let expected = [("request", 7, Some(2)), ("run", 2, Some(1)), ("queue", 3, Some(1)), ("reconcile", 1, None)];
+    assert_eq!(kept.names_and_parents(), expected.map(|(name, id, parent)| (name.to_owned(), id, parent)));
 }
 
 #[test]
@@ -79,8 +79,8 @@ fn a_span_has_its_attributes_and_never_ends_before_it_began() {
 fn a_call_without_spans_computes_no_attributes() {
     for trace in [CallTrace::default(), CallTrace::not_sampled()] {
         let mut span = trace.span("run");
-        span.describe(|_| unreachable!("nobody wants to know"));
-        span.fail(|| unreachable!("nobody wants to know"));
+        span.describe(|_| unreachable!("no span is collected"));
+        span.fail(|| unreachable!("no span is collected"));
         assert!(!span.is_collected() && span.traceparent().is_none() && span.trace().parent().is_none());
     }
 }
@@ -111,7 +111,7 @@ fn the_number_of_spans_of_a_call_is_bounded() {
     }
     assert_eq!(root.trace().left_out(), SPANS_PER_CALL_MAX);
     drop(root);
-    let spans = u32::try_from(kept.told().len()).expect("few");
+    let spans = u32::try_from(kept.names_and_parents().len()).expect("few");
     assert_eq!((spans, kept.left_out.load(Ordering::Relaxed)), (SPANS_PER_CALL_MAX + 1, u64::from(SPANS_PER_CALL_MAX)));
 }
 
@@ -121,7 +121,7 @@ fn a_span_that_is_discarded_is_not_collected() {
     let mut root = kept.root();
     root.discard();
     drop(root);
-    assert!(kept.told().is_empty());
+    assert!(kept.names_and_parents().is_empty());
 }
 
 #[test]

@@ -137,7 +137,7 @@ fn a_gate_is_off_without_what_it_needs_and_cannot_be_enabled() {
     assert_eq!(enabled(""), [true, true, false]);
     assert_eq!(enabled("Top=true"), [true, true, true]);
     assert_eq!(enabled("Base=false"), [false, false, false]);
-    assert_eq!(enabled("Base=false,AllAlpha=true"), [false, false, false], "nobody has named it");
+    assert_eq!(enabled("Base=false,AllAlpha=true"), [false, false, false], "it is not named");
     for (text, words) in [
         ("Base=false,Middle=true", "Middle cannot be true without Base: set Base=true as well"),
         ("Middle=false,Top=true", "Top cannot be true without Middle"),

@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(Offer::read(&text, lease_of), offer);
         assert_eq!(offer.of_lease("lease-1").map(|it| &**it).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(Offer::read("", lease_of), Offer::default());
-        assert_eq!(Offer::default().text(0).as_deref(), Some(""), "nothing is something to say");
+        assert_eq!(Offer::default().text(0).as_deref(), Some(""), "an empty offer is written too");
     }
 
     #[test]

@@ -142,7 +142,7 @@ fn a_new_offer_is_a_change_but_no_new_set_of_replicas() {
 }
 
 #[test]
-fn the_first_of_the_living_clears_the_long_dead_away() {
+fn the_first_live_member_deletes_the_leases_of_long_dead_members() {
     let mut members = Members::new("b".into(), at(0));
     for name in ["a", "c"].map(Arc::from) {
         members.observe(&name, Some(("1".into(), record(&name))), None, at(0));
@@ -156,7 +156,7 @@ fn the_first_of_the_living_clears_the_long_dead_away() {
 }
 
 /// A lease whose target is `b` rather than `a`.
-fn bs() -> (Arc<str>, BTreeSet<Arc<str>>) {
+fn lease_of_b() -> (Arc<str>, BTreeSet<Arc<str>>) {
     let members: BTreeSet<Arc<str>> = ["a".into(), "b".into()].into();
     let lease = leases().into_iter().find(|lease| rank(lease, "a", &members) == 1).expect("half of them");
     (lease, members)
@@ -164,7 +164,7 @@ fn bs() -> (Arc<str>, BTreeSet<Arc<str>>) {
 
 #[test]
 fn a_lease_moves_to_its_target_once_the_members_are_stable() {
-    let (lease, live) = bs();
+    let (lease, live) = lease_of_b();
     let mut part = Part::new(lease, "a".into(), STABILITY, SHARING_PERIOD);
     let alone = silent(["a".into()], at(0));
     assert_eq!(part.stance(true, &alone, at(900)), Stance::Keep { until: None });
@@ -176,7 +176,7 @@ fn a_lease_moves_to_its_target_once_the_members_are_stable() {
 
 #[test]
 fn a_lease_its_target_did_not_take_stays_until_members_change() {
-    let (lease, live) = bs();
+    let (lease, live) = lease_of_b();
     let mut part = Part::new(lease, "a".into(), STABILITY, SHARING_PERIOD);
     let both = silent(live.clone(), at(0));
     assert_eq!(part.stance(true, &both, at(60)), Stance::HandOver);
@@ -201,7 +201,7 @@ fn the_wait_for_a_free_lease_is_bounded_for_any_number_of_members() {
 /// A lease with the plugins x and y, the decisions of `a` about it, and the members `a` and `b`, of which `b` is the
 /// target.
 fn parts() -> (Arc<str>, Part) {
-    let (lease, _) = bs();
+    let (lease, _) = lease_of_b();
     (lease.clone(), Part::new(lease, "a".into(), STABILITY, SHARING_PERIOD))
 }
 
@@ -238,7 +238,7 @@ fn a_replica_that_cannot_serve_a_plugin_hands_its_lease_over() {
         assert_eq!(b.stance(true, &lacking, at(1000)), Stance::Keep { until: Some(at(1060)) });
         assert_eq!(b.stance(true, &lacking, at(1060)), Stance::HandOver);
         assert_eq!(b.stance(false, &lacking, at(1061)), Stance::Take { after: SHARING_PERIOD * 5 }, "the other first");
-        assert_eq!(b.stance(true, &lacking, at(2000)), Stance::Keep { until: None }, "nobody has taken it");
+        assert_eq!(b.stance(true, &lacking, at(2000)), Stance::Keep { until: None }, "no replica has taken it");
     }
 }
 
@@ -290,7 +290,7 @@ fn a_plugin_is_unserved_if_its_lease_holder_cannot_serve_it() {
     let unserved = |plugin: &str, holder: Option<&str>| members.unserved(plugin, "l", holder.map(Arc::from).as_ref());
     assert_eq!(unserved("l/y", Some("a")), None);
     assert_eq!(unserved("l/y", None), None, "who holds it is not known");
-    assert_eq!(unserved("l/y", Some("gone")), None, "of that one nothing is known");
+    assert_eq!(unserved("l/y", Some("gone")), None, "nothing is known about that holder");
     let by_b = Unserved::ByHolder { holder: "b".into(), other: Some("a".into()) };
     assert_eq!(unserved("l/y", Some("b")), Some(by_b));
     assert_eq!(unserved("l/z", Some("b")), Some(Unserved::ByAll));

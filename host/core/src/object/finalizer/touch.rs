@@ -52,12 +52,13 @@ pub fn touch(form: MutationForm, body: &str) -> Touch {
     touched.unwrap_or(Touch::Any)
 }
 
-/// The same of a body that is known to be a JSON object, whose metadata are one too or null, or a JSON patch. Few name
-/// anything that matters here, and looking for the words is several times quicker than reading.
+/// As [`touch`], for a body that is known to be well-formed: a JSON patch, or a JSON object whose `metadata` is an
+/// object or null. Few bodies name finalizers or managed fields, and searching for these words is several times faster
+/// than parsing.
 #[must_use]
 pub fn touch_by_object(form: MutationForm, body: &str) -> Touch {
     let says = |word: &str| body.contains(word);
-    // Letters may be written as numbers. Directives, as `$patch`, have a meaning in strategic patches alone.
+    // An escape such as `\u0066` may hide a word. Directives such as `$patch` have a meaning only in strategic patches.
     let may_matter = says("finalizers") || says("managedFields") || says("\\u");
     match form {
         MutationForm::Json => touch(form, body),
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_touches_what_any_body_like_it_would() {
+    fn touch_by_object_agrees_with_touch() {
         let metadata = [
             r#"{"name":"x"}"#,
             r#"{"finalizers":["a/1"]}"#,
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_body_names_is_added_replaces_the_list_or_joins_it() {
+    fn named_finalizers_join_the_list_or_replace_it() {
         let body = r#"{"metadata":{"finalizers":["a/1","b/2"]}}"#;
         for form in [MutationForm::New, MutationForm::Applied, MutationForm::Strategic] {
             assert_eq!(touch(form, body), names(&["a/1", "b/2"]), "{form:?}");
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_not_understood_may_touch_all() {
+    fn a_body_that_is_not_understood_may_touch_any_finalizer() {
         let strategic = [
             r#"{"metadata":{"$patch":"replace","name":"x"}}"#,
             r#"{"$patch":"replace","metadata":{"name":"x"}}"#,

@@ -1,10 +1,10 @@
-//! Which owners a write may add, judged by its body, for the grants. `metadata_guard` of `windlass-kube` asks before
-//! it sends a plugin's write.
+//! Which owners a write may add, judged by its body, for the grants. `metadata_guard` of `windlass-kube` asks before it
+//! sends a plugin's write.
 //!
-//! The garbage collector deletes an object once none of its owners exist. So adding an owner can delete the object,
-//! now or when the owner is deleted, whatever the verb of the write; the admission plugin
-//! `OwnerReferencesPermissionEnforcement` therefore asks for the right to delete. Removing an owner deletes nothing.
-//! A plugin may be hostile, so a body that is not understood counts as adding any owner.
+//! The garbage collector deletes an object once all its owners are gone. So adding an owner can delete the object, now
+//! or when the owner is deleted, whatever the verb of the write; the admission plugin
+//! `OwnerReferencesPermissionEnforcement` therefore asks for the right to delete. Removing an owner deletes nothing. A
+//! plugin may be hostile, so a body that is not understood counts as adding any owner.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,7 +22,7 @@ pub struct NamedOwner {
     kind: Option<String>,
     name: Option<String>,
     uid: Option<String>,
-    /// In a strategic patch.
+    /// The directive of an item in a strategic patch, such as `delete`.
     #[serde(rename = "$patch")]
     directive: Option<String>,
 }
@@ -65,7 +65,7 @@ impl fmt::Display for AddedOwners {
                 let shown: Vec<_> = owners.iter().map(ToString::to_string).collect();
                 f.write_str(&shown.join(", "))
             }
-            Self::Any => f.write_str("what only the API server knows"),
+            Self::Any => f.write_str("owners that only the API server knows"),
         }
     }
 }
@@ -95,7 +95,7 @@ impl fmt::Display for NamedOwner {
 #[must_use]
 pub fn added(form: MutationForm, body: &str) -> AddedOwners {
     let owners = match form {
-        // A new object cannot take another one into deletion.
+        // The owners of a new object can delete only that object itself.
         MutationForm::New => Some(BTreeSet::new()),
         MutationForm::Json => by_json_patch(body),
         _ => by_body(form, body),
@@ -186,7 +186,7 @@ mod tests {
             assert_eq!(strangers(form, &with(&json!([{"uid": "u-1", "controller": false}]))), Some(0));
             assert_eq!(strangers(form, &with(&json!([{"name": "shop"}]))), Some(1));
         }
-        assert_eq!(strangers(MutationForm::New, &others[1]), Some(0), "nothing goes that was there");
+        assert_eq!(strangers(MutationForm::New, &others[1]), Some(0), "no existing object is deleted");
     }
 
     #[test]

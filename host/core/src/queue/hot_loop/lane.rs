@@ -181,7 +181,7 @@ mod tests {
         assert!(lane.put(&1, "it".into(), Some(mark(1)), at(0)));
         assert!(!lane.put(&1, "it".into(), Some(mark(1)), at(0)), "it is there");
         assert_eq!(seconds(&mut lane, 1, 40), Some(20));
-        assert_eq!(seconds(&mut lane, 2, 40), None, "somebody changed it");
+        assert_eq!(seconds(&mut lane, 2, 40), None, "its primary was changed");
         assert_eq!((seconds(&mut lane, 2, 40), lane.count()), (None, 0), "it has left");
         assert!(lane.put(&1, "it".into(), Some(mark(2)), at(5_000)));
         assert_eq!(seconds(&mut lane, 2, 5_060), None, "its time has come");

@@ -1,4 +1,4 @@
-//! Classifies IP addresses: public ones, and those that a plugin may reach only if a rule lists them.
+//! Classifies IP addresses as public, or as addresses that a plugin may reach only if a rule lists them.
 //!
 //! Based on IANA's special-purpose registries (RFC 6890 and its updates) and on the metadata addresses of clouds.
 

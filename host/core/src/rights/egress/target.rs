@@ -85,7 +85,7 @@ pub enum TargetError {
     UserInfo,
     /// The host is missing or invalid.
     #[error(
-        "the URL names no host that can be asked: a host is a name of letters, digits, dashes and dots (others in \
+        "the URL has no valid host: a host is a name of letters, digits, dashes and dots (other characters in \
          punycode), four decimal numbers, or an IPv6 address in brackets"
     )]
     Host,

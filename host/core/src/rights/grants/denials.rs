@@ -33,7 +33,7 @@ struct DeniedKind {
 struct Count {
     times: u64,
     last: String,
-    telling: DenialNotice,
+    notice: DenialNotice,
 }
 
 /// Whether a denial has been logged.
@@ -42,7 +42,7 @@ enum DenialNotice {
     /// To be logged.
     Due,
     /// Logged in this interval, and repeated this many times since.
-    Told(u64),
+    Logged(u64),
     /// Logged in an earlier interval.
     Quiet,
 }
@@ -57,7 +57,7 @@ pub struct DenialCount {
     /// `manifest`, `policy`, `ceiling`, `host-namespace`, `namespace` or `other-plugin`.
     pub cause: &'static str,
     pub count: u64,
-    /// The text of the last of them, with the missing rule.
+    /// The text of the last denial, with the missing rule.
     pub last: String,
 }
 
@@ -69,15 +69,15 @@ impl Denials {
         if counted.len() >= DENIALS_MAX && !counted.contains_key(&kind) {
             kind = DeniedKind { verb: OTHER.to_owned(), resource: OTHER.to_owned(), cause: OTHER };
         }
-        let new = Count { times: 0, last: String::new(), telling: DenialNotice::Quiet };
+        let new = Count { times: 0, last: String::new(), notice: DenialNotice::Quiet };
         let count = counted.entry(kind).or_insert(new);
         count.times += 1;
         count.last = denial.to_string();
-        match &mut count.telling {
+        match &mut count.notice {
             DenialNotice::Due => {}
-            DenialNotice::Told(again) => *again += 1,
+            DenialNotice::Logged(again) => *again += 1,
             DenialNotice::Quiet => {
-                count.telling = DenialNotice::Due;
+                count.notice = DenialNotice::Due;
                 self.0.news.notify_one();
             }
         }
@@ -90,7 +90,7 @@ impl Denials {
     }
 
     /// Waits until there are denials to log, and returns them: each kind once per interval. For one caller at a time.
-    pub async fn to_tell(&self) -> Vec<DenialCount> {
+    pub async fn to_log(&self) -> Vec<DenialCount> {
         loop {
             let due = self.due();
             if !due.is_empty() {
@@ -102,9 +102,9 @@ impl Denials {
 
     fn due(&self) -> Vec<DenialCount> {
         let mut counted = self.lock();
-        let due = counted.iter_mut().filter(|(_, count)| count.telling == DenialNotice::Due);
+        let due = counted.iter_mut().filter(|(_, count)| count.notice == DenialNotice::Due);
         due.map(|(kind, count)| {
-            count.telling = DenialNotice::Told(0);
+            count.notice = DenialNotice::Logged(0);
             of(kind, count)
         })
         .collect()
@@ -113,9 +113,9 @@ impl Denials {
     /// Starts a new interval: denials that continue are logged again.
     pub fn renew(&self) {
         for count in self.lock().values_mut() {
-            count.telling = match count.telling {
-                DenialNotice::Told(0) | DenialNotice::Quiet => DenialNotice::Quiet,
-                DenialNotice::Told(_) | DenialNotice::Due => DenialNotice::Due,
+            count.notice = match count.notice {
+                DenialNotice::Logged(0) | DenialNotice::Quiet => DenialNotice::Quiet,
+                DenialNotice::Logged(_) | DenialNotice::Due => DenialNotice::Due,
             };
         }
         self.0.news.notify_one();
@@ -142,27 +142,27 @@ mod tests {
         Denial { access: format!("get {resource}"), cause: Cause::HostNamespace, missing: String::new() }
     }
 
-    fn told(denials: &Denials) -> usize {
-        denials.to_tell().now_or_never().map_or(0, |told| told.len())
+    fn logged(denials: &Denials) -> usize {
+        denials.to_log().now_or_never().map_or(0, |logged| logged.len())
     }
 
     #[test]
     fn each_kind_of_denial_is_logged_once_per_interval() {
         let denials = Denials::default();
-        assert_eq!(told(&denials), 0);
+        assert_eq!(logged(&denials), 0);
         for _ in 0..3 {
             denials.note("get", "pods", &denial("pods"));
         }
-        assert_eq!((told(&denials), told(&denials)), (1, 0));
+        assert_eq!((logged(&denials), logged(&denials)), (1, 0));
         denials.note("get", "pods", &denial("pods"));
         denials.note("get", "secrets", &denial("secrets"));
-        assert_eq!(told(&denials), 1, "the secrets are news");
+        assert_eq!(logged(&denials), 1, "the secrets are news");
         denials.renew();
-        assert_eq!(told(&denials), 1, "only the pods were asked for again");
+        assert_eq!(logged(&denials), 1, "only the pods were asked for again");
         denials.renew();
-        assert_eq!(told(&denials), 0);
+        assert_eq!(logged(&denials), 0);
         denials.note("get", "secrets", &denial("secrets"));
-        assert_eq!(told(&denials), 1);
+        assert_eq!(logged(&denials), 1);
         let counts: Vec<_> = denials.snapshot().into_iter().map(|it| (it.resource, it.count)).collect();
         assert_eq!(counts, [("pods".to_owned(), 4), ("secrets".to_owned(), 2)]);
     }

@@ -80,18 +80,18 @@ impl SecretForms {
         if self.is_overfull {
             return if text.len() < SECRET_BYTES_MIN { text.into() } else { REDACTED.into() };
         }
-        let mut told = Cow::Borrowed(text);
+        let mut shown = Cow::Borrowed(text);
         // This comes first: once a single line of a key has been replaced, the rest of the key would not be found.
-        self.replace_as_read(&mut told, &[Reading::Folded], |form| form.folded.as_deref());
+        self.replace_as_read(&mut shown, &[Reading::Folded], |form| form.folded.as_deref());
         for form in &self.forms {
-            if told.contains(&*form.text) {
-                told = told.replace(&*form.text, &form.marker).into();
+            if shown.contains(&*form.text) {
+                shown = shown.replace(&*form.text, &form.marker).into();
             }
         }
         for readings in READINGS {
-            self.replace_as_read(&mut told, readings, |form| Some(form.text.as_bytes()));
+            self.replace_as_read(&mut shown, readings, |form| Some(form.text.as_bytes()));
         }
-        told
+        shown
     }
 
     fn replace_as_read(&self, text: &mut Cow<'_, str>, readings: &[Reading], of: impl Fn(&Form) -> Option<&[u8]>) {
@@ -111,18 +111,18 @@ impl SecretForms {
         // At one position, the longest comes first.
         found.sort_by_key(|(range, _)| (range.start, std::cmp::Reverse(range.end)));
         let places = view::places(text.as_bytes(), readings);
-        let (mut told, mut end) = (Vec::new(), 0);
+        let (mut shown, mut end) = (Vec::new(), 0);
         for (range, marker) in found {
             let (from, to) = (places[range.start].start, places[range.end - 1].end);
             // The rest of a match that overlaps with the one before is hidden by the same marker.
             if from >= end {
-                told.extend_from_slice(&text.as_bytes()[end..from]);
-                told.extend_from_slice(marker.as_bytes());
+                shown.extend_from_slice(&text.as_bytes()[end..from]);
+                shown.extend_from_slice(marker.as_bytes());
             }
             end = to.max(end);
         }
-        told.extend_from_slice(&text.as_bytes()[end..]);
-        *text = String::from_utf8_lossy(&told).into_owned().into();
+        shown.extend_from_slice(&text.as_bytes()[end..]);
+        *text = String::from_utf8_lossy(&shown).into_owned().into();
     }
 }
 

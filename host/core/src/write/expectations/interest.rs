@@ -111,8 +111,8 @@ impl CacheLook {
     }
 
     /// Remembers a state from an event that the cache has received.
-    pub(crate) fn told(&mut self, told: CacheNotice<'_>, cache: &Cache) {
-        self.note(told.object, told.gone, cache.is_filtered);
+    pub(crate) fn received(&mut self, event: CacheNotice<'_>, cache: &Cache) {
+        self.note(event.object, event.gone, cache.is_filtered);
     }
 
     fn note(&mut self, object: &Object, gone: bool, is_filtered: bool) {

@@ -44,7 +44,7 @@ impl Expectations {
         due
     }
 
-    /// At most `most` waiting keys, those that have waited longest first.
+    /// At most `most` waiting keys. The keys that have waited longest come first.
     pub(crate) fn waiting(&self, most: usize) -> Vec<HeldKey> {
         let mut all: Vec<_> = self.keys.keys().filter_map(|key| self.waits_for(key)).collect();
         all.sort_by_key(|waiting| (waiting.since, waiting.key.clone()));

@@ -107,8 +107,8 @@ impl PendingExpectation {
             }
     }
 
-    /// Judges whether the cache meets the expectation. `told` is the event that caused the question.
-    pub(crate) fn judge(&mut self, cache: &Cache, told: Option<CacheNotice<'_>>) -> ExpectationVerdict {
+    /// Judges whether the cache meets the expectation. `event` is the event that caused the question.
+    pub(crate) fn judge(&mut self, cache: &Cache, event: Option<CacheNotice<'_>>) -> ExpectationVerdict {
         // Reads the contents first, then the epoch. If that is still the epoch of the write, both belong to it.
         let (progress, since) = (&*cache.progress, self.since);
         if progress.listed() > Some(since) {
@@ -124,17 +124,17 @@ impl PendingExpectation {
             Sight::Reaches { .. } | Sight::Fresh => ExpectationVerdict::Blocks,
             Sight::State { object, uid, version } => {
                 let is_state = |it: &Object| it.header.uid == *uid && it.header.version == *version;
-                let is_told = told.is_some_and(|told| is_final_end(cache, told, uid) || is_state(told.object));
-                over_if(is_told || progress.get(object).is_some_and(|present| is_state(&present)))
+                let is_by_event = event.is_some_and(|event| is_final_end(cache, event, uid) || is_state(event.object));
+                over_if(is_by_event || progress.get(object).is_some_and(|present| is_state(&present)))
             }
             Sight::Gone { object, uid, shown, for_good } => {
                 let was_shown = *shown;
                 let present = progress.get(object);
                 *shown |= present.as_ref().is_some_and(|present| present.header.uid == *uid);
-                let gone = |told: CacheNotice<'_>| {
-                    is_final_end(cache, told, uid) || (!*for_good && is_terminating(told.object, uid))
+                let gone = |event: CacheNotice<'_>| {
+                    is_final_end(cache, event, uid) || (!*for_good && is_terminating(event.object, uid))
                 };
-                if told.is_some_and(gone) {
+                if event.is_some_and(gone) {
                     ExpectationVerdict::Over
                 } else {
                     is_gone(cache, uid, *for_good, present.as_ref(), was_shown)
@@ -143,7 +143,7 @@ impl PendingExpectation {
             Sight::Hidden { version, .. } if is_at(version) => ExpectationVerdict::Over,
             Sight::Hidden { object, uid, version } => {
                 let present = progress.get(object);
-                is_hidden(cache, told, uid, version, present.as_ref())
+                is_hidden(cache, event, uid, version, present.as_ref())
             }
         };
         if self.epoch != progress.epoch() {
@@ -174,16 +174,16 @@ fn is_gone(cache: &Cache, uid: &Uid, for_good: bool, present: Option<&Object>, w
 /// under that name; it may be an earlier object.
 fn is_hidden(
     cache: &Cache,
-    told: Option<CacheNotice<'_>>,
+    event: Option<CacheNotice<'_>>,
     uid: &Uid,
     version: &Version,
     present: Option<&Object>,
 ) -> ExpectationVerdict {
-    let has_left = |told: CacheNotice<'_>| {
-        let header = &told.object.header;
-        told.gone && header.uid == *uid && header.version == *version
+    let has_left = |event: CacheNotice<'_>| {
+        let header = &event.object.header;
+        event.gone && header.uid == *uid && header.version == *version
     };
-    if told.is_some_and(has_left) {
+    if event.is_some_and(has_left) {
         return ExpectationVerdict::Over;
     }
     let Some(present) = present else { return ExpectationVerdict::Guards };
@@ -200,6 +200,6 @@ fn is_terminating(object: &Object, uid: &Uid) -> bool {
 }
 
 /// Whether the object with this `uid` will never be shown again. A selector may also hide it only for a while.
-fn is_final_end(cache: &Cache, told: CacheNotice<'_>, uid: &Uid) -> bool {
-    told.gone && !cache.is_filtered && told.object.header.uid == *uid
+fn is_final_end(cache: &Cache, event: CacheNotice<'_>, uid: &Uid) -> bool {
+    event.gone && !cache.is_filtered && event.object.header.uid == *uid
 }

@@ -128,8 +128,8 @@ impl Expectations {
         }
     }
 
-    /// Drops expectations that this write covers. A cache that shows this write shows a later state of the object than
-    /// those of all writes that were answered before this one was sent.
+    /// Drops expectations that this write covers. A cache that shows this write shows a later state than every write of
+    /// the object that was answered before this write was sent.
     fn drop_earlier(&mut self, primary: &ObjectKey, look: &CacheLook, object: &ObjectKey, opened: Stamp) {
         let Some(entry) = self.keys.get_mut(primary) else { return };
         let is_earlier = |pending: &mut PendingExpectation| {
@@ -189,7 +189,7 @@ impl Expectations {
     /// Takes note of a change of a cache. Returns the held keys that may run now.
     pub(crate) fn advanced(&mut self, token: usize, advance: Advance<'_>, now: Moment) -> Vec<ObjectKey> {
         match advance {
-            Advance::Object { object, gone } => self.told(token, CacheNotice { object, gone }, now),
+            Advance::Object { object, gone } => self.received(token, CacheNotice { object, gone }, now),
             Advance::Version(_) => self.reached(token, now),
             Advance::Listed => self.listed(token, now),
             // The controller's round ends, or a list follows. Until then the cache's contents are unknown.
@@ -197,15 +197,15 @@ impl Expectations {
         }
     }
 
-    fn told(&mut self, token: usize, told: CacheNotice<'_>, now: Moment) -> Vec<ObjectKey> {
+    fn received(&mut self, token: usize, event: CacheNotice<'_>, now: Moment) -> Vec<ObjectKey> {
         let WatchedCache { cache, by_name, .. } = &self.caches[token];
-        let header = &told.object.header;
+        let header = &event.object.header;
         for interest in self.by_object.get(&header.key).into_iter().flatten() {
             let looks = self.interests.get_mut(interest).into_iter().flat_map(|interest| &mut interest.looks);
-            looks.filter(|look| look.cache == token).for_each(|look| look.told(told, cache));
+            looks.filter(|look| look.cache == token).for_each(|look| look.received(event, cache));
         }
         let concerned = by_name.get(&header.key).cloned().unwrap_or_default();
-        self.judge_again(concerned, token, Some(told), now)
+        self.judge_again(concerned, token, Some(event), now)
     }
 
     fn reached(&mut self, token: usize, now: Moment) -> Vec<ObjectKey> {
@@ -275,13 +275,13 @@ impl Expectations {
         &mut self,
         keys: Vec<ObjectKey>,
         token: usize,
-        told: Option<CacheNotice<'_>>,
+        event: Option<CacheNotice<'_>>,
         now: Moment,
     ) -> Vec<ObjectKey> {
-        let object = told.map(|told| &told.object.header.key);
+        let object = event.map(|event| &event.object.header.key);
         self.judge_each(keys, now, |pending, caches| {
             let is_concerned = pending.cache == token && (object.is_none() || pending.sight.object() == object);
-            is_concerned.then(|| pending.judge(&caches[token].cache, told))
+            is_concerned.then(|| pending.judge(&caches[token].cache, event))
         })
     }
 

@@ -204,7 +204,7 @@ impl<P: Compose> Composite<P> {
             wanted.children.iter().map(|child| (child, step(&seen.parent, child, find(child)))).collect();
         let is_the_collectors = is_the_collectors(object);
         if object.header.deleting {
-            steps.retain(|(_, step)| !is_the_collectors && step.is_for_who_goes());
+            steps.retain(|(_, step)| !is_the_collectors && step.is_for_deleted_parent());
         }
         let applied = hand.apply(&seen.parent, &steps, &|kind| self.observed_state.shows_all(kind)).await;
         let pruning =

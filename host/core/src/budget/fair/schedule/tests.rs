@@ -75,7 +75,7 @@ fn feast(permits: u32, calls: &[(u32, u64)], time: u64) -> Vec<u64> {
             schedule.begin(id, plugin);
             running.push(Reverse((now + calls[plugin].1, plugin)));
         }
-        let Reverse((end, plugin)) = running.pop().expect("somebody is always hungry");
+        let Reverse((end, plugin)) = running.pop().expect("a plugin is always hungry");
         now = end;
         used[plugin] += calls[plugin].1;
         finish(&mut schedule, ids[plugin], Some(milliseconds(calls[plugin].1)));
@@ -92,7 +92,7 @@ fn first_come_order_ignores_what_each_plugin_used() {
     }
     schedule.begin(idle, 4);
     for permit in 0..5 {
-        let (id, served) = schedule.grant().expect("somebody waits");
+        let (id, served) = schedule.grant().expect("a plugin waits");
         assert_eq!(served, permit);
         assert!(schedule.grant().is_none(), "there is one permit");
         finish(&mut schedule, id, Some(milliseconds(1_000)));
@@ -219,9 +219,9 @@ fn a_running_call_yields_to_a_plugin_that_used_less_and_may_run() {
     schedule.begin(spins, ());
     assert_eq!(schedule.grant(), Some((spins, ())));
     schedule.pay(spins, milliseconds(100));
-    assert!(!schedule.is_wanted(spins), "nobody waits");
+    assert!(!schedule.is_wanted(spins), "no plugin waits");
     schedule.begin(spins, ());
-    assert!(!schedule.is_wanted(spins), "nobody else waits");
+    assert!(!schedule.is_wanted(spins), "no other plugin waits");
     schedule.begin(comes, ());
     assert!(schedule.is_wanted(spins));
     schedule.pause(spins);

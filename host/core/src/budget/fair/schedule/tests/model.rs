@@ -39,7 +39,7 @@ struct Model {
     schedule: Schedule<u64>,
     permits: usize,
     ids: Vec<AccountId>,
-    /// The plugins of waiters in order of arrival: those that begin a call and those that go on.
+    /// The plugins of waiters in order of arrival: waiters that begin a call, and waiters that go on.
     beginning: Vec<VecDeque<(WaitTicket, u64)>>,
     going_on: Vec<VecDeque<(WaitTicket, u64)>>,
     /// The plugins of running calls, and of waiting calls.
@@ -112,7 +112,7 @@ impl Model {
         self.grant();
     }
 
-    /// A waiter gives up. If it was to go on, its call has ended.
+    /// A waiter gives up. If it waited to go on, its call ends.
     fn cancel(&mut self, which: usize) {
         let lengths = |waiting: &[VecDeque<(WaitTicket, u64)>]| {
             (0..PLUGINS).flat_map(|plugin| (0..waiting[plugin].len()).map(move |at| (plugin, at))).collect::<Vec<_>>()
@@ -133,8 +133,8 @@ impl Model {
         while let Some((id, waiter)) = self.schedule.grant() {
             let plugin = self.ids.iter().position(|it| *it == id).expect("one of ours");
             let first = self.going_on[plugin].pop_front().or_else(|| self.beginning[plugin].pop_front());
-            let (_, first) = first.expect("a CPU permit for nobody");
-            assert_eq!(waiter, first, "within a plugin first those that go on, then first come, first served");
+            let (_, first) = first.expect("a granted CPU permit has a waiter");
+            assert_eq!(waiter, first, "within a plugin, calls that go on come first");
             self.running.push(plugin);
             self.grants.push(plugin);
         }
@@ -152,10 +152,13 @@ impl Model {
             if permits > 0 || self.running.len() == self.permits {
                 continue;
             }
-            assert!(self.going_on[plugin].is_empty(), "a CPU permit is free, and one that has none waits to go on");
+            assert!(self.going_on[plugin].is_empty(), "a CPU permit is free, but a plugin without one waits to go on");
             let has_place = of(&self.paused, plugin) > 0;
             let is_full = call_slots == CALL_SLOTS as usize;
-            assert!(has_place || is_full || self.beginning[plugin].is_empty(), "one that has nothing waits");
+            assert!(
+                has_place || is_full || self.beginning[plugin].is_empty(),
+                "a plugin without any call waits to begin one"
+            );
         }
     }
 }
@@ -173,7 +176,7 @@ proptest! {
             model.take(Step::Finish(0, Some(1)));
         }
         let waiting = model.beginning.iter().chain(&model.going_on);
-        prop_assert!(waiting.into_iter().all(VecDeque::is_empty), "somebody waits for ever");
+        prop_assert!(waiting.into_iter().all(VecDeque::is_empty), "a waiter waits forever");
     }
 
     /// This holds whatever the other plugins did before and however many calls they queue, if they left a call slot
