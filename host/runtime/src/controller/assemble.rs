@@ -182,7 +182,7 @@ impl Controller {
         let writer = writer.always_sending(self.declared().always_sent()).trusting(trust);
         let (loops, told) = (lane.listener(status.clone()), status.clone());
         let mut writer =
-            writer.telling(Arc::new(move |call: &CallContext, object: &ObjectRef, version: Option<&Version>| {
+            writer.reporting_to(Arc::new(move |call: &CallContext, object: &ObjectRef, version: Option<&Version>| {
                 told.calls.wrote(&call.primary_key, object);
                 loops(call, object, version);
             }));
