@@ -145,7 +145,7 @@ impl Controller {
             running.work();
         }
         self.handover.reporter.show(&self.report, |status| status.works_with(workers));
-        self.say(ControllerState::Running, None);
+        self.report_state(ControllerState::Running, None);
         tracing::info!(
             plugin = %self.parts.plugin.name(), controller = %running.dispatch.callee.controller,
             primary = %running.dispatch.keys.primary.kind, workers, "controller started"

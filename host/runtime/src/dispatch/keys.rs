@@ -66,7 +66,7 @@ impl ControllerKeys {
         count
     }
 
-    /// The triggers of `key`, which is about to be called: the noted triggers, or else the fact that its time has come.
+    /// The triggers of `key`, which is about to be called: the noted ones, or else the fact that its time has come.
     pub(super) fn triggers(&self, memory: &mut KeyMemory, key: &ObjectKey) -> Triggers {
         let mut triggers = memory.take_triggers(key);
         // If the key was queued for a later time, the reason for that is known.
